@@ -1,0 +1,54 @@
+"""Every error that veilgraph raises on purpose.
+
+    VeilgraphError
+    ├── BudgetError        an epsilon or a number of sampled features that cannot be
+    ├── SchemaError        a schema that contradicts itself, or a file that is not one
+    ├── DomainError        a value outside its declared domain (the value itself is withheld: it is private)
+    ├── GraphError         edges, masks or splits that do not fit together
+    ├── ReconstructionError  hops or clusters that the graph cannot give
+    ├── FitError           a method that cannot be fitted, or was not fitted yet
+    ├── RunError           an output folder, input file or device that cannot be used
+    └── MissingExtraError  an optional dependency is not installed
+
+The command line prints the message on one line and exits with 2. A message names what is wrong and the
+remedy. It never contains a private value: errors about private records name the column and the row only.
+"""
+
+
+class VeilgraphError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class BudgetError(VeilgraphError, ValueError):
+    """A privacy parameter that cannot be."""
+
+
+class SchemaError(VeilgraphError, ValueError):
+    """A schema that contradicts itself or cannot be read."""
+
+
+class DomainError(VeilgraphError, ValueError):
+    """A private value outside its declared domain; says where, never what."""
+
+
+class GraphError(VeilgraphError, ValueError):
+    """A graph, mask or split that does not fit."""
+
+
+class ReconstructionError(VeilgraphError, ValueError):
+    """A reconstruction that the graph or the reports cannot give."""
+
+
+class FitError(VeilgraphError, ValueError):
+    """A method that cannot be fitted, or was asked before it was fitted."""
+
+
+class RunError(VeilgraphError):
+    """A folder, file or device that a run cannot use."""
+
+
+class MissingExtraError(VeilgraphError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, module: str, extra: str) -> None:
+        super().__init__(f"this needs {module}, which is not installed: pip install 'veilgraph[{extra}]'")

@@ -1,0 +1,120 @@
+"""Generalized randomized response: one value out of a declared domain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.budget import Claim
+from veilgraph.errors import DomainError
+from veilgraph.mechanisms.channel import SymmetricChannel
+from veilgraph.mechanisms.integer_table import IntegerTable
+from veilgraph.mechanisms.mechanism import Record, Report
+from veilgraph.mechanisms.randomness import WORDS, RandomIntegers
+
+
+@dataclass(frozen=True)
+class GRR:
+    r"""Report the true value with probability p, each other value with probability q.
+
+    .. math:: p = e^\epsilon / (e^\epsilon + k - 1), \qquad q = 1 / (e^\epsilon + k - 1)
+
+    for k = `domain_size` values; p and q are multiples of 2**-53 and p/q is at most e^epsilon. One word decides
+    a report. The paper randomizes labels with it, and each sampled feature.
+
+    Args:
+        domain_size: k, the number of values, declared.
+        epsilon: the requested budget; infinity reports the value itself.
+
+    >>> label = GRR(domain_size=3, epsilon=1.0)
+    >>> round(float(label.channel.keep), 4), round(float(label.channel.other), 4)
+    (0.5761, 0.2119)
+    >>> round(label.claim.user_level, 9)
+    1.0
+    >>> label.randomize(np.array([0, 1, 2, 2]), rng=np.random.default_rng(0)).shape
+    (4,)
+    """
+
+    domain_size: int
+    epsilon: float
+    table: IntegerTable = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        table = IntegerTable.of(domain_size=self.domain_size, epsilon=self.epsilon)
+        object.__setattr__(self, "table", table)
+
+    @property
+    def num_features(self) -> int:
+        """A record is one value."""
+        return 1
+
+    @property
+    def claim(self) -> Claim:
+        """One value is the whole record, so both relations coincide."""
+        return Claim(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
+
+    @property
+    def channel(self) -> SymmetricChannel:
+        """p on the diagonal, q elsewhere."""
+        return SymmetricChannel(
+            domain_size=self.domain_size,
+            keep=Fraction(self.table.true, WORDS),
+            other=Fraction(self.table.other, WORDS),
+        )
+
+    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Each entry of `values` independently; the result has the same shape and type."""
+        check_codes(values, self.domain_size)
+        if self.table.other == 0:
+            return values.copy()
+        words = rng.integers(0, WORDS, size=values.size).reshape(values.shape)
+        surplus = words - self.table.true
+        # Words beyond the true value's share fall on the k - 1 other values, equally many on each.
+        step = np.where(surplus < 0, 0, 1 + surplus // self.table.other)
+        return ((values + step) % self.domain_size).astype(values.dtype)
+
+    def records(self) -> Iterator[Record]:
+        """Every value."""
+        return ((v,) for v in range(self.domain_size))
+
+    def reports(self) -> Iterator[Report]:
+        """Every value."""
+        return ((v,) for v in range(self.domain_size))
+
+    def probability(self, report: Report, record: Record) -> Fraction:
+        """P or q."""
+        return self.channel.keep if report == record else self.channel.other
+
+    def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
+        """Ln p where the report equals the record, ln q elsewhere."""
+        log_keep = math.log(self.channel.keep)
+        log_other = math.log(self.channel.other) if self.channel.other else -math.inf
+        same = np.asarray(reports).reshape(len(reports), -1)[:, 0] == record[0]
+        return np.where(same, log_keep, log_other)
+
+    def extreme_records(self) -> tuple[Record, Record]:
+        """Any two values."""
+        return (0,), (1,)
+
+
+def check_codes(values: NDArray[Any], domain_size: int, *, feature: str = "value") -> None:
+    """Refuse codes outside 0..domain_size-1, naming the place and never the value.
+
+    >>> check_codes(np.array([0, 7]), 3, feature="feature 2")
+    Traceback (most recent call last):
+    veilgraph.errors.DomainError: feature 2, row 1: outside the declared domain 0..2 (value withheld)
+    """
+    if not np.issubdtype(values.dtype, np.integer):
+        raise DomainError(f"{feature}: codes must be integers, not {values.dtype}; encode the table first")
+    outside = (values < 0) | (values >= domain_size)
+    if outside.any():
+        row = int(np.argwhere(outside)[0][0])
+        raise DomainError(
+            f"{feature}, row {row}: outside the declared domain 0..{domain_size - 1} (value withheld)"
+        )
