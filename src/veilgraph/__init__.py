@@ -1,0 +1,1 @@
+"""Graph neural networks on data that was randomized before anyone collected it."""

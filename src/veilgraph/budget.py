@@ -40,9 +40,7 @@ def check_sampled(sampled: int, num_features: int) -> int:
     veilgraph.errors.BudgetError: sampled is 10 but there are 5 features: choose 1 to 5
     """
     if not 1 <= sampled <= num_features:
-        raise BudgetError(
-            f"sampled is {sampled} but there are {num_features} features: choose 1 to {num_features}"
-        )
+        raise BudgetError(f"sampled is {sampled} but there are {num_features} features: choose 1 to {num_features}")
     return int(sampled)
 
 

@@ -115,6 +115,4 @@ def check_codes(values: NDArray[Any], domain_size: int, *, feature: str = "value
     outside = (values < 0) | (values >= domain_size)
     if outside.any():
         row = int(np.argwhere(outside)[0][0])
-        raise DomainError(
-            f"{feature}, row {row}: outside the declared domain 0..{domain_size - 1} (value withheld)"
-        )
+        raise DomainError(f"{feature}, row {row}: outside the declared domain 0..{domain_size - 1} (value withheld)")

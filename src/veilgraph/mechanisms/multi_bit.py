@@ -67,9 +67,7 @@ class MultiBit:
     def claim(self) -> Claim:
         """Exact for both relations, from the integers."""
         level = self.table.epsilon
-        return Claim(
-            user_level=math.fsum([level] * self.sampled), attribute_level=(level,) * self.num_features
-        )
+        return Claim(user_level=math.fsum([level] * self.sampled), attribute_level=(level,) * self.num_features)
 
     def channel(self) -> tuple[tuple[Fraction, ...], ...]:
         """Probability of -1, 0, +1 for a value at the lower end (first row) and at the upper end (second)."""

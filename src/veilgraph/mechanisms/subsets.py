@@ -30,7 +30,7 @@ def draw_subsets(
         yield taken
 
 
-def mean_over_subsets(factors: Sequence[Any], sampled: int, *, one: Any) -> Any:  # noqa: ANN401
+def mean_over_subsets(factors: Sequence[Any], sampled: int, *, one: Any) -> Any:
     r"""The mean of \prod_{i in S} factors[i] over all S of `sampled` indices, in d * m steps.
 
     Equal to e_m(factors) / C(d, m), e_m being the elementary symmetric polynomial. It is computed the way a

@@ -1,0 +1,50 @@
+"""Records before anyone randomized them. They exist in the laboratory only: a server never holds this type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import GraphError
+from veilgraph.graph import Graph
+from veilgraph.mechanisms.grr import check_codes
+from veilgraph.schema import NO_LABEL, FeatureSchema
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PrivateGraph:
+    """A public graph and the private record of each of its nodes.
+
+    Attributes:
+        name: of the data set.
+        graph: the public graph.
+        schema: declared domains.
+        features: codes, one row per node, one column per reported feature.
+        labels: class codes; NO_LABEL where no label exists.
+    """
+
+    name: str
+    graph: Graph
+    schema: FeatureSchema
+    features: NDArray[Any]
+    labels: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        nodes, width = self.graph.num_nodes, self.schema.num_features
+        if self.features.shape != (nodes, width) or self.labels.shape != (nodes,):
+            raise GraphError(
+                f"{self.name}: records of shape {self.features.shape} and {self.labels.shape[0]} labels "
+                f"do not fit {nodes} nodes with {width} features"
+            )
+        for i, (feature, size) in enumerate(zip(self.schema.feature_names, self.schema.domain_sizes, strict=True)):
+            check_codes(self.features[:, i], size, feature=f"feature '{feature}'")
+        known = self.labels[self.labels != NO_LABEL]
+        check_codes(known, self.schema.num_classes, feature="label")
+        if len(np.unique(known)) < 2:
+            raise GraphError(f"{self.name}: all labels are of one class; there is nothing to learn")
+
+    def __repr__(self) -> str:
+        return f"PrivateGraph('{self.name}', {self.graph}, {self.schema.num_features} features, <private>)"

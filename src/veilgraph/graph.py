@@ -1,0 +1,264 @@
+"""The public graph, what was reported on it, and which reports play which part."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from veilgraph.budget import Guarantee, theorem_1_figure
+from veilgraph.errors import GraphError, MissingExtraError
+from veilgraph.mechanisms import GRR, GRRFS, Mechanism
+from veilgraph.schema import FeatureSchema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Graph:
+    """An undirected simple graph. It is public: the server knows all of it.
+
+    Attributes:
+        num_nodes: n.
+        edges: int64 [2, E], each edge once with u < v, sorted.
+        node_ids: the names of the nodes where the graph came from a table.
+        dropped_self_loops: how many self loops were left out.
+        dropped_duplicates: how many repeated edges were left out (either direction).
+
+    >>> Graph.from_edges([[0, 1, 1, 2], [1, 0, 1, 1]], num_nodes=4)
+    Graph(4 nodes, 2 edges, 1 isolated; dropped 1 self loop, 1 duplicate)
+    """
+
+    num_nodes: int
+    edges: NDArray[np.int64] = field(repr=False)
+    node_ids: tuple[Hashable, ...] | None = field(default=None, repr=False)
+    dropped_self_loops: int = 0
+    dropped_duplicates: int = 0
+
+    @classmethod
+    def from_edges(cls, edges: ArrayLike, num_nodes: int, *, node_ids: Sequence[Hashable] | None = None) -> Graph:
+        """From two rows of node numbers, in any order and direction."""
+        pairs = np.asarray(edges)
+        if num_nodes < 1:
+            raise GraphError(f"the graph has {num_nodes} nodes: it needs at least 1")
+        if pairs.size == 0:
+            raise GraphError("the graph has no edges: there is no neighbourhood to reconstruct anything from")
+        if pairs.ndim != 2 or pairs.shape[0] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+            raise GraphError(f"edges have shape {pairs.shape} and type {pairs.dtype}: give two rows of integers")
+        unknown = (pairs < 0) | (pairs >= num_nodes)
+        if unknown.any():
+            node = int(pairs[unknown][0])
+            raise GraphError(f"an edge names node {node}, but nodes are 0..{num_nodes - 1}")
+        low, high = pairs.min(axis=0).astype(np.int64), pairs.max(axis=0).astype(np.int64)
+        proper = low != high
+        keys = np.unique(low[proper] * num_nodes + high[proper])
+        if keys.size == 0:
+            raise GraphError("the graph has self loops only: it needs an edge between two nodes")
+        return cls(
+            num_nodes=num_nodes,
+            edges=np.stack([keys // num_nodes, keys % num_nodes]),
+            node_ids=None if node_ids is None else tuple(node_ids),
+            dropped_self_loops=int((~proper).sum()),
+            dropped_duplicates=int(proper.sum() - keys.size),
+        )
+
+    @classmethod
+    def from_data(cls, data: Any) -> Graph:
+        """From a `torch_geometric.data.Data`; only its structure is taken."""
+        return cls.from_edges(data.edge_index.cpu().numpy(), int(data.num_nodes))
+
+    @classmethod
+    def from_table(cls, table: pd.DataFrame, *, nodes: Sequence[Hashable] | None = None) -> Graph:
+        """From a table whose first two columns name the ends of edges, by ids of any kind.
+
+        Args:
+            table: the edges.
+            nodes: every node's id, in order; without it, the nodes are those that have an edge.
+        """
+        if table.shape[1] < 2:
+            raise GraphError(f"the edge table has {table.shape[1]} column(s): its first two must name the ends")
+        ends = table.iloc[:, :2].to_numpy(dtype=object)
+        ids = list(dict.fromkeys(nodes if nodes is not None else ends.ravel().tolist()))
+        if nodes is not None and len(ids) < len(nodes):
+            raise GraphError("a node id occurs twice: ids must be unique")
+        number_of = {node: number for number, node in enumerate(ids)}
+        numbers = np.array([number_of.get(node, -1) for node in ends.ravel()], dtype=np.int64).reshape(-1, 2)
+        if (numbers < 0).any():
+            row, end = np.argwhere(numbers < 0)[0]
+            raise GraphError(f"edge table, row {row}: unknown node '{ends[row, end]}'; add it to the nodes")
+        return cls.from_edges(numbers.T, len(ids), node_ids=ids)
+
+    @property
+    def num_edges(self) -> int:
+        """The number of undirected edges, E."""
+        return int(self.edges.shape[1])
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """Number of neighbours of each node."""
+        return np.bincount(self.edges.ravel(), minlength=self.num_nodes)
+
+    @property
+    def edge_index(self) -> NDArray[np.int64]:
+        """Both directions of every edge, as GNN layers want them."""
+        return np.concatenate([self.edges, self.edges[::-1]], axis=1)
+
+    def __repr__(self) -> str:
+        isolated = int((self.degrees == 0).sum())
+        loops, twice = self.dropped_self_loops, self.dropped_duplicates
+        dropped = f"; dropped {_count(loops, 'self loop')}, {_count(twice, 'duplicate')}" if loops or twice else ""
+        return f"Graph({self.num_nodes} nodes, {self.num_edges} edges, {isolated} isolated{dropped})"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PerturbedGraph:
+    """The public graph and the reports: everything that the server ever knows.
+
+    A node may send no features, no label, or nothing: the masks say so, and nothing is invented for it.
+
+    Attributes:
+        graph: the public graph.
+        schema: what was asked.
+        features: x', one row per node as the feature mechanism reports it.
+        labels: y', a class code per node.
+        has_features: which rows of `features` are reports.
+        has_label: which entries of `labels` are reports.
+        feature_mechanism: how features were randomized.
+        label_mechanism: how labels were randomized.
+    """
+
+    graph: Graph
+    schema: FeatureSchema
+    features: NDArray[Any] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    has_features: NDArray[np.bool_] = field(repr=False)
+    has_label: NDArray[np.bool_] = field(repr=False)
+    feature_mechanism: Mechanism
+    label_mechanism: GRR
+
+    def __post_init__(self) -> None:
+        nodes, features = self.graph.num_nodes, self.schema.num_features
+        expected = {
+            "features": (nodes, features),
+            "labels": (nodes,),
+            "has_features": (nodes,),
+            "has_label": (nodes,),
+        }
+        for name, shape in expected.items():
+            if (found := getattr(self, name).shape) != shape:
+                raise GraphError(f"{name} has shape {found}: {nodes} nodes and {features} features need {shape}")
+        if self.feature_mechanism.num_features != features:
+            raise GraphError(
+                f"the feature mechanism is for {self.feature_mechanism.num_features} features, "
+                f"the schema has {features}"
+            )
+        if self.label_mechanism.domain_size != self.schema.num_classes:
+            raise GraphError(
+                f"the label mechanism is for {self.label_mechanism.domain_size} classes, "
+                f"the schema has {self.schema.num_classes}"
+            )
+        reported = self.labels[self.has_label]
+        if ((reported < 0) | (reported >= self.schema.num_classes)).any():
+            raise GraphError(f"a reported label is outside 0..{self.schema.num_classes - 1}")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a whole report reveals at most."""
+        mechanism = self.feature_mechanism
+        theorem_1 = (
+            theorem_1_figure(mechanism.epsilon, mechanism.sampled, mechanism.num_features)
+            if isinstance(mechanism, GRRFS)
+            else None
+        )
+        return Guarantee(features=mechanism.claim, label=self.label_mechanism.claim, unsound_theorem_1=theorem_1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Split:
+    """Which nodes train, which select, and which are predicted only.
+
+    Labels of train and validation nodes are reported (randomized); test nodes report none.
+
+    >>> split = Split.random(100, seed=0)
+    >>> split
+    Split(50 train, 25 validation, 25 test)
+    """
+
+    train: NDArray[np.bool_]
+    validation: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if not self.train.shape == self.validation.shape == self.test.shape:
+            raise GraphError(f"split masks differ in shape: {self.train.shape}, {self.validation.shape}")
+        if (self.train.astype(int) + self.validation + self.test > 1).any():
+            raise GraphError("a node is in two parts of the split")
+
+    @classmethod
+    def random(
+        cls,
+        num_nodes: int,
+        *,
+        seed: int,
+        train: float = 0.5,
+        validation: float = 0.25,
+        eligible: NDArray[np.bool_] | None = None,
+    ) -> Split:
+        """Nodes at random, as the paper splits them; nodes that are not eligible are in no part."""
+        if not (train > 0 and validation > 0 and train + validation <= 1):
+            raise GraphError(f"shares are {train} and {validation}: both above 0, together at most 1")
+        candidates = np.arange(num_nodes) if eligible is None else np.flatnonzero(eligible)
+        order = np.random.default_rng(seed).permutation(candidates)
+        ends = np.rint(np.array([train, train + validation]) * len(order)).astype(int)
+        parts = (_mask(part, num_nodes) for part in np.split(order, ends))
+        return cls(**dict(zip(("train", "validation", "test"), parts, strict=True)))
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """V^L: nodes whose label is reported."""
+        return self.train | self.validation
+
+    def __repr__(self) -> str:
+        counts = [int(mask.sum()) for mask in (self.train, self.validation, self.test)]
+        return "Split({} train, {} validation, {} test)".format(*counts)
+
+
+def read_table(path: str | Path, *, text: Sequence[str] | None = None) -> pd.DataFrame:
+    """A CSV or Parquet file as a table; what cannot be read is refused without quoting its content.
+
+    Args:
+        path: a .csv or .parquet file.
+        text: columns to read as text, so that the id 007 stays 007; None for all.
+    """
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError:
+        raise MissingExtraError("pandas", "server") from None
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise GraphError(f"{path}: a table is .csv or .parquet, not '{path.suffix}'")
+    try:
+        if path.suffix == ".csv":
+            return pandas.read_csv(path, dtype=str if text is None else dict.fromkeys(text, str))
+        table = pandas.read_parquet(path)
+        return table.astype(str if text is None else {name: str for name in text if name in table})
+    except OSError as error:
+        raise GraphError(f"{path} cannot be read: {error.strerror or 'it is damaged'}") from None
+    except ValueError as error:  # what pandas and pyarrow raise for a malformed file
+        raise GraphError(f"{path} is not a readable {path.suffix} table ({type(error).__name__})") from None
+
+
+def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:
+    mask = np.zeros(num_nodes, dtype=np.bool_)
+    mask[nodes] = True
+    return mask
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

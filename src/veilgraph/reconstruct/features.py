@@ -1,0 +1,124 @@
+"""Algorithm 1: feature distributions of neighbourhoods, estimated from randomized reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from veilgraph.errors import ReconstructionError
+from veilgraph.frequency import estimate_frequencies, population_variance, project_to_simplex
+from veilgraph.graph import PerturbedGraph
+from veilgraph.mechanisms import GRRFS
+from veilgraph.reconstruct.propagation import NeighbourhoodMean
+
+Decoding = Literal["distribution", "argmax"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReconstructedFeatures:
+    """x~: for each node, the estimated share of each value of each feature in its K-hop neighbourhood.
+
+    Attributes:
+        domain_sizes: gamma_i.
+        frequencies: unbiased estimates, not projected. A binary feature has one column (the share of value 1),
+            a feature with more values one column for each.
+        standard_errors: of each estimate, for neighbourhoods drawn from a population.
+        sample_sizes: how many reports each node's estimate is worth.
+    """
+
+    domain_sizes: tuple[int, ...]
+    frequencies: Tensor
+    standard_errors: Tensor
+    sample_sizes: Tensor
+
+    def of_feature(self, feature: int) -> Tensor:
+        """The columns of one feature."""
+        start = sum(columns_of(size) for size in self.domain_sizes[:feature])
+        return self.frequencies[:, start : start + columns_of(self.domain_sizes[feature])]
+
+    def inputs(self, decoding: Decoding = "distribution") -> Tensor:
+        """What a GNN gets: numbers that mean shares, never a value's index.
+
+        A binary feature enters as the estimate itself. A feature with more values enters as a distribution
+        (projected onto the simplex), or as the one-hot argmax, which is the paper's choice and equals a plain
+        majority vote.
+        """
+        decode = {"distribution": project_to_simplex, "argmax": _one_hot_argmax}[decoding]
+        features = [self.of_feature(i) for i in range(len(self.domain_sizes))]
+        return torch.cat([part if part.shape[1] == 1 else decode(part) for part in features], dim=1)
+
+
+def reconstruct_features(
+    perturbed: PerturbedGraph, hops: int, *, mean: NeighbourhoodMean, estimate: bool = True
+) -> ReconstructedFeatures:
+    """Algorithm 1 for all features at once: one-hot reports, K hops, then the frequency estimate.
+
+    Nodes without a report have no weight. A node with no report in reach falls back to the estimate over the whole
+    graph. With `estimate=False` the observed shares are kept (propagation without estimation, for ablations).
+
+    Args:
+        perturbed: the graph and its reports.
+        hops: K_x.
+        mean: the graph's neighbourhood mean, on the device to use.
+        estimate: undo the mechanism's bias.
+    """
+    mechanism = perturbed.feature_mechanism
+    if not isinstance(mechanism, GRRFS):
+        raise ReconstructionError(f"Algorithm 1 reconstructs GRR-FS reports, not those of {type(mechanism).__name__}")
+    device = mean.matrix.device
+    reporting = torch.from_numpy(perturbed.has_features).to(device)
+    if not reporting.any():
+        raise ReconstructionError("no node reported features: leave feature reconstruction out")
+    observed = one_hot_reports(perturbed, device)
+    shares = _masked_mean(observed, reporting, hops, mean)
+    sizes = mean.effective_sample_size(reporting, hops)
+    sizes = torch.where(sizes > 0, sizes, float(reporting.sum()))
+    frequencies, errors = torch.empty_like(shares), torch.empty_like(shares)
+    start = 0
+    for i, size in enumerate(mechanism.domain_sizes):
+        part = slice(start, start := start + columns_of(size))
+        channel = mechanism.channel(i)
+        estimates = estimate_frequencies(shares[:, part], channel)
+        frequencies[:, part] = estimates if estimate else shares[:, part]
+        errors[:, part] = population_variance(estimates, channel, sizes.unsqueeze(1)).sqrt()
+        if not estimate:
+            errors[:, part] *= float(channel.gain)
+    return ReconstructedFeatures(
+        domain_sizes=mechanism.domain_sizes, frequencies=frequencies, standard_errors=errors, sample_sizes=sizes
+    )
+
+
+def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu") -> Tensor:
+    """x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported."""
+    codes = perturbed.features.astype(np.int64)
+    blocks = [
+        codes[:, i : i + 1] == np.arange(size if columns_of(size) > 1 else 1) + (columns_of(size) == 1)
+        for i, size in enumerate(perturbed.schema.domain_sizes)
+    ]
+    columns = np.concatenate(blocks, axis=1) & perturbed.has_features[:, None]
+    return torch.from_numpy(columns).to(device, torch.float32)
+
+
+def columns_of(domain_size: int) -> int:
+    """Columns that a feature needs: the shares of two values are one number."""
+    return 1 if domain_size == 2 else domain_size
+
+
+def _masked_mean(observed: Tensor, reporting: Tensor, hops: int, mean: NeighbourhoodMean) -> Tensor:
+    """Mean over the reporting nodes of each neighbourhood; over all reporting nodes where there is none."""
+    overall = observed.sum(0) / reporting.sum()
+    if reporting.all():
+        return mean.propagate(observed, hops)
+    mass = reporting.to(observed.dtype).unsqueeze(1)
+    propagated = mean.propagate(torch.cat([observed, mass], dim=1), hops)
+    shares, mass = propagated[:, :-1], propagated[:, -1:]
+    return torch.where(mass > 0, shares / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
+
+
+def _one_hot_argmax(estimates: Tensor) -> Tensor:
+    return one_hot(estimates.argmax(dim=1), estimates.shape[1]).to(estimates.dtype)

@@ -1,0 +1,311 @@
+"""What may be reported: names, domains, classes and public bins, declared before any record is seen.
+
+Domains are never read off private data: the range of a column, the quantiles of its values or the list of
+classes that occur would each leak something that no mechanism accounts for.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from numpy.typing import ArrayLike, NDArray
+
+from veilgraph.errors import DomainError, SchemaError
+
+NO_LABEL = -1
+"""Code of a node whose label is not known to anyone, itself included."""
+
+_BINARY = ("0", "1")
+_LARGEST_DOMAIN = 2**16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a raw table: either a list of values or bins of a continuous quantity.
+
+    Args:
+        name: the column's name in the table.
+        values: the values that may occur, in the order of their codes. Default: "0" and "1".
+        edges: public bin edges for a continuous column, lowest and highest included; k + 1 edges make k bins
+            [edge, next edge), the last one closed.
+
+    >>> Column(name="age", edges=(0, 30, 50, 120)).encode([29.9, 30, 120]).tolist()
+    [0, 1, 2]
+    >>> Column(name="age", edges=(0, 30, 50, 120)).encode([130])
+    Traceback (most recent call last):
+    veilgraph.errors.DomainError: column 'age', row 0: outside the declared range 0..120 (value withheld); \
+widen the range or correct the record
+    """
+
+    name: str
+    values: tuple[str, ...] = _BINARY
+    edges: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.edges:
+            if len(self.edges) < 3:
+                raise SchemaError(f"column '{self.name}': {len(self.edges)} edges; at least 3 make 2 bins")
+            if not all(low < high for low, high in zip(self.edges, self.edges[1:], strict=False)):
+                raise SchemaError(f"column '{self.name}': edges {list(self.edges)} must rise")
+        elif len(self.values) < 2 or len(set(self.values)) < len(self.values):
+            raise SchemaError(f"column '{self.name}': values {list(self.values)} must be 2 or more, all different")
+        if self.domain_size > _LARGEST_DOMAIN:
+            raise SchemaError(
+                f"column '{self.name}': {self.domain_size} values; at most {_LARGEST_DOMAIN} are possible"
+            )
+
+    @property
+    def domain_size(self) -> int:
+        """Gamma: the number of codes."""
+        return len(self.edges) - 1 if self.edges else len(self.values)
+
+    @property
+    def code_names(self) -> tuple[str, ...]:
+        """What each code stands for."""
+        if not self.edges:
+            return self.values
+        return tuple(f"{low:g}..{high:g}" for low, high in zip(self.edges, self.edges[1:], strict=False))
+
+    def encode(self, raw: ArrayLike) -> NDArray[np.int64]:
+        """Codes of raw values. An undeclared value is refused, naming its row and never the value."""
+        return self._encode_bins(raw) if self.edges else self._encode_values(raw)
+
+    def _encode_bins(self, raw: ArrayLike) -> NDArray[np.int64]:
+        try:
+            numbers = np.asarray(raw, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DomainError(
+                f"column '{self.name}': it has bins, so its values must be numbers (value withheld)"
+            ) from None
+        self._refuse(np.isnan(numbers), "missing, and a continuous column cannot be missing; leave the node out")
+        low, high = self.edges[0], self.edges[-1]
+        self._refuse(
+            (numbers < low) | (numbers > high),
+            f"outside the declared range {low:g}..{high:g} (value withheld); widen the range or correct the record",
+        )
+        bins = np.searchsorted(np.asarray(self.edges), numbers, side="right") - 1
+        return np.minimum(bins, self.domain_size - 1)
+
+    def _encode_values(self, raw: ArrayLike) -> NDArray[np.int64]:
+        code_of = {value: code for code, value in enumerate(self.values)}
+        codes = np.array([code_of.get(_text(value), -1) for value in np.asarray(raw, dtype=object)], dtype=np.int64)
+        self._refuse(
+            codes < 0,
+            f"not one of the {self.domain_size} declared values (value withheld); declare it or correct the record",
+        )
+        return codes
+
+    def _refuse(self, wrong: NDArray[np.bool_], reason: str) -> None:
+        if wrong.any():
+            raise DomainError(f"column '{self.name}', row {int(np.argmax(wrong))}: {reason}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureSchema:
+    """Names and domains of everything a record holds.
+
+    Args:
+        columns: the raw columns, in order.
+        classes: names of the label's classes, in the order of their codes.
+        group: g adjacent binary columns are merged into one feature by OR (the paper's d to d'); 1 keeps columns.
+        note: where the schema comes from, for its readers.
+
+    >>> schema = FeatureSchema.binary(1433, classes=["theory", "systems"], group=25)
+    >>> schema.num_features, schema.domain_sizes[:3]
+    (58, (2, 2, 2))
+    """
+
+    columns: tuple[Column, ...]
+    classes: tuple[str, ...]
+    group: int = 1
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise SchemaError("the schema has no columns: declare at least one")
+        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
+            raise SchemaError(f"classes are {list(self.classes)}: declare 2 or more, all different")
+        names = [column.name for column in self.columns]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise SchemaError(f"column '{twice[0]}' is declared twice")
+        if self.group < 1:
+            raise SchemaError(f"group is {self.group}: merge 1 column (none) or more")
+        if self.group > 1 and any(column.domain_size != 2 for column in self.columns):
+            raise SchemaError(f"group is {self.group}, but only binary columns can be merged by OR")
+
+    @classmethod
+    def binary(cls, count: int, *, classes: Sequence[str], group: int = 1, prefix: str = "x") -> FeatureSchema:
+        """`count` binary columns named prefix0, prefix1, ..."""
+        columns = tuple(Column(name=f"{prefix}{i}") for i in range(count))
+        return cls(columns=columns, classes=tuple(classes), group=group)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the reported features: columns, or 'first..last' of a group."""
+        groups = self._groups()
+        return tuple(g[0].name if len(g) == 1 else f"{g[0].name}..{g[-1].name}" for g in groups)
+
+    @property
+    def domain_sizes(self) -> tuple[int, ...]:
+        """gamma_i of the reported features."""
+        return tuple(group[0].domain_size for group in self._groups())
+
+    @property
+    def num_features(self) -> int:
+        """d, or d' where columns are merged."""
+        return len(self._groups())
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes, c."""
+        return len(self.classes)
+
+    @property
+    def code_dtype(self) -> type[np.uint8] | type[np.uint16]:
+        """The smallest type that holds every code: a byte per value unless a domain exceeds 256."""
+        return np.uint8 if max(self.domain_sizes) <= 256 else np.uint16
+
+    def _groups(self) -> list[tuple[Column, ...]]:
+        starts = range(0, len(self.columns), self.group)
+        return [self.columns[start : start + self.group] for start in starts]
+
+    def encode(self, table: Mapping[str, ArrayLike] | Any) -> NDArray[np.unsignedinteger[Any]]:
+        """A raw table (a DataFrame, or a mapping from column name to values) as codes, one row per record.
+
+        >>> schema = FeatureSchema.binary(4, classes=["a", "b"], group=2)
+        >>> schema.encode({"x0": [0, 0], "x1": [1, 0], "x2": [0, 0], "x3": [0, 0]}).tolist()
+        [[1, 0], [0, 0]]
+        """
+        for column in self.columns:
+            if column.name not in table:
+                raise SchemaError(f"the table has no column '{column.name}', which the schema declares")
+        codes = [column.encode(table[column.name]) for column in self.columns]
+        return self.merge(np.stack(codes, axis=1).astype(self.code_dtype))
+
+    def merge(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Codes of the raw columns to codes of the reported features: adjacent binary columns merged by OR."""
+        if codes.shape[1] != len(self.columns):
+            raise SchemaError(f"{codes.shape[1]} columns where the schema declares {len(self.columns)}")
+        if self.group == 1:
+            return codes
+        return np.maximum.reduceat(codes, range(0, len(self.columns), self.group), axis=1)
+
+    def encode_labels(self, raw: ArrayLike, *, name: str = "label") -> NDArray[np.int64]:
+        """Class codes; a missing label (None, NaN or empty) becomes NO_LABEL.
+
+        >>> FeatureSchema.binary(1, classes=["no", "yes"]).encode_labels(["yes", None, "no"]).tolist()
+        [1, -1, 0]
+        """
+        texts = [_text(value) for value in np.asarray(raw, dtype=object)]
+        known = np.array([text not in ("", "nan", "None", "<NA>", "NaT") for text in texts], dtype=np.bool_)
+        codes = np.full(len(texts), NO_LABEL, dtype=np.int64)
+        classes = Column(name=name, values=self.classes)
+        try:
+            codes[known] = classes.encode(np.array(texts, dtype=object)[known])
+        except DomainError:
+            raise DomainError(
+                f"column '{name}': a label is not one of the declared classes {list(self.classes)} "
+                "(value withheld); declare it or correct the record"
+            ) from None
+        return codes
+
+    def save(self, path: str | Path) -> None:
+        """Write TOML."""
+        document: dict[str, object] = {"note": self.note} if self.note else {}
+        document["classes"] = list(self.classes)
+        if self.group > 1:
+            document["group"] = self.group
+        document["columns"] = [_column_to_toml(column) for column in self.columns]
+        Path(path).write_text(tomli_w.dumps(document), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> FeatureSchema:
+        """Read TOML; a key that is not understood is refused by name."""
+        try:
+            document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise SchemaError(f"{path} cannot be read as a schema: {error}") from error
+        _refuse_unknown(document, {"note", "classes", "group", "columns"}, str(path))
+        for key in ("classes", "columns"):
+            if not isinstance(document.get(key), list):
+                raise SchemaError(f"{path}: '{key}' must be there, as a list")
+        return cls(
+            columns=tuple(_column_from_toml(entry, str(path)) for entry in document["columns"]),
+            classes=tuple(_text(name) for name in document["classes"]),
+            group=int(document.get("group", 1)),
+            note=str(document.get("note", "")),
+        )
+
+
+def propose_schema(public_sample: Mapping[str, ArrayLike] | Any, *, label: str, bins: int = 4) -> FeatureSchema:
+    """A first draft of a schema from *public* sample data, to be reviewed and widened by a person.
+
+    Never give it private records: the ranges, quantiles and values that it writes down are theirs. The schema
+    says in its note what it was made from.
+
+    >>> draft = propose_schema({"age": [20.5, 30, 40, 50, 60], "smoker": ["no", "yes", "no", "no", "no"],
+    ...                         "ill": ["n", "y", "n", "y", "n"]}, label="ill", bins=2)
+    >>> [(column.name, column.domain_size) for column in draft.columns], draft.classes
+    ([('age', 2), ('smoker', 2)], ('n', 'y'))
+    """
+    if label not in public_sample:
+        raise SchemaError(f"the sample has no column '{label}' to take the classes from")
+    columns = [_propose_column(str(name), public_sample[name], bins) for name in public_sample if name != label]
+    rows = len(np.asarray(public_sample[label], dtype=object))
+    return FeatureSchema(
+        columns=tuple(columns),
+        classes=tuple(sorted({_text(value) for value in np.asarray(public_sample[label], dtype=object)})),
+        note=f"Proposed from a public sample of {rows} rows. Review it; never propose one from private data.",
+    )
+
+
+def _propose_column(name: str, raw: ArrayLike, bins: int) -> Column:
+    cells = np.asarray(raw, dtype=object)
+    texts = sorted({_text(value) for value in cells})
+    if len(texts) <= max(bins, 2) or not all(isinstance(value, (int, float, np.number)) for value in cells):
+        return Column(name=name, values=tuple(texts) if len(texts) > 1 else _BINARY)
+    edges = np.unique(np.quantile(np.asarray(raw, dtype=np.float64), np.linspace(0, 1, bins + 1)))
+    return Column(name=name, edges=tuple(float(f"{edge:.6g}") for edge in edges))
+
+
+def _text(value: object) -> str:
+    """Values are compared as text, in which 1, 1.0 and True are the same."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _column_to_toml(column: Column) -> dict[str, object]:
+    if column.edges:
+        return {"name": column.name, "edges": list(column.edges)}
+    return {"name": column.name} if column.values == _BINARY else {"name": column.name, "values": list(column.values)}
+
+
+def _column_from_toml(entry: object, path: str) -> Column:
+    if not isinstance(entry, dict) or "name" not in entry:
+        raise SchemaError(f"{path}: every column needs a name")
+    _refuse_unknown(entry, {"name", "values", "edges"}, f"{path}, column '{entry['name']}'")
+    if "values" in entry and "edges" in entry:
+        raise SchemaError(f"{path}, column '{entry['name']}': give values or edges, not both")
+    try:
+        edges = tuple(float(edge) for edge in entry.get("edges", ()))
+    except (TypeError, ValueError):
+        raise SchemaError(f"{path}, column '{entry['name']}': edges must be numbers") from None
+    return Column(
+        name=str(entry["name"]),
+        values=tuple(_text(value) for value in entry.get("values", _BINARY)),
+        edges=edges,
+    )
+
+
+def _refuse_unknown(document: Mapping[str, object], known: set[str], where: str) -> None:
+    if unknown := sorted(set(document) - known):
+        raise SchemaError(f"{where}: unknown key '{unknown[0]}'; known are {', '.join(sorted(known))}")
