@@ -1,1 +1,79 @@
-"""Graph neural networks on data that was randomized before anyone collected it."""
+"""Graph neural networks on data that people randomized themselves before anyone collected it.
+
+Names are imported when they are first used, so that a device which only randomizes never loads the server's
+libraries, and a missing extra is reported by the name that needs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from veilgraph.audit import AuditResult, audit, worst_case_epsilon
+    from veilgraph.budget import Guarantee, PrivacyBudget
+    from veilgraph.datasets import PrivateGraph
+    from veilgraph.experiments import simulate
+    from veilgraph.graph import Graph, PerturbedGraph, Split
+    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
+    from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, OSRandom
+    from veilgraph.schema import Column, FeatureSchema, propose_schema
+
+__version__ = _version("veilgraph")
+
+_HOME = {
+    "AuditResult": "audit",
+    "Column": "schema",
+    "FeatureSchema": "schema",
+    "GRR": "mechanisms",
+    "GRRFS": "mechanisms",
+    "Graph": "graph",
+    "Guarantee": "budget",
+    "Mechanism": "mechanisms",
+    "Method": "learn",
+    "MultiBit": "mechanisms",
+    "OSRandom": "mechanisms",
+    "PerturbedGraph": "graph",
+    "PlainGNN": "learn",
+    "PrivacyBudget": "budget",
+    "PrivateGraph": "datasets",
+    "RGNN": "learn",
+    "Split": "graph",
+    "StructureOnly": "learn",
+    "audit": "audit",
+    "propose_schema": "schema",
+    "simulate": "experiments",
+    "worst_case_epsilon": "audit",
+}
+
+__all__ = [
+    "GRR",
+    "GRRFS",
+    "RGNN",
+    "AuditResult",
+    "Column",
+    "FeatureSchema",
+    "Graph",
+    "Guarantee",
+    "Mechanism",
+    "Method",
+    "MultiBit",
+    "OSRandom",
+    "PerturbedGraph",
+    "PlainGNN",
+    "PrivacyBudget",
+    "PrivateGraph",
+    "Split",
+    "StructureOnly",
+    "audit",
+    "propose_schema",
+    "simulate",
+    "worst_case_epsilon",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'veilgraph' has no attribute '{name}'")
+    return getattr(import_module(f"veilgraph.{_HOME[name]}"), name)

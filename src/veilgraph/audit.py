@@ -121,8 +121,8 @@ def audit(
     pilot = [score[:pilot_size] for score in scores]
     main = [score[pilot_size:] for score in scores]
     threshold = _choose_threshold(pilot, main_size, confidence)
-    hits = [int((score >= threshold).sum()) for score in main]
-    bound = max(0.0, float(_log_ratio_bound(np.array(hits[0]), np.array(hits[1]), main_size, confidence)))
+    hits = [np.array(float((score >= threshold).sum())) for score in main]
+    bound = max(0.0, float(_log_ratio_bound(hits[0], hits[1], main_size, confidence)))
     return AuditResult(
         claim=claim, lower_bound=bound, confidence=confidence, refuted=bound > claim, trials=2 * (trials // 2)
     )
@@ -156,7 +156,7 @@ def _choose_threshold(pilot: list[NDArray[np.float64]], main_size: int, confiden
 
 
 def _log_ratio_bound(
-    hits: NDArray[np.number], hits_other: NDArray[np.number], size: int, confidence: float
+    hits: NDArray[np.float64], hits_other: NDArray[np.float64], size: int, confidence: float
 ) -> NDArray[np.float64]:
     """ln(lower / upper) of two Clopper-Pearson bounds, each at half the risk, so that both hold together."""
     risk = (1 - confidence) / 2

@@ -120,15 +120,15 @@ class Guarantee:
         """JSON-ready, with the relation in every key."""
         return {
             "user_level": {
-                "features": _json_epsilon(self.features_user_level),
-                "label": _json_epsilon(self.label_user_level),
-                "total": _json_epsilon(self.total_user_level),
+                "features": json_epsilon(self.features_user_level),
+                "label": json_epsilon(self.label_user_level),
+                "total": json_epsilon(self.total_user_level),
             },
             "attribute_level": {
-                "features": [_json_epsilon(e) for e in self.features.attribute_level] if self.features else [],
-                "label": _json_epsilon(self.label_user_level),
+                "features": [json_epsilon(e) for e in self.features.attribute_level] if self.features else [],
+                "label": json_epsilon(self.label_user_level),
             },
-            "theorem_1": None if self.unsound_theorem_1 is None else _json_epsilon(self.unsound_theorem_1),
+            "theorem_1": None if self.unsound_theorem_1 is None else json_epsilon(self.unsound_theorem_1),
             "theorem_1_is_a_guarantee": False,
             "relations": {
                 "user_level": "any two records",
@@ -180,7 +180,7 @@ def show_epsilon(epsilon: float) -> str:
     return f"{math.ceil(epsilon * 1e4 - 1e-5) / 1e4:.4f}"
 
 
-def _json_epsilon(epsilon: float) -> float | str:
+def json_epsilon(epsilon: float) -> float | str:
     """JSON has no infinity; "not private" is what it means here."""
     return "not private" if math.isinf(epsilon) else epsilon
 

@@ -245,7 +245,8 @@ def read_table(path: str | Path, *, text: Sequence[str] | None = None) -> pd.Dat
         raise GraphError(f"{path}: a table is .csv or .parquet, not '{path.suffix}'")
     try:
         if path.suffix == ".csv":
-            return pandas.read_csv(path, dtype=str if text is None else dict.fromkeys(text, str))
+            table: pd.DataFrame = pandas.read_csv(path, dtype=str if text is None else dict.fromkeys(text, str))
+            return table
         table = pandas.read_parquet(path)
         return table.astype(str if text is None else {name: str for name in text if name in table})
     except OSError as error:

@@ -157,6 +157,11 @@ class FeatureSchema:
         return tuple(group[0].domain_size for group in self._groups())
 
     @property
+    def code_names(self) -> tuple[tuple[str, ...], ...]:
+        """What each code of each reported feature stands for."""
+        return tuple(group[0].code_names if len(group) == 1 else ("none", "any") for group in self._groups())
+
+    @property
     def num_features(self) -> int:
         """d, or d' where columns are merged."""
         return len(self._groups())

@@ -41,10 +41,24 @@ class PrivateGraph:
             )
         for i, (feature, size) in enumerate(zip(self.schema.feature_names, self.schema.domain_sizes, strict=True)):
             check_codes(self.features[:, i], size, feature=f"feature '{feature}'")
-        known = self.labels[self.labels != NO_LABEL]
-        check_codes(known, self.schema.num_classes, feature="label")
-        if len(np.unique(known)) < 2:
+        known = self.labels != NO_LABEL
+        check_codes(np.where(known, self.labels, 0), self.schema.num_classes, feature="label")
+        if not known.any():
+            raise GraphError(f"{self.name}: no node has a label; there is nothing to learn")
+        if len(np.unique(self.labels[known])) < 2:
             raise GraphError(f"{self.name}: all labels are of one class; there is nothing to learn")
+
+    @property
+    def homophily(self) -> float:
+        """The share of edges that join two nodes of one class, among edges whose two ends are labelled.
+
+        It is a statistic of private labels, for the laboratory: no server can compute it.
+        """
+        ends = self.labels[self.graph.edges]
+        labelled = (ends != NO_LABEL).all(axis=0)
+        if not labelled.any():
+            raise GraphError(f"{self.name}: no edge joins two labelled nodes; homophily is undefined")
+        return float((ends[0] == ends[1])[labelled].mean())
 
     def __repr__(self) -> str:
         return f"PrivateGraph('{self.name}', {self.graph}, {self.schema.num_features} features, <private>)"

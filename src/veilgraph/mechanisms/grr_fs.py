@@ -137,7 +137,8 @@ class GRRFS:
             size * (r.channel.keep if reported == value else r.channel.other)
             for (size, r), reported, value in zip(self._sized_responses(), report, record, strict=True)
         ]
-        return mean_over_subsets(factors, self.sampled, one=Fraction(1)) / math.prod(self.domain_sizes)
+        mean: Fraction = mean_over_subsets(factors, self.sampled, one=Fraction(1))
+        return mean / math.prod(self.domain_sizes)
 
     def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
         """As `probability`, for many reports at once."""

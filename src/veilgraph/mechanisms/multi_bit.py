@@ -100,7 +100,7 @@ class MultiBit:
         position = (values - lower) / (upper - lower)
         span = self.table.true - self.table.other
         # The clip is what the guarantee rests on: no rounding leaves the two ends' thresholds.
-        steps = np.clip(np.rint(position * span).astype(np.int64), 0, span)
+        steps: NDArray[np.int64] = np.clip(np.rint(position * span).astype(np.int64), 0, span)
         return self.table.other + steps
 
     def records(self) -> Iterator[Record]:

@@ -49,7 +49,7 @@ class NeighbourhoodMean:
         """W^K applied to every column, in blocks of columns where memory is short."""
         check_hops(hops)
         width = max(1, _BLOCK_BYTES // (columns.element_size() * self.num_nodes))
-        blocks = [self._propagate_block(block, hops) for block in columns.split(width, dim=1)]
+        blocks = [self._propagate_block(block, hops) for block in torch.split(columns, width, dim=1)]
         return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
 
     def _propagate_block(self, block: Tensor, hops: int) -> Tensor:

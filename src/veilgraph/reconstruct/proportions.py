@@ -32,6 +32,10 @@ class Bags:
     standard_errors: Tensor
     sizes: Tensor
 
+    def to(self, device: torch.device) -> Bags:
+        """The same bags on another device."""
+        return Bags(**{name: tensor.to(device) for name, tensor in vars(self).items()})
+
 
 def bag_proportions(
     perturbed: PerturbedGraph, clusters: NDArray[np.int64], members: NDArray[np.bool_], *, estimate: bool = True
@@ -46,7 +50,7 @@ def bag_proportions(
     """
     channel = perturbed.label_mechanism.channel
     nodes = torch.from_numpy(members & perturbed.has_label).nonzero().squeeze(1)
-    _, bag_of, sizes = torch.from_numpy(clusters)[nodes].unique(return_inverse=True, return_counts=True)
+    _, bag_of, sizes = torch.unique(torch.from_numpy(clusters)[nodes], return_inverse=True, return_counts=True)
     weights = 1.0 / sizes[bag_of].to(torch.float32)
     membership = sparse_csr(bag_of, nodes, weights, (len(sizes), perturbed.graph.num_nodes))
     observed = membership @ one_hot_labels(perturbed)

@@ -1,0 +1,251 @@
+"""A synthetic population: classes that shape both who is linked to whom and what the records say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.datasets.private_graph import PrivateGraph
+from veilgraph.errors import GraphError
+from veilgraph.graph import Graph
+from veilgraph.schema import Column, FeatureSchema
+
+_LARGEST_DOMAIN = 2**16
+_NUMBER = (int, float, np.integer, np.floating)
+
+
+def csbm(
+    num_nodes: int = 1000,
+    *,
+    num_classes: int = 4,
+    mean_degree: float = 10.0,
+    homophily: float = 0.8,
+    num_features: int = 32,
+    feature_signal: float = 0.5,
+    class_shares: Sequence[float] | None = None,
+    domain_size: int = 2,
+    seed: int = 0,
+) -> PrivateGraph:
+    """A contextual stochastic block model.
+
+    With n nodes, mean degree D, homophily h, feature signal s and domain size gamma:
+
+        label         y_v ~ class_shares, and every class has at least one node
+        edges         E = round(n D / 2), of which K ~ Binomial(E, h) are within a class; each kind is a uniform
+                      choice, without repetition, among all pairs of that kind
+        features      P(x_vi = j | y_v = c) = s [j = preferred_ic] + (1 - s) / gamma,   preferred_ic ~ uniform
+
+    so the measured homophily K / E has mean h and standard error sqrt(h (1 - h) / E), and a binary feature is 1
+    with probability 1/2 + s/2 or 1/2 - s/2. At s = 0 features say nothing, at s = 1 they are a function of the class.
+
+    Classes of unequal size: all pairs within a class are equally likely, so nodes of large classes have more
+    neighbours of their own, and an h below the sum of squared shares is less than chance would give.
+
+    Labels, edges and features are drawn from separate streams of one seed: changing `feature_signal` leaves the
+    graph as it is. Time and memory grow with the number of edges and of feature values.
+
+    Args:
+        num_nodes: n, at least `num_classes`.
+        num_classes: 2 or more.
+        mean_degree: D, above 0.
+        homophily: h, the probability that an edge is within a class.
+        num_features: d, 1 or more.
+        feature_signal: s, 0..1.
+        class_shares: the probability of each class, all above 0, together 1. Default: equal.
+        domain_size: gamma of every feature, 2 or more.
+        seed: the same seed gives the same population.
+
+    With E = 5000 the standard error of the homophily is sqrt(0.8 · 0.2 / 5000) = 0.006:
+
+    >>> private = csbm(seed=0)
+    >>> private
+    PrivateGraph('csbm', Graph(1000 nodes, 5000 edges, 0 isolated), 32 features, <private>)
+    >>> abs(private.homophily - 0.8) < 5 * 0.006
+    True
+    >>> csbm(homophily=1.2)
+    Traceback (most recent call last):
+    veilgraph.errors.GraphError: homophily is 1.2: give a number in 0..1
+    """
+    _check_count("num_classes", num_classes, least=2)
+    _check_count("num_nodes", num_nodes, least=num_classes, reason=f", one for each of {num_classes} classes")
+    _check_count("num_features", num_features, least=1)
+    _check_count("domain_size", domain_size, least=2, most=_LARGEST_DOMAIN)
+    _check_count("seed", seed, least=0)
+    _check_share("homophily", homophily)
+    _check_share("feature_signal", feature_signal)
+    num_edges = _checked_num_edges(num_nodes, mean_degree)
+    shares = _checked_shares(class_shares, num_classes)
+
+    label_stream, edge_stream, feature_stream = np.random.default_rng(seed).spawn(3)
+    labels = _draw_labels(num_nodes, shares, label_stream)
+    edges = _draw_edges(Blocks.of(labels, num_classes), num_edges, homophily, edge_stream)
+    return PrivateGraph(
+        name="csbm",
+        graph=Graph.from_edges(edges, num_nodes),
+        schema=(schema := _schema(num_features, domain_size, num_classes)),
+        features=_draw_features(labels, schema, feature_signal, feature_stream),
+        labels=labels,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Blocks:
+    """The nodes arranged class by class, with every pair of nodes numbered, so that pairs can be drawn by number.
+
+    Attributes:
+        order: the nodes, those of class 0 first.
+        starts: where each class starts in `order`.
+        ends: where it ends.
+
+    >>> blocks = Blocks.of(np.array([0, 1, 0, 0]), num_classes=2)
+    >>> blocks.pairs_within(np.arange(blocks.num_within)).T.tolist()
+    [[0, 2], [0, 3], [2, 3]]
+    >>> blocks.pairs_between(np.arange(blocks.num_between)).T.tolist()
+    [[0, 1], [2, 1], [3, 1]]
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, labels: NDArray[np.int64], num_classes: int) -> Blocks:
+        """Blocks of the classes 0..num_classes-1."""
+        sizes = np.bincount(labels, minlength=num_classes)
+        ends = np.cumsum(sizes)
+        return cls(order=np.argsort(labels, kind="stable"), starts=ends - sizes, ends=ends)
+
+    @property
+    def num_within(self) -> int:
+        """Pairs within a class: the sum of s (s - 1) / 2 over class sizes s."""
+        return int(self._within_counts.sum())
+
+    @property
+    def num_between(self) -> int:
+        """Pairs of different classes."""
+        return int(self._between_counts.sum())
+
+    @property
+    def _within_counts(self) -> NDArray[np.int64]:
+        sizes = self.ends - self.starts
+        return sizes * (sizes - 1) // 2
+
+    @property
+    def _between_counts(self) -> NDArray[np.int64]:
+        """Pairs of a class with the classes after it."""
+        return (self.ends - self.starts) * (len(self.order) - self.ends)
+
+    def pairs_within(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Pair number t of a class is (i, j), i < j, with t = j (j - 1) / 2 + i."""
+        block, number = _locate(numbers, self._within_counts)
+        high = ((1 + np.sqrt(1 + 8.0 * number)) / 2).astype(np.int64)
+        high -= high * (high - 1) // 2 > number  # the square root may round up
+        low = number - high * (high - 1) // 2
+        return self.order[self.starts[block] + np.stack([low, high])]
+
+    def pairs_between(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Pair number t of a class is (i, j), i of the class and j among the later nodes, row by row."""
+        block, number = _locate(numbers, self._between_counts)
+        row, column = np.divmod(number, len(self.order) - self.ends[block])
+        places = np.stack([self.starts[block] + row, self.ends[block] + column])
+        return self.order[places]
+
+
+def _locate(numbers: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The block that each running number falls in, and its number there."""
+    ends = np.cumsum(counts)
+    block = np.searchsorted(ends, numbers, side="right")
+    return block, numbers - (ends - counts)[block]
+
+
+def _draw_labels(num_nodes: int, shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Independent labels; a class that nobody drew is given to a random node of a class that can spare one."""
+    labels = rng.choice(len(shares), size=num_nodes, p=shares)
+    sizes = np.bincount(labels, minlength=len(shares))
+    for absent in np.flatnonzero(sizes == 0):
+        node = rng.choice(np.flatnonzero(sizes[labels] > 1))
+        sizes[labels[node]] -= 1
+        sizes[absent] = 1
+        labels[node] = absent
+    return labels
+
+
+def _draw_edges(blocks: Blocks, num_edges: int, homophily: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    within = int(rng.binomial(num_edges, homophily))
+    between = num_edges - within
+    for kind, drawn, room in (("within", within, blocks.num_within), ("between", between, blocks.num_between)):
+        if drawn > room:
+            raise GraphError(
+                f"mean_degree and homophily ask for {drawn} edges {kind} classes where {room} are possible: "
+                "lower mean_degree, change homophily or add nodes"
+            )
+    inner = blocks.pairs_within(_draw_distinct(within, blocks.num_within, rng))
+    outer = blocks.pairs_between(_draw_distinct(between, blocks.num_between, rng))
+    return np.concatenate([inner, outer], axis=1)
+
+
+def _draw_distinct(count: int, population: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """`count` different numbers of 0..population-1; of an empty population, none."""
+    return rng.choice(max(population, 1), size=count, replace=False, shuffle=False)
+
+
+def _draw_features(
+    labels: NDArray[np.int64], schema: FeatureSchema, signal: float, rng: np.random.Generator
+) -> NDArray[Any]:
+    """With probability `signal` the class's preferred value of the feature, otherwise any value."""
+    domain_size = schema.domain_sizes[0]
+    codes = np.empty((len(labels), schema.num_features), dtype=schema.code_dtype)
+    preferred = rng.integers(domain_size, size=(schema.num_features, schema.num_classes), dtype=codes.dtype)
+    for i in range(schema.num_features):
+        anything = rng.integers(domain_size, size=len(labels), dtype=codes.dtype)
+        codes[:, i] = np.where(rng.random(len(labels)) < signal, preferred[i, labels], anything)
+    return codes
+
+
+def _schema(num_features: int, domain_size: int, num_classes: int) -> FeatureSchema:
+    values = tuple(str(code) for code in range(domain_size))
+    return FeatureSchema(
+        columns=tuple(Column(name=f"x{i}", values=values) for i in range(num_features)),
+        classes=tuple(f"class {c}" for c in range(num_classes)),
+        note="Synthetic: a contextual stochastic block model.",
+    )
+
+
+def _check_count(name: str, value: object, *, least: int, most: int | None = None, reason: str = "") -> None:
+    if not isinstance(value, (int, np.integer)) or value < least or (most is not None and value > most):
+        wanted = f"{least} or more" if most is None else f"from {least} to {most}"
+        raise GraphError(f"{name} is {value}: give a whole number, {wanted}{reason}")
+
+
+def _check_share(name: str, value: object) -> None:
+    if not isinstance(value, _NUMBER) or not 0 <= value <= 1:
+        raise GraphError(f"{name} is {value}: give a number in 0..1")
+
+
+def _checked_num_edges(num_nodes: int, mean_degree: float) -> int:
+    if not isinstance(mean_degree, _NUMBER) or not 0 < mean_degree <= num_nodes - 1:
+        raise GraphError(
+            f"mean_degree is {mean_degree}: give a number above 0, at most {num_nodes - 1} for these nodes"
+        )
+    if (num_edges := round(num_nodes * mean_degree / 2)) < 1:
+        raise GraphError(f"mean_degree is {mean_degree}: {num_nodes} nodes then have no edge; give at least 1 edge")
+    return num_edges
+
+
+def _checked_shares(class_shares: Sequence[float] | None, num_classes: int) -> NDArray[np.float64]:
+    if class_shares is None:
+        return np.full(num_classes, 1 / num_classes)
+    try:
+        shares = np.array(class_shares, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise GraphError(f"class_shares is {class_shares}: give {num_classes} numbers") from None
+    if shares.shape != (num_classes,):
+        raise GraphError(f"class_shares has shape {shares.shape}: give one number for each of {num_classes} classes")
+    if not (shares > 0).all() or not np.isclose(shares.sum(), 1):
+        raise GraphError(f"class_shares is {shares.tolist()}: give numbers above 0 that sum to 1")
+    shares /= shares.sum()
+    return shares

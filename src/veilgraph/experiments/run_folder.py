@@ -1,0 +1,70 @@
+"""A folder that holds one run: its configuration, every finished fit, and the results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from veilgraph.errors import RunError
+from veilgraph.files import write_whole
+
+_CONFIGURATION = "configuration.json"
+
+
+class RunFolder:
+    """Finished fits are kept as they finish, so a run that was stopped goes on where it was.
+
+    Args:
+        path: the folder; made where it is not there.
+        configuration: everything that decides the results. A folder of another configuration is refused.
+    """
+
+    def __init__(self, path: Path, configuration: dict[str, Any]) -> None:
+        self.path = path
+        stored = path / _CONFIGURATION
+        try:
+            if stored.exists():
+                self._check_same(configuration, json.loads(stored.read_text(encoding="utf-8")))
+            elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise RunError(f"{path} exists and is not a run's folder: choose another --out")
+            else:
+                write_whole(stored, json.dumps(configuration, indent=2))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} cannot be used as a run's folder: {error}") from error
+
+    def _check_same(self, configuration: dict[str, Any], stored: dict[str, Any]) -> None:
+        differing = [key for key in configuration if configuration[key] != stored.get(key)]
+        if differing:
+            key = differing[0]
+            raise RunError(
+                f"{self.path} holds another run's result ({key} was {stored.get(key)}, now {configuration[key]}): "
+                "choose another --out or delete it"
+            )
+
+    def finished_fit(self, method: str, seed: int) -> dict[str, Any] | None:
+        """What `keep_fit` stored, or None."""
+        path = self._fit_path(method, seed)
+        if not path.exists():
+            return None
+        try:
+            fit: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} cannot be read: {error}; delete it and run again") from error
+        return fit
+
+    def keep_fit(self, method: str, seed: int, fit: dict[str, Any]) -> None:
+        """Store a finished fit, whole or not at all."""
+        self.write(f"fits/{method}-{seed}.json", json.dumps(fit))
+
+    def write(self, name: str, content: str) -> None:
+        """Store a file, whole or not at all."""
+        try:
+            write_whole(self.path / name, content)
+        except OSError as error:
+            raise RunError(
+                f"{self.path / name} cannot be written: {error.strerror}; free space and run again"
+            ) from error
+
+    def _fit_path(self, method: str, seed: int) -> Path:
+        return self.path / "fits" / f"{method}-{seed}.json"
