@@ -11,7 +11,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from veilgraph.audit import AuditResult, audit, worst_case_epsilon
+    from veilgraph.audit import AuditResult, statistical_audit, worst_case_epsilon
     from veilgraph.budget import Guarantee, PrivacyBudget
     from veilgraph.datasets import PrivateGraph
     from veilgraph.experiments import simulate
@@ -41,7 +41,7 @@ _HOME = {
     "RGNN": "learn",
     "Split": "graph",
     "StructureOnly": "learn",
-    "audit": "audit",
+    "statistical_audit": "audit",
     "propose_schema": "schema",
     "simulate": "experiments",
     "worst_case_epsilon": "audit",
@@ -66,9 +66,9 @@ __all__ = [
     "PrivateGraph",
     "Split",
     "StructureOnly",
-    "audit",
     "propose_schema",
     "simulate",
+    "statistical_audit",
     "worst_case_epsilon",
 ]
 

@@ -18,7 +18,7 @@ from veilgraph.mechanisms.integer_table import log_ratio
 from veilgraph.mechanisms.mechanism import Record
 
 _CHUNK = 50_000
-_PILOT_SHARE = 0.1
+_PILOT_SHARE = 0.25
 _THRESHOLDS = 200
 
 
@@ -79,7 +79,7 @@ class AuditResult:
     trials: int
 
 
-def audit(
+def statistical_audit(
     mechanism: Mechanism,
     *,
     trials: int,
@@ -92,7 +92,7 @@ def audit(
 
     By the definition of LDP, P(E | x) <= e^epsilon P(E | x') for every event E. Half of the reports are drawn from
     one extreme record and half from the other; E is "the log-likelihood ratio, computed from the channel, is at
-    least t". A tenth of the reports are a pilot that chooses t; the rest, independent of it, give
+    least t". A quarter of the reports are a pilot that chooses t; the rest, independent of it, give
 
     .. math:: \ln \frac{\text{lower}(P(E | x))}{\text{upper}(P(E | x'))}
 
@@ -107,7 +107,7 @@ def audit(
         progress: called with the number of reports drawn since the last call.
 
     >>> from veilgraph.mechanisms import GRR
-    >>> audit(GRR(2, 1.0), trials=20_000, rng=np.random.default_rng(0), claim=0.5).refuted
+    >>> statistical_audit(GRR(2, 1.0), trials=20_000, rng=np.random.default_rng(0), claim=0.5).refuted
     True
     """
     if trials < 1000:
@@ -115,12 +115,14 @@ def audit(
     claim = mechanism.claim.user_level if claim is None else claim
     if not claim >= 0:
         raise BudgetError(f"claim is {claim}: it must be a number of at least 0")
+    if not 0 < confidence < 1:
+        raise BudgetError(f"confidence is {confidence}: it must lie between 0 and 1")
     pilot_size = int(trials * _PILOT_SHARE) // 2
     main_size = trials // 2 - pilot_size
     scores = [_ratio_scores(mechanism, record, trials // 2, rng, progress) for record in mechanism.extreme_records()]
     pilot = [score[:pilot_size] for score in scores]
     main = [score[pilot_size:] for score in scores]
-    threshold = _choose_threshold(pilot, main_size, confidence)
+    threshold = _choose_threshold(pilot, confidence)
     hits = [np.array(float((score >= threshold).sum())) for score in main]
     bound = max(0.0, float(_log_ratio_bound(hits[0], hits[1], main_size, confidence)))
     return AuditResult(
@@ -145,13 +147,15 @@ def _ratio_scores(
     return scores
 
 
-def _choose_threshold(pilot: list[NDArray[np.float64]], main_size: int, confidence: float) -> float:
-    """The threshold whose bound would be highest if the main part looked like the pilot, scaled up."""
+def _choose_threshold(pilot: list[NDArray[np.float64]], confidence: float) -> float:
+    """The threshold with the highest bound on the pilot's own evidence; scaling it up would reward luck."""
+    size = len(pilot[0])
     # The best event is usually rare, so candidates are dense in the upper tail.
-    tail = np.geomspace(10 / main_size, 1, _THRESHOLDS)
-    candidates = np.unique(np.quantile(np.concatenate(pilot), 1 - tail))
-    shares = [(score[:, None] >= candidates).mean(axis=0) for score in pilot]
-    bounds = _log_ratio_bound(shares[0] * main_size, shares[1] * main_size, main_size, confidence)
+    tail = np.geomspace(10 / size, 1, _THRESHOLDS)
+    # Scores that occurred, not values between them: scores can be infinite.
+    candidates = np.unique(np.quantile(np.concatenate(pilot), 1 - tail, method="inverted_cdf"))
+    hits = [(score[:, None] >= candidates).sum(axis=0).astype(np.float64) for score in pilot]
+    bounds = _log_ratio_bound(hits[0], hits[1], size, confidence)
     return float(candidates[int(np.argmax(bounds))])
 
 

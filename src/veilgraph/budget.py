@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import MAX_EMAX, ROUND_CEILING, Context, Decimal
 
 from veilgraph.errors import BudgetError
 
@@ -151,10 +152,9 @@ class Guarantee:
         if math.isinf(self.total_user_level):
             sentences.append("This is not private: a report can give its record away completely.")
         else:
-            odds = math.exp(min(self.total_user_level, 700))
             sentences.append(
                 "Whatever a person's record is, no report is more than "
-                f"{odds:,.3g} times as likely as it would be with any other record."
+                f"{_show_odds(self.total_user_level)} times as likely as it would be with any other record."
             )
         if self.features:
             low, high = min(self.features.attribute_level), max(self.features.attribute_level)
@@ -178,6 +178,17 @@ def show_epsilon(epsilon: float) -> str:
         return "not private"
     # A figure within a billionth of a round one is that round one: 9.999999999 is shown as 10.
     return f"{math.ceil(epsilon * 1e4 - 1e-5) / 1e4:.4f}"
+
+
+def _show_odds(epsilon: float) -> str:
+    """exp(epsilon) to three digits, rounded up for the same reason.
+
+    >>> _show_odds(0.5), _show_odds(10.0), _show_odds(1000.0)
+    ('1.65', '22,100', '1.98e+434')
+    """
+    odds = Decimal(epsilon).exp(Context(prec=28, Emax=MAX_EMAX))
+    odds = Context(prec=3, rounding=ROUND_CEILING, Emax=MAX_EMAX).plus(odds)
+    return f"{odds:,f}" if odds < 10**6 else f"{odds:.2e}"
 
 
 def json_epsilon(epsilon: float) -> float | str:

@@ -84,6 +84,8 @@ def project_to_simplex(estimates: Tensor) -> Tensor:
     tensor([[1.0000, 0.0000, 0.0000],
             [0.2000, 0.3000, 0.5000]])
     """
+    # Adding a number to a whole row does not move its projection; near 0 the differences are exact.
+    estimates = estimates - estimates.amax(dim=-1, keepdim=True)
     ordered = estimates.sort(dim=-1, descending=True).values
     ranks = torch.arange(1, estimates.shape[-1] + 1, device=estimates.device, dtype=estimates.dtype)
     excess = (ordered.cumsum(-1) - 1) / ranks

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veilgraph.budget import Guarantee, theorem_1_figure
+from veilgraph.budget import Guarantee
 from veilgraph.errors import GraphError, MissingExtraError
-from veilgraph.mechanisms import GRR, GRRFS, Mechanism
+from veilgraph.mechanisms import GRR, Mechanism, guarantee_of
 from veilgraph.schema import FeatureSchema
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ class Graph:
         if table.shape[1] < 2:
             raise GraphError(f"the edge table has {table.shape[1]} column(s): its first two must name the ends")
         ends = table.iloc[:, :2].to_numpy(dtype=object)
+        missing = table.iloc[:, :2].isna().to_numpy().any(axis=1)
+        if missing.any():
+            raise GraphError(f"edge table, row {int(missing.argmax())}: an end is missing; complete it or leave it out")
         ids = list(dict.fromkeys(nodes if nodes is not None else ends.ravel().tolist()))
         if nodes is not None and len(ids) < len(nodes):
             raise GraphError("a node id occurs twice: ids must be unique")
@@ -170,13 +173,7 @@ class PerturbedGraph:
     @property
     def guarantee(self) -> Guarantee:
         """What a whole report reveals at most."""
-        mechanism = self.feature_mechanism
-        theorem_1 = (
-            theorem_1_figure(mechanism.epsilon, mechanism.sampled, mechanism.num_features)
-            if isinstance(mechanism, GRRFS)
-            else None
-        )
-        return Guarantee(features=mechanism.claim, label=self.label_mechanism.claim, unsound_theorem_1=theorem_1)
+        return guarantee_of(self.feature_mechanism, self.label_mechanism)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

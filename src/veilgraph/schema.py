@@ -22,6 +22,7 @@ NO_LABEL = -1
 """Code of a node whose label is not known to anyone, itself included."""
 
 _BINARY = ("0", "1")
+_MISSING = ("", "nan", "None", "<NA>", "NaT")
 _LARGEST_DOMAIN = 2**16
 
 
@@ -131,6 +132,8 @@ class FeatureSchema:
             raise SchemaError("the schema has no columns: declare at least one")
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
             raise SchemaError(f"classes are {list(self.classes)}: declare 2 or more, all different")
+        if unclear := [name for name in self.classes if name in _MISSING]:
+            raise SchemaError(f"class '{unclear[0]}' would read as a missing label: give it another name")
         names = [column.name for column in self.columns]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise SchemaError(f"column '{twice[0]}' is declared twice")
@@ -208,7 +211,7 @@ class FeatureSchema:
         [1, -1, 0]
         """
         texts = [_text(value) for value in np.asarray(raw, dtype=object)]
-        known = np.array([text not in ("", "nan", "None", "<NA>", "NaT") for text in texts], dtype=np.bool_)
+        known = np.array([text not in _MISSING for text in texts], dtype=np.bool_)
         codes = np.full(len(texts), NO_LABEL, dtype=np.int64)
         classes = Column(name=name, values=self.classes)
         try:
@@ -240,10 +243,12 @@ class FeatureSchema:
         for key in ("classes", "columns"):
             if not isinstance(document.get(key), list):
                 raise SchemaError(f"{path}: '{key}' must be there, as a list")
+        if type(document.get("group", 1)) is not int:
+            raise SchemaError(f"{path}: 'group' must be a whole number")
         return cls(
             columns=tuple(_column_from_toml(entry, str(path)) for entry in document["columns"]),
             classes=tuple(_text(name) for name in document["classes"]),
-            group=int(document.get("group", 1)),
+            group=document.get("group", 1),
             note=str(document.get("note", "")),
         )
 
@@ -262,11 +267,11 @@ def propose_schema(public_sample: Mapping[str, ArrayLike] | Any, *, label: str, 
     if label not in public_sample:
         raise SchemaError(f"the sample has no column '{label}' to take the classes from")
     columns = [_propose_column(str(name), public_sample[name], bins) for name in public_sample if name != label]
-    rows = len(np.asarray(public_sample[label], dtype=object))
+    labels = [_text(value) for value in np.asarray(public_sample[label], dtype=object)]
     return FeatureSchema(
         columns=tuple(columns),
-        classes=tuple(sorted({_text(value) for value in np.asarray(public_sample[label], dtype=object)})),
-        note=f"Proposed from a public sample of {rows} rows. Review it; never propose one from private data.",
+        classes=tuple(sorted(set(labels) - set(_MISSING))),
+        note=f"Proposed from a public sample of {len(labels)} rows. Review it; never propose one from private data.",
     )
 
 
@@ -275,8 +280,13 @@ def _propose_column(name: str, raw: ArrayLike, bins: int) -> Column:
     texts = sorted({_text(value) for value in cells})
     if len(texts) <= max(bins, 2) or not all(isinstance(value, (int, float, np.number)) for value in cells):
         return Column(name=name, values=tuple(texts) if len(texts) > 1 else _BINARY)
-    edges = np.unique(np.quantile(np.asarray(raw, dtype=np.float64), np.linspace(0, 1, bins + 1)))
-    return Column(name=name, edges=tuple(float(f"{edge:.6g}") for edge in edges))
+    numbers = np.asarray(raw, dtype=np.float64)
+    numbers = numbers[~np.isnan(numbers)]
+    shares = np.linspace(0, 1, bins + 1)
+    edges = np.quantile(numbers, shares)
+    if not (np.diff(edges) > 0).all():  # many rows share a value: as many distinct values in each bin instead
+        edges = np.quantile(np.unique(numbers), shares)
+    return Column(name=name, edges=tuple(edges.tolist()))
 
 
 def _text(value: object) -> str:
@@ -300,6 +310,9 @@ def _column_from_toml(entry: object, path: str) -> Column:
     _refuse_unknown(entry, {"name", "values", "edges"}, f"{path}, column '{entry['name']}'")
     if "values" in entry and "edges" in entry:
         raise SchemaError(f"{path}, column '{entry['name']}': give values or edges, not both")
+    for key in ("values", "edges"):
+        if not isinstance(entry.get(key, []), list):
+            raise SchemaError(f"{path}, column '{entry['name']}': '{key}' must be a list")
     try:
         edges = tuple(float(edge) for edge in entry.get("edges", ()))
     except (TypeError, ValueError):

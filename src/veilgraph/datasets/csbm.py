@@ -142,10 +142,11 @@ class Blocks:
     def pairs_within(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Pair number t of a class is (i, j), i < j, with t = j (j - 1) / 2 + i."""
         block, number = _locate(numbers, self._within_counts)
-        high = ((1 + np.sqrt(1 + 8.0 * number)) / 2).astype(np.int64)
+        high: NDArray[np.int64] = ((1 + np.sqrt(1 + 8.0 * number)) / 2).astype(np.int64)
         high -= high * (high - 1) // 2 > number  # the square root may round up
         low = number - high * (high - 1) // 2
-        return self.order[self.starts[block] + np.stack([low, high])]
+        places = np.stack([self.starts[block] + low, self.starts[block] + high])
+        return self.order[places]
 
     def pairs_between(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Pair number t of a class is (i, j), i of the class and j among the later nodes, row by row."""

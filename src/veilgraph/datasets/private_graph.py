@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,14 @@ class PrivateGraph:
         if not labelled.any():
             raise GraphError(f"{self.name}: no edge joins two labelled nodes; homophily is undefined")
         return float((ends[0] == ends[1])[labelled].mean())
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the graph and all records, by which a stored run knows its data."""
+        digest = hashlib.sha256()
+        for array in (self.graph.edges, self.features, self.labels):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     def __repr__(self) -> str:
         return f"PrivateGraph('{self.name}', {self.graph}, {self.schema.num_features} features, <private>)"

@@ -145,7 +145,8 @@ def _make_method(name: str, private: PrivateGraph, c: RunConfiguration, seed: in
         hops = reach(private.graph)
         return RGNN(
             backbone=c.backbone,
-            feature_hops=hops if c.feature_hops is None else c.feature_hops,
+            # Features are far noisier than labels at the same epsilon, so they are averaged over more.
+            feature_hops=2 * hops if c.feature_hops is None else c.feature_hops,
             label_hops=hops if c.label_hops is None else c.label_hops,
             num_clusters=c.num_clusters,
             llp_weight=c.llp_weight,
@@ -200,7 +201,13 @@ def _identity(private: PrivateGraph, configuration: RunConfiguration) -> dict[st
         name: json_epsilon(value) if isinstance(value, float) else value
         for name, value in asdict(configuration.budget).items()
     }
-    return {"dataset": private.name, **asdict(configuration), "budget": budget, "version": veilgraph.__version__}
+    return {
+        "dataset": private.name,
+        "data_sha256": private.fingerprint,
+        **asdict(configuration),
+        "budget": budget,
+        "version": veilgraph.__version__,
+    }
 
 
 def _predictions_table(private: PrivateGraph, probabilities: NDArray[np.float32]) -> str:

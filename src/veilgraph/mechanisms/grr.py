@@ -112,6 +112,8 @@ def check_codes(values: NDArray[Any], domain_size: int, *, feature: str = "value
     """
     if not np.issubdtype(values.dtype, np.integer):
         raise DomainError(f"{feature}: codes must be integers, not {values.dtype}; encode the table first")
+    if np.iinfo(values.dtype).max < domain_size - 1:
+        raise DomainError(f"{feature}: {values.dtype} cannot hold reports of 0..{domain_size - 1}; use a wider type")
     outside = (values < 0) | (values >= domain_size)
     if outside.any():
         row = int(np.argwhere(outside)[0][0])

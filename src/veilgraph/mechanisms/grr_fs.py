@@ -17,7 +17,7 @@ from veilgraph.budget import NOT_PRIVATE, Claim, check_sampled
 from veilgraph.errors import DomainError
 from veilgraph.mechanisms.channel import SymmetricChannel
 from veilgraph.mechanisms.grr import GRR, check_codes
-from veilgraph.mechanisms.integer_table import log_ratio
+from veilgraph.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.mechanisms.mechanism import Record, Report
 from veilgraph.mechanisms.randomness import RandomIntegers
 from veilgraph.mechanisms.subsets import draw_subsets, mean_over_subsets
@@ -80,10 +80,10 @@ class GRRFS:
     def claim(self) -> Claim:
         """Exact for both relations, from the integers.
 
-        Tables of different domain sizes differ in their last bits; the m largest of their levels bound any m.
+        Tables of different domain sizes differ in their last bits; the m least private ones bound any m.
         """
-        levels = sorted((response.table.epsilon for response in self.responses), reverse=True)
-        return Claim(user_level=math.fsum(levels[: self.sampled]), attribute_level=self._attribute_levels())
+        tables = sorted((r.table for r in self.responses), key=lambda table: Fraction(table.other, table.true))
+        return Claim(user_level=joint_epsilon(tables[: self.sampled]), attribute_level=self._attribute_levels())
 
     def _attribute_levels(self) -> tuple[float, ...]:
         if math.isinf(self.epsilon):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 
@@ -12,6 +13,8 @@ from veilgraph.mechanisms.randomness import WORDS
 
 # Beyond this the rounding of the table could cost more than 1e-6 of epsilon.
 LARGEST_DOMAIN = 2**16
+# ln 2**53 is 36.7: from there on every epsilon has the same table.
+_LARGEST_EPSILON = 100.0
 _DIGITS = 60
 
 
@@ -39,11 +42,11 @@ class IntegerTable:
         """The table for a requested epsilon, rounded towards privacy."""
         if not 2 <= domain_size <= LARGEST_DOMAIN:
             raise BudgetError(f"domain size is {domain_size}: it must be 2 to {LARGEST_DOMAIN}")
-        check_epsilon(epsilon)
+        epsilon = check_epsilon(epsilon)
         if math.isinf(epsilon):
             return cls(domain_size=domain_size, true=WORDS, other=0)
         with localcontext(prec=_DIGITS):
-            share = Decimal(WORDS) / (Decimal(epsilon).exp() + domain_size - 1)
+            share = Decimal(WORDS) / (Decimal(min(epsilon, _LARGEST_EPSILON)).exp() + domain_size - 1)
             # At least one word each: a finite epsilon never makes a report impossible.
             other = max(1, int(share.to_integral_value(rounding=ROUND_CEILING)))
         true = WORDS - (domain_size - 1) * other
@@ -56,7 +59,17 @@ class IntegerTable:
     @property
     def epsilon(self) -> float:
         """ln(true / other), rounded up to the next float: never below what the integers give."""
-        return NOT_PRIVATE if self.other == 0 else log_ratio(Decimal(self.true), Decimal(self.other))
+        return joint_epsilon([self])
+
+
+def joint_epsilon(tables: Sequence[IntegerTable]) -> float:
+    """Epsilon of one report from each table, independently: rounded up once, after they are multiplied.
+
+    >>> joint_epsilon([IntegerTable(domain_size=2, true=3, other=1)] * 2) >= 2 * math.log(3)
+    True
+    """
+    true, other = (math.prod(shares) for shares in zip(*((t.true, t.other) for t in tables), strict=True))
+    return NOT_PRIVATE if other == 0 else log_ratio(Decimal(true), Decimal(other))
 
 
 def log_ratio(numerator: Decimal, denominator: Decimal) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from veilgraph.budget import Claim, check_sampled
 from veilgraph.errors import BudgetError, DomainError
-from veilgraph.mechanisms.integer_table import IntegerTable
+from veilgraph.mechanisms.integer_table import IntegerTable, joint_epsilon
 from veilgraph.mechanisms.mechanism import Record, Report
 from veilgraph.mechanisms.randomness import WORDS, RandomIntegers
 from veilgraph.mechanisms.subsets import draw_subsets
@@ -53,9 +53,11 @@ class MultiBit:
         if len(self.lower) != len(self.upper):
             raise BudgetError(f"{len(self.lower)} lower ends but {len(self.upper)} upper ends: give one of each")
         for i, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
-            if not -math.inf < low < high < math.inf:
+            if not 0 < high - low < math.inf:
                 raise BudgetError(f"feature {i}: range {low}..{high} is empty or infinite")
         check_sampled(self.sampled, len(self.lower))
+        object.__setattr__(self, "lower", tuple(map(float, self.lower)))
+        object.__setattr__(self, "upper", tuple(map(float, self.upper)))
         object.__setattr__(self, "table", IntegerTable.of(domain_size=2, epsilon=self.epsilon))
 
     @property
@@ -66,8 +68,10 @@ class MultiBit:
     @property
     def claim(self) -> Claim:
         """Exact for both relations, from the integers."""
-        level = self.table.epsilon
-        return Claim(user_level=math.fsum([level] * self.sampled), attribute_level=(level,) * self.num_features)
+        return Claim(
+            user_level=joint_epsilon([self.table] * self.sampled),
+            attribute_level=(self.table.epsilon,) * self.num_features,
+        )
 
     def channel(self) -> tuple[tuple[Fraction, ...], ...]:
         """Probability of -1, 0, +1 for a value at the lower end (first row) and at the upper end (second)."""

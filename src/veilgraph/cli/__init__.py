@@ -1,0 +1,5 @@
+"""The command line: one command per library verb, no logic of its own."""
+
+from veilgraph.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,65 @@
+"""The commands, and what happens when one fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+import veilgraph
+from veilgraph.cli.account import account
+from veilgraph.cli.audit import audit
+from veilgraph.cli.run import run
+from veilgraph.cli.schema import schema_app
+from veilgraph.errors import VeilgraphError
+
+# Every complaint about the command line itself derives from this; typer exports only its best-known child.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="veilgraph",
+    help="Graph neural networks on data that people randomized before anyone collected it.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(account)
+app.command()(audit)
+app.command()(run)
+app.add_typer(schema_app, name="schema")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(veilgraph.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Graph neural networks on data that people randomized before anyone collected it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; a mistake ends with one line on standard error and exit code 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = app(args=arguments or ["--help"], prog_name="veilgraph", standalone_mode=False)
+    except VeilgraphError as error:
+        return _fail(str(error))
+    except _UsageError as error:
+        return _fail(f"{error.format_message()} See veilgraph --help.")  # type: ignore[attr-defined]
+    except OSError as error:
+        return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("stopped; what was finished is kept, and the same command goes on from there", err=True)
+        return 130
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str) -> int:
+    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    return 2

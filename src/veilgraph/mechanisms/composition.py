@@ -1,0 +1,27 @@
+"""The guarantee of a whole report: features by one mechanism, the label by another."""
+
+from __future__ import annotations
+
+from veilgraph.budget import Guarantee, theorem_1_figure
+from veilgraph.mechanisms.grr_fs import GRRFS
+from veilgraph.mechanisms.mechanism import Mechanism
+
+
+def guarantee_of(features: Mechanism | None, label: Mechanism | None) -> Guarantee:
+    """Independent randomizers of one record compose by addition; None where nothing is collected.
+
+    >>> from veilgraph.mechanisms import GRR
+    >>> features = GRRFS(domain_sizes=(2,) * 53, sampled=10, epsilon=1.0)
+    >>> round(guarantee_of(features, GRR(6, 3.0)).total_user_level, 9)
+    13.0
+    """
+    theorem_1 = (
+        theorem_1_figure(features.epsilon, features.sampled, features.num_features)
+        if isinstance(features, GRRFS)
+        else None
+    )
+    return Guarantee(
+        features=features.claim if features else None,
+        label=label.claim if label else None,
+        unsound_theorem_1=theorem_1,
+    )
