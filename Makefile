@@ -18,8 +18,9 @@ $(STAMP): pyproject.toml constraints.txt
 run: setup
 	$(BIN)/veilgraph run
 
+# One thread per worker: two workers whose threads wait for each other are many times slower.
 test: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 check: setup
 	$(BIN)/ruff format --check

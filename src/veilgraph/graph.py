@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,8 @@ class Graph:
     def from_edges(cls, edges: ArrayLike, num_nodes: int, *, node_ids: Sequence[Hashable] | None = None) -> Graph:
         """From two rows of node numbers, in any order and direction."""
         pairs = np.asarray(edges)
+        if node_ids is not None and len(node_ids) != num_nodes:
+            raise GraphError(f"{len(node_ids)} node ids for {num_nodes} nodes: give one each")
         if num_nodes < 1:
             raise GraphError(f"the graph has {num_nodes} nodes: it needs at least 1")
         if pairs.size == 0:
@@ -57,7 +60,8 @@ class Graph:
             raise GraphError(f"an edge names node {node}, but nodes are 0..{num_nodes - 1}")
         low, high = pairs.min(axis=0).astype(np.int64), pairs.max(axis=0).astype(np.int64)
         proper = low != high
-        keys = np.unique(low[proper] * num_nodes + high[proper])
+        keys = np.sort(low[proper] * num_nodes + high[proper])
+        keys = keys[np.diff(keys, prepend=-1) > 0]
         if keys.size == 0:
             raise GraphError("the graph has self loops only: it needs an edge between two nodes")
         return cls(
@@ -90,6 +94,9 @@ class Graph:
         ids = list(dict.fromkeys(nodes if nodes is not None else ends.ravel().tolist()))
         if nodes is not None and len(ids) < len(nodes):
             raise GraphError("a node id occurs twice: ids must be unique")
+        if nodes is not None and set(table.columns[:2]) <= set(ids):
+            # Taken for column names, an edge would be lost without a word.
+            raise GraphError("the edge table's first line names two nodes; put a line with column names above it")
         number_of = {node: number for number, node in enumerate(ids)}
         numbers = np.array([number_of.get(node, -1) for node in ends.ravel()], dtype=np.int64).reshape(-1, 2)
         if (numbers < 0).any():
@@ -193,7 +200,9 @@ class Split:
 
     def __post_init__(self) -> None:
         if not self.train.shape == self.validation.shape == self.test.shape:
-            raise GraphError(f"split masks differ in shape: {self.train.shape}, {self.validation.shape}")
+            raise GraphError(
+                f"split masks differ in shape: {self.train.shape}, {self.validation.shape}, {self.test.shape}"
+            )
         if (self.train.astype(int) + self.validation + self.test > 1).any():
             raise GraphError("a node is in two parts of the split")
 
@@ -226,30 +235,32 @@ class Split:
         return "Split({} train, {} validation, {} test)".format(*counts)
 
 
-def read_table(path: str | Path, *, text: Sequence[str] | None = None) -> pd.DataFrame:
+def read_table(path: str | Path) -> pd.DataFrame:
     """A CSV or Parquet file as a table; what cannot be read is refused without quoting its content.
 
-    Args:
-        path: a .csv or .parquet file.
-        text: columns to read as text, so that the id 007 stays 007; None for all.
+    Everything in a CSV file is read as text, so that the id 007 stays 007; only an empty field is missing.
     """
     try:
         pandas = importlib.import_module("pandas")
-    except ImportError:
-        raise MissingExtraError("pandas", "server") from None
+        importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "server") from None
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise GraphError(f"{path}: a table is .csv or .parquet, not '{path.suffix}'")
     try:
-        if path.suffix == ".csv":
-            table: pd.DataFrame = pandas.read_csv(path, dtype=str if text is None else dict.fromkeys(text, str))
-            return table
-        table = pandas.read_parquet(path)
-        return table.astype(str if text is None else {name: str for name in text if name in table})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the header
+            table: pd.DataFrame = (
+                pandas.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
+                if path.suffix == ".csv"
+                else pandas.read_parquet(path)
+            )
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or 'it is damaged'}") from None
-    except ValueError as error:  # what pandas and pyarrow raise for a malformed file
+    except (ValueError, pandas.errors.ParserWarning) as error:  # what pandas and pyarrow raise for a malformed file
         raise GraphError(f"{path} is not a readable {path.suffix} table ({type(error).__name__})") from None
+    return table
 
 
 def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:

@@ -95,7 +95,7 @@ widen the range or correct the record
 
     def _encode_values(self, raw: ArrayLike) -> NDArray[np.int64]:
         code_of = {value: code for code, value in enumerate(self.values)}
-        codes = np.array([code_of.get(_text(value), -1) for value in np.asarray(raw, dtype=object)], dtype=np.int64)
+        codes = np.array([_code(value, code_of) for value in np.asarray(raw, dtype=object)], dtype=np.int64)
         self._refuse(
             codes < 0,
             f"not one of the {self.domain_size} declared values (value withheld); declare it or correct the record",
@@ -210,17 +210,14 @@ class FeatureSchema:
         >>> FeatureSchema.binary(1, classes=["no", "yes"]).encode_labels(["yes", None, "no"]).tolist()
         [1, -1, 0]
         """
-        texts = [_text(value) for value in np.asarray(raw, dtype=object)]
-        known = np.array([text not in _MISSING for text in texts], dtype=np.bool_)
-        codes = np.full(len(texts), NO_LABEL, dtype=np.int64)
-        classes = Column(name=name, values=self.classes)
-        try:
-            codes[known] = classes.encode(np.array(texts, dtype=object)[known])
-        except DomainError:
+        cells = np.asarray(raw, dtype=object)
+        code_of = {value: code for code, value in enumerate(self.classes)}
+        codes = np.array([NO_LABEL if _missing(cell) else _code(cell, code_of, -2) for cell in cells], dtype=np.int64)
+        if (wrong := codes == -2).any():
             raise DomainError(
-                f"column '{name}': a label is not one of the declared classes {list(self.classes)} "
-                "(value withheld); declare it or correct the record"
-            ) from None
+                f"column '{name}', row {int(np.argmax(wrong))}: not one of the declared classes "
+                f"{list(self.classes)} (value withheld); declare it or correct the record"
+            )
         return codes
 
     def save(self, path: str | Path) -> None:
@@ -267,32 +264,43 @@ def propose_schema(public_sample: Mapping[str, ArrayLike] | Any, *, label: str, 
     if label not in public_sample:
         raise SchemaError(f"the sample has no column '{label}' to take the classes from")
     columns = [_propose_column(str(name), public_sample[name], bins) for name in public_sample if name != label]
-    labels = [_text(value) for value in np.asarray(public_sample[label], dtype=object)]
+    labels = np.asarray(public_sample[label], dtype=object)
     return FeatureSchema(
         columns=tuple(columns),
-        classes=tuple(sorted(set(labels) - set(_MISSING))),
+        classes=tuple(sorted({_text(value) for value in labels if not _missing(value)})),
         note=f"Proposed from a public sample of {len(labels)} rows. Review it; never propose one from private data.",
     )
 
 
 def _propose_column(name: str, raw: ArrayLike, bins: int) -> Column:
-    cells = np.asarray(raw, dtype=object)
+    """Bins at quantiles where the values are many numbers, the list of values otherwise."""
+    cells = [value for value in np.asarray(raw, dtype=object) if not _missing(value)]
     texts = sorted({_text(value) for value in cells})
-    if len(texts) <= max(bins, 2) or not all(isinstance(value, (int, float, np.number)) for value in cells):
+    try:
+        numbers = np.array(cells, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if len(numbers) == 0 or len(texts) <= max(bins, 2):
         return Column(name=name, values=tuple(texts) if len(texts) > 1 else _BINARY)
-    numbers = np.asarray(raw, dtype=np.float64)
-    numbers = numbers[~np.isnan(numbers)]
-    shares = np.linspace(0, 1, bins + 1)
-    edges = np.quantile(numbers, shares)
-    if not (np.diff(edges) > 0).all():  # many rows share a value: as many distinct values in each bin instead
-        edges = np.quantile(np.unique(numbers), shares)
-    return Column(name=name, edges=tuple(edges.tolist()))
+    edges = np.unique(np.quantile(numbers, np.linspace(0, 1, bins + 1)))
+    return Column(name=name, edges=tuple(float(f"{edge:.6g}") for edge in edges))
+
+
+def _code(value: object, code_of: Mapping[str, int], unknown: int = -1) -> int:
+    if isinstance(value, (bool, np.bool_)):  # declared as True and False, or as 1 and 0
+        return code_of.get(str(value), code_of.get(str(int(value)), unknown))
+    return code_of.get(_text(value), unknown)
+
+
+def _missing(value: object) -> bool:
+    """None, NaN, an empty text, and pandas' own marks."""
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    return value is None or value == "" or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _text(value: object) -> str:
-    """Values are compared as text, in which 1, 1.0 and True are the same."""
-    if isinstance(value, (bool, np.bool_)):
-        return str(int(value))
+    """Values are compared as text, in which 1 and 1.0 are the same."""
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)
@@ -313,6 +321,9 @@ def _column_from_toml(entry: object, path: str) -> Column:
     for key in ("values", "edges"):
         if not isinstance(entry.get(key, []), list):
             raise SchemaError(f"{path}, column '{entry['name']}': '{key}' must be a list")
+    for key in ("values", "edges"):
+        if key in entry and not (isinstance(entry[key], list) and entry[key]):
+            raise SchemaError(f"{path}, column '{entry['name']}': {key} must be a list, not empty")
     try:
         edges = tuple(float(edge) for edge in entry.get("edges", ()))
     except (TypeError, ValueError):

@@ -166,9 +166,10 @@ def test_global_randomness_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"num_nodes": 3}, "num_nodes is 3: give a whole number, 4 or more, one for each of 4 classes"),
+        ({"num_nodes": 3}, "num_nodes is 3: give a whole number, from 4 to 40000000"),
+        ({"num_nodes": 40_000_001}, "num_nodes is 40000001: give a whole number, from 4 to 40000000"),
         ({"num_nodes": 10.5}, "num_nodes is 10.5: give a whole number"),
-        ({"num_classes": 1}, "num_classes is 1: give a whole number, 2 or more"),
+        ({"num_classes": 1}, "num_classes is 1: give a whole number, from 2 to 40000000"),
         ({"num_classes": "4"}, "num_classes is 4: give a whole number"),
         ({"mean_degree": 0}, "mean_degree is 0: give a number above 0, at most 999"),
         ({"mean_degree": -1.0}, "mean_degree is -1.0"),

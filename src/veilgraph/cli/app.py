@@ -17,6 +17,9 @@ from veilgraph.errors import VeilgraphError
 # Every complaint about the command line itself derives from this; typer exports only its best-known child.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
+# Exit code of a command that was interrupted, by the shell's convention.
+_STOPPED = 130
+
 app = typer.Typer(
     name="veilgraph",
     help="Graph neural networks on data that people randomized before anyone collected it.",
@@ -45,19 +48,32 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a mistake ends with one line on standard error and exit code 2."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(args=arguments or ["--help"], prog_name="veilgraph", standalone_mode=False)
     except VeilgraphError as error:
         return _fail(str(error))
     except _UsageError as error:
-        return _fail(f"{error.format_message()} See veilgraph --help.")  # type: ignore[attr-defined]
+        return _fail(_explain(error, arguments))
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
+        code = _STOPPED
+    if code == _STOPPED:
         typer.echo("stopped; what was finished is kept, and the same command goes on from there", err=True)
-        return 130
     return code if isinstance(code, int) else 0
+
+
+def _explain(error: Exception, arguments: list[str]) -> str:
+    """What typer says, with the value that it leaves out."""
+    message = str(getattr(error, "format_message", error.__str__)()).rstrip(".")
+    options = getattr(getattr(error, "param", None), "opts", [])
+    given = [
+        argument.partition("=")[2] if "=" in argument else following
+        for argument, following in zip(arguments, [*arguments[1:], ""], strict=True)
+        if argument.partition("=")[0] in options
+    ]
+    return f"{message}{f' (given: {given[-1]})' if given else ''}. See veilgraph --help."
 
 
 def _fail(message: str) -> int:

@@ -24,7 +24,7 @@ def propose(
     """Draft a schema from public sample data, for a person to review."""
     if out.exists():
         raise SchemaError(f"{out} exists: choose another --out")
-    table = read_table(sample, text=["id"])
+    table = read_table(sample)
     draft = propose_schema(table.drop(columns="id", errors="ignore"), label=label, bins=bins)
     draft.save(out)
     typer.echo(f"{draft.note} Written to {out}.")

@@ -15,6 +15,7 @@ from veilgraph.graph import Graph
 from veilgraph.schema import Column, FeatureSchema
 
 _LARGEST_DOMAIN = 2**16
+_MOST_NODES = 40_000_000  # up to here 1 + 8 t < 2^53 for every pair number t, so its square root in floats is exact
 _NUMBER = (int, float, np.integer, np.floating)
 
 
@@ -49,7 +50,7 @@ def csbm(
     graph as it is. Time and memory grow with the number of edges and of feature values.
 
     Args:
-        num_nodes: n, at least `num_classes`.
+        num_nodes: n, at least `num_classes` and at most 40 million.
         num_classes: 2 or more.
         mean_degree: D, above 0.
         homophily: h, the probability that an edge is within a class.
@@ -70,8 +71,8 @@ def csbm(
     Traceback (most recent call last):
     veilgraph.errors.GraphError: homophily is 1.2: give a number in 0..1
     """
-    _check_count("num_classes", num_classes, least=2)
-    _check_count("num_nodes", num_nodes, least=num_classes, reason=f", one for each of {num_classes} classes")
+    _check_count("num_classes", num_classes, least=2, most=_MOST_NODES)
+    _check_count("num_nodes", num_nodes, least=num_classes, most=_MOST_NODES)
     _check_count("num_features", num_features, least=1)
     _check_count("domain_size", domain_size, least=2, most=_LARGEST_DOMAIN)
     _check_count("seed", seed, least=0)
@@ -140,10 +141,9 @@ class Blocks:
         return (self.ends - self.starts) * (len(self.order) - self.ends)
 
     def pairs_within(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Pair number t of a class is (i, j), i < j, with t = j (j - 1) / 2 + i."""
+        """Pair number t of a class is (i, j), i < j, t = j (j - 1) / 2 + i; so j = floor((1 + sqrt(1 + 8 t)) / 2)."""
         block, number = _locate(numbers, self._within_counts)
         high: NDArray[np.int64] = ((1 + np.sqrt(1 + 8.0 * number)) / 2).astype(np.int64)
-        high -= high * (high - 1) // 2 > number  # the square root may round up
         low = number - high * (high - 1) // 2
         places = np.stack([self.starts[block] + low, self.starts[block] + high])
         return self.order[places]
@@ -216,10 +216,10 @@ def _schema(num_features: int, domain_size: int, num_classes: int) -> FeatureSch
     )
 
 
-def _check_count(name: str, value: object, *, least: int, most: int | None = None, reason: str = "") -> None:
+def _check_count(name: str, value: object, *, least: int, most: int | None = None) -> None:
     if not isinstance(value, (int, np.integer)) or value < least or (most is not None and value > most):
         wanted = f"{least} or more" if most is None else f"from {least} to {most}"
-        raise GraphError(f"{name} is {value}: give a whole number, {wanted}{reason}")
+        raise GraphError(f"{name} is {value}: give a whole number, {wanted}")
 
 
 def _check_share(name: str, value: object) -> None:

@@ -32,12 +32,11 @@ def from_tables(*, edges: Path, nodes: Path, schema: Path, label: str) -> Privat
     declared = FeatureSchema.load(schema)
     if label in {column.name for column in declared.columns}:
         raise GraphError(f"'{label}' is a feature in {schema}: a label cannot be one; take it out of the schema")
-    records = read_table(nodes, text=[_ID])
+    records = read_table(nodes)
     _require(records, _ID, nodes, "it names the nodes")
     _require(records, label, nodes, "it was given as the label")
     ids = _ids(records, nodes)
-    links = read_table(edges)
-    _refuse_missing_header(links, ids, edges)
+    links = read_table(edges).iloc[:, :2].map(str)
     return PrivateGraph(
         name=Path(nodes).stem,
         graph=Graph.from_table(links, nodes=ids),
@@ -65,9 +64,3 @@ def _ids(records: pd.DataFrame, path: Path) -> list[str]:
     if missing.any():
         raise GraphError(f"{path}, row {int(missing.argmax())}: the id is missing; give every node one")
     return [str(node) for node in records[_ID]]
-
-
-def _refuse_missing_header(links: pd.DataFrame, ids: list[str], path: Path) -> None:
-    """A first line that is an edge would be taken for column names, and the edge lost without a word."""
-    if len(links.columns) >= 2 and set(map(str, links.columns[:2])) <= set(ids):
-        raise GraphError(f"{path}: its first line names two nodes; put a line with column names above it")

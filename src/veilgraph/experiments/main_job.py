@@ -128,6 +128,7 @@ def _fit(
     method.fit(reports, draw.split)
     seconds = time.perf_counter() - started
     if isinstance(method, RGNN) and draw.seed == 0:
+        store.claim()
         method.save(store.path / "model")
         store.write("predictions.csv", _predictions_table(private, method.predict_proba()))
     return {

@@ -22,16 +22,20 @@ class RunFolder:
 
     def __init__(self, path: Path, configuration: dict[str, Any]) -> None:
         self.path = path
+        self._configuration = configuration
         stored = path / _CONFIGURATION
         try:
             if stored.exists():
                 self._check_same(configuration, json.loads(stored.read_text(encoding="utf-8")))
             elif path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise RunError(f"{path} exists and is not a run's folder: choose another --out")
-            else:
-                write_whole(stored, json.dumps(configuration, indent=2))
         except (OSError, ValueError) as error:
-            raise RunError(f"{path} cannot be used as a run's folder: {error}") from error
+            raise RunError(f"{path} cannot be used as a run's folder: {error}; choose another --out") from error
+
+    def claim(self) -> None:
+        """Make the folder and write whose it is. Called with the first result, so that a mistake leaves nothing."""
+        if not (self.path / _CONFIGURATION).exists():
+            self._write(_CONFIGURATION, json.dumps(self._configuration, indent=2))
 
     def _check_same(self, configuration: dict[str, Any], stored: dict[str, Any]) -> None:
         differing = [key for key in configuration if configuration[key] != stored.get(key)]
@@ -59,6 +63,10 @@ class RunFolder:
 
     def write(self, name: str, content: str) -> None:
         """Store a file, whole or not at all."""
+        self.claim()
+        self._write(name, content)
+
+    def _write(self, name: str, content: str) -> None:
         try:
             write_whole(self.path / name, content)
         except OSError as error:

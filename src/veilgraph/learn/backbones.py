@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric import nn as graph_nn
 
-from veilgraph.errors import FitError
+from veilgraph.errors import FitError, MissingExtraError
+
+with warnings.catch_warnings():
+    # torch_geometric still compiles parts of itself with torch.jit, which torch calls deprecated.
+    warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)
+    try:
+        from torch_geometric import nn as graph_nn
+    except ImportError:
+        raise MissingExtraError("torch_geometric", "server") from None
 
 # torch_geometric's annotations call its own layers abstract.
 _layers: Any = graph_nn

@@ -118,8 +118,8 @@ class GNNMethod(Method):
         """Read what `save` wrote; a model with a backbone of your own needs its factory again."""
         try:
             document = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
-            with np.load(Path(folder) / "weights.npz", allow_pickle=False) as archive:
-                arrays = dict(archive)
+            weights = io.BytesIO((Path(folder) / "weights.npz").read_bytes())
+            arrays = dict(np.load(weights, allow_pickle=False))
         except (OSError, ValueError, BadZipFile) as error:
             raise FitError(f"{folder} does not hold a readable model: {error}") from error
         if document.get("method") != cls.name:

@@ -1,0 +1,115 @@
+"""Figures as SVG text, in the light or dark theme of where it is shown; the same figure gives the same bytes."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable
+
+from veilgraph.errors import MissingExtraError
+
+try:
+    from matplotlib import style
+    from matplotlib.figure import Figure
+except ImportError:
+    raise MissingExtraError("matplotlib", "lab") from None
+
+PALETTE = {
+    "ink": ("#1c2128", "#e6eaf0"),
+    "muted": ("#59626f", "#a5afbc"),
+    "grid": ("#dde2e8", "#363e49"),
+    "card": ("#ffffff", "#14181e"),
+    "rgnn": ("#1d5fb4", "#7db5ff"),
+    "plain": ("#8a5a00", "#e3b553"),
+    "structure_only": ("#a8326e", "#f58fc1"),
+    "non_private": ("#2f7250", "#74c99c"),
+}
+"""Each colour on light and on dark. Figures are drawn in the light one and refer to the name in the end."""
+
+_FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+_STYLE = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": PALETTE["muted"][0],
+    "axes.facecolor": "none",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "font.family": "DejaVu Sans",
+    "font.size": 11.0,
+    "grid.color": PALETTE["grid"][0],
+    "svg.fonttype": "none",
+    "text.color": PALETTE["ink"][0],
+    "text.parse_math": False,
+    "xtick.color": PALETTE["muted"][0],
+    "ytick.color": PALETTE["muted"][0],
+}
+
+
+def colour(name: str) -> str:
+    """What to draw with; a method without a colour of its own is drawn in ink."""
+    return PALETTE.get(name, PALETTE["ink"])[0]
+
+
+def inline_svg(paint: Callable[[Figure], None], *, width: int, height: int, name: str, label: str) -> str:
+    """What `paint` draws, as an element of an HTML page.
+
+    Args:
+        paint: draws on an empty figure, in the report's style whatever a user's own settings are.
+        width: in pixels, where the page does not scale the figure.
+        height: likewise.
+        name: unique on the page; it begins every id.
+        label: what a person who cannot see the figure should know.
+    """
+    buffer = io.StringIO()
+    with style.context(_STYLE | {"svg.hashsalt": name}, after_reset=True):
+        figure = Figure(figsize=(width / 72, height / 72))  # a unit of the SVG is 1/72 inch
+        paint(figure)
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    opening = (
+        f'<svg role="img" aria-label="{html.escape(label)}" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" stroke-linejoin="round">'
+    )
+    return opening + _themed(_with_own_ids(_body(buffer.getvalue()), name))
+
+
+def standalone_svg(inline: str, *, padding: int = 16) -> str:
+    """An inline figure as a file of its own, on a card that keeps it legible on any background."""
+    opening, body = inline.split(">", 1)
+    width, height = (int(size) + 2 * padding for size in re.findall(r' (?:width|height)="(\d+)"', opening))
+    label = re.findall(r' aria-label="[^"]*"', opening)[0]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img"{label} width="{width}" height="{height}" '
+        f'viewBox="{-padding} {-padding} {width} {height}" stroke-linejoin="round">'
+        f"<style>{theme_css('svg')}</style>"
+        f'<rect x="{0.5 - padding}" y="{0.5 - padding}" width="{width - 1}" height="{height - 1}" rx="8" '
+        f'style="fill: var(--vg-card); stroke: var(--vg-grid)"/>{body}\n'
+    )
+
+
+def theme_css(selector: str) -> str:
+    """The palette as CSS variables, and ink as the text colour of `selector`."""
+    light, dark = (
+        "".join(f"--vg-{name}:{pair[i]};" for name, pair in PALETTE.items()) + f"color:{PALETTE['ink'][i]}"
+        for i in (0, 1)
+    )
+    return f"{selector}{{{light}}}@media (prefers-color-scheme:dark){{{selector}{{{dark}}}}}"
+
+
+def _body(document: str) -> str:
+    """Everything after the opening tag, without metadata and without the style rule that would leak into a page."""
+    body = document[document.index(">", document.index("<svg")) + 1 :]
+    body = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", body).replace("> <", "><").strip()
+
+
+def _with_own_ids(body: str, name: str) -> str:
+    return re.sub(r'( id="| href="#|url\(#)', rf"\1{name}-", body.replace("xlink:href", "href"))
+
+
+def _themed(body: str) -> str:
+    body = re.sub(r"'DejaVu Sans'[^;\"]*", _FONTS, body)
+    for name, (light, _) in PALETTE.items():
+        body = body.replace(light, "currentColor" if name == "ink" else f"var(--vg-{name})")
+    return body

@@ -1,0 +1,240 @@
+"""The command line end to end, and what it says to mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from veilgraph.cli import main
+from veilgraph.schema import Column, FeatureSchema
+
+Capture = pytest.CaptureFixture[str]
+QUICK = ["--dataset", "csbm", "--seeds", "2", "--epochs", "3", "--sampled", "5", "--device", "cpu"]
+
+
+def test_account_prints_the_exact_guarantee(capsys: Capture) -> None:
+    arguments = "account --features 53 --domain-size 2 --sampled 10 --epsilon-x 1 --epsilon-y 3 --json"
+    assert main(arguments.split()) == 0
+    guarantee = json.loads(capsys.readouterr().out)
+    assert guarantee["user_level"] == pytest.approx({"features": 10.0, "label": 3.0, "total": 13.0})
+    assert guarantee["theorem_1"] == pytest.approx(8.33, abs=0.005)
+    assert guarantee["attribute_level"]["features"][0] == pytest.approx(0.2808, abs=1e-4)
+
+
+def test_account_takes_unequal_domains(capsys: Capture) -> None:
+    assert main(["account", "--domain-sizes", "2,3,4", "--sampled", "1", "--epsilon-x", "1", "--json"]) == 0
+    guarantee = json.loads(capsys.readouterr().out)
+    assert guarantee["attribute_level"]["features"][2] == pytest.approx(0.4957, abs=1e-4)
+    assert guarantee["user_level"]["total"] == pytest.approx(1.0)
+
+
+def test_account_takes_a_schema(tmp_path: Path, capsys: Capture) -> None:
+    FeatureSchema.binary(8, classes=["a", "b", "c"]).save(tmp_path / "s.toml")
+    assert main(["account", "--schema", str(tmp_path / "s.toml"), *["--sampled", "4", "--epsilon-x", ".5"]]) == 0
+    assert "epsilon = 2.0000" in capsys.readouterr().out
+
+
+def test_audit_refutes_theorem_1_and_not_the_exact_figure(capsys: Capture) -> None:
+    arguments = "audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 1 --trials 100000 --seed 1 --json"
+    # At epsilon_x = 1 and these trials about 4 of the true 10 can be shown; a claim of 1 is far below.
+    assert main([*arguments.split(), "--claim", "1"]) == 0
+    refuted = json.loads(capsys.readouterr().out)
+    assert refuted["refuted"]
+    assert refuted["claim"] == 1
+    assert refuted["trials"] == 100_000
+    assert refuted["confidence"] == 0.99
+    assert main(arguments.split()) == 0
+    exact = json.loads(capsys.readouterr().out)
+    assert exact["claim"] == pytest.approx(10)
+    assert not exact["refuted"]
+
+
+@pytest.mark.parametrize("mechanism", ["--mechanism grr --domain-size 5", "--mechanism multi-bit --features 20"])
+def test_audit_knows_every_mechanism(mechanism: str, capsys: Capture) -> None:
+    assert main(f"audit {mechanism} --epsilon-x 1 --trials 20000 --seed 0".split()) == 0
+    assert "Not refuted" in capsys.readouterr().out
+
+
+def test_run_prints_json_and_nothing_else(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", *QUICK, "--out", str(tmp_path / "r"), "--json"]) == 0
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)
+    assert result["dataset"] == "csbm"
+    assert set(result["methods"]) == {"rgnn", "plain", "structure_only", "non_private"}
+    for row in result["methods"].values():
+        assert 0 <= row["accuracy_mean"] <= 1
+    assert result["methods"]["rgnn"]["epsilon_user_level"] == pytest.approx(6.0)
+    assert "rgnn, seed 0" in captured.err
+
+
+def test_run_prints_a_table_for_a_person(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", *QUICK, "--out", str(tmp_path / "r")]) == 0
+    out = capsys.readouterr().out
+    for text in ("rgnn", "structure_only", "not private", "User level, any two records", "report.html"):
+        assert text in out
+
+
+def test_run_on_ones_own_tables(tmp_path: Path, capsys: Capture) -> None:
+    columns = (Column(name="age", edges=(0, 40, 120)), Column(name="smoker", values=("no", "yes")))
+    FeatureSchema(columns=columns, classes=("ill", "well")).save(tmp_path / "s.toml")
+    people = [f"p{i},{20 + i},{'yes' if i % 2 else 'no'},{'ill' if i < 20 else 'well'}" for i in range(40)]
+    (tmp_path / "n.csv").write_text("\n".join(["id,age,smoker,y", *people]))
+    (tmp_path / "e.csv").write_text("\n".join(["u,v", *(f"p{i},p{i + 1}" for i in range(39))]))
+    own = [f"--edges={tmp_path}/e.csv", f"--nodes={tmp_path}/n.csv", f"--schema={tmp_path}/s.toml", "--label=y"]
+    settings = ["--sampled", "1", "--seeds", "1", "--epochs", "2", "--clusters", "4", "--json"]
+    assert main(["run", *own, *settings, f"--out={tmp_path}/r"]) == 0
+    assert json.loads(capsys.readouterr().out)["methods"]["rgnn"]["accuracy_std"] is None
+
+
+def test_schema_propose_says_that_the_sample_must_be_public(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "sample.csv").write_text("id,age,smoker,y\n1,20,no,ill\n2,30,yes,well\n3,40,no,ill\n4,55.5,no,ill\n")
+    arguments = [
+        "--sample",
+        str(tmp_path / "sample.csv"),
+        "--label",
+        "y",
+        "--out",
+        str(tmp_path / "s.toml"),
+        "--bins=2",
+    ]
+    assert main(["schema", "propose", *arguments]) == 0
+    assert "never propose one from private data" in capsys.readouterr().out
+    assert main(["schema", "show", str(tmp_path / "s.toml")]) == 0
+    shown = capsys.readouterr().out
+    assert "2 classes: ill, well" in shown
+    assert "smoker: no, yes" in shown
+    assert main(["schema", "propose", *arguments]) == 2
+
+
+def test_version(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip()[0].isdigit()
+
+
+def test_no_command_shows_help(capsys: Capture) -> None:
+    assert main([]) == 0
+    assert "account" in capsys.readouterr().out
+
+
+def _out_of_range(folder: Path) -> list[str]:
+    FeatureSchema(columns=(Column(name="age", edges=(0, 40, 120)),), classes=("a", "b")).save(folder / "s.toml")
+    (folder / "n.csv").write_text("id,age,y\n1,20,a\n2,999,b\n")
+    (folder / "e.csv").write_text("u,v\n1,2\n")
+    return _own_tables(folder)
+
+
+def _own_tables(folder: Path) -> list[str]:
+    return [
+        "run",
+        f"--edges={folder}/e.csv",
+        f"--nodes={folder}/n.csv",
+        f"--schema={folder}/s.toml",
+        "--label=y",
+        "--sampled=1",
+    ]
+
+
+def _table_mistake(nodes: str, edges: str) -> Callable[[Path], list[str]]:
+    def prepare(folder: Path) -> list[str]:
+        arguments = _out_of_range(folder)
+        (folder / "n.csv").write_text(nodes)
+        (folder / "e.csv").write_text(edges)
+        return arguments
+
+    return prepare
+
+
+def _taken_folder(folder: Path) -> list[str]:
+    (folder / "taken").mkdir()
+    (folder / "taken" / "configuration.json").write_text('{"dataset": "another"}')
+    return ["run", *QUICK, f"--out={folder}/taken"]
+
+
+def _truncated_parquet(folder: Path) -> list[str]:
+    arguments = _out_of_range(folder)
+    (folder / "n.parquet").write_bytes(b"PAR1 and then the disk was full")
+    return [argument.replace("n.csv", "n.parquet") for argument in arguments]
+
+
+MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
+    "epsilon zero": (lambda f: ["run", "--epsilon-x", "0"], "epsilon_x is 0.0"),
+    "epsilon negative": (lambda f: ["run", "--epsilon-y=-1"], "epsilon_y is -1.0"),
+    "epsilon NaN": (lambda f: ["account", "--features", "3", "--sampled", "1", "--epsilon-x", "nan"], "epsilon is nan"),
+    "sampled above features": (lambda f: ["run", "--sampled", "31"], "sampled is 31 but there are 30 features"),
+    "no features": (lambda f: ["account", "--sampled", "1", "--epsilon-x", "1"], "how many features"),
+    "domain sizes": (
+        lambda f: ["account", "--domain-sizes", "2,x", "--sampled", "1", "--epsilon-x", "1"],
+        "domain sizes are '2,x'",
+    ),
+    "value out of range": (_out_of_range, "column 'age', row 1: outside the declared range 0..120"),
+    "label out of classes": (_table_mistake("id,age,y\n1,20,a\n2,30,c\n", "u,v\n1,2\n"), "declared classes ['a', 'b']"),
+    "NaN in a continuous column": (
+        _table_mistake("id,age,y\n1,20,a\n2,,b\n", "u,v\n1,2\n"),
+        "column 'age', row 1: missing",
+    ),
+    "unknown node": (_table_mistake("id,age,y\n1,20,a\n2,30,b\n", "u,v\n1,3\n"), "unknown node '3'"),
+    "empty graph": (_table_mistake("id,age,y\n1,20,a\n2,30,b\n", "u,v\n"), "no edges"),
+    "no labels": (_table_mistake("id,age,y\n1,20,\n2,30,\n", "u,v\n1,2\n"), "label"),
+    "one class": (_table_mistake("id,age,y\n1,20,a\n2,30,a\n", "u,v\n1,2\n"), "one class"),
+    "too many clusters": (lambda f: ["run", *QUICK, "--clusters=1001", f"--out={f}/r"], "num_clusters is 1001"),
+    "taken folder": (_taken_folder, "holds another run's result"),
+    "absent file": (lambda f: [*_own_tables(f)], "cannot be read"),
+    "truncated file": (_truncated_parquet, "n.parquet"),
+    "half of the tables": (lambda f: ["run", "--edges", "e.csv"], "give all four"),
+    "no GPU": (lambda f: ["run", "--device", "cuda"], "no usable GPU"),
+    "unknown device": (lambda f: ["run", "--device", "tpu"], "device is 'tpu'"),
+    "unknown data set": (lambda f: ["run", "--dataset", "atlantis"], "no data set 'atlantis'"),
+    "unknown backbone": (lambda f: ["run", *QUICK, "--backbone=mlp", f"--out={f}/r"], "backbone is 'mlp'"),
+    "unknown option": (lambda f: ["run", "--epsilonx", "1"], "--epsilonx"),
+    "not a number": (lambda f: ["run", "--epsilon-x", "one"], "(given: one)"),
+    "few trials": (lambda f: ["audit", "--epsilon-x", "1", "--trials", "10"], "trials is 10"),
+    "negative claim": (lambda f: ["audit", "--epsilon-x", "1", "--claim=-1"], "claim is -1.0"),
+    "grr of many features": (
+        lambda f: ["audit", "--mechanism", "grr", "--features", "3", "--epsilon-x", "1"],
+        "grr randomizes one",
+    ),
+    "no seeds": (lambda f: ["run", *QUICK, "--seeds", "0"], "seeds is 0"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_with_the_remedy_and_exit_code_2(
+    mistake: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    prepare, expected = MISTAKES[mistake]
+    assert main(prepare(tmp_path)) == 2
+    captured = capsys.readouterr()
+    errors = [line for line in captured.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert captured.err.splitlines()[-1] == errors[0]
+    assert expected in errors[0]
+    assert captured.out == ""
+    # Nothing was written: the corrected command can use the same folder.
+    assert not (tmp_path / "r").exists()
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+def test_ctrl_c_keeps_what_is_finished_and_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "veilgraph", "run", "--dataset=csbm", "--seeds=500", "--epochs=3", "--sampled=5"]
+    process = subprocess.Popen([*command, f"--out={tmp_path}/r"], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "r" / "fits").glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in errors
+    for path in (tmp_path / "r" / "fits").glob("*.json"):
+        json.loads(path.read_text())

@@ -1,0 +1,181 @@
+"""Algorithm 1: equal to the paper's loops, unbiased, honest about its errors, and sound in every unsaid case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from benchmarks import literal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veilgraph.datasets import csbm
+from veilgraph.errors import ReconstructionError
+from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.mechanisms import GRR, GRRFS, MultiBit
+from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_features
+from veilgraph.schema import Column, FeatureSchema
+
+SIZES = (2, 3, 2, 4)
+
+
+def perturbed_graph(
+    graph: Graph, records: np.ndarray, *, sampled: int = 2, epsilon: float = 1.0, seed: int = 0
+) -> PerturbedGraph:
+    columns = tuple(Column(name=f"f{i}", values=tuple(map(str, range(size)))) for i, size in enumerate(SIZES))
+    mechanism = GRRFS(SIZES, sampled=sampled, epsilon=epsilon)
+    nodes = graph.num_nodes
+    return PerturbedGraph(
+        graph=graph,
+        schema=FeatureSchema(columns=columns, classes=("a", "b")),
+        features=mechanism.randomize(records, rng=np.random.default_rng(seed)),
+        labels=np.zeros(nodes, dtype=np.int64),
+        has_features=np.ones(nodes, dtype=np.bool_),
+        has_label=np.zeros(nodes, dtype=np.bool_),
+        feature_mechanism=mechanism,
+        label_mechanism=GRR(2, 1.0),
+    )
+
+
+def random_graph(seed: int, nodes: int = 15) -> Graph:
+    rng = np.random.default_rng(seed)
+    return Graph.from_edges(np.concatenate([rng.integers(0, nodes, (2, 25)), [[0], [1]]], axis=1), nodes)
+
+
+def random_records(seed: int, nodes: int = 15) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(0, size, nodes) for size in SIZES], axis=1)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10_000), st.integers(0, 4), st.integers(1, 4), st.floats(0.1, 4))
+def test_equal_to_algorithm_1_as_printed(seed: int, hops: int, sampled: int, epsilon: float) -> None:
+    graph = random_graph(seed)
+    perturbed = perturbed_graph(graph, random_records(seed), sampled=sampled, epsilon=epsilon, seed=seed)
+    expected = literal.feature_frequencies(graph, perturbed.features, SIZES, epsilon, sampled, hops)
+    found = reconstruct_features(perturbed, hops, mean=NeighbourhoodMean.of(graph))
+    for i, size in enumerate(SIZES):
+        columns = np.array(expected[i])[:, 1:] if size == 2 else np.array(expected[i])
+        # float32 shares, multiplied by at most d / (m (p - q)).
+        scale = len(SIZES) / sampled / float(GRR(size, epsilon).channel.gain)
+        assert np.allclose(found.of_feature(i), columns, atol=1e-5 * scale)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10_000))
+def test_argmax_is_a_plain_majority_vote(seed: int) -> None:
+    graph = random_graph(seed)
+    perturbed = perturbed_graph(graph, random_records(seed), seed=seed)
+    mean = NeighbourhoodMean.of(graph)
+    estimated = reconstruct_features(perturbed, 2, mean=mean)
+    observed = reconstruct_features(perturbed, 2, mean=mean, estimate=False)
+    for i, size in enumerate(SIZES):
+        if size > 2:
+            votes = observed.of_feature(i).sort(dim=1, descending=True).values
+            clear = votes[:, 0] - votes[:, 1] > 1e-5  # a tie has no majority
+            same = estimated.of_feature(i).argmax(1) == observed.of_feature(i).argmax(1)
+            assert same[clear].all()
+
+
+def test_neighbourhood_estimates_are_unbiased_with_the_stated_error() -> None:
+    graph, hops, repeats = random_graph(5), 2, 400
+    records = random_records(5)
+    mean = NeighbourhoodMean.of(graph)
+    runs = [
+        reconstruct_features(perturbed_graph(graph, records, epsilon=2.0, seed=s), hops, mean=mean)
+        for s in range(repeats)
+    ]
+    estimates = torch.stack([run.frequencies for run in runs])
+    not_private = perturbed_graph(graph, records, sampled=4, epsilon=float("inf"))
+    truth = reconstruct_features(not_private, hops, mean=mean).frequencies
+    # Reports are independent, so each estimate's mean over repeats is within 5 standard errors of the neighbourhood's
+    # true share; 15 nodes x 9 columns, so a false alarm has probability below 1e-4.
+    spread = estimates.std(0) / repeats**0.5
+    assert ((estimates.mean(0) - truth).abs() < 5 * spread).all()
+    # The stated error is for neighbourhoods drawn from a population, so on average it is not below the measured one.
+    stated = torch.stack([run.standard_errors for run in runs]).square().mean(0)
+    assert stated.mean() > estimates.var(0).mean() * (1 - 5 * (2 / repeats) ** 0.5)
+
+
+def test_binary_features_enter_as_the_estimate_and_others_as_a_distribution() -> None:
+    graph = random_graph(1)
+    features = reconstruct_features(perturbed_graph(graph, random_records(1)), 1, mean=NeighbourhoodMean.of(graph))
+    inputs = features.inputs()
+    assert torch.equal(inputs[:, 0], features.of_feature(0)[:, 0])
+    distribution = inputs[:, 1:4]
+    assert (distribution >= 0).all()
+    assert torch.allclose(distribution.sum(1), torch.ones(15))
+    decoded = features.inputs("argmax")[:, 1:4]
+    assert set(decoded.flatten().tolist()) == {0.0, 1.0}
+    assert torch.equal(decoded.sum(1), torch.ones(15))
+
+
+def test_missing_reports_have_no_weight() -> None:
+    graph = Graph.from_edges([[0, 1], [1, 2]], num_nodes=3)
+    perturbed = perturbed_graph(graph, random_records(2, nodes=3))
+    silent = np.array([True, False, True])
+    garbage = perturbed.features.copy()
+    garbage[1] = 1
+    means = [
+        reconstruct_features(replace(perturbed, features=f, has_features=silent), 1, mean=NeighbourhoodMean.of(graph))
+        for f in (perturbed.features, garbage)
+    ]
+    assert torch.equal(means[0].frequencies, means[1].frequencies)
+    assert means[0].sample_sizes.tolist() == [1, 2, 1]
+
+
+def test_a_node_with_no_report_in_reach_falls_back_to_the_whole_graph() -> None:
+    graph = Graph.from_edges([[0, 2], [1, 3]], num_nodes=5)  # node 4 is isolated and silent
+    perturbed = replace(
+        perturbed_graph(graph, random_records(3, nodes=5)), has_features=np.array([True, True, True, True, False])
+    )
+    features = reconstruct_features(perturbed, 1, mean=NeighbourhoodMean.of(graph))
+    everyone = features.frequencies[:4].mean(0)  # here every neighbourhood is a pair
+    assert torch.allclose(features.frequencies[4], everyone, atol=1e-4)
+    assert features.sample_sizes[4] == 4
+
+
+def test_isolated_nodes_keep_their_report_and_their_error_says_how_little_it_is() -> None:
+    graph = Graph.from_edges([[0, 0, 0, 0], [1, 2, 3, 4]], num_nodes=6)
+    features = reconstruct_features(
+        perturbed_graph(graph, random_records(4, nodes=6)), 1, mean=NeighbourhoodMean.of(graph)
+    )
+    assert features.sample_sizes[5] == 1
+    assert (features.standard_errors[5] > features.standard_errors[0]).all()
+    assert (features.standard_errors > 0).all()
+
+
+def test_no_report_at_all_is_refused() -> None:
+    graph = random_graph(0)
+    silent = replace(perturbed_graph(graph, random_records(0)), has_features=np.zeros(15, dtype=np.bool_))
+    with pytest.raises(ReconstructionError, match="no node reported features"):
+        reconstruct_features(silent, 1, mean=NeighbourhoodMean.of(graph))
+
+
+def test_reports_of_another_mechanism_are_refused() -> None:
+    graph = random_graph(0)
+    other = replace(
+        perturbed_graph(graph, random_records(0)), feature_mechanism=MultiBit((0.0,) * 4, (1.0,) * 4, 2, 1.0)
+    )
+    with pytest.raises(ReconstructionError, match="MultiBit"):
+        reconstruct_features(other, 1, mean=NeighbourhoodMean.of(graph))
+
+
+def test_more_hops_mean_smaller_errors() -> None:
+    private = csbm(300, num_features=4, seed=0)
+    mechanism = GRRFS((2,) * 4, sampled=2, epsilon=1.0)
+    perturbed = PerturbedGraph(
+        graph=private.graph,
+        schema=private.schema,
+        features=mechanism.randomize(private.features, rng=np.random.default_rng(0)),
+        labels=np.zeros(300, dtype=np.int64),
+        has_features=np.ones(300, dtype=np.bool_),
+        has_label=np.zeros(300, dtype=np.bool_),
+        feature_mechanism=mechanism,
+        label_mechanism=GRR(4, 1.0),
+    )
+    mean = NeighbourhoodMean.of(private.graph)
+    errors = [float(reconstruct_features(perturbed, hops, mean=mean).standard_errors.mean()) for hops in (0, 1, 2, 4)]
+    assert errors == sorted(errors, reverse=True)

@@ -1,0 +1,116 @@
+"""Algorithm 2: masked propagation equal to the paper's loops, with the cases that the paper leaves open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from benchmarks import literal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veilgraph.errors import ReconstructionError
+from veilgraph.frequency import estimate_frequencies
+from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.mechanisms import GRR, GRRFS
+from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_labels
+from veilgraph.schema import FeatureSchema
+
+CLASSES = 3
+
+
+def labelled_graph(graph: Graph, labels: np.ndarray, labelled: np.ndarray, *, epsilon: float = 1.0) -> PerturbedGraph:
+    nodes = graph.num_nodes
+    return PerturbedGraph(
+        graph=graph,
+        schema=FeatureSchema.binary(1, classes=[f"c{k}" for k in range(CLASSES)]),
+        features=np.zeros((nodes, 1), dtype=np.uint8),
+        labels=labels,
+        has_features=np.zeros(nodes, dtype=np.bool_),
+        has_label=labelled,
+        feature_mechanism=GRRFS((2,), sampled=1, epsilon=1.0),
+        label_mechanism=GRR(CLASSES, epsilon),
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.integers(0, 4), st.floats(0.1, 5))
+def test_equal_to_algorithm_2_as_printed(seed: int, hops: int, epsilon: float) -> None:
+    rng = np.random.default_rng(seed)
+    graph = Graph.from_edges(np.concatenate([rng.integers(0, 14, (2, 20)), [[0], [1]]], axis=1), 14)
+    labels, labelled = rng.integers(0, CLASSES, 14), rng.random(14) < 0.5
+    labelled[0] = True
+    literal_estimate = np.array(literal.label_frequencies(graph, labels, labelled, CLASSES, epsilon, hops))
+    found = reconstruct_labels(
+        labelled_graph(graph, labels, labelled, epsilon=epsilon), hops, mean=NeighbourhoodMean.of(graph)
+    )
+    # Algorithm 2 leaves lambda' unnormalised; P^-1 is linear, so ours is its estimate divided by the labelled mass.
+    weights = np.array(literal.propagate([[float(k)] for k in labelled], literal.neighbours_of(graph), hops))
+    reached = weights[:, 0] > 0
+    assert (found.in_reach.numpy() == reached).all()
+    scale = 1 / float(GRR(CLASSES, epsilon).channel.gain)
+    ours, printed = found.distribution.numpy()[reached], (literal_estimate / weights.clip(1e-30))[reached]
+    assert np.allclose(ours, printed, atol=2e-5 * scale)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000))
+def test_decoding_is_a_plain_majority_vote(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = Graph.from_edges(np.concatenate([rng.integers(0, 14, (2, 30)), [[0], [1]]], axis=1), 14)
+    perturbed = labelled_graph(graph, rng.integers(0, CLASSES, 14), np.ones(14, dtype=np.bool_))
+    mean = NeighbourhoodMean.of(graph)
+    votes = reconstruct_labels(perturbed, 2, mean=mean, estimate=False).distribution
+    ordered = votes.sort(dim=1, descending=True).values
+    clear = ordered[:, 0] - ordered[:, 1] > 1e-5
+    assert (reconstruct_labels(perturbed, 2, mean=mean).decoded() == votes.argmax(1))[clear].all()
+
+
+def test_distributions_sum_to_one_however_few_nodes_are_labelled() -> None:
+    graph = Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 4]], num_nodes=5)
+    labelled = np.array([True, False, False, False, False])
+    found = reconstruct_labels(
+        labelled_graph(graph, np.array([2, 0, 0, 0, 0]), labelled), 2, mean=NeighbourhoodMean.of(graph)
+    )
+    assert torch.allclose(found.distribution.sum(1), torch.ones(5), atol=1e-5)
+    assert found.in_reach.tolist() == [True, True, True, False, False]
+
+
+def test_a_node_out_of_reach_has_the_distribution_of_all_reports_and_not_class_0() -> None:
+    graph = Graph.from_edges([[0, 1, 3], [1, 2, 4]], num_nodes=5)
+    labels, labelled = np.array([2, 2, 1, 0, 0]), np.array([True, True, True, False, False])
+    found = reconstruct_labels(labelled_graph(graph, labels, labelled), 3, mean=NeighbourhoodMean.of(graph))
+    everyone = estimate_frequencies(torch.tensor([0, 1 / 3, 2 / 3]), GRR(CLASSES, 1.0).channel)
+    assert torch.allclose(found.distribution[3], everyone, atol=1e-5)
+    assert found.decoded()[3] == 2
+
+
+def test_a_label_of_an_unlabelled_node_is_never_read() -> None:
+    graph = Graph.from_edges([[0, 1], [1, 2]], num_nodes=3)
+    labelled = np.array([True, False, True])
+    one, other = (
+        reconstruct_labels(
+            labelled_graph(graph, np.array([0, label, 1]), labelled), 2, mean=NeighbourhoodMean.of(graph)
+        )
+        for label in (0, 2)
+    )
+    assert torch.equal(one.distribution, other.distribution)
+
+
+def test_errors_shrink_with_the_neighbourhood_and_never_vanish() -> None:
+    graph = Graph.from_edges([[0, 0, 0, 0], [1, 2, 3, 4]], num_nodes=6)
+    perturbed = labelled_graph(graph, np.zeros(6, dtype=np.int64), np.ones(6, dtype=np.bool_))
+    errors = reconstruct_labels(perturbed, 1, mean=NeighbourhoodMean.of(graph)).standard_errors
+    assert (errors > 0).all()
+    assert (errors[5] > errors[0]).all()
+
+
+def test_no_labelled_node_is_refused() -> None:
+    graph = Graph.from_edges([[0], [1]], num_nodes=2)
+    perturbed = labelled_graph(graph, np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.bool_))
+    with pytest.raises(ReconstructionError, match="no labelled nodes"):
+        reconstruct_labels(
+            replace(perturbed, has_label=np.zeros(2, dtype=np.bool_)), 1, mean=NeighbourhoodMean.of(graph)
+        )

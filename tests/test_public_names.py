@@ -1,0 +1,63 @@
+"""The package's front door: complete, sorted, and open without the optional libraries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import veilgraph
+
+# Runs with torch and every other optional library made unimportable, as on a machine without the extras.
+WITHOUT_EXTRAS = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "torch_geometric", "pymetis", "pandas", "pyarrow", "sklearn", "matplotlib",
+                                  "jinja2"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
+        return None
+sys.meta_path.insert(0, Blocker())
+from veilgraph.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("name", veilgraph.__all__)
+def test_every_public_name_can_be_imported(name: str) -> None:
+    assert getattr(veilgraph, name) is not None
+
+
+def test_the_list_of_public_names_is_the_lazy_table() -> None:
+    assert set(veilgraph.__all__) == set(veilgraph._HOME)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = veilgraph.nonsense
+
+
+def test_importing_the_package_loads_no_heavy_library() -> None:
+    loaded = "import sys, veilgraph; print([m for m in ('torch', 'numpy', 'pandas') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_accounting_needs_no_extras() -> None:
+    result = without_extras("account", "--features", "53", "--sampled", "10", "--epsilon-x", "1")
+    assert result.returncode == 0, result.stderr
+    assert "epsilon = 10.0000" in result.stdout
+
+
+def test_a_missing_extra_is_one_clear_sentence() -> None:
+    result = without_extras("run")
+    assert result.returncode == 2
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "pip install 'veilgraph[" in result.stderr
