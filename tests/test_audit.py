@@ -69,8 +69,11 @@ def test_the_lower_bound_comes_close_to_the_true_epsilon(epsilon: float) -> None
 
 @pytest.mark.parametrize(
     "mechanism",
-    [GenerousGRR(2, 1.0), GenerousGRR(40, 0.5), ForgetfulGRRFS((2,) * 53, sampled=10, epsilon=0.01)],
-    ids=repr,
+    [
+        pytest.param(GenerousGRR(2, 1.0), id="twice-the-budget"),
+        pytest.param(GenerousGRR(40, 0.5), id="twice-the-budget-of-40-values"),
+        pytest.param(ForgetfulGRRFS((2,) * 53, sampled=10, epsilon=0.01), id="one-feature-forgotten"),
+    ],
 )
 def test_a_mechanism_that_leaks_more_than_it_claims_is_refuted(mechanism: Mechanism) -> None:
     assert statistical_audit(mechanism, trials=100_000, rng=np.random.default_rng(0)).refuted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_geometric.data import Data
 
 from veilgraph.budget import theorem_1_figure
 from veilgraph.errors import GraphError
@@ -48,8 +48,10 @@ def test_a_graph_says_what_it_is_and_what_it_dropped() -> None:
     assert repr(with_rest) == "Graph(3 nodes, 1 edges, 1 isolated; dropped 2 self loops, 2 duplicates)"
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch_geometric's own, while it is imported
 def test_only_the_structure_of_a_data_object_is_taken() -> None:
-    data = Data(x=torch.ones(4, 2), y=torch.ones(4), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=4)
+    make = importlib.import_module("torch_geometric.data").Data
+    data = make(x=torch.ones(4, 2), y=torch.ones(4), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=4)
     graph = Graph.from_data(data)
     assert (graph.num_nodes, graph.edges.tolist()) == (4, [[0, 1], [1, 2]])
     assert graph.node_ids is None
@@ -70,6 +72,11 @@ def test_only_the_structure_of_a_data_object_is_taken() -> None:
 def test_edges_that_make_no_graph_are_refused(edges: Any, num_nodes: int, reason: str) -> None:
     with pytest.raises(GraphError, match=reason):
         Graph.from_edges(edges, num_nodes)
+
+
+def test_every_node_needs_an_id_where_any_has_one() -> None:
+    with pytest.raises(GraphError, match="2 node ids for 3 nodes"):
+        Graph.from_edges([[0], [1]], num_nodes=3, node_ids=["a", "b"])
 
 
 def test_nodes_of_a_table_may_have_ids_of_any_kind() -> None:
@@ -93,6 +100,7 @@ def test_declared_nodes_keep_their_order_and_may_be_isolated() -> None:
         ({"from": ["a"], "to": ["b"]}, ["a", "b", "a"], "a node id occurs twice"),
         ({"from": ["a", "a"], "to": ["b", None]}, None, "row 1: an end is missing"),
         ({"from": [math.nan, 1.0], "to": [1.0, 2.0]}, None, "row 0: an end is missing"),
+        ({"a": ["b"], "b": ["c"]}, ["a", "b", "c"], "first line names two nodes; put a line with column names above"),
         ({"from": [], "to": []}, None, "0 nodes"),
         ({"from": [], "to": []}, ["a"], "the graph has no edges"),
     ],
@@ -111,12 +119,16 @@ def write(table: pd.DataFrame, path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
-def test_ids_read_as_text_stay_as_they_are(name: str, tmp_path: Path) -> None:
-    path = write(PEOPLE, tmp_path / name)
-    chosen = read_table(path, text=["id", "not a column"])
-    assert (chosen["id"].tolist(), chosen["age"].tolist()) == (["007", "8"], [31, 64])
-    everything = read_table(str(path))
-    assert everything["age"].tolist() == ["31", "64"]
+def test_ids_with_leading_zeros_stay_as_they_are(name: str, tmp_path: Path) -> None:
+    people = read_table(write(PEOPLE, tmp_path / name))
+    assert people["id"].tolist() == ["007", "8"]
+    assert people["age"].astype(int).tolist() == [31, 64]
+
+
+def test_only_an_empty_field_of_a_csv_file_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "words.csv"
+    path.write_text("id,word\n1,NA\n2,None\n3,\n4,null\n")
+    assert read_table(str(path))["word"].fillna("missing").tolist() == ["NA", "None", "missing", "null"]
 
 
 @pytest.mark.parametrize("name", ["edges.csv", "edges.parquet"])
@@ -130,6 +142,7 @@ def damaged(path: Path, kind: str) -> Path:
     content = {
         "empty": b"",
         "unbalanced": b"a,b\n6161,6161\n6161,6161,6161\n",
+        "wide": b"a,b\n6161,6161,6161\n6161,6161,6161\n",
         "bytes": b"a,b\n\xff\xfe6161,1\n",
         "garbage": secret * 100,
         "truncated": write(PEOPLE, path.with_name("whole.parquet")).read_bytes()[:-20],
@@ -143,6 +156,7 @@ def damaged(path: Path, kind: str) -> Path:
     [
         ("t.csv", "empty"),
         ("t.csv", "unbalanced"),
+        ("t.csv", "wide"),
         ("t.csv", "bytes"),
         ("t.parquet", "empty"),
         ("t.parquet", "garbage"),

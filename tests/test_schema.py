@@ -29,8 +29,9 @@ edges = st.lists(st.floats(allow_nan=False), min_size=3, max_size=6, unique=True
 def schemas(draw: st.DrawFn) -> FeatureSchema:
     names = draw(st.lists(texts, min_size=1, max_size=5, unique=True))
     group = draw(st.integers(1, 3))
-    kinds = st.builds(dict, values=values) | st.builds(dict, edges=edges) if group == 1 else st.just({})
-    classes = draw(values.filter(lambda names: not {"", "nan", "None", "<NA>", "NaT"} & set(names)))
+    several = st.fixed_dictionaries({"values": values}) | st.fixed_dictionaries({"edges": edges})
+    kinds: st.SearchStrategy[dict[str, Any]] = several if group == 1 else st.just({})
+    classes = draw(values.filter(lambda names: "" not in names))
     columns = tuple(Column(name=name, **draw(kinds)) for name in names)
     return FeatureSchema(columns=columns, classes=classes, group=group, note=draw(texts))
 
@@ -55,10 +56,9 @@ def test_a_code_names_the_bin_that_its_value_is_in(numbers: list[float]) -> None
 
 
 def test_values_are_compared_as_text() -> None:
-    assert PAIN.encode([0, 1, 0.0, 1.0, False, True, "0", "1", np.int8(1), np.float32(1)]).tolist() == [0, 1] * 4 + [
-        1,
-        1,
-    ]
+    bits: list[Any] = [0, 0.0, False, np.False_, "0", np.int8(0), 1, 1.0, True, np.True_, "1", np.float32(1)]
+    assert PAIN.encode(bits).tolist() == [0] * 6 + [1] * 6
+    assert Column(name="pain", values=("False", "True")).encode([True, False]).tolist() == [1, 0]
     assert SMOKER.encode(["current", "never", "former"]).tolist() == [2, 0, 1]
 
 
@@ -141,10 +141,15 @@ def test_a_missing_label_is_no_label(missing: object) -> None:
 
 
 def test_a_label_outside_the_classes_is_refused_and_never_quoted() -> None:
-    with pytest.raises(DomainError, match=r"column 'diagnosis': a label is not one of .*\['well', 'ill'\]") as refusal:
+    with pytest.raises(DomainError, match=r"column 'diagnosis', row 1: not one of .*\['well', 'ill'\]") as refusal:
         PATIENTS.encode_labels(["ill", "6161"], name="diagnosis")
     assert "6161" not in str(refusal.value)
-    assert refusal.value.__suppress_context__
+    assert refusal.value.__context__ is None
+
+
+def test_a_class_may_be_called_none() -> None:
+    schema = FeatureSchema(columns=(PAIN,), classes=("None", "nan", "some"))
+    assert schema.encode_labels(np.array(["None", None, "nan", "some"], dtype=object)).tolist() == [0, NO_LABEL, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +176,7 @@ def test_a_column_that_contradicts_itself_is_refused_by_name(column: dict[str, A
         ({"columns": (PAIN, AGE, PAIN)}, "column 'pain' is declared twice"),
         ({"classes": ("a",)}, "declare 2 or more, all different"),
         ({"classes": ("a", "a")}, "declare 2 or more, all different"),
-        ({"classes": ("a", "None")}, "class 'None' would read as a missing label"),
+        ({"classes": ("a", "")}, "a class without a name would read as a missing label"),
         ({"group": 0}, "group is 0: merge 1 column"),
         ({"columns": (PAIN, AGE), "group": 2}, "only binary columns can be merged"),
     ],
@@ -216,8 +221,9 @@ CLASSES = 'classes = ["a", "b"]\n'
             "give values or edges, not both",
         ),
         (CLASSES + 'columns = [{name = "x", edges = [0, "one", 2]}]', "column 'x': edges must be numbers"),
-        (CLASSES + 'columns = [{name = "x", edges = "012"}]', "column 'x': 'edges' must be a list"),
-        (CLASSES + 'columns = [{name = "x", values = "ab"}]', "column 'x': 'values' must be a list"),
+        (CLASSES + 'columns = [{name = "x", edges = "012"}]', "column 'x': edges must be a list"),
+        (CLASSES + 'columns = [{name = "x", values = "ab"}]', "column 'x': values must be a list"),
+        (CLASSES + 'columns = [{name = "x", edges = []}]', "column 'x': edges must be a list, not empty"),
         (CLASSES + 'columns = [{name = "x"}]\ngroup = "two"', "'group' must be a whole number"),
         (CLASSES + 'columns = [{name = "x"}]\ngroup = 1.5', "'group' must be a whole number"),
     ],

@@ -90,13 +90,15 @@ def statistical_audit(
 ) -> AuditResult:
     r"""A lower bound on the user-level epsilon, from the joint output on two records.
 
-    By the definition of LDP, P(E | x) <= e^epsilon P(E | x') for every event E. Half of the reports are drawn from
-    one extreme record and half from the other; E is "the log-likelihood ratio, computed from the channel, is at
-    least t". A quarter of the reports are a pilot that chooses t; the rest, independent of it, give
+    Each trial flips a coin between two extreme records x and x', draws one report, and scores it with the
+    log-likelihood ratio of the record that was drawn against the other, computed from the channel. By the definition
+    of LDP a score of at least t is at most e^epsilon times as likely as one of at most -t, so among the trials with
+    either outcome the share R of the first is at most e^epsilon / (1 + e^epsilon), and
 
-    .. math:: \ln \frac{\text{lower}(P(E | x))}{\text{upper}(P(E | x'))}
+    .. math:: \epsilon \ge \ln \frac{R}{1 - R}
 
-    by Clopper-Pearson intervals that hold together with the stated confidence.
+    with R replaced by its Clopper-Pearson lower bound. A fifth of the trials are a pilot that chooses t; the bound
+    comes from the rest, which are independent of it.
 
     Args:
         mechanism: what to audit.
@@ -117,54 +119,46 @@ def statistical_audit(
         raise BudgetError(f"claim is {claim}: it must be a number of at least 0")
     if not 0 < confidence < 1:
         raise BudgetError(f"confidence is {confidence}: it must lie between 0 and 1")
-    pilot_size = int(trials * _PILOT_SHARE) // 2
-    main_size = trials // 2 - pilot_size
-    scores = [_ratio_scores(mechanism, record, trials // 2, rng, progress) for record in mechanism.extreme_records()]
-    pilot = [score[:pilot_size] for score in scores]
-    main = [score[pilot_size:] for score in scores]
+    scores = _scores(mechanism, trials, rng, progress)
+    pilot, main = np.split(scores, [int(trials * _PILOT_SHARE)])
     threshold = _choose_threshold(pilot, confidence)
-    hits = [np.array(float((score >= threshold).sum())) for score in main]
-    bound = max(0.0, float(_log_ratio_bound(hits[0], hits[1], main_size, confidence)))
-    return AuditResult(
-        claim=claim, lower_bound=bound, confidence=confidence, refuted=bound > claim, trials=2 * (trials // 2)
-    )
+    right, wrong = int((main >= threshold).sum()), int((main <= -threshold).sum())
+    bound = max(0.0, float(_epsilon_bound(np.array(right), np.array(wrong), confidence)))
+    return AuditResult(claim=claim, lower_bound=bound, confidence=confidence, refuted=bound > claim, trials=trials)
 
 
-def _ratio_scores(
-    mechanism: Mechanism, record: Record, size: int, rng: np.random.Generator, progress: Callable[[int], None]
+def _scores(
+    mechanism: Mechanism, trials: int, rng: np.random.Generator, progress: Callable[[int], None]
 ) -> NDArray[np.float64]:
-    """ln P(o | x) - ln P(o | x') of `size` reports o of `record`, in chunks that fit the processor's cache."""
-    x, other = mechanism.extreme_records()
-    scores = np.empty(size)
-    dtype = np.float64 if any(isinstance(value, float) for value in record) else np.uint16
-    rows = np.tile(np.array(record, dtype=dtype), (min(size, _CHUNK), 1))
-    for start in range(0, size, _CHUNK):
-        chunk = slice(start, min(start + _CHUNK, size))
-        reports = mechanism.randomize(rows[: chunk.stop - chunk.start], rng=rng)
-        with np.errstate(invalid="ignore"):  # a report impossible for both cannot occur
-            scores[chunk] = mechanism.log_likelihood(reports, x) - mechanism.log_likelihood(reports, other)
-        progress(chunk.stop - chunk.start)
+    """How strongly each report speaks for the record that it came from, in chunks that fit the processor's cache."""
+    records = mechanism.extreme_records()
+    dtype = np.float64 if any(isinstance(value, float) for value in records[1]) else np.uint16
+    table = np.array(records, dtype=dtype)
+    scores = np.empty(trials)
+    for start in range(0, trials, _CHUNK):
+        chunk = scores[start : start + _CHUNK]
+        coins = rng.integers(0, 2, size=len(chunk))
+        reports = mechanism.randomize(table[coins], rng=rng)
+        ratio = mechanism.log_likelihood(reports, records[0]) - mechanism.log_likelihood(reports, records[1])
+        chunk[:] = np.where(coins == 0, ratio, -ratio)
+        progress(len(chunk))
     return scores
 
 
-def _choose_threshold(pilot: list[NDArray[np.float64]], confidence: float) -> float:
-    """The threshold with the highest bound on the pilot's own evidence; scaling it up would reward luck."""
-    size = len(pilot[0])
-    # The best event is usually rare, so candidates are dense in the upper tail.
-    tail = np.geomspace(10 / size, 1, _THRESHOLDS)
-    # Scores that occurred, not values between them: scores can be infinite.
-    candidates = np.unique(np.quantile(np.concatenate(pilot), 1 - tail, method="inverted_cdf"))
-    hits = [(score[:, None] >= candidates).sum(axis=0).astype(np.float64) for score in pilot]
-    bounds = _log_ratio_bound(hits[0], hits[1], size, confidence)
+def _choose_threshold(pilot: NDArray[np.float64], confidence: float) -> float:
+    """The threshold with the highest bound on the pilot itself, so that a few lucky reports are not preferred."""
+    ordered = np.sort(pilot)
+    # The best event is usually rare, so candidates are dense among the strongest scores.
+    tail = np.geomspace(1 / len(pilot), 1, _THRESHOLDS)
+    candidates = np.unique(np.quantile(np.abs(pilot), 1 - tail, method="higher"))
+    right = len(pilot) - np.searchsorted(ordered, candidates, side="left")
+    wrong = np.searchsorted(ordered, -candidates, side="right")
+    bounds = _epsilon_bound(right, wrong, confidence)
     return float(candidates[int(np.argmax(bounds))])
 
 
-def _log_ratio_bound(
-    hits: NDArray[np.float64], hits_other: NDArray[np.float64], size: int, confidence: float
-) -> NDArray[np.float64]:
-    """ln(lower / upper) of two Clopper-Pearson bounds, each at half the risk, so that both hold together."""
-    risk = (1 - confidence) / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lower = np.where(hits > 0, beta.ppf(risk, hits, size - hits + 1), 0.0)
-        upper = np.where(hits_other < size, beta.ppf(1 - risk, hits_other + 1, size - hits_other), 1.0)
-        return np.asarray(np.log(lower / upper))
+def _epsilon_bound(right: NDArray[np.integer], wrong: NDArray[np.integer], confidence: float) -> NDArray[np.float64]:
+    """ln(R / (1 - R)) of the Clopper-Pearson lower bound R on right / (right + wrong)."""
+    share = np.where(right > 0, beta.ppf(1 - confidence, np.maximum(right, 1e-9), wrong + 1), 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(share) - np.log1p(-share))

@@ -249,12 +249,12 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if path.suffix not in (".csv", ".parquet"):
         raise GraphError(f"{path}: a table is .csv or .parquet, not '{path.suffix}'")
     try:
-        with warnings.catch_warnings():
+        with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the header
             table: pd.DataFrame = (
-                pandas.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
+                pandas.read_csv(file, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
                 if path.suffix == ".csv"
-                else pandas.read_parquet(path)
+                else pandas.read_parquet(file)
             )
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or 'it is damaged'}") from None

@@ -24,6 +24,7 @@ from veilgraph.learn.device import resolve_device
 from veilgraph.learn.losses import noisy_log_likelihood
 from veilgraph.learn.method import Method, check_fit_input
 from veilgraph.learn.trainer import LearningCurve, train
+from veilgraph.reconstruct import NeighbourhoodMean
 
 
 @dataclass(kw_only=True)
@@ -54,11 +55,11 @@ class GNNMethod(Method):
     _probabilities: NDArray[np.float32] | None = field(init=False, default=None, repr=False, compare=False)
 
     @abstractmethod
-    def _inputs(self, perturbed: PerturbedGraph, device: torch.device) -> Tensor:
+    def _inputs(self, perturbed: PerturbedGraph, mean: NeighbourhoodMean) -> Tensor:
         """What the GNN sees of every node."""
 
     @abstractmethod
-    def _loss(self, perturbed: PerturbedGraph, split: Split, device: torch.device) -> Callable[[Tensor], Tensor]:
+    def _loss(self, perturbed: PerturbedGraph, split: Split, mean: NeighbourhoodMean) -> Callable[[Tensor], Tensor]:
         """The objective, as a function of the logits of every node."""
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
@@ -67,7 +68,8 @@ class GNNMethod(Method):
         if self.epochs < 1:
             raise FitError(f"epochs is {self.epochs}: train for at least 1")
         device = resolve_device(self.device)
-        inputs = self._inputs(perturbed, device)
+        mean = NeighbourhoodMean.of(perturbed.graph, device)
+        inputs = self._inputs(perturbed, mean)
         edge_index = torch.from_numpy(perturbed.graph.edge_index).to(device)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self.seed)
@@ -76,7 +78,7 @@ class GNNMethod(Method):
                 model,
                 inputs,
                 edge_index,
-                loss=self._loss(perturbed, split, device),
+                loss=self._loss(perturbed, split, mean),
                 score=_validation_score(perturbed, split, device),
                 epochs=self.epochs,
                 learning_rate=self.learning_rate,
@@ -94,7 +96,8 @@ class GNNMethod(Method):
             return self._probabilities
         device = next(self._model.parameters()).device
         edge_index = torch.from_numpy(perturbed.graph.edge_index).to(device)
-        return _forward(self._model, self._inputs(perturbed, device), edge_index)
+        inputs = self._inputs(perturbed, NeighbourhoodMean.of(perturbed.graph, device))
+        return _forward(self._model, inputs, edge_index)
 
     def save(self, folder: str | Path) -> None:
         """Write parameters (JSON) and weights (npz). Nothing that is saved is code."""

@@ -55,26 +55,24 @@ class RGNN(GNNMethod):
     use_proportions: bool = True
     estimate: bool = True
 
-    def _inputs(self, perturbed: PerturbedGraph, device: torch.device) -> Tensor:
+    def _inputs(self, perturbed: PerturbedGraph, mean: NeighbourhoodMean) -> Tensor:
         if not self.reconstruct_x:
-            return one_hot_reports(perturbed, device)
-        mean = NeighbourhoodMean.of(perturbed.graph, device)
+            return one_hot_reports(perturbed, mean.device)
         features = reconstruct_features(perturbed, self.feature_hops, mean=mean, estimate=self.estimate)
         return features.inputs(self.decoding)
 
-    def _loss(self, perturbed: PerturbedGraph, split: Split, device: torch.device) -> Callable[[Tensor], Tensor]:
-        nodes = torch.from_numpy(split.train & perturbed.has_label).to(device)
-        targets = self._targets(perturbed, device)[nodes]
+    def _loss(self, perturbed: PerturbedGraph, split: Split, mean: NeighbourhoodMean) -> Callable[[Tensor], Tensor]:
+        nodes = torch.from_numpy(split.train & perturbed.has_label).to(mean.device)
+        targets = self._targets(perturbed, mean)[nodes]
         if not self.use_proportions:
             return lambda logits: cross_entropy(logits[nodes], targets)
         clusters = cluster(perturbed.graph, self.num_clusters)
-        bags = bag_proportions(perturbed, clusters, split.train, estimate=self.estimate).to(device)
+        bags = bag_proportions(perturbed, clusters, split.train, estimate=self.estimate).to(mean.device)
         return lambda logits: (
             cross_entropy(logits[nodes], targets) + self.llp_weight * proportion_loss(logits.softmax(dim=1), bags)
         )
 
-    def _targets(self, perturbed: PerturbedGraph, device: torch.device) -> Tensor:
+    def _targets(self, perturbed: PerturbedGraph, mean: NeighbourhoodMean) -> Tensor:
         if not self.reconstruct_y:
-            return torch.from_numpy(perturbed.labels).to(device)
-        mean = NeighbourhoodMean.of(perturbed.graph, device)
+            return torch.from_numpy(perturbed.labels).to(mean.device)
         return reconstruct_labels(perturbed, self.label_hops, mean=mean, estimate=self.estimate).decoded()

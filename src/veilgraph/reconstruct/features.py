@@ -70,7 +70,7 @@ def reconstruct_features(
     mechanism = perturbed.feature_mechanism
     if not isinstance(mechanism, GRRFS):
         raise ReconstructionError(f"Algorithm 1 reconstructs GRR-FS reports, not those of {type(mechanism).__name__}")
-    device = mean.matrix.device
+    device = mean.device
     reporting = torch.from_numpy(perturbed.has_features).to(device)
     if not reporting.any():
         raise ReconstructionError("no node reported features: leave feature reconstruction out")

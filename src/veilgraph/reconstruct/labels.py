@@ -55,8 +55,8 @@ def reconstruct_labels(
     if not perturbed.has_label.any():
         raise ReconstructionError("no labelled nodes: at least one node must report its label")
     channel = perturbed.label_mechanism.channel
-    labelled = torch.from_numpy(perturbed.has_label).to(mean.matrix.device)
-    observed = one_hot_labels(perturbed).to(mean.matrix.device)
+    labelled = torch.from_numpy(perturbed.has_label).to(mean.device)
+    observed = one_hot_labels(perturbed).to(mean.device)
     propagated = mean.propagate(observed, hops)
     mass = propagated.sum(1, keepdim=True)
     in_reach = mass.squeeze(1) > 0

@@ -45,6 +45,11 @@ class NeighbourhoodMean:
         """The number of nodes, n."""
         return int(self.matrix.shape[0])
 
+    @property
+    def device(self) -> torch.device:
+        """Where the matrix is."""
+        return self.matrix.device
+
     def propagate(self, columns: Tensor, hops: int) -> Tensor:
         """W^K applied to every column, in blocks of columns where memory is short."""
         check_hops(hops)
@@ -78,7 +83,7 @@ class NeighbourhoodMean:
         else:
             generator = torch.Generator().manual_seed(seed)
             signs = torch.randint(2, (self.num_nodes, _PROBES), generator=generator).mul_(2).sub_(1)
-            signs = signs.to(self.matrix.device, self.matrix.dtype)
+            signs = signs.to(self.device, self.matrix.dtype)
             squares = self.propagate(signs * mask, hops).square().mean(1, keepdim=True)
         sizes = mass.square() / squares.clamp(min=torch.finfo(squares.dtype).tiny)
         # A mean of n reports is worth at least one of them and at most all.

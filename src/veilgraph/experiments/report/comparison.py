@@ -71,7 +71,6 @@ class MethodRow:
     """One method, ready to print.
 
     Attributes:
-        key: as in the result.
         name: for people.
         uses: what it sees.
         epsilon: at user level, as four decimals or "not private".
@@ -80,7 +79,6 @@ class MethodRow:
         seconds: per fit.
     """
 
-    key: str
     name: str
     uses: str
     epsilon: str
@@ -94,7 +92,6 @@ def method_rows(result: dict[str, Any]) -> list[MethodRow]:
     control = result["methods"][CONTROL]["accuracies"]
     return [
         MethodRow(
-            key=key,
             name=method_name(key),
             uses=_NAMES_AND_USES.get(key, ("", ""))[1],
             epsilon=epsilon_text(method["epsilon_user_level"]),
@@ -156,7 +153,7 @@ def accuracy_text(method: dict[str, Any]) -> str:
 
 
 def headline(result: dict[str, Any]) -> str:
-    """The verdict in one sentence: is RGNN better than what needs no features at all?"""
+    """The verdict: is RGNN better than what needs no features at all?"""
     methods = result["methods"]
     difference = PairedDifference.of(methods["rgnn"]["accuracies"], methods[CONTROL]["accuracies"])
     sentence = _compared_with_control(difference)
@@ -173,11 +170,8 @@ def _compared_with_control(difference: PairedDifference) -> str:
         place = f"{points} above" if ahead else "not above"
         return f"On this one seed RGNN is {place} the control that uses no features; one seed cannot tell more."
     if difference.clear:
-        return (
-            f"RGNN beats the control that uses no features by {points}."
-            if ahead
-            else (f"The control that uses no features beats RGNN by {points}.")
-        )
+        control = "control that uses no features"
+        return f"RGNN beats the {control} by {points}." if ahead else f"The {control} beats RGNN by {points}."
     if ahead:
         return f"RGNN is {points} above the control that uses no features, within the spread between seeds."
     return f"The control that uses no features is at or above RGNN: by {points}, within the spread between seeds."

@@ -20,7 +20,7 @@ from veilgraph.experiments.report.svg import colour, inline_svg, standalone_svg
 try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
     from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 except ImportError:
     raise MissingExtraError("matplotlib", "lab") from None
@@ -51,6 +51,7 @@ class Layout:
 
 
 WIDE = Layout(width=800, left=226, right=132, row=40, words=0)
+"""For a desktop, a README or paper."""
 NARROW = Layout(width=340, left=8, right=8, row=62, words=24)
 """For a phone, where text must not shrink with the page."""
 
@@ -144,7 +145,7 @@ def _accuracy_axes(axes: Axes, rows: int, limits: tuple[float, float]) -> None:
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 1):g} %"))
     axes.set_xlabel("accuracy on test nodes; ε at user level (any two records)", color=colour("muted"))
 
 
@@ -160,20 +161,14 @@ def _accuracy_limits(methods: dict[str, Any], majority: float) -> tuple[float, f
 
 def _accuracy_words(axes: Axes, y: int, layout: Layout, key: str, method: dict[str, Any]) -> None:
     """The method at the figure's left edge and its accuracy at the right one."""
-    place = blended_transform_factory(axes.figure.transFigure, axes.transData)
+    place: dict[str, Any] = {
+        "transform": blended_transform_factory(axes.figure.transFigure, axes.transData),
+        "va": "center_baseline",
+        "fontsize": 12,
+    }
     height = y + (0.6 * layout.words / layout.row if layout.words else 0.5)
-    label = f"{method_name(key)}, {_epsilon_label(method)}"
-    axes.text(0.002, height, label, transform=place, va="center_baseline", fontsize=12)
-    axes.text(
-        0.998,
-        height,
-        accuracy_text(method),
-        transform=place,
-        va="center_baseline",
-        ha="right",
-        fontsize=12,
-        weight="bold",
-    )
+    axes.text(0.002, height, f"{method_name(key)}, {_epsilon_label(method)}", **place)
+    axes.text(0.998, height, accuracy_text(method), ha="right", weight="bold", **place)
 
 
 def _accuracy_points(axes: Axes, y: int, layout: Layout, key: str, method: dict[str, Any]) -> None:
@@ -219,6 +214,7 @@ def _curve_axes(axes: Axes, title: str, curves: Sequence[dict[str, Any]], part: 
         axes.plot(range(1, len(values) + 1), values, color=paint, linewidth=1, alpha=0.6)
         axes.plot(selected + 1, values[selected], "o", color=paint, markersize=5)
     axes.set_title(title, loc="left", fontsize=11)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.grid(visible=True, axis="y", linewidth=0.6)
     axes.spines["left"].set_visible(False)

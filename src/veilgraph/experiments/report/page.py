@@ -137,4 +137,4 @@ def _configuration(configuration: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _setting_text(value: object) -> str:
-    return "chosen from the graph" if value is None else str(value)
+    return "from the graph" if value is None else str(value)

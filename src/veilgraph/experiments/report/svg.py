@@ -105,7 +105,8 @@ def _body(document: str) -> str:
 
 
 def _with_own_ids(body: str, name: str) -> str:
-    return re.sub(r'( id="| href="#|url\(#)', rf"\1{name}-", body.replace("xlink:href", "href"))
+    prefix = re.sub(r"\W+", "-", name)
+    return re.sub(r'( id="| href="#|url\(#)', rf"\1{prefix}-", body.replace("xlink:href", "href"))
 
 
 def _themed(body: str) -> str:
