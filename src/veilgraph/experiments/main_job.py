@@ -8,7 +8,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from veilgraph.evaluation import accuracy, compare_frequencies, majority_share
 from veilgraph.experiments.report import render_report
 from veilgraph.experiments.run_folder import RunFolder
 from veilgraph.experiments.simulate import simulate
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.reconstruct.propagation import reach
@@ -78,6 +78,7 @@ def run(
 
     Every seed has its own split and reports, shared by all methods, so that methods are compared on the same draw.
     """
+    configuration = _with_hops(configuration, private.graph)
     store = RunFolder(folder, _identity(private, configuration))
     fits: dict[str, list[dict[str, Any]]] = {method: [] for method in METHODS}
     total = configuration.seeds * len(METHODS)
@@ -122,7 +123,7 @@ class _Draw:
 def _fit(
     name: str, draw: _Draw, private: PrivateGraph, configuration: RunConfiguration, device: str, store: RunFolder
 ) -> dict[str, Any]:
-    method = _make_method(name, private, configuration, draw.seed, device)
+    method = _make_method(name, configuration, draw.seed, device)
     reports = draw.not_randomized if name == "non_private" else draw.perturbed
     started = time.perf_counter()
     method.fit(reports, draw.split)
@@ -139,16 +140,14 @@ def _fit(
     }
 
 
-def _make_method(name: str, private: PrivateGraph, c: RunConfiguration, seed: int, device: str) -> Method:
+def _make_method(name: str, c: RunConfiguration, seed: int, device: str) -> Method:
     if name == "structure_only":
         return StructureOnly()
     if name == "rgnn":
-        hops = reach(private.graph)
         return RGNN(
             backbone=c.backbone,
-            # Features are far noisier than labels at the same epsilon, so they are averaged over more.
-            feature_hops=2 * hops if c.feature_hops is None else c.feature_hops,
-            label_hops=hops if c.label_hops is None else c.label_hops,
+            feature_hops=c.feature_hops or 0,
+            label_hops=c.label_hops or 0,
             num_clusters=c.num_clusters,
             llp_weight=c.llp_weight,
             epochs=c.epochs,
@@ -156,6 +155,16 @@ def _make_method(name: str, private: PrivateGraph, c: RunConfiguration, seed: in
             device=device,
         )
     return PlainGNN(backbone=c.backbone, epochs=c.epochs, seed=seed, device=device)
+
+
+def _with_hops(configuration: RunConfiguration, graph: Graph) -> RunConfiguration:
+    """Hops left open follow from the graph; features are far noisier than labels and get twice as many."""
+    hops = reach(graph)
+    return replace(
+        configuration,
+        feature_hops=2 * hops if configuration.feature_hops is None else configuration.feature_hops,
+        label_hops=hops if configuration.label_hops is None else configuration.label_hops,
+    )
 
 
 def _summary(
