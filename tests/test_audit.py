@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -45,6 +46,18 @@ class LopsidedGRR(GRR):
         return chance if record == (0,) else chance + shift
 
 
+class WordyGRR(GRR):
+    """Lists a report that it never gives."""
+
+    def reports(self) -> Iterator[Report]:
+        """Every value, and one more."""
+        return ((value,) for value in range(self.domain_size + 1))
+
+    def probability(self, report: Report, record: Record) -> Fraction:
+        """None for the one more."""
+        return Fraction(0) if report == (self.domain_size,) else super().probability(report, record)
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_the_lower_bound_lies_below_the_true_epsilon_as_often_as_it_says(epsilon: float) -> None:
     mechanism, seeds = GRR(3, epsilon), 20
@@ -60,11 +73,11 @@ def test_the_lower_bound_lies_below_the_true_epsilon_as_often_as_it_says(epsilon
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_the_lower_bound_comes_close_to_the_true_epsilon(epsilon: float) -> None:
     result = statistical_audit(GRR(2, epsilon), trials=200_000, rng=np.random.default_rng(0))
-    # With hits h and h' of n the two ends lie 2.6 standard errors off, and the estimate itself within 5:
-    # sd of ln(h/h') = sqrt((1-p)/(np) + (1-q)/(nq)).
-    p, n = 1 / (1 + math.exp(-epsilon)), 75_000
-    error = math.sqrt((1 - p) / (n * p) + p / (n * (1 - p)))
-    assert epsilon - (5 + 2 * 2.6) * error < result.lower_bound
+    # Three quarters of the trials give a binomial share R; sd of its log-odds = 1 / sqrt(n R (1 - R)). The bound lies
+    # 2.4 of them below the estimate, and the estimate within 5 of the truth.
+    share = 1 / (1 + math.exp(-epsilon))
+    error = 1 / math.sqrt(150_000 * share * (1 - share))
+    assert epsilon - (5 + 2.4) * error < result.lower_bound
 
 
 @pytest.mark.parametrize(
@@ -82,6 +95,10 @@ def test_a_mechanism_that_leaks_more_than_it_claims_is_refuted(mechanism: Mechan
 def test_enumeration_finds_a_report_that_gives_a_record_away() -> None:
     assert worst_case_epsilon(LopsidedGRR(3, 1.0)) == math.inf
     assert worst_case_attribute_epsilon(LopsidedGRR(3, 1.0), 0) == math.inf
+
+
+def test_a_report_that_no_record_leads_to_reveals_nothing() -> None:
+    assert worst_case_epsilon(WordyGRR(3, 1.0)) == worst_case_epsilon(GRR(3, 1.0))
 
 
 def test_enumeration_compares_only_records_that_differ_in_the_feature() -> None:
@@ -118,8 +135,8 @@ def test_a_result_says_what_was_tested_and_how() -> None:
     result = statistical_audit(
         GRR(2, 1.0), trials=120_001, rng=np.random.default_rng(0), claim=0.9, confidence=0.95, progress=drawn.append
     )
-    assert (result.claim, result.confidence, result.trials) == (0.9, 0.95, 120_000)
-    assert sum(drawn) == 120_000
+    assert (result.claim, result.confidence, result.trials) == (0.9, 0.95, 120_001)
+    assert sum(drawn) == 120_001
     assert len(drawn) > 2
     assert result.refuted == (result.lower_bound > 0.9)
 

@@ -97,7 +97,7 @@ def statistical_audit(
 
     .. math:: \epsilon \ge \ln \frac{R}{1 - R}
 
-    with R replaced by its Clopper-Pearson lower bound. A fifth of the trials are a pilot that chooses t; the bound
+    with R replaced by its Clopper-Pearson lower bound. A quarter of the trials are a pilot that chooses t; the bound
     comes from the rest, which are independent of it.
 
     Args:

@@ -96,8 +96,9 @@ def sparse_csr(rows: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int,
     starts = torch.zeros(shape[0] + 1, dtype=torch.int64)
     starts[1:] = torch.bincount(rows, minlength=shape[0]).cumsum(0)
     with warnings.catch_warnings():
-        # torch announces once per process that this long-standing format is "in beta state".
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+        # torch announces once per process that this format is "in beta state" and, in some versions, that its checks
+        # are off even where they are switched off by hand.
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         return torch.sparse_csr_tensor(starts, columns[order], weights[order], size=shape, check_invariants=False)
 
 

@@ -1,0 +1,109 @@
+"""One format on disk for node-classification graphs with binary features: a NumPy archive without pickled objects.
+
+| array | type | meaning |
+|---|---|---|
+| `edge_index` | int32 [2, E] | each undirected edge once, u < v, sorted, no self loops, no duplicates |
+| `num_nodes` | int64 | n |
+| `y` | int16 [n] | class, from 0 |
+| `x_indptr`, `x_indices` | int32 [n+1], int16 [nnz] | rows and columns of the ones of the feature matrix |
+| `x_shape` | int64 [2] | (n, d) |
+| `self_loop_nodes` | int32 | optional: nodes whose self loop the source has and `edge_index` has not |
+| `unlabeled_nodes` | int32 | optional: nodes for which the source has no label; their `y` means nothing |
+| `feature_names`, `class_names` | str | optional |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.datasets.private_graph import PrivateGraph
+from veilgraph.errors import GraphError
+from veilgraph.files import write_whole
+from veilgraph.graph import Graph
+from veilgraph.schema import NO_LABEL, Column, FeatureSchema
+
+_REQUIRED = ("edge_index", "num_nodes", "y", "x_indptr", "x_indices", "x_shape")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Archive:
+    """The arrays of one file, and the private graph that they describe.
+
+    Args:
+        name: of the data set.
+        arrays: as in the table above.
+    """
+
+    name: str
+    arrays: Mapping[str, NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        if missing := [key for key in _REQUIRED if key not in self.arrays]:
+            raise GraphError(f"{self.name}: the archive has no array '{missing[0]}'; it needs {', '.join(_REQUIRED)}")
+
+    @classmethod
+    def read(cls, path: Path) -> Archive:
+        """Read a file; what is not an archive of plain arrays is refused."""
+        try:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+                return cls(name=path.stem, arrays=dict(archive))
+        except (OSError, ValueError, BadZipFile, EOFError) as error:
+            raise GraphError(f"{path} is not a readable data set ({type(error).__name__}); fetch it again") from error
+
+    def write(self, path: Path) -> None:
+        """Write the file, whole or not at all."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **dict(self.arrays))
+        write_whole(path, buffer.getvalue())
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of names, types, shapes and values: the same however the file was compressed."""
+        digest = hashlib.sha256()
+        for name in sorted(self.arrays):
+            array = np.ascontiguousarray(self.arrays[name])
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def features(self) -> NDArray[np.uint8]:
+        """The raw binary columns, dense."""
+        nodes, width = (int(size) for size in self.arrays["x_shape"])
+        dense = np.zeros((nodes, width), dtype=np.uint8)
+        rows = np.repeat(np.arange(nodes), np.diff(self.arrays["x_indptr"]))
+        dense[rows, self.arrays["x_indices"].astype(np.int64)] = 1
+        return dense
+
+    def private_graph(self, *, group: int) -> PrivateGraph:
+        """Records on the graph, `group` adjacent columns merged into one feature."""
+        schema = self._schema(group)
+        labels = self.arrays["y"].astype(np.int64)
+        labels[self.arrays.get("unlabeled_nodes", np.empty(0, dtype=np.int64))] = NO_LABEL
+        return PrivateGraph(
+            name=self.name,
+            graph=Graph.from_edges(self.arrays["edge_index"].astype(np.int64), int(self.arrays["num_nodes"])),
+            schema=schema,
+            features=schema.merge(self.features),
+            labels=labels,
+        )
+
+    def _schema(self, group: int) -> FeatureSchema:
+        width, classes = int(self.arrays["x_shape"][1]), int(self.arrays["y"].max()) + 1
+        names = self.arrays.get("feature_names", [f"x{i}" for i in range(width)])
+        class_names = self.arrays.get("class_names", [f"class {c}" for c in range(classes)])
+        return FeatureSchema(
+            columns=tuple(Column(name=str(name)) for name in names),
+            classes=tuple(str(name) for name in class_names),
+            group=group,
+            note="Public benchmark data: every column is 0 or 1.",
+        )
