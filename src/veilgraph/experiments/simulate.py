@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.mechanisms import GRR, GRRFS, RandomIntegers
-from veilgraph.schema import NO_LABEL
+from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, RandomIntegers
+from veilgraph.schema import NO_LABEL, FeatureSchema
 
 
-def simulate(private: PrivateGraph, budget: PrivacyBudget, split: Split, *, rng: RandomIntegers) -> PerturbedGraph:
-    """Algorithm 3, lines 1 and 2: every node reports its features by GRR-FS, labelled nodes their label by GRR.
+LPGNN_BEST_EPSILON = 2.18
 
-    Test nodes report no label, so nothing that trains can see one.
+FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], Mechanism]
+"""Which mechanism randomizes the features, given what is declared and what may be spent."""
+
+
+def grr_fs(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
+    """The paper's mechanism."""
+    return GRRFS(schema.domain_sizes, sampled=budget.sampled, epsilon=budget.epsilon_x)
+
+
+def multi_bit(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
+    """LPGNN's mechanism with the same m and the same epsilon_x per sampled feature; codes count as numbers."""
+    lower, upper = (0.0,) * schema.num_features, tuple(size - 1.0 for size in schema.domain_sizes)
+    return MultiBit(lower, upper, sampled=budget.sampled, epsilon=budget.epsilon_x)
+
+
+def multi_bit_best(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
+    """LPGNN's mechanism at the same user-level epsilon m * epsilon_x, with the m that its analysis prefers.
+
+    The variance of an estimate is least where each sampled feature has a budget of about 2.18.
+    """
+    total = budget.sampled * budget.epsilon_x
+    sampled = max(1, min(schema.num_features, round(total / LPGNN_BEST_EPSILON)))
+    return multi_bit(schema, replace(budget, sampled=sampled, epsilon_x=total / sampled))
+
+
+def simulate(
+    private: PrivateGraph,
+    budget: PrivacyBudget,
+    split: Split,
+    *,
+    rng: RandomIntegers,
+    features: FeatureRandomizer = grr_fs,
+) -> PerturbedGraph:
+    """Algorithm 3, lines 1 and 2: every node reports its features, labelled nodes their label by GRR.
+
+    Test nodes report no label, so nothing that trains can see one. Labels are drawn first: with the same rng state
+    they are the same whatever randomizes the features, so that methods are compared on the same labels.
     """
     schema = private.schema
-    feature_mechanism = GRRFS(schema.domain_sizes, sampled=budget.sampled, epsilon=budget.epsilon_x)
+    feature_mechanism = features(schema, budget)
     label_mechanism = GRR(schema.num_classes, epsilon=budget.epsilon_y)
     has_label = split.labelled & (private.labels != NO_LABEL)
     labels = np.zeros(private.graph.num_nodes, dtype=np.int64)

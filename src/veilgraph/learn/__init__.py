@@ -1,8 +1,10 @@
 """Methods that turn reports on a public graph into predictions. None of them can import a true value."""
 
 from veilgraph.learn.controls import StructureOnly
+from veilgraph.learn.lpgnn import LPGNN
+from veilgraph.learn.majority import MajorityClass
 from veilgraph.learn.method import Method
 from veilgraph.learn.plain import PlainGNN
 from veilgraph.learn.rgnn import RGNN
 
-__all__ = ["RGNN", "Method", "PlainGNN", "StructureOnly"]
+__all__ = ["LPGNN", "RGNN", "MajorityClass", "Method", "PlainGNN", "StructureOnly"]

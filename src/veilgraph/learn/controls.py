@@ -13,10 +13,10 @@ from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.frequency import estimate_frequencies, project_to_simplex
-from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.method import Method, check_fit_input
 from veilgraph.reconstruct.labels import one_hot_labels
-from veilgraph.reconstruct.propagation import sparse_csr
+from veilgraph.reconstruct.operators import GraphOperators
 
 RESTARTS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 STEPS = (1, 2, 4, 8, 16, 32)
@@ -45,7 +45,7 @@ class StructureOnly(Method):
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Choose restart and steps on held-out reports, then propagate all of them."""
         check_fit_input(perturbed, split)
-        matrix = _symmetric_normalised(perturbed.graph)
+        matrix = GraphOperators(perturbed.graph).symmetric
         reports = one_hot_labels(perturbed)
         held_out = torch.from_numpy(split.validation & perturbed.has_label)
         labels = torch.from_numpy(perturbed.labels)[held_out]
@@ -65,7 +65,7 @@ class StructureOnly(Method):
             raise FitError("StructureOnly was not fitted yet: call fit(perturbed, split) first")
         if perturbed is None:
             return self._probabilities
-        settings = _propagations(_symmetric_normalised(perturbed.graph), one_hot_labels(perturbed))
+        settings = _propagations(GraphOperators(perturbed.graph).symmetric, one_hot_labels(perturbed))
         return _debias(dict(settings)[self.restart, self.steps], perturbed).numpy()
 
 
@@ -95,9 +95,3 @@ def _debias(scores: Tensor, perturbed: PerturbedGraph) -> Tensor:
         mass > 0, scores / mass.clamp(min=torch.finfo(mass.dtype).tiny), reports.sum(0) / reports.sum()
     )
     return project_to_simplex(estimate_frequencies(shares, perturbed.label_mechanism.channel))
-
-
-def _symmetric_normalised(graph: Graph) -> Tensor:
-    rows, columns = torch.from_numpy(graph.edge_index)
-    scale = torch.from_numpy(graph.degrees).clamp(min=1).to(torch.float32).rsqrt()
-    return sparse_csr(rows, columns, scale[rows] * scale[columns], (graph.num_nodes, graph.num_nodes))

@@ -24,7 +24,7 @@ from veilgraph.learn.device import resolve_device
 from veilgraph.learn.losses import noisy_log_likelihood
 from veilgraph.learn.method import Method, check_fit_input
 from veilgraph.learn.trainer import LearningCurve, train
-from veilgraph.reconstruct import NeighbourhoodMean
+from veilgraph.reconstruct.operators import GraphOperators
 
 
 @dataclass(kw_only=True)
@@ -55,11 +55,11 @@ class GNNMethod(Method):
     _probabilities: NDArray[np.float32] | None = field(init=False, default=None, repr=False, compare=False)
 
     @abstractmethod
-    def _inputs(self, perturbed: PerturbedGraph, mean: NeighbourhoodMean) -> Tensor:
+    def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         """What the GNN sees of every node."""
 
     @abstractmethod
-    def _loss(self, perturbed: PerturbedGraph, split: Split, mean: NeighbourhoodMean) -> Callable[[Tensor], Tensor]:
+    def _loss(self, perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> Callable[[Tensor], Tensor]:
         """The objective, as a function of the logits of every node."""
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
@@ -68,24 +68,23 @@ class GNNMethod(Method):
         if self.epochs < 1:
             raise FitError(f"epochs is {self.epochs}: train for at least 1")
         device = resolve_device(self.device)
-        mean = NeighbourhoodMean.of(perturbed.graph, device)
-        inputs = self._inputs(perturbed, mean)
-        edge_index = torch.from_numpy(perturbed.graph.edge_index).to(device)
+        operators = GraphOperators(perturbed.graph, device)
+        inputs = self._inputs(perturbed, operators)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self.seed)
             model = self._make_model(inputs.shape[1], perturbed.schema.num_classes).to(device)
             self.curve = train(
                 model,
                 inputs,
-                edge_index,
-                loss=self._loss(perturbed, split, mean),
+                operators.edge_index,
+                loss=self._loss(perturbed, split, operators),
                 score=_validation_score(perturbed, split, device),
                 epochs=self.epochs,
                 learning_rate=self.learning_rate,
                 weight_decay=self.weight_decay,
             )
         self._model, self._num_inputs = model, inputs.shape[1]
-        self._probabilities = _forward(model, inputs, edge_index)
+        self._probabilities = _forward(model, inputs, operators.edge_index)
         return self
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
@@ -94,10 +93,8 @@ class GNNMethod(Method):
             raise FitError(f"{type(self).__name__} was not fitted yet: call fit(perturbed, split) first")
         if perturbed is None:
             return self._probabilities
-        device = next(self._model.parameters()).device
-        edge_index = torch.from_numpy(perturbed.graph.edge_index).to(device)
-        inputs = self._inputs(perturbed, NeighbourhoodMean.of(perturbed.graph, device))
-        return _forward(self._model, inputs, edge_index)
+        operators = GraphOperators(perturbed.graph, next(self._model.parameters()).device)
+        return _forward(self._model, self._inputs(perturbed, operators), operators.edge_index)
 
     def save(self, folder: str | Path) -> None:
         """Write parameters (JSON) and weights (npz). Nothing that is saved is code."""

@@ -12,8 +12,8 @@ from torch.nn.functional import cross_entropy
 
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.gnn import GNNMethod
-from veilgraph.reconstruct import NeighbourhoodMean
 from veilgraph.reconstruct.features import one_hot_reports
+from veilgraph.reconstruct.operators import GraphOperators
 
 
 @dataclass(kw_only=True)
@@ -25,10 +25,10 @@ class PlainGNN(GNNMethod):
 
     name: ClassVar[str] = "plain"
 
-    def _inputs(self, perturbed: PerturbedGraph, mean: NeighbourhoodMean) -> Tensor:
-        return one_hot_reports(perturbed, mean.device)
+    def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+        return one_hot_reports(perturbed, operators.device)
 
-    def _loss(self, perturbed: PerturbedGraph, split: Split, mean: NeighbourhoodMean) -> Callable[[Tensor], Tensor]:
-        nodes = torch.from_numpy(split.train & perturbed.has_label).to(mean.device)
-        targets = torch.from_numpy(perturbed.labels).to(mean.device)[nodes]
+    def _loss(self, perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> Callable[[Tensor], Tensor]:
+        nodes = torch.from_numpy(split.train & perturbed.has_label).to(operators.device)
+        targets = torch.from_numpy(perturbed.labels).to(operators.device)[nodes]
         return lambda logits: cross_entropy(logits[nodes], targets)

@@ -13,8 +13,9 @@ from torch.nn.functional import cross_entropy
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.losses import proportion_loss
-from veilgraph.reconstruct import NeighbourhoodMean, bag_proportions, cluster, reconstruct_features, reconstruct_labels
+from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.features import Decoding, one_hot_reports
+from veilgraph.reconstruct.operators import GraphOperators
 
 
 @dataclass(kw_only=True)
@@ -55,24 +56,24 @@ class RGNN(GNNMethod):
     use_proportions: bool = True
     estimate: bool = True
 
-    def _inputs(self, perturbed: PerturbedGraph, mean: NeighbourhoodMean) -> Tensor:
+    def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         if not self.reconstruct_x:
-            return one_hot_reports(perturbed, mean.device)
-        features = reconstruct_features(perturbed, self.feature_hops, mean=mean, estimate=self.estimate)
+            return one_hot_reports(perturbed, operators.device)
+        features = reconstruct_features(perturbed, self.feature_hops, mean=operators.mean, estimate=self.estimate)
         return features.inputs(self.decoding)
 
-    def _loss(self, perturbed: PerturbedGraph, split: Split, mean: NeighbourhoodMean) -> Callable[[Tensor], Tensor]:
-        nodes = torch.from_numpy(split.train & perturbed.has_label).to(mean.device)
-        targets = self._targets(perturbed, mean)[nodes]
+    def _loss(self, perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> Callable[[Tensor], Tensor]:
+        nodes = torch.from_numpy(split.train & perturbed.has_label).to(operators.device)
+        targets = self._targets(perturbed, operators)[nodes]
         if not self.use_proportions:
             return lambda logits: cross_entropy(logits[nodes], targets)
         clusters = cluster(perturbed.graph, self.num_clusters)
-        bags = bag_proportions(perturbed, clusters, split.train, estimate=self.estimate).to(mean.device)
+        bags = bag_proportions(perturbed, clusters, split.train, estimate=self.estimate).to(operators.device)
         return lambda logits: (
             cross_entropy(logits[nodes], targets) + self.llp_weight * proportion_loss(logits.softmax(dim=1), bags)
         )
 
-    def _targets(self, perturbed: PerturbedGraph, mean: NeighbourhoodMean) -> Tensor:
+    def _targets(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         if not self.reconstruct_y:
-            return torch.from_numpy(perturbed.labels).to(mean.device)
-        return reconstruct_labels(perturbed, self.label_hops, mean=mean, estimate=self.estimate).decoded()
+            return torch.from_numpy(perturbed.labels).to(operators.device)
+        return reconstruct_labels(perturbed, self.label_hops, mean=operators.mean, estimate=self.estimate).decoded()
