@@ -1,4 +1,4 @@
-"""The documentation is true: its programs run, its commands work, its links lead somewhere, and no option is left out."""
+"""The documentation is true: programs run, commands work, links lead somewhere, and no option is left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import typer
-import yaml
 
 from veilgraph.cli import main
 from veilgraph.cli.app import app
@@ -20,23 +19,18 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
+OWN_GRAPH = "veilgraph run --edges knows.csv --nodes people.csv --schema schema.toml --label ill"
+
 # Commands that are parsed but not run, and why.
 NOT_RUN = {
     "veilgraph run": "ten seconds; tests/experiments runs the same job with fewer epochs",
-    "veilgraph run --edges knows.csv --nodes people.csv --schema schema.toml --label ill": "needs the reader's files",
+    OWN_GRAPH: "needs the reader's files; docs/quickstart.md writes some and runs it",
     "veilgraph audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 0.1 --trials 4000000 --claim 0.281": (
         "20 seconds; tests/test_audit.py and tests/cli refute with fewer trials"
     ),
 }
-# Long runs, shortened: the arguments are added to the command.
-SHORTENED = {
-    "veilgraph run --edges knows.csv --nodes people.csv --schema schema.toml --label ill --sampled 1 --out runs/people": [
-        "--seeds",
-        "1",
-        "--epochs",
-        "2",
-    ],
-}
+# Long runs, shortened by arguments that are added to the command.
+SHORTENED = {f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"]}
 # Files that a page takes for granted.
 ASSUMED = {"cli.md": {"sample.csv": "id,age,smoker,ill\n1,20,no,n\n2,35,yes,y\n3,50,no,n\n4,65,no,y\n5,80,yes,y\n"}}
 
@@ -75,11 +69,14 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
 
 
-def leaf_commands(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+def commands_below(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command of the program with the words that lead to it."""
     yield path, command
     for name, child in getattr(command, "commands", {}).items():
-        yield from leaf_commands(child, *path, name)
+        yield from commands_below(child, *path, name)
+
+
+COMMANDS = list(commands_below(typer.main.get_command(app), "veilgraph"))
 
 
 def parse(command: str) -> None:
@@ -129,22 +126,20 @@ def test_a_command_with_an_unknown_option_does_not_parse() -> None:
         parse("veilgraph account --sampled 1 --epsilon-x 1 --epsilon 3")
 
 
-@pytest.mark.parametrize(("path", "command"), leaf_commands(typer.main.get_command(app)), ids=lambda part: str(part))
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])
 def test_every_command_and_option_is_documented(path: tuple[str, ...], command: Any) -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    name = " ".join(["veilgraph", *path])
+    name = " ".join(path)
     assert name in text
     # An option belongs to the section of its command.
-    section = text if not path or hasattr(command, "commands") else text.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    section = text if hasattr(command, "commands") else text.split(f"\n## {name}\n")[1].split("\n## ")[0]
     for parameter in command.params:
         for option in parameter.opts:
             assert f"`{option}`" in section or f"{name} {option}" in section, f"{name}: {option} is not documented"
 
 
 def test_every_documented_option_exists() -> None:
-    known = {
-        option for _, command in leaf_commands(typer.main.get_command(app)) for p in command.params for option in p.opts
-    }
+    known = {option for _, command in COMMANDS for p in command.params for option in p.opts}
     documented = set(re.findall(r"`(--[a-z-]+)", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")))
     assert documented - known - {"--help"} == set()
 
@@ -162,7 +157,7 @@ def test_relative_links_and_images_lead_somewhere(page: Path) -> None:
 
 def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    navigation = [page for entry in yaml.safe_load(text)["nav"] for page in entry.values()]
+    navigation = re.findall(r"^  - .+: (\S+\.md)$", text, flags=re.MULTILINE)
     assert sorted(navigation) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
 
 

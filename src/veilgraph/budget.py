@@ -65,8 +65,8 @@ class PrivacyBudget:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon_x, "epsilon_x")
         check_epsilon(self.epsilon_y, "epsilon_y")
-        if self.sampled < 1:
-            raise BudgetError(f"sampled is {self.sampled}: at least 1 feature must be sampled")
+        if self.sampled != int(self.sampled) or self.sampled < 1:
+            raise BudgetError(f"sampled is {self.sampled}: give a whole number of features, at least 1")
 
     @classmethod
     def not_private(cls, num_features: int) -> PrivacyBudget:
@@ -169,7 +169,7 @@ class Guarantee:
 
 
 def show_epsilon(epsilon: float) -> str:
-    """Four decimals, rounded up, so that a printed guarantee is never below the computed one.
+    """Four decimals, rounded up, so that a printed guarantee is not below the computed one (to a billionth).
 
     >>> show_epsilon(0.28111), show_epsilon(math.inf)
     ('0.2812', 'not private')

@@ -219,6 +219,8 @@ class Split:
         """Nodes at random, as the paper splits them; nodes that are not eligible are in no part."""
         if not (train > 0 and validation > 0 and train + validation <= 1):
             raise GraphError(f"shares are {train} and {validation}: both above 0, together at most 1")
+        if eligible is not None and eligible.shape != (num_nodes,):
+            raise GraphError(f"eligible has shape {eligible.shape}: {num_nodes} nodes need ({num_nodes},)")
         candidates = np.arange(num_nodes) if eligible is None else np.flatnonzero(eligible)
         order = np.random.default_rng(seed).permutation(candidates)
         ends = np.rint(np.array([train, train + validation]) * len(order)).astype(int)

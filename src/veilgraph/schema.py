@@ -193,6 +193,9 @@ class FeatureSchema:
             if column.name not in table:
                 raise SchemaError(f"the table has no column '{column.name}', which the schema declares")
         codes = [column.encode(table[column.name]) for column in self.columns]
+        for column, column_codes in zip(self.columns, codes, strict=True):
+            if len(column_codes) != len(codes[0]):
+                raise SchemaError(f"column '{column.name}' has {len(column_codes)} rows, others {len(codes[0])}")
         return self.merge(np.stack(codes, axis=1).astype(self.code_dtype))
 
     def merge(self, codes: NDArray[Any]) -> NDArray[Any]:

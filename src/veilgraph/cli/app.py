@@ -10,8 +10,10 @@ import typer
 import veilgraph
 from veilgraph.cli.account import account
 from veilgraph.cli.audit import audit
+from veilgraph.cli.paper import paper_app
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
+from veilgraph.cli.tune import tune
 from veilgraph.errors import VeilgraphError
 
 # Every complaint about the command line itself derives from this; typer exports only its best-known child.
@@ -30,6 +32,8 @@ app = typer.Typer(
 app.command()(account)
 app.command()(audit)
 app.command()(run)
+app.command()(tune)
+app.add_typer(paper_app, name="paper")
 app.add_typer(schema_app, name="schema")
 
 

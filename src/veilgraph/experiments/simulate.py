@@ -13,7 +13,6 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, RandomIntegers
 from veilgraph.schema import NO_LABEL, FeatureSchema
 
-
 LPGNN_BEST_EPSILON = 2.18
 
 FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], Mechanism]

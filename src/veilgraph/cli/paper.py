@@ -1,0 +1,102 @@
+"""`veilgraph paper`: the paper's tables and figures, run again."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from veilgraph.cli.progress import show_progress
+from veilgraph.errors import MissingExtraError, RunError
+
+if TYPE_CHECKING:
+    from veilgraph.experiments.plan import Experiment
+
+paper_app = typer.Typer(help="The paper's tables and figures, run again.")
+
+Name = Annotated[str, typer.Argument(help="An experiment; see `veilgraph paper list`.")]
+Out = Annotated[Path, typer.Option(help="Folder of results.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder of the data sets.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+_DEFAULT_OUT = Path("runs/paper")
+
+
+@paper_app.command("list")
+def list_experiments(as_json: Json = False) -> None:
+    """List the experiments and how many fits each takes."""
+    experiments = [_load(name) for name in _names()]
+    if as_json:
+        rows = [{"name": e.name, "title": e.title, "cells": len(e.cells)} for e in experiments]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    for experiment in experiments:
+        typer.echo(f"{experiment.name:20} {len(experiment.cells):5} fits   {experiment.title}")
+
+
+@paper_app.command("run")
+def run_paper(
+    name: Name,
+    datasets: Annotated[list[str] | None, typer.Option(help="Only these data sets; may be repeated.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only these methods; may be repeated.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds; default: as many as the paper.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    jobs: Annotated[int | None, typer.Option(help="Processes; default: the number of cores, 1 on a GPU.")] = None,
+    out: Out = _DEFAULT_OUT,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Run every fit of an experiment that is not finished yet."""
+    from veilgraph.experiments.runner import run_experiment
+    from veilgraph.experiments.store import CellStore
+    from veilgraph.learn.device import resolve_device
+
+    kind = resolve_device(device).type
+    experiment = _load(name, seeds).only(datasets=datasets or (), methods=only or ())
+    jobs = (os.cpu_count() or 1 if kind == "cpu" else 1) if jobs is None else jobs
+    if jobs < 1:
+        raise RunError(f"jobs is {jobs}: use at least 1")
+    with show_progress(f"paper {name}") as progress:
+        store = CellStore(out)
+        run_experiment(experiment, store, data_dir=data_dir, device=kind, jobs=jobs, progress=progress)
+    if as_json:
+        typer.echo(json.dumps({"name": name, "finished": len(experiment.cells), "folder": str(out)}))
+    else:
+        typer.echo(f"{len(experiment.cells)} fits finished. See: veilgraph paper report {name}", err=True)
+
+
+@paper_app.command()
+def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Say how much of an experiment is finished."""
+    from veilgraph.experiments.runner import key_of
+    from veilgraph.experiments.store import CellStore
+
+    experiment, store = _load(name), CellStore(out)
+    finished = sum(store.has(key_of(cell, data_dir)) for cell in experiment.cells)
+    facts = {"name": name, "finished": finished, "cells": len(experiment.cells)}
+    typer.echo(json.dumps(facts) if as_json else f"{name}: {finished} of {len(experiment.cells)} fits finished")
+
+
+def _names() -> list[str]:
+    _need_lab()
+    from veilgraph.experiments.plan import experiment_names
+
+    return experiment_names()
+
+
+def _load(name: str, seeds: int | None = None) -> Experiment:
+    _need_lab()
+    from veilgraph.experiments.plan import load_experiment
+
+    return load_experiment(name, seeds=seeds)
+
+
+def _need_lab() -> None:
+    try:
+        import veilgraph.experiments.runner  # noqa: F401
+    except MissingExtraError:
+        raise
+    except ImportError as error:
+        raise MissingExtraError(error.name or "a library", "lab") from error

@@ -1,0 +1,56 @@
+"""`veilgraph tune`: hyper-parameters from randomized validation labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import tomli_w
+import typer
+
+from veilgraph.cli.progress import show_progress
+from veilgraph.errors import MissingExtraError
+from veilgraph.files import write_whole
+
+
+def tune(
+    datasets: Annotated[list[str], typer.Argument(help="Data sets to tune RGNN on.")],
+    epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0,
+    epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None,
+    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10,
+    trials: Annotated[int, typer.Option(help="Settings to try for each data set and budget.")] = 30,
+    seeds: Annotated[int, typer.Option(help="Draws that each setting is averaged over.")] = 3,
+    epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100,
+    out: Annotated[Path, typer.Option(help="Folder of the search's journal and of what it found.")] = Path("runs/tune"),
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Search RGNN's hyper-parameters; the score is the likelihood of randomized validation labels."""
+    try:
+        from veilgraph.experiments.tune import tune as tune_rgnn
+    except MissingExtraError:
+        raise
+    except ImportError as error:
+        raise MissingExtraError(error.name or "a library", "lab") from error
+    found: dict[str, dict[str, Any]] = {}
+    for dataset in datasets:
+        for label_budget in epsilon_y or [3.0, 2.0, 1.0, 0.5]:
+            with show_progress(f"tune {dataset}, epsilon_y {label_budget:g}") as progress:
+                best = tune_rgnn(
+                    dataset,
+                    epsilon_x=epsilon_x,
+                    epsilon_y=label_budget,
+                    sampled=sampled,
+                    trials=trials,
+                    seeds=seeds,
+                    epochs=epochs,
+                    journal=out / f"{dataset}.journal",
+                    data_dir=data_dir,
+                    device=device,
+                    progress=progress,
+                )
+            found.setdefault(dataset, {})[f"{label_budget:g}"] = best
+        write_whole(out / f"{dataset}.toml", tomli_w.dumps({dataset: found[dataset]}))
+    typer.echo(json.dumps(found, indent=2) if as_json else tomli_w.dumps(found))

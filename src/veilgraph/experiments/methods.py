@@ -1,0 +1,107 @@
+"""Every method that an experiment can name: one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from veilgraph.budget import PrivacyBudget
+from veilgraph.errors import RunError
+from veilgraph.experiments.simulate import FeatureRandomizer, grr_fs, multi_bit, multi_bit_best
+from veilgraph.learn import LPGNN, RGNN, MajorityClass, Method, PlainGNN, StructureOnly
+from veilgraph.schema import FeatureSchema
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodEntry:
+    """How an experiment runs a method.
+
+    Attributes:
+        title: in tables.
+        make: the estimator, from keyword parameters.
+        parameters: the parameters that `make` understands; others of a grid do not concern the method.
+        features: how features are randomized for it.
+        private: False for the ceiling, whose reports are the records.
+    """
+
+    title: str
+    make: Callable[..., Method]
+    parameters: frozenset[str] = frozenset()
+    features: FeatureRandomizer = grr_fs
+    private: bool = True
+
+    @property
+    def uses_features(self) -> bool:
+        """Whether feature reports are needed at all."""
+        return getattr(self.make, "uses_features", True)
+
+    def budget(self, schema: FeatureSchema, epsilon_x: float | None, epsilon_y: float, sampled: int) -> PrivacyBudget:
+        """What a person spends on this method; features that nobody needs are sampled once, at no matter what."""
+        if not self.private:
+            return PrivacyBudget.not_private(schema.num_features)
+        return PrivacyBudget(epsilon_x or 1.0, epsilon_y, min(sampled, schema.num_features))
+
+
+_TRAINING = frozenset({"dropout", "learning_rate", "weight_decay", "epochs", "seed", "device"})
+_HOPS = frozenset({"feature_hops", "label_hops"})
+_RGNN = (
+    _TRAINING
+    | _HOPS
+    | {
+        "backbone",
+        "num_clusters",
+        "llp_weight",
+        "decoding",
+        "reconstruct_x",
+        "reconstruct_y",
+        "use_proportions",
+        "estimate",
+    }
+)
+
+
+def _plain(backbone: str) -> Callable[..., Method]:
+    return lambda **parameters: PlainGNN(backbone=backbone, **parameters)
+
+
+METHODS: dict[str, MethodEntry] = {
+    "rgnn": MethodEntry(title="RGNN", make=RGNN, parameters=_RGNN),
+    "graphsage": MethodEntry(title="GraphSAGE on reports", make=_plain("sage"), parameters=_TRAINING),
+    "gcn": MethodEntry(title="GCN on reports", make=_plain("gcn"), parameters=_TRAINING),
+    "gat": MethodEntry(title="GAT on reports", make=_plain("gat"), parameters=_TRAINING),
+    "lpgnn": MethodEntry(
+        title="LPGNN, the paper's budget",
+        make=LPGNN,
+        parameters=_TRAINING | _HOPS | {"backbone"},
+        features=multi_bit,
+    ),
+    "lpgnn_equal": MethodEntry(
+        title="LPGNN, best m at equal user-level epsilon",
+        make=LPGNN,
+        parameters=_TRAINING | _HOPS | {"backbone"},
+        features=multi_bit_best,
+    ),
+    "structure_only": MethodEntry(title="Control: structure only", make=StructureOnly),
+    "majority": MethodEntry(title="Majority class", make=MajorityClass),
+    "non_private": MethodEntry(
+        title="Non-private GNN", make=PlainGNN, parameters=_TRAINING | {"backbone"}, private=False
+    ),
+}
+
+
+def find_method(name: str) -> MethodEntry:
+    """The entry of a method, or a clear refusal.
+
+    >>> find_method("rgnn").title
+    'RGNN'
+    """
+    if name not in METHODS:
+        raise RunError(f"there is no method '{name}': known are {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def make_method(name: str, parameters: dict[str, Any]) -> Method:
+    """The estimator with those of the parameters that it understands."""
+    entry = find_method(name)
+    return entry.make(**{key: value for key, value in parameters.items() if key in entry.parameters})

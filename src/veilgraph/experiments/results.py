@@ -1,0 +1,148 @@
+"""Finished cells as rows of a table: means and spreads over seeds, with the published figures beside them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from veilgraph.budget import theorem_1_figure
+from veilgraph.errors import RunError
+from veilgraph.experiments.plan import SWEPT, Cell, Experiment
+from veilgraph.experiments.runner import key_of, load_data
+from veilgraph.experiments.store import CellStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One setting over its seeds. Accuracies are fractions.
+
+    Attributes:
+        dataset: its name.
+        method: its name.
+        epsilon_x: None where the method does not use features or is not private.
+        epsilon_y: None where the method is not private.
+        variant: the name of an ablation, or "".
+        swept: the parameters that the experiment varies.
+        accuracies: one for each seed, by seed.
+        seconds: mean over seeds.
+        epsilon_user_level: what a person spends, any two records; "not private" for the ceiling.
+        theorem_1: the paper's figure for features and label together; not a guarantee. None where it does not apply.
+        published_mean: in the paper, or None.
+        published_std: in the paper, or None.
+    """
+
+    dataset: str
+    method: str
+    epsilon_x: float | None
+    epsilon_y: float | None
+    variant: str
+    swept: Mapping[str, Any]
+    accuracies: Mapping[int, float]
+    seconds: float
+    epsilon_user_level: float | str
+    theorem_1: float | None
+    published_mean: float | None
+    published_std: float | None
+
+    @property
+    def mean(self) -> float:
+        """Over seeds."""
+        return statistics.mean(self.accuracies.values())
+
+    @property
+    def std(self) -> float | None:
+        """Between seeds; None for one seed."""
+        return statistics.stdev(self.accuracies.values()) if len(self.accuracies) > 1 else None
+
+    @property
+    def within_noise(self) -> bool | None:
+        """Whether ours and the published mean differ by less than two standard errors of the difference.
+
+        The paper's spreads are over 5 runs, ours over our seeds. None where nothing was published.
+        """
+        if self.published_mean is None or self.published_std is None or self.std is None:
+            return None
+        error = math.sqrt(self.std**2 / len(self.accuracies) + self.published_std**2 / 5)
+        return abs(self.mean - self.published_mean) <= 2 * error
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "dataset": self.dataset,
+            "epsilon_x": self.epsilon_x,
+            "epsilon_y": self.epsilon_y,
+            "method": self.method,
+            "variant": self.variant,
+            **self.swept,
+            "accuracy_mean": self.mean,
+            "accuracy_std": self.std,
+            "seeds": len(self.accuracies),
+            "epsilon_user_level": self.epsilon_user_level,
+            "theorem_1": self.theorem_1,
+            "published_mean": self.published_mean,
+            "published_std": self.published_std,
+            "seconds": self.seconds,
+        }
+
+
+def collect(experiment: Experiment, store: CellStore, *, data_dir: Path | None = None) -> list[Row]:
+    """Every setting of which at least one seed is finished, in the experiment's order."""
+    groups: dict[tuple[Any, ...], list[tuple[Cell, dict[str, Any]]]] = {}
+    for cell in experiment.cells:
+        result = store.get(key_of(cell, data_dir))
+        if result is not None:
+            groups.setdefault(_setting(cell), []).append((cell, result))
+    if not groups:
+        raise RunError(f"nothing of {experiment.name} is finished: veilgraph paper run {experiment.name}")
+    return [_row(experiment, cells, data_dir) for cells in groups.values()]
+
+
+def _setting(cell: Cell) -> tuple[Any, ...]:
+    swept = tuple((key, cell.parameters.get(key)) for key in SWEPT)
+    return cell.dataset, cell.method, cell.epsilon_x, cell.epsilon_y, cell.variant, swept
+
+
+def _row(experiment: Experiment, cells: list[tuple[Cell, dict[str, Any]]], data_dir: Path | None) -> Row:
+    cell, result = cells[0]
+    published = _published(experiment, cell)
+    return Row(
+        dataset=cell.dataset,
+        method=cell.method,
+        epsilon_x=cell.epsilon_x,
+        epsilon_y=cell.epsilon_y,
+        variant=cell.variant,
+        swept={key: cell.parameters[key] for key in SWEPT if key in cell.parameters},
+        accuracies={each.seed: one["accuracy"] for each, one in cells},
+        seconds=statistics.mean(one["seconds"] for _, one in cells),
+        epsilon_user_level=result["epsilon_user_level"],
+        theorem_1=_theorem_1(cell, data_dir),
+        published_mean=None if published is None else published["mean"] / 100,
+        published_std=None if published is None else published["std"] / 100,
+    )
+
+
+def _published(experiment: Experiment, cell: Cell) -> Mapping[str, Any] | None:
+    wanted = {
+        "dataset": cell.dataset,
+        "method": cell.method,
+        "epsilon_x": cell.epsilon_x,
+        "epsilon_y": cell.epsilon_y,
+        "variant": cell.variant,
+    }
+    rows = [
+        row
+        for row in experiment.published
+        if all(row.get(key, "" if key == "variant" else None) == value for key, value in wanted.items())
+    ]
+    return rows[0] if rows else None
+
+
+def _theorem_1(cell: Cell, data_dir: Path | None) -> float | None:
+    if cell.epsilon_x is None or cell.epsilon_y is None:
+        return None
+    features = load_data(cell.dataset, data_dir, cell.original_columns).schema.num_features
+    return theorem_1_figure(cell.epsilon_x, min(cell.sampled, features), features) + cell.epsilon_y
