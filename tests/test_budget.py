@@ -46,7 +46,7 @@ def test_at_least_one_and_at_most_every_feature_is_sampled() -> None:
     for sampled in (0, 4):
         with pytest.raises(BudgetError, match=f"sampled is {sampled} but there are 3 features: choose 1 to 3"):
             check_sampled(sampled, 3)
-    with pytest.raises(BudgetError, match="at least 1 feature"):
+    with pytest.raises(BudgetError, match="at least 1"):
         PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=0)
 
 

@@ -28,6 +28,11 @@ NOT_RUN = {
     "veilgraph audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 0.1 --trials 4000000 --claim 0.281": (
         "20 seconds; tests/test_audit.py and tests/cli refute with fewer trials"
     ),
+    "veilgraph tune csbm --epsilon-y 1 --trials 30 --out runs/tune": "minutes",
+    "veilgraph paper run table2 --datasets cora --only rgnn --only structure_only --seeds 2": "needs the data sets",
+    "veilgraph paper status table2": "needs the data sets",
+    "veilgraph data fetch cora citeseer --data-dir data": "needs the network",
+    "veilgraph data table": "reads every data set that is there",
 }
 # Long runs, shortened by arguments that are added to the command.
 SHORTENED = {f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"]}

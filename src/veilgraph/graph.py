@@ -177,6 +177,10 @@ class PerturbedGraph:
         if ((reported < 0) | (reported >= self.schema.num_classes)).any():
             raise GraphError(f"a reported label is outside 0..{self.schema.num_classes - 1}")
 
+    def __repr__(self) -> str:
+        reports = f"{int(self.has_features.sum())} feature reports, {int(self.has_label.sum())} label reports"
+        return f"PerturbedGraph({self.graph}, {reports}, {self.feature_mechanism!r}, {self.label_mechanism!r})"
+
     @property
     def guarantee(self) -> Guarantee:
         """What a whole report reveals at most."""

@@ -10,6 +10,7 @@ import typer
 import veilgraph
 from veilgraph.cli.account import account
 from veilgraph.cli.audit import audit
+from veilgraph.cli.data import data_app
 from veilgraph.cli.paper import paper_app
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
@@ -34,6 +35,7 @@ app.command()(audit)
 app.command()(run)
 app.command()(tune)
 app.add_typer(paper_app, name="paper")
+app.add_typer(data_app, name="data")
 app.add_typer(schema_app, name="schema")
 
 

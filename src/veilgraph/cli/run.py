@@ -21,7 +21,7 @@ _PRINTED = ("accuracy_mean", "accuracy_std", "epsilon_user_level")
 
 
 def run(
-    dataset: Annotated[str, typer.Option(help="Embedded data: patients or csbm.")] = "patients",
+    dataset: Annotated[str, typer.Option(help="A name that `veilgraph data list` shows.")] = "patients",
     epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0,
     epsilon_y: Annotated[float, typer.Option(help="Budget of the label.")] = 1.0,
     sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10,
@@ -34,6 +34,7 @@ def run(
     epochs: Annotated[int, typer.Option(help="Training epochs of every GNN.")] = 100,
     out: Annotated[Path | None, typer.Option(help="Folder of results; default: runs/ and the settings.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets.")] = None,
     edges: Annotated[Path | None, typer.Option(help="Your own graph: edge table, .csv or .parquet.")] = None,
     nodes: Annotated[Path | None, typer.Option(help="Your own records: node table with a column 'id'.")] = None,
     schema: Annotated[Path | None, typer.Option(help="Your own schema, .toml.")] = None,
@@ -51,7 +52,7 @@ def run(
     except ImportError as error:
         raise MissingExtraError(error.name or "a library", "lab") from error
     resolve_device(device)
-    private = _load(dataset, edges, nodes, schema, label)
+    private = _load(dataset, data_dir, edges, nodes, schema, label)
     configuration = RunConfiguration(
         budget=budget,
         backbone=backbone,
@@ -73,11 +74,13 @@ def run(
         _print_result(result, folder)
 
 
-def _load(dataset: str, edges: Path | None, nodes: Path | None, schema: Path | None, label: str | None) -> PrivateGraph:
+def _load(
+    dataset: str, data_dir: Path | None, edges: Path | None, nodes: Path | None, schema: Path | None, label: str | None
+) -> PrivateGraph:
     from veilgraph.datasets import from_tables, load
 
     if edges is None and nodes is None and schema is None and label is None:
-        return load(dataset)
+        return load(dataset, data_dir)
     if edges is None or nodes is None or schema is None or label is None:
         raise RunError("for your own data give all four: --edges, --nodes, --schema and --label")
     return from_tables(edges=edges, nodes=nodes, schema=schema, label=label)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,15 +55,74 @@ class Archive:
         """Read a file; what is not an archive of plain arrays is refused."""
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
-                return cls(name=path.stem, arrays=dict(archive))
+                arrays = dict(archive)
         except (OSError, ValueError, BadZipFile, EOFError) as error:
             raise GraphError(f"{path} is not a readable data set ({type(error).__name__}); fetch it again") from error
+        return cls(name=path.stem, arrays=arrays)
 
     def write(self, path: Path) -> None:
         """Write the file, whole or not at all."""
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, **dict(self.arrays))
+        np.savez_compressed(buffer, allow_pickle=False, **self.arrays)
         write_whole(path, buffer.getvalue())
+
+    @classmethod
+    def from_parts(
+        cls,
+        *,
+        name: str,
+        edges: NDArray[Any],
+        labels: NDArray[Any],
+        rows: NDArray[Any],
+        columns: NDArray[Any],
+        width: int,
+        unlabeled: NDArray[Any] | None = None,
+        feature_names: Sequence[str] = (),
+        class_names: Sequence[str] = (),
+    ) -> Archive:
+        """From what a source lists, in any order and with repetitions.
+
+        Args:
+            name: of the data set.
+            edges: two rows of node numbers.
+            labels: the class of each node.
+            rows: the node of each one of the feature matrix.
+            columns: the column of each one.
+            width: d, the number of columns.
+            unlabeled: nodes for which the source has no label.
+            feature_names: of the columns, where the source has them.
+            class_names: in the order of the labels, where the source has them.
+
+        >>> edges, ones = np.array([[2, 0, 1, 1], [0, 2, 2, 1]]), np.array([0, 0, 2])
+        >>> small = Archive.from_parts(
+        ...     name="small", edges=edges, labels=np.array([0, 1, 0]), rows=ones, columns=np.array([3, 1, 0]), width=4
+        ... )
+        >>> small.arrays["edge_index"].tolist(), small.arrays["self_loop_nodes"].tolist()
+        ([[0, 1], [2, 2]], [1])
+        >>> small.features.tolist()
+        [[0, 1, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0]]
+        """
+        nodes = len(labels)
+        for what, numbers, end in (("row", rows, nodes), ("column", columns, width)):
+            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < end:
+                raise GraphError(f"{name}: a feature is in a {what} outside 0..{end - 1}")
+        ones = np.unique(rows.astype(np.int64) * width + columns)
+        ends = np.searchsorted(ones, np.arange(nodes + 1) * width)
+        arrays: dict[str, NDArray[Any]] = {
+            "edge_index": Graph.from_edges(edges, nodes).edges.astype(np.int32),
+            "num_nodes": np.array(nodes, dtype=np.int64),
+            "y": labels.astype(np.int16),
+            "x_indptr": ends.astype(np.int32),
+            "x_indices": (ones % width).astype(np.int16),
+            "x_shape": np.array([nodes, width], dtype=np.int64),
+        }
+        optional = {
+            "self_loop_nodes": np.unique(edges[0][edges[0] == edges[1]]).astype(np.int32),
+            "unlabeled_nodes": np.array([] if unlabeled is None else unlabeled, dtype=np.int32),
+            "feature_names": np.array(feature_names, dtype=np.str_),
+            "class_names": np.array(class_names, dtype=np.str_),
+        }
+        return cls(name=name, arrays=arrays | {key: array for key, array in optional.items() if array.size})
 
     @property
     def checksum(self) -> str:

@@ -22,7 +22,7 @@ from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy, compare_frequencies, majority_share
 from veilgraph.experiments.report import render_report
 from veilgraph.experiments.run_folder import RunFolder
-from veilgraph.experiments.simulate import simulate
+from veilgraph.experiments.simulate import reports_rng, simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
 from veilgraph.learn.gnn import GNNMethod
@@ -110,7 +110,7 @@ class _Draw:
     @classmethod
     def of(cls, private: PrivateGraph, budget: PrivacyBudget, seed: int) -> _Draw:
         split = Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
-        rng = np.random.default_rng(seed)
+        rng = reports_rng(seed)
         not_private = PrivacyBudget.not_private(private.schema.num_features)
         return cls(
             seed=seed,

@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 import veilgraph
@@ -21,7 +20,7 @@ from veilgraph.datasets import PrivateGraph, load
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.methods import find_method, make_method
 from veilgraph.experiments.plan import Cell, Experiment
-from veilgraph.experiments.simulate import simulate
+from veilgraph.experiments.simulate import reports_rng, simulate
 from veilgraph.experiments.store import CellStore
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.gnn import GNNMethod
@@ -93,8 +92,8 @@ def draw(cell: Cell, data_dir: Path | None) -> tuple[PrivateGraph, PerturbedGrap
     entry = find_method(cell.method)
     split = Split.random(private.graph.num_nodes, seed=cell.seed, eligible=private.labels != NO_LABEL)
     budget = entry.budget(private.schema, cell.epsilon_x, cell.epsilon_y or 1.0, cell.sampled)
-    rng = np.random.default_rng(cell.seed)
-    return private, simulate(private, budget, split, rng=rng, features=entry.features), split
+    perturbed = simulate(private, budget, split, rng=reports_rng(cell.seed), features=entry.features)
+    return private, perturbed, split
 
 
 def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, RandomIntegers
 from veilgraph.schema import NO_LABEL, FeatureSchema
 
 LPGNN_BEST_EPSILON = 2.18
+_REPORTS = 1
 
 FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], Mechanism]
 """Which mechanism randomizes the features, given what is declared and what may be spent."""
@@ -38,6 +39,11 @@ def multi_bit_best(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
     total = budget.sampled * budget.epsilon_x
     sampled = max(1, min(schema.num_features, round(total / LPGNN_BEST_EPSILON)))
     return multi_bit(schema, replace(budget, sampled=sampled, epsilon_x=total / sampled))
+
+
+def reports_rng(seed: int) -> np.random.Generator:
+    """The generator of one draw's reports, independent of the split that the same seed gives."""
+    return np.random.default_rng([seed, _REPORTS])
 
 
 def simulate(

@@ -1,0 +1,179 @@
+"""`veilgraph data`: which public graphs there are, where they come from, and what they hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from veilgraph.cli.progress import show_progress
+from veilgraph.datasets import EMBEDDED
+from veilgraph.datasets.catalogue import Dataset, find_dataset, known_datasets
+from veilgraph.datasets.locate import data_folders, find_archive, open_archive
+from veilgraph.datasets.statistics import Statistics, differing, measure
+from veilgraph.errors import GraphError, RunError
+
+data_app = typer.Typer(help="List, describe and fetch public graphs.")
+
+DataDir = Annotated[Path | None, typer.Option(help="Folder of data sets, before VEILGRAPH_DATA and the cache folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_HEADINGS = ("", "", "|V|", "|E|", "degree", "d", "zeros", "c", "d'", "zeros in d'", "accuracy")
+
+
+@data_app.command("list")
+def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List the data sets and where they were found."""
+    facts = [_facts(dataset, data_dir) for dataset in _sorted()]
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    shown = ("name", "nodes", "edges", "features", "path")
+    rows = [[fact[key] if fact[key] is not None else "not fetched" for key in shown] for fact in facts]
+    _print_rows([("name", "nodes", "edges", "features", "found"), *rows])
+    typer.echo(f"Built in, nothing to fetch: {', '.join(sorted(EMBEDDED))}.")
+
+
+@data_app.command()
+def info(
+    name: Annotated[str, typer.Argument(help="A data set.")], data_dir: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Describe a data set: what it holds, where it comes from, its licence and whom to cite."""
+    dataset = find_dataset(name)
+    facts = _facts(dataset, data_dir) | {
+        "title": dataset.title,
+        "note": dataset.note,
+        "licence": dataset.licence,
+        "citation": dataset.citation,
+        "checksum": dataset.checksum,
+        "differences": dict(dataset.differences),
+        "origins": [asdict(origin) for origin in dataset.origins],
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    merged = f", merged by {dataset.group} into {dataset.features} features" if dataset.group > 1 else ""
+    typer.echo(dataset.title)
+    typer.echo(
+        f"{dataset.nodes:,} nodes, {dataset.edges:,} edges, {dataset.classes} classes, {dataset.columns:,} "
+        f"binary columns{merged}"
+    )
+    for key in ("note", "licence", "citation", "checksum"):
+        if facts[key]:
+            typer.echo(f"{key}: {facts[key]}")
+    for figure, reason in dataset.differences.items():
+        typer.echo(f"differs from the paper in {figure}: {reason}")
+    for file in dataset.origins[0].files:
+        typer.echo(f"origin: {file.url}")
+    typer.echo(f"found: {facts['path'] or 'not fetched'}")
+
+
+@data_app.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Data sets.", metavar="NAME...")],
+    data_dir: DataDir = None,
+    force: Annotated[bool, typer.Option("--force", help="Fetch what is already there, too.")] = False,
+) -> None:
+    """Download data sets from their public homes, check and convert them."""
+    from veilgraph.datasets.fetch import fetch as fetch_dataset
+
+    datasets = [find_dataset(name) for name in names]
+    for dataset in datasets:
+        if not force and (path := _intact(dataset, data_dir)):
+            typer.echo(f"{dataset.name}: already in {path.parent}")
+            continue
+        with show_progress(dataset.name) as progress:
+            path = fetch_dataset(dataset, data_folders(data_dir)[0], progress=progress)
+        typer.echo(f"{dataset.name}: written to {path.parent}")
+
+
+@data_app.command()
+def table(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Print the paper's table of data sets: the published figures, ours, and why some differ."""
+    published = [dataset for dataset in _sorted() if dataset.published is not None]
+    measured = {dataset.name: _measured(dataset, data_dir) for dataset in published}
+    if as_json:
+        typer.echo(json.dumps([_comparison(dataset, measured[dataset.name]) for dataset in published], indent=2))
+        return
+    rows: list[Sequence[object]] = [_HEADINGS]
+    for dataset in published:
+        rows.append([dataset.name, "paper", *_cells(dataset.published), _percent(dataset.published_accuracy)])
+        if (ours := measured[dataset.name]) is not None:
+            rows.append(["", "ours", *_cells(ours), ""])
+    _print_rows(rows)
+    for dataset in published:
+        if (ours := measured[dataset.name]) is None:
+            typer.echo(f"{dataset.name}: not fetched; run 'veilgraph data fetch {dataset.name}'")
+            continue
+        for figure in differing(ours, dataset.published) if dataset.published else ():
+            typer.echo(f"{dataset.name}, {figure}: {dataset.differences[figure]}.")
+    typer.echo("Accuracy is without privacy. For ours: run 'veilgraph paper run table1'.")
+
+
+def _sorted() -> list[Dataset]:
+    return [dataset for _, dataset in sorted(known_datasets().items())]
+
+
+def _facts(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
+    facts = {key: getattr(dataset, key) for key in ("name", "nodes", "edges", "columns", "features", "classes")}
+    try:
+        return facts | {"path": str(find_archive(dataset.name, data_dir))}
+    except RunError:
+        return facts | {"path": None}
+
+
+def _intact(dataset: Dataset, data_dir: Path | None) -> Path | None:
+    """Where the data set is, if it is there and undamaged."""
+    try:
+        open_archive(dataset, data_dir)
+    except (GraphError, RunError):
+        return None
+    return find_archive(dataset.name, data_dir)
+
+
+def _measured(dataset: Dataset, data_dir: Path | None) -> Statistics | None:
+    """A damaged file is an error; a missing one is not."""
+    try:
+        return measure(open_archive(dataset, data_dir), group=dataset.group)
+    except RunError:
+        return None
+
+
+def _comparison(dataset: Dataset, measured: Statistics | None) -> dict[str, Any]:
+    published = asdict(dataset.published) if dataset.published else {}
+    return {
+        "name": dataset.name,
+        "published": published | {"accuracy": dataset.published_accuracy},
+        "measured": None if measured is None else asdict(measured),
+        "differences": dict(dataset.differences),
+    }
+
+
+def _cells(statistics: Statistics | None) -> list[object]:
+    return [] if statistics is None else list(asdict(statistics).values())
+
+
+def _percent(accuracy: tuple[float, float] | None) -> str:
+    return "" if accuracy is None else f"{accuracy[0]} ± {accuracy[1]}"
+
+
+def _print_rows(rows: Iterable[Sequence[object]]) -> None:
+    """Columns as wide as they need to be, numbers to the right: for a terminal and for a pipe."""
+    texts = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    numeric = [any(text[:1].isdigit() for text in column) for column in zip(*texts, strict=True)]
+    for row in texts:
+        cells = zip(row, widths, numeric, strict=True)
+        typer.echo("  ".join(f"{t:>{w}}" if right else f"{t:<{w}}" for t, w, right in cells).rstrip())
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.1f}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)

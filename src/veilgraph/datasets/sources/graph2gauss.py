@@ -1,0 +1,61 @@
+"""The archives of graph2gauss, and GraphData's copies of them.
+
+graph2gauss stores a matrix as its plain arrays (`adj_data`, `adj_indices`, `adj_indptr`, and the same with `attr_`)
+and the classes as `labels`. GraphData stores each matrix as one pickled object: `adj_matrix`, `node_attr` and
+`node_label`. Members that are not needed are not read.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.datasets.archive import Archive
+from veilgraph.datasets.sources.sparse import positive_entries
+from veilgraph.datasets.unpickling import load_restricted
+
+
+def convert(name: str, files: Mapping[str, bytes]) -> Archive:
+    """Edges in either direction count once; an attribute is 1 where its weight is positive."""
+    with ZipFile(io.BytesIO(files["archive"])) as archive:
+        plain = "adj_data.npy" in archive.namelist()
+        adjacency = _plain_matrix(archive, "adj") if plain else _pickled_matrix(archive, "adj_matrix")
+        attributes = _plain_matrix(archive, "attr") if plain else _pickled_matrix(archive, "node_attr")
+        labels = _array(archive, "labels" if plain else "node_label")
+    rows, columns = positive_entries(attributes["data"], attributes["indices"], attributes["indptr"])
+    return Archive.from_parts(
+        name=name,
+        edges=np.stack(positive_entries(adjacency["data"], adjacency["indices"], adjacency["indptr"])),
+        labels=labels,
+        rows=rows,
+        columns=columns,
+        width=int(attributes["_shape"][1]),
+    )
+
+
+def _plain_matrix(archive: ZipFile, prefix: str) -> dict[str, Any]:
+    keys = {"data": "data", "indices": "indices", "indptr": "indptr", "_shape": "shape"}
+    return {key: _array(archive, f"{prefix}_{suffix}") for key, suffix in keys.items()}
+
+
+def _pickled_matrix(archive: ZipFile, member: str) -> dict[str, Any]:
+    state: dict[str, Any] = _array(archive, member).item().state
+    return state
+
+
+def _array(archive: ZipFile, member: str) -> NDArray[Any]:
+    """An array of plain values, or one of pickled objects; NumPy itself would unpickle anything."""
+    stream = io.BytesIO(archive.read(f"{member}.npy"))
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    _, _, dtype = read_header(stream)
+    if dtype.hasobject:
+        array: NDArray[Any] = load_restricted(stream.read())
+        return array
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)

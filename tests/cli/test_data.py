@@ -1,0 +1,159 @@
+"""`veilgraph data` end to end, on a miniature catalogue and a local server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import veilgraph.cli.data
+import veilgraph.datasets.catalogue
+from tests.datasets.originals import planetoid_files, small_archive
+from tests.datasets.public_data import real_folder
+from tests.datasets.server import LocalServer, serving
+from tests.datasets.test_locate import SMALL
+from veilgraph.cli import main
+from veilgraph.datasets.catalogue import Origin, OriginalFile
+from veilgraph.datasets.statistics import Statistics
+
+Capture = pytest.CaptureFixture[str]
+FILES = planetoid_files(small_archive(), rest=3)
+PUBLISHED = Statistics(nodes=6, edges=7, average_degree=1.7, columns=6, sparsity=80.6, classes=2)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LocalServer]:
+    """A catalogue of one data set, whose home is here, and an empty cache folder."""
+    for variable, value in {"no_proxy": "127.0.0.1", "VEILGRAPH_DATA": "", "XDG_CACHE_HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(variable, value)
+    with serving(FILES) as running:
+        files = tuple(OriginalFile(part=part, url=running.url(part)) for part in FILES)
+        small = replace(
+            SMALL,
+            note="A note",
+            origins=(Origin(format="planetoid", files=files),),
+            published=PUBLISHED,
+            published_accuracy=(74.7, 1.2),
+            differences={"edges": "two were miscounted"},
+        )
+        for module in (veilgraph.cli.data, veilgraph.datasets.catalogue):
+            monkeypatch.setattr(module, "known_datasets", lambda: {"small": small})
+        yield running
+
+
+def succeed(capsys: Capture, *arguments: str) -> str:
+    assert main(["data", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def fail(capsys: Capture, *arguments: str) -> str:
+    assert main(["data", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    line = captured.err.splitlines()[-1]
+    assert line.startswith("error: ")
+    return line
+
+
+def test_a_data_set_is_fetched_then_listed_then_left_alone(
+    server: LocalServer, tmp_path: Path, capsys: Capture
+) -> None:
+    assert "not fetched" in succeed(capsys, "list")
+    assert succeed(capsys, "fetch", "small") == f"small: written to {tmp_path / 'veilgraph'}\n"
+    assert str(tmp_path / "veilgraph" / "small.npz") in succeed(capsys, "list")
+    requests = len(server.requested)
+    assert succeed(capsys, "fetch", "small") == f"small: already in {tmp_path / 'veilgraph'}\n"
+    assert len(server.requested) == requests
+    assert "written" in succeed(capsys, "fetch", "small", "--force")
+    assert len(server.requested) == 2 * requests
+
+
+def test_a_damaged_file_is_fetched_again_without_being_asked(
+    server: LocalServer, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "small.npz").write_bytes(b"damaged")
+    assert "checksum" not in fail(capsys, "table", "--data-dir", str(tmp_path))
+    assert "written" in succeed(capsys, "fetch", "small", "--data-dir", str(tmp_path))
+    assert "already" in succeed(capsys, "fetch", "small", "--data-dir", str(tmp_path))
+
+
+def test_a_folder_can_be_chosen(server: LocalServer, tmp_path: Path, capsys: Capture) -> None:
+    succeed(capsys, "fetch", "small", "--data-dir", str(tmp_path / "mine"))
+    [listed] = json.loads(succeed(capsys, "list", "--json", "--data-dir", str(tmp_path / "mine")))
+    assert listed["path"] == str(tmp_path / "mine" / "small.npz")
+    assert listed["nodes"] == 6
+    assert listed["features"] == 2
+    assert json.loads(succeed(capsys, "list", "--json"))[0]["path"] is None
+
+
+def test_progress_names_the_files_on_standard_error(server: LocalServer, capsys: Capture) -> None:
+    assert main(["data", "fetch", "small"]) == 0
+    assert "small: allx (0 of 6)" in capsys.readouterr().err
+
+
+def test_names_are_checked_before_anything_is_fetched(server: LocalServer, capsys: Capture) -> None:
+    assert "no public data set 'large': known are small" in fail(capsys, "fetch", "small", "large")
+    assert server.requested == []
+
+
+def test_a_home_that_lacks_a_file_is_one_line_with_the_remedy(
+    server: LocalServer, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(server, "files", {})
+    line = fail(capsys, "fetch", "small")
+    assert "HTTP 404" in line
+    assert "set VEILGRAPH_DATA to it" in line
+
+
+def test_a_data_set_is_described(server: LocalServer, capsys: Capture) -> None:
+    text = succeed(capsys, "info", "small")
+    for expected in ("6 nodes, 5 edges", "merged by 4 into 2 features", "note: A note", "licence: none", "not fetched"):
+        assert expected in text
+    assert "citation: nobody" in text
+    assert f"checksum: {SMALL.checksum}" in text
+    assert f"origin: {server.url('allx')}" in text
+    assert "differs from the paper in edges: two were miscounted" in text
+    facts = json.loads(succeed(capsys, "info", "small", "--json"))
+    assert facts["origins"][0]["files"][0]["url"] == server.url("allx")
+    assert facts["checksum"] == SMALL.checksum
+
+
+def test_the_table_shows_both_figures_and_the_reason(server: LocalServer, capsys: Capture) -> None:
+    succeed(capsys, "fetch", "small")
+    lines = succeed(capsys, "table").splitlines()
+    assert lines[1].split() == ["small", "paper", "6", "7", "1.7", "6", "80.6", "2", "-", "-", "74.7", "±", "1.2"]
+    assert lines[2].split() == ["ours", "6", "5", "1.7", "6", "80.6", "2", "2", "50.0"]
+    assert lines[3] == "small, edges: two were miscounted."
+    [row] = json.loads(succeed(capsys, "table", "--json"))
+    assert row["published"]["accuracy"] == [74.7, 1.2]
+    assert row["measured"]["edges"] == 5
+    assert row["differences"] == {"edges": "two were miscounted"}
+
+
+def test_the_table_of_what_is_not_fetched_says_so(server: LocalServer, capsys: Capture) -> None:
+    text = succeed(capsys, "table")
+    assert "ours" not in text.splitlines()[2]
+    assert "small: not fetched; run 'veilgraph data fetch small'" in text
+    assert json.loads(succeed(capsys, "table", "--json"))[0]["measured"] is None
+
+
+def test_a_run_on_what_is_not_fetched_names_the_remedy(server: LocalServer, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", "--dataset", "small", "--data-dir", str(tmp_path)]) == 2
+    assert "run 'veilgraph data fetch small'" in capsys.readouterr().err
+
+
+def test_a_run_reads_a_fetched_data_set(server: LocalServer, tmp_path: Path, capsys: Capture) -> None:
+    succeed(capsys, "fetch", "small", "--data-dir", str(tmp_path))
+    arguments = ["--dataset=small", f"--data-dir={tmp_path}", "--sampled=1", "--seeds=1", "--epochs=1", "--clusters=1"]
+    assert main(["run", *arguments, f"--out={tmp_path}/r", "--device=cpu", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dataset"] == "small"
+
+
+def test_the_real_table_explains_every_difference(capsys: Capture) -> None:
+    text = succeed(capsys, "table", "--data-dir", str(real_folder()))
+    assert text.count("  ours ") == 6
+    for explained in ("citeseer, sparsity:", "facebook, edges:", "german, edges:"):
+        assert explained in text

@@ -1,0 +1,28 @@
+"""The real graphs, for tests that need them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from veilgraph.datasets.archive import Archive
+
+_BESIDE_THE_REPOSITORY = Path(__file__).parents[2].parent / "shared" / "datasets"
+
+
+def real_folder() -> Path:
+    """Where the real graphs are; a test that asks for them is skipped where they are not."""
+    folder = Path(os.environ.get("VEILGRAPH_DATA") or _BESIDE_THE_REPOSITORY)
+    if not folder.is_dir():
+        pytest.skip("needs the public graphs: fetch them and set VEILGRAPH_DATA to their folder")
+    return folder
+
+
+def real_archive(name: str) -> Archive:
+    """The arrays of a real graph."""
+    path = real_folder() / f"{name}.npz"
+    if not path.is_file():
+        pytest.skip(f"needs {path.name}: fetch it and set VEILGRAPH_DATA to its folder")
+    return Archive.read(path)

@@ -1,0 +1,156 @@
+"""Fetching against a local server: all of a data set arrives, checked, or nothing does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import veilgraph.datasets.fetch
+from tests.datasets.originals import graph2gauss_file, musae_files, planetoid_files, small_archive
+from tests.datasets.server import LocalServer, serving
+from tests.datasets.test_locate import SMALL
+from veilgraph.datasets.archive import Archive
+from veilgraph.datasets.catalogue import Dataset, Origin, OriginalFile
+from veilgraph.datasets.fetch import fetch
+from veilgraph.datasets.locate import open_archive
+from veilgraph.errors import RunError
+
+FILES = planetoid_files(small_archive(), rest=3)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServer]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving(FILES | graph2gauss_file(small_archive()) | {"text": b"<html>Sorry</html>"}) as running:
+        yield running
+
+
+def planetoid(server: LocalServer, **instead: str) -> Origin:
+    """The small graph's origin, some parts under another path."""
+    files = [
+        OriginalFile(
+            part=part,
+            url=server.url(instead.get(part, part)),
+            sha256=hashlib.sha256(content).hexdigest() if part != "graph" else None,
+        )
+        for part, content in FILES.items()
+    ]
+    return Origin(format="planetoid", files=tuple(files))
+
+
+def entry(*origins: Origin) -> Dataset:
+    return replace(SMALL, origins=origins)
+
+
+def problem(dataset: Dataset, folder: Path, timeout: float = 10.0) -> str:
+    """The sentence with which fetching fails; nothing may be left behind."""
+    with pytest.raises(RunError) as caught:
+        fetch(dataset, folder, timeout=timeout)
+    assert not folder.exists() or not list(folder.iterdir())
+    message = str(caught.value)
+    assert message.startswith("small could not be fetched: ")
+    assert message.endswith("or put small.npz from another machine into a folder and set VEILGRAPH_DATA to it")
+    return message
+
+
+def test_a_fetched_data_set_is_the_catalogued_one(server: LocalServer, tmp_path: Path) -> None:
+    dataset = entry(planetoid(server))
+    path = fetch(dataset, tmp_path / "new" / "folder")
+    assert path == tmp_path / "new" / "folder" / "small.npz"
+    assert open_archive(dataset, path.parent).checksum == SMALL.checksum
+    assert [file.name for file in path.parent.iterdir()] == ["small.npz"]
+
+
+def test_progress_counts_the_files(server: LocalServer, tmp_path: Path) -> None:
+    steps: list[tuple[str, int, int]] = []
+    fetch(entry(planetoid(server)), tmp_path, progress=lambda *step: steps.append(step))
+    assert [done for _, done, _ in steps] == list(range(7))
+    assert {total for _, _, total in steps} == {6}
+    assert steps[0][0] == "allx"
+
+
+def test_a_length_that_is_not_announced_is_no_obstacle(server: LocalServer, tmp_path: Path) -> None:
+    assert fetch(entry(planetoid(server, allx="unannounced!allx")), tmp_path).is_file()
+
+
+FAULTS: dict[str, tuple[Callable[[LocalServer], Origin], str]] = {
+    "missing file": (lambda s: planetoid(s, tx="absent"), "/absent is not to be had (HTTP 404)"),
+    "interrupted transfer": (lambda s: planetoid(s, tx="broken-off!tx"), "tx broke off after"),
+    "interrupted transfer without checksum": (lambda s: planetoid(s, graph="broken-off!graph"), "graph broke off"),
+    "another file": (lambda s: planetoid(s, tx="text"), "/text is not the file that is catalogued (its SHA-256"),
+    "another file without checksum": (
+        lambda s: planetoid(s, graph="text"),
+        "not in the expected form (UnpicklingError)",
+    ),
+    "redirection to a file": (lambda s: planetoid(s, tx="to-file!tx"), "tx is not to be had (HTTP 302)"),
+    "no such host": (
+        lambda s: Origin(format="planetoid", files=(OriginalFile(part="x", url="http://localhost:1/x"),)),
+        "cannot be reached",
+    ),
+    "a local file": (
+        lambda s: Origin(format="planetoid", files=(OriginalFile(part="x", url="file:///etc/hostname"),)),
+        "cannot be reached (unknown url type: file)",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_sentence_with_the_remedy_and_leaves_nothing(
+    fault: str, server: LocalServer, tmp_path: Path
+) -> None:
+    origin, expected = FAULTS[fault]
+    assert expected in problem(entry(origin(server)), tmp_path)
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(server: LocalServer, tmp_path: Path) -> None:
+    message = problem(entry(planetoid(server, allx="hang!allx")), tmp_path, timeout=0.2)
+    assert "allx cannot be reached (timed out)" in message
+
+
+def test_a_file_without_end_is_not_read_to_its_end(
+    server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(veilgraph.datasets.fetch, "LARGEST_FILE", 16)
+    assert "allx is larger than" in problem(entry(planetoid(server)), tmp_path)
+
+
+def test_originals_that_hold_other_data_are_refused_even_without_their_checksum(
+    server: LocalServer, tmp_path: Path
+) -> None:
+    dataset = replace(entry(planetoid(server)), checksum="0" * 64)
+    assert "hold other data than the catalogue (the checksum differs)" in problem(dataset, tmp_path)
+
+
+def test_a_failure_leaves_the_file_that_was_there(server: LocalServer, tmp_path: Path) -> None:
+    path = fetch(entry(planetoid(server)), tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(RunError):
+        fetch(entry(planetoid(server, ty="absent")), tmp_path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_second_home_is_tried_when_the_first_fails(server: LocalServer, tmp_path: Path) -> None:
+    second = Origin(format="graph2gauss", files=(OriginalFile(part="archive", url=server.url("archive")),))
+    path = fetch(entry(planetoid(server, allx="absent"), second), tmp_path)
+    assert Archive.read(path).checksum == SMALL.checksum
+
+
+def test_when_every_home_fails_the_first_problem_is_told(server: LocalServer, tmp_path: Path) -> None:
+    message = problem(entry(planetoid(server, allx="absent"), planetoid(server, allx="text")), tmp_path)
+    assert "absent is not to be had (HTTP 404) (nor from its other home)" in message
+
+
+def test_text_originals_are_fetched_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    archive = small_archive(width=3170, loops=False)
+    files = musae_files(archive)
+    with serving(files) as server:
+        originals = tuple(OriginalFile(part=part, url=server.url(part)) for part in files)
+        origin = Origin(format="musae-twitch", files=originals)
+        path = fetch(replace(entry(origin), checksum=archive.checksum), tmp_path)
+    assert Archive.read(path).checksum == archive.checksum
