@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -39,6 +39,9 @@ class RGNN(GNNMethod):
         reconstruct_y: use Algorithm 2; False trains on the reported labels (the ablation without f_Y).
         use_proportions: use the bags; False is the ablation without LLP.
         estimate: undo the randomization's bias; False is propagation without estimation.
+        hold_out_validation: keep the validation nodes' labels out of Algorithm 2 as well as out of the loss. They then
+            say something about a setting that they had no part in, which a search for settings needs; otherwise
+            they take part in the propagation, as in the paper.
 
     >>> RGNN(feature_hops=4).label_hops
     8
@@ -55,6 +58,7 @@ class RGNN(GNNMethod):
     reconstruct_y: bool = True
     use_proportions: bool = True
     estimate: bool = True
+    hold_out_validation: bool = False
 
     def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         if not self.reconstruct_x:
@@ -64,7 +68,8 @@ class RGNN(GNNMethod):
 
     def _loss(self, perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> Callable[[Tensor], Tensor]:
         nodes = torch.from_numpy(split.train & perturbed.has_label).to(operators.device)
-        targets = self._targets(perturbed, operators)[nodes]
+        propagated = replace(perturbed, has_label=perturbed.has_label & ~split.validation)
+        targets = self._targets(propagated if self.hold_out_validation else perturbed, operators)[nodes]
         if not self.use_proportions:
             return lambda logits: cross_entropy(logits[nodes], targets)
         clusters = cluster(perturbed.graph, self.num_clusters)
