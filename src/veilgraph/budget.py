@@ -158,7 +158,8 @@ class Guarantee:
             )
         if self.features:
             low, high = min(self.features.attribute_level), max(self.features.attribute_level)
-            span = show_epsilon(high) if high - low < 5e-5 else f"{show_epsilon(low)} to {show_epsilon(high)}"
+            ends = dict.fromkeys((show_epsilon(low), show_epsilon(high)))
+            span = " to ".join(ends)
             sentences.append(f"Attribute level, two records that differ in one feature: epsilon = {span}.")
         if self.unsound_theorem_1 is not None:
             sentences.append(

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import csbm
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
-from veilgraph.graph import Split
+from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn import RGNN, PlainGNN
+
+PRIVATE = csbm(200, num_classes=3, num_features=6, seed=0)
+SPLIT = Split.random(200, seed=0)
+PERTURBED = simulate(PRIVATE, PrivacyBudget(1.0, 2.0, 3), SPLIT, rng=np.random.default_rng(0))
+
+
+def weights_after_one_step(perturbed: PerturbedGraph, *, hold_out: bool) -> NDArray[np.float32]:
+    """One epoch has nothing to select, so that predictions show what the loss was made from."""
+    method = RGNN(epochs=1, feature_hops=1, label_hops=3, num_clusters=4, hold_out_validation=hold_out)
+    return method.fit(perturbed, SPLIT).predict_proba()
+
+
+def test_validation_labels_take_part_in_the_propagation_unless_they_are_held_out() -> None:
+    labels = PERTURBED.labels.copy()
+    labels[SPLIT.validation] = 2
+    other = replace(PERTURBED, labels=labels)
+    assert (weights_after_one_step(PERTURBED, hold_out=False) != weights_after_one_step(other, hold_out=False)).any()
+    assert (weights_after_one_step(PERTURBED, hold_out=True) == weights_after_one_step(other, hold_out=True)).all()
 
 
 def test_rgnn_beats_the_plain_gnn_on_a_block_model() -> None:

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from veilgraph.budget import PrivacyBudget, show_epsilon
+from veilgraph.cli.extras import needs_extra
 from veilgraph.cli.progress import show_progress
-from veilgraph.errors import MissingExtraError, RunError
+from veilgraph.errors import RunError
 
 if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph
@@ -43,14 +44,10 @@ def run(
 ) -> None:
     """Randomize, reconstruct, train and compare; write a report that opens in a browser."""
     budget = PrivacyBudget(epsilon_x, epsilon_y, sampled)
-    try:
+    with needs_extra("lab"):
         from veilgraph.experiments.main_job import RunConfiguration
         from veilgraph.experiments.main_job import run as run_job
         from veilgraph.learn.device import resolve_device
-    except MissingExtraError:
-        raise
-    except ImportError as error:
-        raise MissingExtraError(error.name or "a library", "lab") from error
     resolve_device(device)
     private = _load(dataset, data_dir, edges, nodes, schema, label)
     configuration = RunConfiguration(

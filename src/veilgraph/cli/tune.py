@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import tomli_w
 import typer
 
+from veilgraph.cli.extras import needs_extra
 from veilgraph.cli.progress import show_progress
-from veilgraph.errors import MissingExtraError
 from veilgraph.files import write_whole
 
 
@@ -28,12 +28,8 @@ def tune(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Search RGNN's hyper-parameters; the score is the likelihood of randomized validation labels."""
-    try:
+    with needs_extra("lab"):
         from veilgraph.experiments.tune import tune as tune_rgnn
-    except MissingExtraError:
-        raise
-    except ImportError as error:
-        raise MissingExtraError(error.name or "a library", "lab") from error
     found: dict[str, dict[str, Any]] = {}
     for dataset in datasets:
         for label_budget in epsilon_y or [3.0, 2.0, 1.0, 0.5]:
