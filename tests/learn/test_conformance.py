@@ -14,12 +14,15 @@ from veilgraph.datasets import csbm
 from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
+from veilgraph.experiments.simulate import multi_bit
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
+from veilgraph.learn import LPGNN, RGNN, MajorityClass, Method, PlainGNN, StructureOnly
 
 PRIVATE = csbm(200, num_classes=3, num_features=6, seed=0)
 SPLIT = Split.random(200, seed=0)
-PERTURBED = simulate(PRIVATE, PrivacyBudget(1.0, 2.0, 3), SPLIT, rng=np.random.default_rng(0))
+BUDGET = PrivacyBudget(1.0, 2.0, 3)
+PERTURBED = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0))
+MULTI_BIT = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0), features=multi_bit)
 
 MAKERS: dict[str, Callable[[], Method]] = {
     "rgnn-sage": lambda: RGNN(epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
@@ -31,69 +34,90 @@ MAKERS: dict[str, Callable[[], Method]] = {
     "rgnn-no-estimation": lambda: RGNN(epochs=5, num_clusters=4, estimate=False),
     "plain": lambda: PlainGNN(epochs=5),
     "structure-only": StructureOnly,
+    "lpgnn": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2),
+    "lpgnn-gcn": lambda: LPGNN(backbone="gcn", epochs=5, feature_hops=2, label_hops=1),
+    "lpgnn-no-correction": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2, forward_correction=False),
+    "majority": MajorityClass,
 }
 
 
 @pytest.fixture(params=sorted(MAKERS))
-def make(request: pytest.FixtureRequest) -> Callable[[], Method]:
-    return MAKERS[request.param]
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-def test_probabilities_are_distributions_over_all_nodes(make: Callable[[], Method]) -> None:
-    probabilities = make().fit(PERTURBED, SPLIT).predict_proba()
+@pytest.fixture
+def make(name: str) -> Callable[[], Method]:
+    return MAKERS[name]
+
+
+@pytest.fixture
+def perturbed(name: str) -> PerturbedGraph:
+    """The same people's reports, by the mechanism that the method is made for."""
+    return MULTI_BIT if name.startswith("lpgnn") else PERTURBED
+
+
+def test_probabilities_are_distributions_over_all_nodes(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    probabilities = make().fit(perturbed, SPLIT).predict_proba()
     assert probabilities.shape == (200, 3)
     assert (probabilities >= 0).all()
     assert np.allclose(probabilities.sum(1), 1, atol=1e-5)
 
 
-def test_the_same_seed_gives_the_same_result_and_leaves_global_randomness_alone(make: Callable[[], Method]) -> None:
+def test_the_same_seed_gives_the_same_result_and_leaves_global_randomness_alone(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    first, second = (make().fit(PERTURBED, SPLIT).predict_proba() for _ in range(2))
+    first, second = (make().fit(perturbed, SPLIT).predict_proba() for _ in range(2))
     assert (first == second).all()
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_predictions_are_the_most_likely_classes(make: Callable[[], Method]) -> None:
-    method = make().fit(PERTURBED, SPLIT)
+def test_predictions_are_the_most_likely_classes(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    method = make().fit(perturbed, SPLIT)
     assert (method.predict() == method.predict_proba().argmax(1)).all()
 
 
-def test_another_graph_with_the_same_reports_gets_the_same_predictions(make: Callable[[], Method]) -> None:
-    method = make().fit(PERTURBED, SPLIT)
-    assert np.allclose(method.predict_proba(PERTURBED), method.predict_proba(), atol=1e-6)
+def test_another_graph_with_the_same_reports_gets_the_same_predictions(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
+    method = make().fit(perturbed, SPLIT)
+    assert np.allclose(method.predict_proba(perturbed), method.predict_proba(), atol=1e-6)
 
 
-def test_what_unlabelled_nodes_would_have_said_is_never_read(make: Callable[[], Method]) -> None:
-    garbled = PERTURBED.labels.copy()
-    garbled[~PERTURBED.has_label] = 2
-    other = replace(PERTURBED, labels=garbled)
-    assert (make().fit(other, SPLIT).predict_proba() == make().fit(PERTURBED, SPLIT).predict_proba()).all()
+def test_what_unlabelled_nodes_would_have_said_is_never_read(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
+    garbled = perturbed.labels.copy()
+    garbled[~perturbed.has_label] = 2
+    other = replace(perturbed, labels=garbled)
+    assert (make().fit(other, SPLIT).predict_proba() == make().fit(perturbed, SPLIT).predict_proba()).all()
 
 
-def test_missing_feature_reports_are_masked(make: Callable[[], Method]) -> None:
-    has_features = PERTURBED.has_features.copy()
+def test_missing_feature_reports_are_masked(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    has_features = perturbed.has_features.copy()
     has_features[::3] = False
-    garbled = PERTURBED.features.copy()
+    garbled = perturbed.features.copy()
     garbled[::3] = 1
     one, other = (
-        make().fit(replace(PERTURBED, features=f, has_features=has_features), SPLIT).predict_proba()
-        for f in (PERTURBED.features, garbled)
+        make().fit(replace(perturbed, features=f, has_features=has_features), SPLIT).predict_proba()
+        for f in (perturbed.features, garbled)
     )
     assert (one == other).all()
 
 
 @pytest.mark.parametrize("part", ["train", "validation"])
-def test_no_labelled_nodes_are_refused(make: Callable[[], Method], part: str) -> None:
-    silent = replace(PERTURBED, has_label=PERTURBED.has_label & ~getattr(SPLIT, part))
+def test_no_labelled_nodes_are_refused(make: Callable[[], Method], perturbed: PerturbedGraph, part: str) -> None:
+    silent = replace(perturbed, has_label=perturbed.has_label & ~getattr(SPLIT, part))
     with pytest.raises(FitError, match="no labelled nodes"):
         make().fit(silent, SPLIT)
 
 
-def test_a_split_of_another_size_is_refused(make: Callable[[], Method]) -> None:
+def test_a_split_of_another_size_is_refused(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
     with pytest.raises(FitError, match="the split is for 10 nodes"):
-        make().fit(PERTURBED, Split.random(10, seed=0))
+        make().fit(perturbed, Split.random(10, seed=0))
 
 
 def test_predicting_before_fitting_is_refused(make: Callable[[], Method]) -> None:
@@ -101,8 +125,8 @@ def test_predicting_before_fitting_is_refused(make: Callable[[], Method]) -> Non
         make().predict()
 
 
-def test_what_a_method_spends_is_what_its_reports_cost(make: Callable[[], Method]) -> None:
-    method, guarantee = make(), PERTURBED.guarantee
+def test_what_a_method_spends_is_what_its_reports_cost(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    method, guarantee = make(), perturbed.guarantee
     expected = 3 * 1.0 + 2.0 if method.uses_features else 2.0
     assert method.epsilon_spent(guarantee) == pytest.approx(expected)
 

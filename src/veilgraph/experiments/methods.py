@@ -36,11 +36,17 @@ class MethodEntry:
         """Whether feature reports are needed at all."""
         return getattr(self.make, "uses_features", True)
 
-    def budget(self, schema: FeatureSchema, epsilon_x: float | None, epsilon_y: float, sampled: int) -> PrivacyBudget:
+    def budget(
+        self, schema: FeatureSchema, epsilon_x: float | None, epsilon_y: float | None, sampled: int
+    ) -> PrivacyBudget:
         """What a person spends on this method; features that nobody needs are sampled once, at no matter what."""
         if not self.private:
             return PrivacyBudget.not_private(schema.num_features)
-        return PrivacyBudget(epsilon_x or 1.0, epsilon_y, min(sampled, schema.num_features))
+        if epsilon_y is None:
+            raise RunError(f"{self.title} is private: give it an epsilon_y")
+        if epsilon_x is None and self.uses_features:
+            raise RunError(f"{self.title} uses features: give it an epsilon_x")
+        return PrivacyBudget(1.0 if epsilon_x is None else epsilon_x, epsilon_y, min(sampled, schema.num_features))
 
 
 _TRAINING = frozenset({"dropout", "learning_rate", "weight_decay", "epochs", "seed", "device"})

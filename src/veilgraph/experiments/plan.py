@@ -121,9 +121,14 @@ def parse_experiment(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RunError(f"experiment '{name}' is not TOML: {error}") from error
-    _refuse_unknown(document, _EXPERIMENT_KEYS, name)
+    _check_keys(document, _EXPERIMENT_KEYS, name)
+    if document.get("columns", "original") != "original":
+        raise RunError(f"{name}: columns is '{document['columns']}'; give 'original', or leave it out for merged ones")
     for row in document.get("published", []):
-        _refuse_unknown(row, _PUBLISHED_KEYS, f"{name}, published")
+        _check_keys(row, _PUBLISHED_KEYS, f"{name}, published", needed=("dataset", "method", "mean", "std"))
+    parameters = frozenset[str]().union(*(entry.parameters for entry in METHODS.values()))
+    for row in document.get("variant", []):
+        _check_keys(row, {"name", *parameters}, f"{name}, variant", needed=("name",))
     variants = {row["name"]: {k: v for k, v in row.items() if k != "name"} for row in document.get("variant", [])}
     seed_count = seeds if seeds is not None else document.get("seeds", 5)
     if seed_count < 1:
@@ -150,7 +155,7 @@ def _grid_cells(
     seeds: int,
 ) -> Iterable[str]:
     """The cells of one grid, frozen as JSON so that equal ones are counted once."""
-    _refuse_unknown(grid, _GRID_KEYS, f"{name}, grid")
+    _check_keys(grid, _GRID_KEYS, f"{name}, grid", needed=("datasets", "methods"))
     swept = [key for key in SWEPT if key in grid]
     axes = [
         grid["datasets"],
@@ -165,9 +170,11 @@ def _grid_cells(
         entry = find_method(method)
         if variant and variant not in variants:
             raise RunError(f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name")
+        # Without privacy there is no epsilon_y that hyper-parameters could belong to: the ceiling keeps its defaults.
+        tuned = hyperparameters.get(dataset, {}).get(f"{epsilon_y:g}", {}) if entry.private else {}
         parameters = {
             "epochs": document.get("epochs", 100),
-            **hyperparameters.get(dataset, {}).get(f"{epsilon_y:g}", {}),
+            **tuned,
             **variants.get(variant, {}),
             **dict(zip(swept, values, strict=True)),
         }
@@ -189,6 +196,8 @@ def _thaw(frozen: str) -> Cell:
     return Cell(**json.loads(frozen))
 
 
-def _refuse_unknown(row: Mapping[str, Any], known: set[str], where: str) -> None:
-    if unknown := sorted(set(row) - known):
+def _check_keys(row: Mapping[str, Any], known: Iterable[str], where: str, needed: Iterable[str] = ()) -> None:
+    if unknown := sorted(set(row) - set(known)):
         raise RunError(f"{where}: unknown key '{unknown[0]}'; known are {', '.join(sorted(known))}")
+    if missing := [key for key in needed if key not in row]:
+        raise RunError(f"{where}: '{missing[0]}' is missing; add it")

@@ -11,8 +11,10 @@ from typing import Any
 
 from veilgraph.budget import theorem_1_figure
 from veilgraph.errors import RunError
+from veilgraph.experiments.methods import find_method
 from veilgraph.experiments.plan import SWEPT, Cell, Experiment
 from veilgraph.experiments.runner import key_of, load_data
+from veilgraph.experiments.simulate import grr_fs
 from veilgraph.experiments.store import CellStore
 
 
@@ -142,7 +144,7 @@ def _published(experiment: Experiment, cell: Cell) -> Mapping[str, Any] | None:
 
 
 def _theorem_1(cell: Cell, data_dir: Path | None) -> float | None:
-    if cell.epsilon_x is None or cell.epsilon_y is None:
+    if cell.epsilon_x is None or cell.epsilon_y is None or find_method(cell.method).features is not grr_fs:
         return None
     features = load_data(cell.dataset, data_dir, cell.original_columns).schema.num_features
     return theorem_1_figure(cell.epsilon_x, min(cell.sampled, features), features) + cell.epsilon_y

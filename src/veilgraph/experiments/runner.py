@@ -6,8 +6,9 @@ import multiprocessing
 import platform
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from dataclasses import asdict
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 import veilgraph
 from veilgraph.budget import json_epsilon
 from veilgraph.datasets import PrivateGraph, load
+from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.methods import find_method, make_method
 from veilgraph.experiments.plan import Cell, Experiment
@@ -62,7 +64,7 @@ def run_experiment(
             while running:
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     key = running.pop(future)
-                    store.put(key, future.result())
+                    store.put(key, _result(future))
                     done += 1
                     progress(describe(keys[key]), done, len(keys))
         finally:
@@ -91,7 +93,7 @@ def draw(cell: Cell, data_dir: Path | None) -> tuple[PrivateGraph, PerturbedGrap
     private = load_data(cell.dataset, data_dir, cell.original_columns)
     entry = find_method(cell.method)
     split = Split.random(private.graph.num_nodes, seed=cell.seed, eligible=private.labels != NO_LABEL)
-    budget = entry.budget(private.schema, cell.epsilon_x, cell.epsilon_y or 1.0, cell.sampled)
+    budget = entry.budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
     perturbed = simulate(private, budget, split, rng=reports_rng(cell.seed), features=entry.features)
     return private, perturbed, split
 
@@ -104,6 +106,8 @@ def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
     method.fit(perturbed, split)
     seconds = time.perf_counter() - started
     guarantee = perturbed.guarantee
+    if not method.uses_features:  # a collection for it would not ask for them
+        guarantee = replace(guarantee, features=None, unsound_theorem_1=None)
     return {
         "cell": asdict(cell),
         "accuracy": accuracy(method.predict(), private, split.test),
@@ -118,6 +122,15 @@ def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
         },
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() and device != "cpu" else "cpu",
     }
+
+
+def _result(future: Future[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise RunError(
+            "a process was killed, most likely for want of memory; finished fits are kept: run again with fewer --jobs"
+        ) from None
 
 
 def _one_thread() -> None:

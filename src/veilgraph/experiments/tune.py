@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from veilgraph.errors import MissingExtraError
+from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.experiments.plan import Cell
 from veilgraph.experiments.runner import draw
 from veilgraph.learn import RGNN
@@ -52,8 +52,12 @@ def tune(
     The validation labels are held out of the propagation too: where they take part in it, they also shape the targets
     of their neighbours, and a search prefers the settings that memorise them.
 
-    Every trial is kept in `journal` as it finishes; the same call goes on where an earlier one stopped.
+    Every trial is kept in `journal` as it finishes; the same call goes on where an earlier one stopped. A
+    search with another budget, number of seeds or of epochs scores differently and has a study of its own there.
     """
+    for name, count in (("trials", trials), ("seeds", seeds)):
+        if count < 1:
+            raise RunError(f"{name} is {count}: use at least 1")
     reports = [
         draw(
             Cell(
@@ -81,7 +85,8 @@ def tune(
         ]
         return statistics.mean(max(fit.curve.validation_score) for fit in fits)
 
-    study = _study(f"{dataset}, epsilon_x {epsilon_x:g}, epsilon_y {epsilon_y:g}", journal)
+    budget = f"epsilon_x {epsilon_x:g}, epsilon_y {epsilon_y:g}, sampled {sampled}"
+    study = _study(f"{dataset}, {budget}, {seeds} seeds, {epochs} epochs", journal)
     while (done := len(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)))) < trials:
         progress(f"best {study.best_value:.4f}" if done else "first trial", done, trials)
         # A sampler that depends on the trials before alone: a search that was stopped finds what it would have found.

@@ -16,6 +16,7 @@ from veilgraph.learn.gnn import GNNMethod
 from veilgraph.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.propagation import check_hops
 
 _FLOOR = 1e-12
 
@@ -30,6 +31,8 @@ class LPGNN(GNNMethod):
 
     .. math:: \mathcal L = - \frac{1}{|V_{train}|} \sum_v \ln [S^{K_y} \hat Y P]_{v, \tilde y_v},
         \qquad \tilde y_v = \arg\max [S^{K_y} Y']_v
+
+    A training node that no label report reaches in K_y hops has no denoised label and no term in the loss.
 
     Args:
         feature_hops: K_x.
@@ -55,8 +58,11 @@ class LPGNN(GNNMethod):
     def _loss(self, perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> Callable[[Tensor], Tensor]:
         matrix, channel = operators.symmetric, perturbed.label_mechanism.channel
         nodes = torch.from_numpy(split.train & perturbed.has_label).to(operators.device)
-        reports = one_hot_labels(perturbed).to(operators.device)
-        denoised = k_hops(matrix, reports, self.label_hops)[nodes].argmax(dim=1, keepdim=True)
+        propagated = k_hops(matrix, one_hot_labels(perturbed).to(operators.device), self.label_hops)
+        nodes &= propagated.sum(dim=1) > 0
+        if not nodes.any():
+            raise FitError(f"no label report is {self.label_hops} hops from a training node: choose other label_hops")
+        denoised = propagated[nodes].argmax(dim=1, keepdim=True)
 
         def loss(logits: Tensor) -> Tensor:
             probabilities = logits.softmax(dim=1)
@@ -70,6 +76,6 @@ class LPGNN(GNNMethod):
 
 def k_hops(matrix: Tensor, columns: Tensor, hops: int) -> Tensor:
     """The matrix applied `hops` times."""
-    for _ in range(hops):
+    for _ in range(check_hops(hops)):
         columns = matrix @ columns
     return columns

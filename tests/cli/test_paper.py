@@ -1,0 +1,115 @@
+"""`veilgraph paper` from end to end, on miniatures of the public graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import veilgraph.experiments.runner as runner
+from tests.experiments.test_runner import miniature
+from veilgraph.cli import main
+from veilgraph.datasets import load
+from veilgraph.experiments.plan import experiment_names, load_experiment
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _small_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(runner, "load", miniature)
+    runner.load_data.cache_clear()
+    yield
+    runner.load_data.cache_clear()
+
+
+def run(folder: Path, *arguments: str) -> int:
+    return main(["paper", "run", *arguments, "--jobs=1", "--device=cpu", f"--out={folder}"])
+
+
+def test_every_experiment_is_listed_with_its_fits(capsys: Capture) -> None:
+    assert main(["paper", "list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == experiment_names()
+    assert {row["name"]: row["cells"] for row in rows}["table1"] == 6 * 5
+    assert main(["paper", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == experiment_names()
+    assert all(row["title"] in line for row, line in zip(rows, lines, strict=True))
+
+
+def test_a_part_is_run_then_counted_then_not_run_again(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["table2", "--datasets=cora", "--only=structure_only", "--only=majority", "--seeds=2"]
+    assert run(tmp_path, *asked, "--json") == 0
+    captured = capsys.readouterr()
+    fits = 2 * 4 * 2  # methods, label budgets, seeds
+    assert json.loads(captured.out) == {"name": "table2", "finished": fits, "folder": str(tmp_path)}
+    assert "(0 of 16)" in captured.err
+    assert len(list(tmp_path.rglob("*.json"))) == fits
+    assert main(["paper", "status", "table2", f"--out={tmp_path}", "--json"]) == 0
+    total = len(load_experiment("table2").cells)
+    assert json.loads(capsys.readouterr().out) == {"name": "table2", "finished": fits, "cells": total}
+    assert main(["paper", "status", "table2", f"--out={tmp_path}"]) == 0
+    assert capsys.readouterr().out == f"table2: {fits} of {total} fits finished\n"
+    monkeypatch.setattr(runner, "run_cell", lambda *arguments: pytest.fail("computed again"))
+    assert run(tmp_path, *asked) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "16 fits finished" in captured.err
+
+
+def test_nothing_is_finished_before_the_first_run(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["paper", "status", "table1", f"--out={tmp_path}/new", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"name": "table1", "finished": 0, "cells": 30}
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_run_that_is_stopped_says_that_it_goes_on(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_cell", stop)
+    assert run(tmp_path, "table1", "--datasets=cora") == 130
+    assert "the same command goes on from there" in capsys.readouterr().err
+
+
+MISTAKES = {
+    "experiment": (["run", "table3"], "no experiment 'table3': known are ablation"),
+    "status": (["status", "table3"], "no experiment 'table3'"),
+    "data set": (["run", "table1", "--datasets", "corra"], "table1 has no dataset 'corra': it has citeseer"),
+    "method": (["run", "table2", "--only", "rgn"], "table2 has no method 'rgn'"),
+    "seeds": (["run", "table2", "--seeds", "0"], "seeds is 0"),
+    "jobs": (["run", "table2", "--jobs", "0"], "jobs is 0"),
+    "device": (["run", "table2", "--device", "tpu"], "device is 'tpu'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_with_the_remedy_and_exit_code_2(
+    mistake: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments, expected = MISTAKES[mistake]
+    assert main(["paper", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    assert line.startswith("error: ")
+    assert expected in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_that_is_not_there_names_the_remedy(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "load", load)
+    monkeypatch.setenv("VEILGRAPH_DATA", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run(tmp_path / "out", "table1", f"--data-dir={tmp_path}") == 2
+    assert "run 'veilgraph data fetch citeseer'" in capsys.readouterr().err

@@ -1,0 +1,174 @@
+"""Rows of a table: means and spreads over seeds, beside the published figure that belongs there."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from veilgraph.budget import theorem_1_figure
+from veilgraph.errors import RunError
+from veilgraph.experiments.plan import Cell, Experiment
+from veilgraph.experiments.results import Row, collect
+from veilgraph.experiments.runner import key_of
+from veilgraph.experiments.store import CellStore
+
+ROW = Row(
+    dataset="csbm",
+    method="rgnn",
+    epsilon_x=1.0,
+    epsilon_y=2.0,
+    variant="",
+    swept={},
+    accuracies={0: 0.5, 1: 0.6, 2: 0.7},
+    seconds=1.5,
+    epsilon_user_level=12.0,
+    theorem_1=10.3,
+    published_mean=0.58,
+    published_std=0.05,
+)
+CELL = Cell(dataset="csbm", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
+PUBLISHED = {
+    "dataset": "csbm",
+    "method": "rgnn",
+    "epsilon_x": 1,
+    "epsilon_y": 2,
+    "variant": "without LLP",
+    "mean": 58.0,
+    "std": 5.0,
+}
+OTHER = {
+    "dataset": "patients",
+    "method": "lpgnn",
+    "epsilon_x": 0.1,
+    "epsilon_y": 0.5,
+    "variant": "without f_X",
+}
+
+
+def stored(tmp_path: Path, results: list[tuple[Cell, float]]) -> CellStore:
+    """A store in which these cells are finished with these accuracies, each after as many seconds as its seed."""
+    store = CellStore(tmp_path)
+    for cell, accuracy in results:
+        facts = {"accuracy": accuracy, "seconds": float(cell.seed), "epsilon_user_level": 12.0, "cell": asdict(cell)}
+        store.put(key_of(cell, None), facts)
+    return store
+
+
+def experiment_of(*cells: Cell, published: tuple[dict[str, Any], ...] = ()) -> Experiment:
+    return Experiment(name="by hand", title="By hand", cells=cells, published=published)
+
+
+def test_mean_and_spread_are_those_worked_out_by_hand() -> None:
+    assert ROW.mean == pytest.approx(0.6)
+    assert ROW.std == pytest.approx(0.1)  # sqrt((0.01 + 0 + 0.01) / 2)
+
+
+def test_one_seed_has_no_spread() -> None:
+    alone = replace(ROW, accuracies={3: 0.5})
+    assert alone.mean == 0.5
+    assert alone.std is None
+    assert alone.within_noise is None
+
+
+def test_noise_is_two_standard_errors_of_the_difference() -> None:
+    # Ours 0.1 over 3 seeds, theirs 0.05 over 5: sqrt(0.01 / 3 + 0.0025 / 5) = 0.0619, so 0.1238 from 0.6.
+    error = math.sqrt(0.01 / 3 + 0.0025 / 5)
+    assert 2 * error == pytest.approx(0.12383, abs=1e-5)
+    for published, expected in ((0.58, True), (0.6 + 0.1238, True), (0.6 + 0.1239, False), (0.6 - 0.1239, False)):
+        assert replace(ROW, published_mean=published).within_noise is expected
+
+
+def test_where_nothing_was_published_nothing_is_compared() -> None:
+    assert replace(ROW, published_mean=None, published_std=None).within_noise is None
+
+
+def test_a_row_in_json_has_every_figure_under_its_name() -> None:
+    row = replace(ROW, swept={"label_hops": 4}).as_dict()
+    assert json.loads(json.dumps(row)) == row
+    assert row == {
+        "dataset": "csbm",
+        "epsilon_x": 1.0,
+        "epsilon_y": 2.0,
+        "method": "rgnn",
+        "variant": "",
+        "label_hops": 4,
+        "accuracy_mean": pytest.approx(0.6),
+        "accuracy_std": pytest.approx(0.1),
+        "seeds": 3,
+        "epsilon_user_level": 12.0,
+        "theorem_1": 10.3,
+        "published_mean": 0.58,
+        "published_std": 0.05,
+        "seconds": 1.5,
+    }
+
+
+def test_seeds_of_one_setting_become_one_row(tmp_path: Path) -> None:
+    cells = [replace(CELL, seed=seed) for seed in range(4)]
+    store = stored(tmp_path, list(zip(cells[:3], (0.5, 0.6, 0.7), strict=True)))
+    [row] = collect(experiment_of(*cells), store)
+    assert row.accuracies == {0: 0.5, 1: 0.6, 2: 0.7}  # the fourth is not finished
+    assert row.seconds == pytest.approx((0 + 1 + 2) / 3)
+    assert row.epsilon_user_level == 12.0
+    assert row.published_mean is None
+    assert row.within_noise is None
+
+
+def test_settings_that_differ_in_anything_are_rows_of_their_own(tmp_path: Path) -> None:
+    cells = [
+        CELL,
+        replace(CELL, method="lpgnn"),
+        replace(CELL, epsilon_x=0.1),
+        replace(CELL, epsilon_y=0.5),
+        replace(CELL, variant="without LLP"),
+        replace(CELL, parameters={"label_hops": 2}),
+        replace(CELL, parameters={"label_hops": 4}),
+    ]
+    rows = collect(experiment_of(*cells), stored(tmp_path, [(cell, i / 10) for i, cell in enumerate(cells)]))
+    assert [row.mean for row in rows] == [i / 10 for i in range(len(cells))]
+    assert [row.swept for row in rows[-2:]] == [{"label_hops": 2}, {"label_hops": 4}]
+
+
+def test_a_published_figure_belongs_to_the_setting_that_it_names(tmp_path: Path) -> None:
+    cell = replace(CELL, variant="without LLP")
+    [row] = collect(experiment_of(cell, published=(PUBLISHED,)), stored(tmp_path, [(cell, 0.5)]))
+    assert row.published_mean == pytest.approx(0.58)
+    assert row.published_std == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("key", sorted(OTHER))
+def test_a_published_figure_of_another_setting_is_not_taken(tmp_path: Path, key: str) -> None:
+    cell = replace(CELL, variant="without LLP")
+    experiment = experiment_of(cell, published=({**PUBLISHED, key: OTHER[key]},))
+    [row] = collect(experiment, stored(tmp_path, [(cell, 0.5)]))
+    assert row.published_mean is None
+
+
+def test_a_figure_without_budgets_belongs_to_the_ceiling_only(tmp_path: Path) -> None:
+    ceiling = replace(CELL, method="non_private", epsilon_x=None, epsilon_y=None)
+    figure = {"dataset": "csbm", "method": "non_private", "mean": 87.5, "std": 0.9}
+    experiment = experiment_of(CELL, ceiling, published=(figure,))
+    rows = collect(experiment, stored(tmp_path, [(CELL, 0.5), (ceiling, 0.9)]))
+    assert [row.published_mean for row in rows] == [None, pytest.approx(0.875)]
+
+
+def test_theorem_1_stands_beside_grr_fs_reports_only(tmp_path: Path) -> None:
+    cells = [
+        CELL,
+        replace(CELL, method="lpgnn"),  # multi-bit: its authors claim no amplification
+        replace(CELL, method="structure_only", epsilon_x=None),
+        replace(CELL, method="non_private", epsilon_x=None, epsilon_y=None),
+    ]
+    rows = collect(experiment_of(*cells), stored(tmp_path, [(cell, 0.5) for cell in cells]))
+    figure = theorem_1_figure(1.0, sampled=10, num_features=32) + 2.0  # the embedded block model has 32 features
+    assert [row.theorem_1 for row in rows] == [pytest.approx(figure), None, None, None]
+
+
+def test_an_experiment_of_which_nothing_is_finished_says_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="nothing of by hand is finished: veilgraph paper run by hand"):
+        collect(experiment_of(CELL), CellStore(tmp_path))

@@ -1,0 +1,305 @@
+"""Experiments run to the same end, however often they are stopped and by however many processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import veilgraph.experiments.runner as runner
+from veilgraph.datasets import PrivateGraph, csbm
+from veilgraph.errors import BudgetError, RunError
+from veilgraph.experiments.methods import METHODS
+from veilgraph.experiments.plan import Cell, Experiment, experiment_names, load_experiment, parse_experiment
+from veilgraph.experiments.results import collect
+from veilgraph.experiments.runner import describe, draw, key_of, run_cell, run_experiment
+from veilgraph.experiments.simulate import reports_rng
+from veilgraph.experiments.store import CellStore
+
+CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
+
+# Data that needs no file, so that processes of their own can load it.
+BY_HAND = """
+sampled = 5
+epochs = 2
+[[grid]]
+datasets = ["csbm"]
+methods = ["rgnn", "lpgnn", "structure_only"]
+epsilon_y = [2, 1]
+"""
+
+
+def miniature(name: str, data_dir: Path | None = None, *, merge_columns: bool = True) -> PrivateGraph:
+    """A block model in place of a public graph, another one for each name; large enough for 256 bags."""
+    return csbm(260, num_classes=3, num_features=12 if merge_columns else 24, seed=zlib.crc32(name.encode()))
+
+
+@pytest.fixture
+def _small_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(runner, "load", miniature)
+    runner.load_data.cache_clear()
+    yield
+    runner.load_data.cache_clear()
+
+
+small_data = pytest.mark.usefixtures("_small_data")
+
+
+def shortened(name: str, *, seeds: int = 1) -> Experiment:
+    """A shipped experiment, with two epochs for each fit."""
+    experiment = load_experiment(name, seeds=seeds)
+    cells = (
+        replace(cell, parameters={key: 2 if key == "epochs" else value for key, value in cell.parameters.items()})
+        for cell in experiment.cells
+    )
+    return replace(experiment, cells=tuple(cells))
+
+
+def results_of(experiment: Experiment, store: CellStore) -> dict[str, dict[str, Any]]:
+    """Everything that is stored of an experiment, except how long it took."""
+    found = {key_of(cell, None): store.get(key_of(cell, None)) for cell in experiment.cells}
+    return {
+        key: {name: value for name, value in result.items() if name != "seconds"}
+        for key, result in found.items()
+        if result is not None
+    }
+
+
+@small_data
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_shipped_experiment_runs_end_to_end_in_miniature(name: str, tmp_path: Path) -> None:
+    experiment, store = shortened(name), CellStore(tmp_path)
+    run_experiment(experiment, store)
+    results = results_of(experiment, store)
+    assert len(results) == len(experiment.cells)
+    assert all(0 <= result["accuracy"] <= 1 for result in results.values())
+    rows = collect(experiment, store)
+    assert len(rows) == len(experiment.cells)  # one seed, so each cell is a setting of its own
+    assert sum(row.published_mean is not None for row in rows) == len(experiment.published)
+
+
+@small_data
+def test_two_runs_with_the_same_seed_give_the_same_numbers(tmp_path: Path) -> None:
+    experiment = shortened("ablation").only(datasets=["citeseer"])
+    stores = [CellStore(tmp_path / name) for name in ("a", "b")]
+    for store in stores:
+        run_experiment(experiment, store)
+    assert results_of(experiment, stores[0]) == results_of(experiment, stores[1])
+
+
+@small_data
+@pytest.mark.parametrize("finished", [0, 1, 7])
+def test_a_stopped_experiment_goes_on_to_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int
+) -> None:
+    experiment = shortened("ablation", seeds=2).only(datasets=["citeseer"])
+    whole, stopped = CellStore(tmp_path / "whole"), CellStore(tmp_path / "stopped")
+    run_experiment(experiment, whole)
+    computed: list[Cell] = []
+    allowed = finished
+
+    def counted(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
+        if len(computed) == allowed:
+            raise KeyboardInterrupt
+        computed.append(cell)
+        return run_cell(cell, data_dir, device)
+
+    monkeypatch.setattr(runner, "run_cell", counted)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(experiment, stopped)
+    assert len(results_of(experiment, stopped)) == finished
+    allowed = len(experiment.cells)
+    run_experiment(experiment, stopped)
+    assert results_of(experiment, stopped) == results_of(experiment, whole)
+    assert len(computed) == len(experiment.cells)  # nothing was computed twice
+
+
+@small_data
+def test_what_is_finished_is_not_computed_again_by_any_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = CellStore(tmp_path)
+    figure = shortened("fig_alpha_clusters")
+    run_experiment(figure.only(methods=["structure_only"]), store)
+    monkeypatch.setattr(runner, "run_cell", lambda *arguments: pytest.fail("computed again"))
+    # The ablation has the same control on the same data.
+    run_experiment(shortened("ablation").only(datasets=["dblp"], methods=["structure_only"]), store)
+
+
+@small_data
+def test_progress_counts_what_was_there_and_what_is_new(tmp_path: Path) -> None:
+    experiment, store = shortened("ablation").only(datasets=["dblp"]), CellStore(tmp_path)
+    run_experiment(replace(experiment, cells=experiment.cells[:2]), store)
+    seen: list[tuple[str, int, int]] = []
+    run_experiment(experiment, store, progress=lambda *facts: seen.append(facts))
+    assert seen[0] == ("already finished", 2, 6)
+    assert [(done, total) for _, done, total in seen] == [(done, 6) for done in range(2, 7)]
+    assert seen[1][0] == describe(experiment.cells[2])
+
+
+def test_a_cell_is_described_by_what_sets_it_apart() -> None:
+    assert describe(CELL) == "cora, rgnn, epsilon_x 1, epsilon_y 2, seed 0"
+    ceiling = Cell(dataset="cora", method="non_private", epsilon_x=None, epsilon_y=None, sampled=10, seed=3)
+    assert describe(ceiling) == "cora, non_private, not private, seed 3"
+
+
+@small_data
+def test_other_data_under_the_same_name_is_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key_of(CELL, None)
+    monkeypatch.setattr(runner, "load", lambda name, **options: miniature(f"another {name}"))
+    runner.load_data.cache_clear()
+    assert key_of(CELL, None) != before
+
+
+@small_data
+def test_a_damaged_cell_is_named_when_results_are_collected(tmp_path: Path) -> None:
+    experiment, store = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"]), CellStore(tmp_path)
+    run_experiment(experiment, store)
+    [path] = tmp_path.rglob("*.json")
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(RunError, match=path.name):
+        collect(experiment, store)
+
+
+@small_data
+def test_the_same_labels_are_drawn_for_all_methods_at_one_seed_and_label_budget() -> None:
+    _, expected, split = draw(CELL, None)
+    assert expected.has_label.any()
+    for name in (name for name, entry in METHODS.items() if entry.private):
+        epsilon_x = 0.1 if METHODS[name].uses_features else None
+        _, perturbed, own_split = draw(replace(CELL, method=name, epsilon_x=epsilon_x), None)
+        assert (perturbed.labels == expected.labels).all()
+        assert (perturbed.has_label == expected.has_label).all()
+        assert (own_split.train == split.train).all()
+        assert (own_split.test == split.test).all()
+
+
+@small_data
+@pytest.mark.parametrize("change", [{"seed": 1}, {"epsilon_y": 0.5}, {"dataset": "german"}])
+def test_another_seed_or_label_budget_draws_other_labels(change: dict[str, Any]) -> None:
+    labels, others = (draw(cell, None)[1].labels for cell in (CELL, replace(CELL, **change)))
+    assert (labels != others).any()
+
+
+@small_data
+def test_reports_do_not_follow_from_the_split_of_the_same_seed() -> None:
+    # Were both drawn from one stream, who is in which part would say something about the noise of the reports.
+    words = np.random.default_rng(CELL.seed).integers(0, 2**62, size=8)
+    assert (reports_rng(CELL.seed).integers(0, 2**62, size=8) != words).all()
+
+
+SPENT: dict[str, tuple[float | None, float | None, float | str]] = {
+    "rgnn": (0.5, 2.0, 10 * 0.5 + 2.0),
+    "graphsage": (0.5, 2.0, 10 * 0.5 + 2.0),
+    "lpgnn": (0.5, 2.0, 10 * 0.5 + 2.0),
+    "lpgnn_equal": (0.5, 2.0, 10 * 0.5 + 2.0),
+    "structure_only": (None, 2.0, 2.0),
+    "majority": (None, 2.0, 2.0),
+    "non_private": (None, None, "not private"),
+}
+
+
+@small_data
+@pytest.mark.parametrize("method", SPENT)
+def test_a_cell_says_what_a_person_spends_on_it(method: str) -> None:
+    epsilon_x, epsilon_y, total = SPENT[method]
+    cell = replace(CELL, method=method, epsilon_x=epsilon_x, epsilon_y=epsilon_y, parameters={"epochs": 1})
+    result = run_cell(cell, None, "cpu")
+    expected = total if isinstance(total, str) else pytest.approx(total, abs=1e-6)
+    assert result["epsilon_user_level"] == expected
+    assert result["guarantee"]["user_level"]["total"] == expected
+    if epsilon_x is None and epsilon_y is not None:
+        assert result["guarantee"]["user_level"]["features"] == 0
+    assert result["cell"] == asdict(cell)
+    assert result["device"] == "cpu"
+    assert json.loads(json.dumps(result)) == result
+
+
+@small_data
+def test_a_budget_of_zero_is_refused_and_not_replaced() -> None:
+    with pytest.raises(BudgetError, match="epsilon_y is 0"):
+        run_cell(replace(CELL, epsilon_y=0.0), None, "cpu")
+    with pytest.raises(BudgetError, match="epsilon_x is 0"):
+        run_cell(replace(CELL, epsilon_x=0.0), None, "cpu")
+
+
+@small_data
+def test_columns_as_they_came_are_loaded_where_an_experiment_asks_for_them() -> None:
+    merged, original = (draw(replace(CELL, original_columns=original), None)[0] for original in (False, True))
+    assert (merged.schema.num_features, original.schema.num_features) == (12, 24)
+    assert {cell.original_columns for cell in load_experiment("table1").cells} == {True}
+
+
+@pytest.fixture
+def _one_thread() -> Iterator[None]:
+    """As many threads as each of several processes has, so that sums have the same order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_one_thread")
+def test_two_processes_give_the_same_results_as_one(tmp_path: Path) -> None:
+    experiment = parse_experiment("by hand", BY_HAND, {}, seeds=1)
+    one, two = CellStore(tmp_path / "one"), CellStore(tmp_path / "two")
+    run_experiment(experiment, one, device="cpu")
+    seen: list[int] = []
+    run_experiment(experiment, two, device="cpu", jobs=2, progress=lambda what, done, total: seen.append(done))
+    assert results_of(experiment, two) == results_of(experiment, one)
+    assert len(results_of(experiment, two)) == len(experiment.cells)
+    assert seen == list(range(len(experiment.cells) + 1))
+
+
+ENDLESS = """
+import sys
+from pathlib import Path
+import torch
+from veilgraph.experiments.plan import parse_experiment
+from veilgraph.experiments.runner import run_experiment
+from veilgraph.experiments.store import CellStore
+
+torch.set_num_threads(1)
+experiment = parse_experiment("by hand", sys.argv[1], {}, seeds=500)
+run_experiment(experiment, CellStore(Path(sys.argv[2])), device="cpu",
+               progress=lambda what, done, total: print(done, flush=True))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+@pytest.mark.usefixtures("_one_thread")
+def test_kill_9_loses_at_most_the_cell_in_flight(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, BY_HAND, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.rglob("*.json"))) < 4 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        announced, _ = process.communicate(timeout=60)
+    files = list(tmp_path.rglob("*.json"))
+    # What was announced is there, and what is there is whole.
+    assert max(map(int, announced.split())) <= len(files) <= max(map(int, announced.split())) + 1
+    for path in files:
+        json.loads(path.read_text(encoding="utf-8"))
+    # And it is what a run that nobody killed computes.
+    experiment = parse_experiment("by hand", BY_HAND, {}, seeds=1)
+    survived = results_of(experiment, CellStore(tmp_path))
+    assert len(survived) >= 4
+    run_experiment(experiment, CellStore(tmp_path / "whole"), device="cpu")
+    whole = results_of(experiment, CellStore(tmp_path / "whole"))
+    assert {key: whole[key] for key in survived} == survived
+    run_experiment(experiment, CellStore(tmp_path), device="cpu")
+    assert results_of(experiment, CellStore(tmp_path)) == whole

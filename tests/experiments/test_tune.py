@@ -1,0 +1,197 @@
+"""The search for hyper-parameters: seeded, resumable, and blind to everything but reports."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+
+import veilgraph.experiments.runner as runner
+import veilgraph.experiments.tune as tune_module
+from tests.experiments.test_runner import miniature
+from veilgraph.datasets import PrivateGraph, csbm
+from veilgraph.errors import BudgetError, RunError
+from veilgraph.experiments.methods import METHODS
+from veilgraph.experiments.plan import Cell
+from veilgraph.experiments.runner import draw
+from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE, tune
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.learn import RGNN
+
+NODES = 260
+
+
+@pytest.fixture(autouse=True)
+def _small_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(runner, "load", miniature)
+    runner.load_data.cache_clear()
+    yield
+    runner.load_data.cache_clear()
+
+
+def search(journal: Path, **changed: Any) -> dict[str, Any]:
+    """Three trials of two epochs on one draw, unless told otherwise."""
+    arguments: dict[str, Any] = {"epsilon_x": 1.0, "epsilon_y": 2.0, "trials": 3, "seeds": 1, "epochs": 2}
+    return tune("cora", journal=journal, device="cpu", **(arguments | changed))
+
+
+def trials_of(journal: Path) -> list[tuple[dict[str, Any], float | None]]:
+    """Parameters and score of every finished trial in a journal, study by study."""
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
+    return [
+        (trial.params, trial.value)
+        for name in optuna.get_all_study_names(storage)
+        for trial in optuna.load_study(study_name=name, storage=storage).trials
+        if trial.state == optuna.trial.TrialState.COMPLETE
+    ]
+
+
+def test_what_is_found_is_in_the_search_space(tmp_path: Path) -> None:
+    best = search(tmp_path / "journal")
+    assert set(best) == set(SEARCH_SPACE)
+    assert all(value in SEARCH_SPACE[name] for name, value in best.items())
+
+
+def test_two_searches_are_the_same(tmp_path: Path) -> None:
+    first, second = (search(tmp_path / name) for name in ("a", "b"))
+    assert first == second
+    assert trials_of(tmp_path / "a") == trials_of(tmp_path / "b")
+
+
+def test_the_best_is_the_trial_with_the_highest_score(tmp_path: Path) -> None:
+    best = search(tmp_path / "journal")
+    trials = trials_of(tmp_path / "journal")
+    assert len(trials) == 3
+    assert max(trials, key=lambda trial: trial[1] or -np.inf)[0] == best
+
+
+# The first ten trials of a search are drawn at random, later ones depend on those before.
+@pytest.mark.parametrize(("first", "trials"), [(2, 4), (11, 13)])
+def test_a_search_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, trials: int
+) -> None:
+    whole = search(tmp_path / "whole", trials=trials)
+    search(tmp_path / "stopped", trials=first)
+    fit, fits = RGNN.fit, 0
+
+    def counted(self: RGNN, perturbed: PerturbedGraph, split: Split) -> RGNN:
+        nonlocal fits
+        fits += 1
+        return fit(self, perturbed, split)
+
+    monkeypatch.setattr(RGNN, "fit", counted)
+    assert search(tmp_path / "stopped", trials=trials) == whole
+    assert trials_of(tmp_path / "stopped") == trials_of(tmp_path / "whole")
+    assert fits == trials - first
+    assert search(tmp_path / "stopped", trials=trials) == whole
+    assert fits == trials - first  # a finished search is not searched again
+
+
+@pytest.mark.parametrize(("killed_at", "trials"), [(2, 3), (12, 13)])
+def test_a_trial_that_was_killed_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int, trials: int
+) -> None:
+    whole = search(tmp_path / "whole", trials=trials)
+    fit, fits = RGNN.fit, 0
+
+    def killed(self: RGNN, perturbed: PerturbedGraph, split: Split) -> RGNN:
+        nonlocal fits
+        fits += 1
+        if fits == killed_at:
+            raise KeyboardInterrupt
+        return fit(self, perturbed, split)
+
+    monkeypatch.setattr(RGNN, "fit", killed)
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path / "killed", trials=trials)
+    assert trials_of(tmp_path / "killed") == trials_of(tmp_path / "whole")[: killed_at - 1]
+    assert search(tmp_path / "killed", trials=trials) == whole
+    assert trials_of(tmp_path / "killed") == trials_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("changed", [{"epochs": 1}, {"seeds": 2}, {"sampled": 3}, {"epsilon_x": 0.1}, {"epsilon_y": 1}])
+def test_a_search_that_scores_differently_does_not_take_over_anothers_trials(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    search(tmp_path / "shared", trials=2)
+    alone, beside = (search(tmp_path / name, trials=2, **changed) for name in ("alone", "shared"))
+    assert beside == alone
+    assert len(trials_of(tmp_path / "shared")) == 4
+
+
+def test_true_labels_that_nobody_reported_have_no_influence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search(tmp_path / "true")
+    test_nodes = Split.random(NODES, seed=FIRST_SEED).test
+
+    def garbled(name: str, **options: Any) -> PrivateGraph:
+        private = miniature(name)
+        return replace(private, labels=np.where(test_nodes, (private.labels + 1) % 3, private.labels))
+
+    monkeypatch.setattr(runner, "load", garbled)
+    runner.load_data.cache_clear()
+    search(tmp_path / "garbled")
+    assert trials_of(tmp_path / "garbled") == trials_of(tmp_path / "true")
+
+
+def test_the_search_is_given_reports_and_never_scores_against_the_truth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[type, type]] = []
+    fit = RGNN.fit
+
+    def watched(self: RGNN, perturbed: PerturbedGraph, split: Split) -> RGNN:
+        given.append((type(perturbed), type(split)))
+        assert self.hold_out_validation
+        assert not perturbed.has_label[split.test].any()
+        return fit(self, perturbed, split)
+
+    monkeypatch.setattr(RGNN, "fit", watched)
+    monkeypatch.setattr(runner, "accuracy", lambda *arguments: pytest.fail("compared with the truth"))
+    search(tmp_path / "journal", seeds=2)
+    assert given == [(PerturbedGraph, Split)] * 6
+    assert "evaluation" not in inspect.getsource(tune_module)
+
+
+def test_no_draw_of_a_table_is_searched_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+
+    def watched(cell: Cell, data_dir: Path | None) -> tuple[PrivateGraph, PerturbedGraph, Split]:
+        seeds.append(cell.seed)
+        return draw(cell, data_dir)
+
+    monkeypatch.setattr(tune_module, "draw", watched)
+    search(tmp_path / "journal", seeds=2, trials=1)
+    assert seeds == [FIRST_SEED, FIRST_SEED + 1]
+
+
+def test_more_bags_than_nodes_are_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = csbm(10, num_classes=2, mean_degree=3, num_features=3, seed=0)
+    monkeypatch.setattr(runner, "load", lambda name, **options: tiny)
+    search(tmp_path / "journal", trials=12, epochs=1)
+    assert {parameters["num_clusters"] for parameters, _ in trials_of(tmp_path / "journal")} == {4, 8}
+
+
+def test_every_parameter_that_is_searched_reaches_the_tables() -> None:
+    assert set(SEARCH_SPACE) <= METHODS["rgnn"].parameters
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"trials": 0}, RunError, "trials is 0: use at least 1"),
+        ({"seeds": 0}, RunError, "seeds is 0: use at least 1"),
+        ({"epsilon_y": 0.0}, BudgetError, "epsilon_y is 0.0"),
+    ],
+)
+def test_a_search_that_cannot_be_run_is_refused_before_a_journal_is_begun(
+    tmp_path: Path, changed: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        search(tmp_path / "journal", **changed)
+    assert list(tmp_path.iterdir()) == []

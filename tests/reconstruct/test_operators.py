@@ -1,0 +1,68 @@
+"""The matrices of a graph are what their names say, and are made once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veilgraph.datasets import csbm
+from veilgraph.graph import Graph
+from veilgraph.reconstruct import NeighbourhoodMean
+from veilgraph.reconstruct.operators import GraphOperators
+
+PATH = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)  # node 3 is isolated
+
+
+def random_graph(seed: int) -> Graph:
+    edges = np.random.default_rng(seed).integers(0, 15, (2, 20))
+    return Graph.from_edges(np.concatenate([edges, [[0], [1]]], axis=1), num_nodes=15)
+
+
+def test_the_symmetric_matrix_of_a_path_is_known_by_hand() -> None:
+    # Degrees 1, 2, 1, 0: both edges join a 1 to a 2, so they weigh 1 / sqrt 2; the isolated node has nothing.
+    weight = 0.5**0.5
+    expected = torch.tensor([[0, weight, 0, 0], [weight, 0, weight, 0], [0, weight, 0, 0], [0, 0, 0, 0]])
+    assert torch.allclose(GraphOperators(PATH).symmetric.to_dense(), expected)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10_000))
+def test_roots_of_degrees_are_the_eigenvector_of_the_largest_eigenvalue_one(seed: int) -> None:
+    graph = random_graph(seed)
+    matrix = GraphOperators(graph).symmetric.to_dense()
+    assert torch.equal(matrix, matrix.T)
+    roots = torch.from_numpy(graph.degrees).to(torch.float32).sqrt()
+    assert torch.allclose(matrix @ roots, roots, atol=1e-5)
+    assert float(torch.linalg.eigvalsh(matrix).abs().max()) == pytest.approx(1, abs=1e-5)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10_000))
+def test_the_two_matrices_are_built_from_the_same_edges(seed: int) -> None:
+    graph = random_graph(seed)
+    operators = GraphOperators(graph)
+    adjacency = torch.zeros(15, 15)
+    adjacency[tuple(operators.edge_index)] = 1
+    assert torch.equal(adjacency, adjacency.T)
+    assert torch.equal(operators.symmetric.to_dense() > 0, adjacency > 0)
+    assert torch.equal(operators.mean.matrix.to_dense() > 0, (adjacency + torch.eye(15)) > 0)
+
+
+def test_each_is_made_once_and_only_if_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Graph] = []
+    of = NeighbourhoodMean.of
+
+    def counted(graph: Graph, device: torch.device | str = "cpu") -> NeighbourhoodMean:
+        made.append(graph)
+        return of(graph, device)
+
+    monkeypatch.setattr(NeighbourhoodMean, "of", counted)
+    operators = GraphOperators(csbm(50, seed=0).graph)
+    assert operators.symmetric is operators.symmetric
+    assert operators.edge_index is operators.edge_index
+    assert made == []
+    assert operators.mean is operators.mean
+    assert made == [operators.graph]
