@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from veilgraph.cli.extras import needs_extra
 from veilgraph.cli.progress import show_progress
-from veilgraph.errors import MissingExtraError, RunError
+from veilgraph.errors import RunError
 
 if TYPE_CHECKING:
     from veilgraph.experiments.plan import Experiment
@@ -79,6 +80,37 @@ def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_jso
     typer.echo(json.dumps(facts) if as_json else f"{name}: {finished} of {len(experiment.cells)} fits finished")
 
 
+@paper_app.command()
+def report(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Experiments; see `veilgraph paper list`. Default: all.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds; default: as many as the paper.")] = None,
+    out: Out = _DEFAULT_OUT,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Write what is finished as a page, tables and figures: measured beside published, and whether claims hold."""
+    experiments = [_load(name, seeds) for name in dict.fromkeys(names or _names())]
+    from veilgraph.experiments.report.paper_files import collect_all, write_paper_report
+    from veilgraph.experiments.store import CellStore
+
+    found = collect_all(experiments, CellStore(out), data_dir=data_dir)
+    titles = {experiment.name: experiment.title for experiment in experiments}
+    page = write_paper_report(found, titles, out)
+    if as_json:
+        rows = [
+            ({"experiment": name} if len(experiments) > 1 else {}) | row.as_dict()
+            for name, results in found.items()
+            for row in results
+        ]
+        typer.echo(json.dumps({"rows": rows}, indent=2))
+        return
+    for name in (name for name in titles if name not in found):
+        typer.echo(f"Left out: nothing of {name} is finished (veilgraph paper run {name})", err=True)
+    typer.echo(str(page))
+
+
 def _names() -> list[str]:
     _need_lab()
     from veilgraph.experiments.plan import experiment_names
@@ -94,9 +126,5 @@ def _load(name: str, seeds: int | None = None) -> Experiment:
 
 
 def _need_lab() -> None:
-    try:
+    with needs_extra("lab"):
         import veilgraph.experiments.runner  # noqa: F401
-    except MissingExtraError:
-        raise
-    except ImportError as error:
-        raise MissingExtraError(error.name or "a library", "lab") from error

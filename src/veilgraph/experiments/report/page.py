@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from importlib import resources
 from typing import Any
 
-from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.report.comparison import (
     epsilon_text,
     figures_in_words,
@@ -23,12 +21,7 @@ from veilgraph.experiments.report.figures import (
     frequency_plot,
     learning_curve_plot,
 )
-from veilgraph.experiments.report.svg import theme_css
-
-try:
-    from jinja2 import Environment, StrictUndefined
-except ImportError:
-    raise MissingExtraError("jinja2", "lab") from None
+from veilgraph.experiments.report.templates import render_template
 
 _CONFIGURATION_WORDS = {
     "dataset": "Data",
@@ -52,10 +45,8 @@ def render_report(result: dict[str, Any]) -> str:
     Args:
         result: what `run` returns and result.json holds.
     """
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
-        theme=theme_css(":root"),
+    return render_template(
+        "page.html",
         dataset=result["dataset"],
         graph=result["graph"],
         seeds=result["configuration"]["seeds"],

@@ -24,6 +24,8 @@ PALETTE = {
     "plain": ("#8a5a00", "#e3b553"),
     "structure_only": ("#a8326e", "#f58fc1"),
     "non_private": ("#2f7250", "#74c99c"),
+    "lpgnn": ("#6a45b8", "#b79cff"),
+    "refuted": ("#b02a21", "#ff948a"),
 }
 """Each colour on light and on dark. Figures are drawn in the light one and refer to the name in the end."""
 

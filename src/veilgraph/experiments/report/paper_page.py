@@ -1,0 +1,270 @@
+"""One self-contained HTML page about the paper's tables and figures, run again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import veilgraph
+from veilgraph.experiments.report.claims import Claim, Tally, Verdict, counterpart, judge_claims, wins_and_losses
+from veilgraph.experiments.report.comparison import CONTROL, epsilon_text, short_epsilon
+from veilgraph.experiments.report.pairing import (
+    Found,
+    control_of,
+    dataset_name,
+    method_title,
+    paired,
+    select,
+    short_title,
+)
+from veilgraph.experiments.report.paper_figures import Panel, paper_figures
+from veilgraph.experiments.report.tables import (
+    Table,
+    published_difference,
+    published_text,
+    result_table,
+    spread_text,
+)
+from veilgraph.experiments.report.templates import render_template
+from veilgraph.experiments.results import Row
+
+_ORDER = ("table2", "ablation", "fig_backbones", "fig_alpha_clusters", "fig_hops", "table1", "baselines")
+_MARKS = {Verdict.CONFIRMED: "✓", Verdict.NOT_CONFIRMED: "~", Verdict.REFUTED: "✗", Verdict.NOT_RUN: "…"}
+_TABLE2_METHODS = ("rgnn", "lpgnn", "lpgnn_equal", "graphsage", CONTROL, "majority", "non_private")
+_NOTES = {
+    "table2": "Left of zero RGNN is below the control, or a method is below its published figure. Circle: ε_x = 1, "
+    "square: 0.1, triangle: 0.01; ε_y falls from 3 at the top of a band to 0.5. Filled: beyond noise; hollow: "
+    "within it.",
+    "ablation": "Bar: mean; line: one standard deviation to each side; diamond: published. “Without estimation” is not "
+    "in the paper: shares are propagated and taken as they are.",
+    "fig_backbones": "Mean and standard deviation over seeds. The control uses the label budget alone and no features, "
+    "so it has no point without privacy.",
+    "fig_alpha_clusters": "Mean accuracy in percent, darker is higher; the frame marks the highest of them.",
+    "fig_hops": "Mean and standard deviation over seeds. Dashed line, or diamonds at the right in the colour of their "
+    "ε_y: the control, which has no hops of this kind.",
+    "table1": "A ceiling on the original columns, not a private method. The control beside it is private, at the label "
+    "budget in brackets.",
+    "baselines": "Not in the paper: how much of the difference to RGNN the choice of GNN alone can explain.",
+}
+
+
+_SHORT = {
+    "table2": "Table 2",
+    "ablation": "Ablation",
+    "fig_backbones": "Choice of GNN",
+    "fig_alpha_clusters": "Bags",
+    "fig_hops": "Hops",
+    "table1": "Table 1",
+    "baselines": "Other GNNs on reports",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One experiment on the page."""
+
+    name: str
+    title: str
+    short: str
+    note: str
+    panels: Sequence[Panel]
+    table: Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodCell:
+    """One method in one setting of Table 2.
+
+    Attributes:
+        measured: mean and standard deviation.
+        published: likewise, or "".
+        difference: measured minus published, or "".
+        noise: "within", "above" or "below"; "" where nothing can be said.
+        epsilon: at user level where it differs from the row's, or "".
+        best: whether no private method has a higher mean in this setting.
+    """
+
+    measured: str
+    published: str
+    difference: str
+    noise: str
+    epsilon: str
+    best: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingRow:
+    """One setting of Table 2: the budgets, what they mean, every method, and RGNN minus the control."""
+
+    epsilon_x: str
+    epsilon_y: str
+    first: bool
+    user_level: str
+    theorem_1: str
+    cells: Sequence[MethodCell | None]
+    against_control: str
+    against_control_side: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetTable:
+    """Table 2 on one data set."""
+
+    name: str
+    methods: Sequence[str]
+    rows: Sequence[SettingRow]
+
+
+def paper_sections(found: Found, titles: Mapping[str, str]) -> list[Section]:
+    """Every experiment with its figures and its table, in the paper's order.
+
+    Args:
+        found: rows of each experiment.
+        titles: of the experiments, for people.
+    """
+    controls = [row for rows in found.values() for row in rows]
+    return [
+        Section(
+            name=name,
+            title=titles.get(name, name),
+            short=_SHORT.get(name, name),
+            note=_NOTES.get(name, ""),
+            panels=paper_figures(name, found[name]),
+            table=result_table(name, titles.get(name, name), found[name], controls),
+        )
+        for name in sorted(found, key=_place)
+    ]
+
+
+def render_paper_report(found: Found, sections: Sequence[Section], missing: Mapping[str, str]) -> str:
+    """What was measured beside what was published, and whether the paper's claims hold.
+
+    Args:
+        found: rows of each experiment.
+        sections: what `paper_sections` made of them.
+        missing: titles of the experiments of which nothing is finished, by name.
+    """
+    claims = [claim for claim in judge_claims(found) if {*claim.experiments} <= {*found, *missing}]
+    table2 = found.get("table2", ())
+    tallies = wins_and_losses(table2)
+    return render_template(
+        "paper_page.html",
+        headline=_headline(claims),
+        control_sentence=_control_sentence(tallies),
+        seeds=_seeds([row for rows in found.values() for row in rows]),
+        version=veilgraph.__version__,
+        claims=claims,
+        marks=_MARKS,
+        tallies=tallies,
+        against_published=_against_published(table2),
+        method_title=method_title,
+        dataset_tables=dataset_tables(table2),
+        sections=sections,
+        missing=missing,
+    )
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
+
+
+def _headline(claims: Sequence[Claim]) -> str:
+    counts = Counter(claim.verdict for claim in claims)
+    parts = [f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict]]
+    return f"Of {len(claims)} claims of the paper: {', '.join(parts)}."
+
+
+def _control_sentence(tallies: Sequence[Tally]) -> str:
+    control = next((tally for tally in tallies if tally.method == CONTROL), None)
+    if control is None:
+        return ""
+    return (
+        f"The control, which spends nothing on features, is clearly above RGNN in {control.clearly_below} of "
+        f"{control.settings} settings of Table 2 and clearly below it in {control.clearly_above}."
+    )
+
+
+def _against_published(rows: Sequence[Row]) -> list[str]:
+    """How often each method of Table 2 came out as published."""
+    sentences = []
+    for method in _TABLE2_METHODS:
+        judged = [row for row in select(rows, method=method) if row.within_noise is not None]
+        if judged:
+            within = sum(bool(row.within_noise) for row in judged)
+            above = sum(not row.within_noise and row.mean > (row.published_mean or 0.0) for row in judged)
+            sentences.append(
+                f"{short_title(method)}: within noise of the published figure in {within} of {len(judged)} settings, "
+                f"above it in {above}, below it in {len(judged) - within - above}."
+            )
+    return sentences
+
+
+def _seeds(rows: Sequence[Row]) -> str:
+    """How many seeds a row has.
+
+    >>> _seeds([])
+    'no seeds'
+    """
+    counts = {len(row.accuracies) for row in rows}
+    if not counts:
+        return "no seeds"
+    low, high = min(counts), max(counts)
+    if high == 1:
+        return "1 seed"
+    return f"{high} seeds" if low == high else f"{low} to {high} seeds"
+
+
+def dataset_tables(rows: Sequence[Row]) -> list[DatasetTable]:
+    """Table 2 by data set, a row for each pair of budgets."""
+    return [_dataset_table(select(rows, dataset=dataset)) for dataset in dict.fromkeys(row.dataset for row in rows)]
+
+
+def _dataset_table(rows: Sequence[Row]) -> DatasetTable:
+    present = {row.method for row in rows}
+    methods = [*(m for m in _TABLE2_METHODS if m in present), *sorted(present - set(_TABLE2_METHODS))]
+    settings = {(row.epsilon_x, row.epsilon_y): row for row in reversed(rows) if row.epsilon_x is not None}
+    ordered = sorted(settings.items(), key=lambda item: [-(value or 0.0) for value in item[0]])
+    table, last = [], None
+    for (epsilon_x, _), row in ordered:
+        table.append(_setting_row(row, methods, rows, first=epsilon_x != last))
+        last = epsilon_x
+    return DatasetTable(name=dataset_name(rows[0].dataset), methods=[short_title(m) for m in methods], rows=table)
+
+
+def _setting_row(row: Row, methods: Sequence[str], rows: Sequence[Row], *, first: bool) -> SettingRow:
+    found = {method: counterpart(row, rows, method) for method in methods}
+    best = max(each.mean for each in found.values() if each and each.method != "non_private")
+    rgnn = found.get("rgnn")
+    own = rgnn or row
+    stated = next((each.theorem_1 for each in (rgnn, *found.values()) if each and each.theorem_1 is not None), None)
+    control = control_of(own, rows)
+    difference = paired(rgnn, control) if rgnn and control else None
+    return SettingRow(
+        epsilon_x=f"{row.epsilon_x:g}",
+        epsilon_y=f"{row.epsilon_y:g}",
+        first=first,
+        user_level=short_epsilon(own.epsilon_user_level),
+        theorem_1="–" if stated is None else epsilon_text(stated)[:-2],
+        cells=[_method_cell(each, own, best) if each else None for each in found.values()],
+        against_control="–" if difference is None else str(difference),
+        against_control_side=""
+        if difference is None or not difference.clear
+        else ("above" if difference.mean > 0 else "below"),
+    )
+
+
+def _method_cell(row: Row, own: Row, best: float) -> MethodCell:
+    published = row.published_mean
+    noise = ""
+    if published is not None and row.within_noise is not None:
+        noise = "within" if row.within_noise else "above" if row.mean > published else "below"
+    epsilon = short_epsilon(row.epsilon_user_level)
+    return MethodCell(
+        measured=spread_text(row.mean, row.std),
+        published="" if published is None else published_text(row),
+        difference="" if published is None else published_difference(row),
+        noise=noise,
+        epsilon="" if epsilon == short_epsilon(own.epsilon_user_level) else epsilon,
+        best=row.mean == best,
+    )
