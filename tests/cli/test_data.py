@@ -157,3 +157,16 @@ def test_the_real_table_explains_every_difference(capsys: Capture) -> None:
     assert text.count("  ours ") == 6
     for explained in ("citeseer, sparsity:", "facebook, edges:", "german, edges:"):
         assert explained in text
+
+
+def test_the_table_shows_our_accuracy_once_it_was_run(tmp_path: Path, capsys: Capture) -> None:
+    folder, out = str(real_folder()), str(tmp_path)
+    arguments = ["--datasets=german", "--seeds=1", "--jobs=1", f"--data-dir={folder}", f"--out={out}"]
+    assert main(["paper", "run", "table1", *arguments]) == 0
+    capsys.readouterr()
+    rows = json.loads(succeed(capsys, "table", "--json", "--results", out, "--data-dir", folder))
+    accuracy = {row["name"]: row["measured"]["accuracy"] for row in rows}
+    assert accuracy["german"][0] > 50
+    assert accuracy["german"][1] is None
+    assert accuracy["cora"] is None
+    assert "(one seed)" in succeed(capsys, "table", "--results", out, "--data-dir", folder)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from veilgraph.cli.extras import needs_extra
 from veilgraph.cli.progress import show_progress
 from veilgraph.datasets import EMBEDDED
 from veilgraph.datasets.catalogue import Dataset, find_dataset, known_datasets
@@ -21,6 +22,9 @@ data_app = typer.Typer(help="List, describe and fetch public graphs.")
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder of data sets, before VEILGRAPH_DATA and the cache folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+Accuracy = tuple[float, float | None]
+"""Mean and spread in percent; one seed has no spread."""
 
 _HEADINGS = ("", "", "|V|", "|E|", "degree", "d", "zeros", "c", "d'", "zeros in d'", "accuracy")
 
@@ -92,18 +96,27 @@ def fetch(
 
 
 @data_app.command()
-def table(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def table(
+    results: Annotated[Path, typer.Option(help="Folder of `veilgraph paper run table1`'s results.")] = Path(
+        "runs/paper"
+    ),
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
     """Print the paper's table of data sets: the published figures, ours, and why some differ."""
     published = [dataset for dataset in _sorted() if dataset.published is not None]
     measured = {dataset.name: _measured(dataset, data_dir) for dataset in published}
+    accuracies = {dataset.name: _accuracy(dataset.name, results, data_dir) for dataset in published}
     if as_json:
-        typer.echo(json.dumps([_comparison(dataset, measured[dataset.name]) for dataset in published], indent=2))
+        rows_as_json = [_comparison(d, measured[d.name], accuracies[d.name]) for d in published]
+        typer.echo(json.dumps(rows_as_json, indent=2))
         return
     rows: list[Sequence[object]] = [_HEADINGS]
     for dataset in published:
         rows.append([dataset.name, "paper", *_cells(dataset.published), _percent(dataset.published_accuracy)])
         if (ours := measured[dataset.name]) is not None:
-            rows.append(["", "ours", *_cells(ours), ""])
+            accuracy = accuracies[dataset.name]
+            rows.append(["", "ours", *_cells(ours), _percent(accuracy)])
     _print_rows(rows)
     for dataset in published:
         if (ours := measured[dataset.name]) is None:
@@ -111,7 +124,9 @@ def table(data_dir: DataDir = None, as_json: AsJson = False) -> None:
             continue
         for figure in differing(ours, dataset.published) if dataset.published else ():
             typer.echo(f"{dataset.name}, {figure}: {dataset.differences[figure]}.")
-    typer.echo("Accuracy is without privacy. For ours: run 'veilgraph paper run table1'.")
+    typer.echo("Accuracy is without privacy, on the columns before merging.")
+    if None in accuracies.values():
+        typer.echo("Ours is empty where it was not run: run 'veilgraph paper run table1'.")
 
 
 def _sorted() -> list[Dataset]:
@@ -143,12 +158,27 @@ def _measured(dataset: Dataset, data_dir: Path | None) -> Statistics | None:
         return None
 
 
-def _comparison(dataset: Dataset, measured: Statistics | None) -> dict[str, Any]:
+def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | None:
+    """Mean and spread in percent of the non-private GNN, where `paper run table1` finished it for this data set."""
+    if not results.exists():
+        return None
+    with needs_extra("lab"):
+        from veilgraph.experiments.plan import load_experiment
+        from veilgraph.experiments.results import collect
+        from veilgraph.experiments.store import CellStore
+    try:
+        row = collect(load_experiment("table1").only(datasets=[name]), CellStore(results), data_dir=data_dir)[0]
+    except RunError:  # not run, or the data set is not there
+        return None
+    return 100 * row.mean, None if row.std is None else 100 * row.std
+
+
+def _comparison(dataset: Dataset, measured: Statistics | None, accuracy: Accuracy | None) -> dict[str, Any]:
     published = asdict(dataset.published) if dataset.published else {}
     return {
         "name": dataset.name,
         "published": published | {"accuracy": dataset.published_accuracy},
-        "measured": None if measured is None else asdict(measured),
+        "measured": None if measured is None else asdict(measured) | {"accuracy": accuracy},
         "differences": dict(dataset.differences),
     }
 
@@ -157,8 +187,11 @@ def _cells(statistics: Statistics | None) -> list[object]:
     return [] if statistics is None else list(asdict(statistics).values())
 
 
-def _percent(accuracy: tuple[float, float] | None) -> str:
-    return "" if accuracy is None else f"{accuracy[0]} ± {accuracy[1]}"
+def _percent(accuracy: Accuracy | None) -> str:
+    if accuracy is None:
+        return ""
+    mean, spread = accuracy
+    return f"{mean:.1f} " + ("(one seed)" if spread is None else f"± {spread:.1f}")
 
 
 def _print_rows(rows: Iterable[Sequence[object]]) -> None:
