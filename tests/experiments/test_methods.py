@@ -36,7 +36,7 @@ def test_parameters_of_others_do_not_concern_a_method() -> None:
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(RunError, match="no method 'gnn': known are rgnn, graphsage, "):
+    with pytest.raises(RunError, match="no method 'gnn': known are rgnn, plain, graphsage, "):
         find_method("gnn")
 
 

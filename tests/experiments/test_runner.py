@@ -21,12 +21,14 @@ import torch
 import veilgraph.experiments.runner as runner
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, RunError
+from veilgraph.experiments.fit import draw_reports
 from veilgraph.experiments.methods import METHODS
 from veilgraph.experiments.plan import Cell, Experiment, experiment_names, load_experiment, parse_experiment
 from veilgraph.experiments.results import collect
-from veilgraph.experiments.runner import describe, draw, key_of, run_cell, run_experiment
+from veilgraph.experiments.runner import describe, key_of, load_data, run_cell, run_experiment
 from veilgraph.experiments.simulate import reports_rng
 from veilgraph.experiments.store import CellStore
+from veilgraph.graph import PerturbedGraph, Split
 
 CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
 
@@ -75,6 +77,10 @@ def results_of(experiment: Experiment, store: CellStore) -> dict[str, dict[str, 
         for key, result in found.items()
         if result is not None
     }
+
+
+def draw(cell: Cell) -> tuple[PerturbedGraph, Split]:
+    return draw_reports(cell, load_data(cell.dataset, None))
 
 
 @small_data
@@ -175,11 +181,11 @@ def test_a_damaged_cell_is_named_when_results_are_collected(tmp_path: Path) -> N
 
 @small_data
 def test_the_same_labels_are_drawn_for_all_methods_at_one_seed_and_label_budget() -> None:
-    _, expected, split = draw(CELL, None)
+    expected, split = draw(CELL)
     assert expected.has_label.any()
     for name in (name for name, entry in METHODS.items() if entry.private):
         epsilon_x = 0.1 if METHODS[name].uses_features else None
-        _, perturbed, own_split = draw(replace(CELL, method=name, epsilon_x=epsilon_x), None)
+        perturbed, own_split = draw(replace(CELL, method=name, epsilon_x=epsilon_x))
         assert (perturbed.labels == expected.labels).all()
         assert (perturbed.has_label == expected.has_label).all()
         assert (own_split.train == split.train).all()
@@ -189,7 +195,7 @@ def test_the_same_labels_are_drawn_for_all_methods_at_one_seed_and_label_budget(
 @small_data
 @pytest.mark.parametrize("change", [{"seed": 1}, {"epsilon_y": 0.5}, {"dataset": "german"}])
 def test_another_seed_or_label_budget_draws_other_labels(change: dict[str, Any]) -> None:
-    labels, others = (draw(cell, None)[1].labels for cell in (CELL, replace(CELL, **change)))
+    labels, others = (draw(cell)[0].labels for cell in (CELL, replace(CELL, **change)))
     assert (labels != others).any()
 
 
@@ -237,7 +243,7 @@ def test_a_budget_of_zero_is_refused_and_not_replaced() -> None:
 
 @small_data
 def test_columns_as_they_came_are_loaded_where_an_experiment_asks_for_them() -> None:
-    merged, original = (draw(replace(CELL, original_columns=original), None)[0] for original in (False, True))
+    merged, original = (load_data(CELL.dataset, None, original) for original in (False, True))
     assert (merged.schema.num_features, original.schema.num_features) == (12, 24)
     assert {cell.original_columns for cell in load_experiment("table1").cells} == {True}
 

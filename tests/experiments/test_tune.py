@@ -12,14 +12,15 @@ import numpy as np
 import optuna
 import pytest
 
+import veilgraph.experiments.fit as fit_module
 import veilgraph.experiments.runner as runner
 import veilgraph.experiments.tune as tune_module
 from tests.experiments.test_runner import miniature
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, RunError
+from veilgraph.experiments.fit import draw_reports
 from veilgraph.experiments.methods import METHODS
 from veilgraph.experiments.plan import Cell
-from veilgraph.experiments.runner import draw
 from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE, tune
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn import RGNN
@@ -152,7 +153,7 @@ def test_the_search_is_given_reports_and_never_scores_against_the_truth(
         return fit(self, perturbed, split)
 
     monkeypatch.setattr(RGNN, "fit", watched)
-    monkeypatch.setattr(runner, "accuracy", lambda *arguments: pytest.fail("compared with the truth"))
+    monkeypatch.setattr(fit_module, "accuracy", lambda *arguments: pytest.fail("compared with the truth"))
     search(tmp_path / "journal", seeds=2)
     assert given == [(PerturbedGraph, Split)] * 6
     assert "evaluation" not in inspect.getsource(tune_module)
@@ -161,11 +162,11 @@ def test_the_search_is_given_reports_and_never_scores_against_the_truth(
 def test_no_draw_of_a_table_is_searched_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
 
-    def watched(cell: Cell, data_dir: Path | None) -> tuple[PrivateGraph, PerturbedGraph, Split]:
+    def watched(cell: Cell, private: PrivateGraph) -> tuple[PerturbedGraph, Split]:
         seeds.append(cell.seed)
-        return draw(cell, data_dir)
+        return draw_reports(cell, private)
 
-    monkeypatch.setattr(tune_module, "draw", watched)
+    monkeypatch.setattr(tune_module, "draw_reports", watched)
     search(tmp_path / "journal", seeds=2, trials=1)
     assert seeds == [FIRST_SEED, FIRST_SEED + 1]
 

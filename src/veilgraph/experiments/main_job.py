@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,18 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import veilgraph
-from veilgraph.budget import PrivacyBudget, json_epsilon
+from veilgraph.budget import PrivacyBudget, check_sampled, json_epsilon
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
-from veilgraph.evaluation import accuracy, compare_frequencies, majority_share
+from veilgraph.evaluation import compare_frequencies, majority_share
+from veilgraph.experiments.fit import draw_reports, fit_cell
+from veilgraph.experiments.methods import find_method
+from veilgraph.experiments.plan import Cell
 from veilgraph.experiments.report import render_report
 from veilgraph.experiments.run_folder import RunFolder
-from veilgraph.experiments.simulate import reports_rng, simulate
-from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
+from veilgraph.graph import Graph
+from veilgraph.learn import RGNN
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.reconstruct.propagation import reach
-from veilgraph.schema import NO_LABEL
 
 METHODS = ("rgnn", "plain", "structure_only", "non_private")
 """RGNN, the same GNN on raw reports, the control without features, and the ceiling without privacy."""
@@ -83,12 +83,11 @@ def run(
     fits: dict[str, list[dict[str, Any]]] = {method: [] for method in METHODS}
     total = configuration.seeds * len(METHODS)
     for seed in range(configuration.seeds):
-        draw = _Draw.of(private, configuration.budget, seed)
         for method in METHODS:
             progress(f"{method}, seed {seed}", sum(map(len, fits.values())), total)
             fit = store.finished_fit(method, seed)
             if fit is None:
-                fit = _fit(method, draw, private, configuration, device, store)
+                fit = _fit(method, seed, private, configuration, device, store)
                 store.keep_fit(method, seed, fit)
             fits[method].append(fit)
     progress("report", total, total)
@@ -98,63 +97,34 @@ def run(
     return result
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Draw:
-    """One seed's split and reports, randomized and (for the ceiling) not."""
-
-    seed: int
-    split: Split
-    perturbed: PerturbedGraph
-    not_randomized: PerturbedGraph
-
-    @classmethod
-    def of(cls, private: PrivateGraph, budget: PrivacyBudget, seed: int) -> _Draw:
-        split = Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
-        rng = reports_rng(seed)
-        not_private = PrivacyBudget.not_private(private.schema.num_features)
-        return cls(
-            seed=seed,
-            split=split,
-            perturbed=simulate(private, budget, split, rng=rng),
-            not_randomized=simulate(private, not_private, split, rng=rng),
-        )
+def _cell(method: str, seed: int, private: PrivateGraph, configuration: RunConfiguration) -> Cell:
+    entry, budget = find_method(method), configuration.budget
+    parameters = asdict(configuration)
+    return Cell(
+        dataset=private.name,
+        method=method,
+        epsilon_x=budget.epsilon_x if entry.private else None,
+        epsilon_y=budget.epsilon_y if entry.private else None,
+        sampled=check_sampled(budget.sampled, private.schema.num_features),
+        seed=seed,
+        parameters={key: parameters[key] for key in parameters if key in entry.parameters},
+    )
 
 
 def _fit(
-    name: str, draw: _Draw, private: PrivateGraph, configuration: RunConfiguration, device: str, store: RunFolder
+    method: str, seed: int, private: PrivateGraph, configuration: RunConfiguration, device: str, store: RunFolder
 ) -> dict[str, Any]:
-    method = _make_method(name, configuration, draw.seed, device)
-    reports = draw.not_randomized if name == "non_private" else draw.perturbed
-    started = time.perf_counter()
-    method.fit(reports, draw.split)
-    seconds = time.perf_counter() - started
-    if isinstance(method, RGNN) and draw.seed == 0:
+    fit = fit_cell(_cell(method, seed, private, configuration), private, device)
+    if isinstance(fit.method, RGNN) and seed == 0:
         store.claim()
-        method.save(store.path / "model")
-        store.write("predictions.csv", _predictions_table(private, method.predict_proba()))
+        fit.method.save(store.path / "model")
+        store.write("predictions.csv", _predictions_table(private, fit.method.predict_proba()))
     return {
-        "accuracy": accuracy(method.predict(), private, draw.split.test),
-        "epsilon_user_level": json_epsilon(method.epsilon_spent(reports.guarantee)),
-        "seconds": seconds,
-        "curve": asdict(method.curve) if isinstance(method, GNNMethod) else None,
+        "accuracy": fit.accuracy,
+        "epsilon_user_level": json_epsilon(fit.method.epsilon_spent(fit.perturbed.guarantee)),
+        "seconds": fit.seconds,
+        "curve": asdict(fit.method.curve) if isinstance(fit.method, GNNMethod) else None,
     }
-
-
-def _make_method(name: str, c: RunConfiguration, seed: int, device: str) -> Method:
-    if name == "structure_only":
-        return StructureOnly()
-    if name == "rgnn":
-        return RGNN(
-            backbone=c.backbone,
-            feature_hops=c.feature_hops or 0,
-            label_hops=c.label_hops or 0,
-            num_clusters=c.num_clusters,
-            llp_weight=c.llp_weight,
-            epochs=c.epochs,
-            seed=seed,
-            device=device,
-        )
-    return PlainGNN(backbone=c.backbone, epochs=c.epochs, seed=seed, device=device)
 
 
 def _with_hops(configuration: RunConfiguration, graph: Graph) -> RunConfiguration:
@@ -170,7 +140,7 @@ def _with_hops(configuration: RunConfiguration, graph: Graph) -> RunConfiguratio
 def _summary(
     private: PrivateGraph, configuration: RunConfiguration, fits: dict[str, list[dict[str, Any]]]
 ) -> dict[str, Any]:
-    first = _Draw.of(private, configuration.budget, 0).perturbed
+    first, _ = draw_reports(_cell("rgnn", 0, private, configuration), private)
     graph = private.graph
     return {
         "dataset": private.name,

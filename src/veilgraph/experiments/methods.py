@@ -73,6 +73,7 @@ def _plain(backbone: str) -> Callable[..., Method]:
 
 METHODS: dict[str, MethodEntry] = {
     "rgnn": MethodEntry(title="RGNN", make=RGNN, parameters=_RGNN),
+    "plain": MethodEntry(title="Plain GNN on reports", make=PlainGNN, parameters=_TRAINING | {"backbone"}),
     "graphsage": MethodEntry(title="GraphSAGE on reports", make=_plain("sage"), parameters=_TRAINING),
     "gcn": MethodEntry(title="GCN on reports", make=_plain("gcn"), parameters=_TRAINING),
     "gat": MethodEntry(title="GAT on reports", make=_plain("gat"), parameters=_TRAINING),

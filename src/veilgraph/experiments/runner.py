@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import platform
-import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -19,14 +18,9 @@ import veilgraph
 from veilgraph.budget import json_epsilon
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.errors import RunError
-from veilgraph.evaluation import accuracy
-from veilgraph.experiments.methods import find_method, make_method
+from veilgraph.experiments.fit import fit_cell
 from veilgraph.experiments.plan import Cell, Experiment
-from veilgraph.experiments.simulate import reports_rng, simulate
 from veilgraph.experiments.store import CellStore
-from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.learn.gnn import GNNMethod
-from veilgraph.schema import NO_LABEL
 
 Progress = Callable[[str, int, int], None]
 
@@ -88,33 +82,18 @@ def describe(cell: Cell) -> str:
     return ", ".join(word for word in words if word)
 
 
-def draw(cell: Cell, data_dir: Path | None) -> tuple[PrivateGraph, PerturbedGraph, Split]:
-    """The split and the reports of a cell. Cells of one seed share the split, and labels at one epsilon_y."""
-    private = load_data(cell.dataset, data_dir, cell.original_columns)
-    entry = find_method(cell.method)
-    split = Split.random(private.graph.num_nodes, seed=cell.seed, eligible=private.labels != NO_LABEL)
-    budget = entry.budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
-    perturbed = simulate(private, budget, split, rng=reports_rng(cell.seed), features=entry.features)
-    return private, perturbed, split
-
-
 def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
-    """Randomize, fit and score one cell."""
-    private, perturbed, split = draw(cell, data_dir)
-    method = make_method(cell.method, {**cell.parameters, "seed": cell.seed, "device": device})
-    started = time.perf_counter()
-    method.fit(perturbed, split)
-    seconds = time.perf_counter() - started
-    guarantee = perturbed.guarantee
-    if not method.uses_features:  # a collection for it would not ask for them
+    """Fit one cell; what is kept of it."""
+    fit = fit_cell(cell, load_data(cell.dataset, data_dir, cell.original_columns), device)
+    guarantee = fit.perturbed.guarantee
+    if not fit.method.uses_features:  # a collection for it would not ask for them
         guarantee = replace(guarantee, features=None, unsound_theorem_1=None)
     return {
         "cell": asdict(cell),
-        "accuracy": accuracy(method.predict(), private, split.test),
-        "validation_score": max(method.curve.validation_score) if isinstance(method, GNNMethod) else None,
-        "epsilon_user_level": json_epsilon(method.epsilon_spent(guarantee)),
+        "accuracy": fit.accuracy,
+        "epsilon_user_level": json_epsilon(fit.method.epsilon_spent(guarantee)),
         "guarantee": guarantee.as_dict() | {"attribute_level": None},
-        "seconds": seconds,
+        "seconds": fit.seconds,
         "versions": {
             "veilgraph": veilgraph.__version__,
             "torch": torch.__version__,

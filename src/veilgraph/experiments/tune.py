@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from veilgraph.errors import MissingExtraError, RunError
+from veilgraph.experiments.fit import draw_reports
 from veilgraph.experiments.plan import Cell
-from veilgraph.experiments.runner import draw
+from veilgraph.experiments.runner import load_data
 from veilgraph.learn import RGNN
 
 try:
@@ -58,20 +60,11 @@ def tune(
     for name, count in (("trials", trials), ("seeds", seeds)):
         if count < 1:
             raise RunError(f"{name} is {count}: use at least 1")
-    reports = [
-        draw(
-            Cell(
-                dataset=dataset,
-                method="rgnn",
-                epsilon_x=epsilon_x,
-                epsilon_y=epsilon_y,
-                sampled=sampled,
-                seed=FIRST_SEED + seed,
-            ),
-            data_dir,
-        )[1:]
-        for seed in range(seeds)
-    ]
+    private = load_data(dataset, data_dir)
+    first = Cell(
+        dataset=dataset, method="rgnn", epsilon_x=epsilon_x, epsilon_y=epsilon_y, sampled=sampled, seed=FIRST_SEED
+    )
+    reports = [draw_reports(replace(first, seed=FIRST_SEED + seed), private) for seed in range(seeds)]
     nodes = reports[0][0].graph.num_nodes
     space = {**SEARCH_SPACE, "num_clusters": tuple(c for c in SEARCH_SPACE["num_clusters"] if c <= nodes)}
 
