@@ -141,7 +141,9 @@ def test_what_is_finished_is_not_computed_again_by_any_experiment(
     run_experiment(figure.only(methods=["structure_only"]), store)
     monkeypatch.setattr(runner, "run_cell", lambda *arguments: pytest.fail("computed again"))
     # The ablation has the same control on the same data.
-    run_experiment(shortened("ablation").only(datasets=["dblp"], methods=["structure_only"]), store)
+    ablation = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"])
+    run_experiment(ablation, store)
+    assert all(store.has(key_of(cell, None)) for cell in ablation.cells)
 
 
 @small_data
