@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class PrivateGraph:
             raise GraphError(f"{self.name}: no edge joins two labelled nodes; homophily is undefined")
         return float((ends[0] == ends[1])[labelled].mean())
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of the graph and all records, by which a stored run knows its data."""
         digest = hashlib.sha256()
