@@ -89,7 +89,9 @@ METHODS: dict[str, MethodEntry] = {
         parameters=_TRAINING | _HOPS | {"backbone"},
         features=multi_bit_best,
     ),
-    "structure_only": MethodEntry(title="Control: structure only", make=StructureOnly),
+    "structure_only": MethodEntry(
+        title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"})
+    ),
     "majority": MethodEntry(title="Majority class", make=MajorityClass),
     "non_private": MethodEntry(
         title="Non-private GNN", make=PlainGNN, parameters=_TRAINING | {"backbone"}, private=False

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph
@@ -14,7 +16,7 @@ from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, RandomIntegers
 from veilgraph.schema import NO_LABEL, FeatureSchema
 
 LPGNN_BEST_EPSILON = 2.18
-_REPORTS = 1
+_LABEL_REPORTS, _FEATURE_REPORTS = 1, 2
 
 FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], Mechanism]
 """Which mechanism randomizes the features, given what is declared and what may be spent."""
@@ -41,9 +43,14 @@ def multi_bit_best(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
     return multi_bit(schema, replace(budget, sampled=sampled, epsilon_x=total / sampled))
 
 
-def reports_rng(seed: int) -> np.random.Generator:
-    """The generator of one draw's reports, independent of the split that the same seed gives."""
-    return np.random.default_rng([seed, _REPORTS])
+def label_rng(seed: int) -> np.random.Generator:
+    """The generator of one draw's label reports, independent of the split that the same seed gives."""
+    return np.random.default_rng([seed, _LABEL_REPORTS])
+
+
+def feature_rng(seed: int) -> np.random.Generator:
+    """The generator of one draw's feature reports, independent of its label reports."""
+    return np.random.default_rng([seed, _FEATURE_REPORTS])
 
 
 def simulate(
@@ -59,19 +66,41 @@ def simulate(
     Test nodes report no label, so nothing that trains can see one. Labels are drawn first: with the same rng state
     they are the same whatever randomizes the features, so that methods are compared on the same labels.
     """
-    schema = private.schema
-    feature_mechanism = features(schema, budget)
-    label_mechanism = GRR(schema.num_classes, epsilon=budget.epsilon_y)
-    has_label = split.labelled & (private.labels != NO_LABEL)
+    mechanism = features(private.schema, budget)
+    labels = randomize_labels(private, budget.epsilon_y, split, rng=rng)
+    return collect(private, split, budget, labels, mechanism, mechanism.randomize(private.features, rng=rng))
+
+
+def randomize_labels(
+    private: PrivateGraph, epsilon_y: float, split: Split, *, rng: RandomIntegers
+) -> NDArray[np.int64]:
+    """y': the reported label of every labelled node that has one, 0 elsewhere."""
+    reporting = _reporting(private, split)
     labels = np.zeros(private.graph.num_nodes, dtype=np.int64)
-    labels[has_label] = label_mechanism.randomize(private.labels[has_label], rng=rng)
+    labels[reporting] = GRR(private.schema.num_classes, epsilon_y).randomize(private.labels[reporting], rng=rng)
+    return labels
+
+
+def collect(
+    private: PrivateGraph,
+    split: Split,
+    budget: PrivacyBudget,
+    labels: NDArray[np.int64],
+    feature_mechanism: Mechanism,
+    features: NDArray[Any],
+) -> PerturbedGraph:
+    """The reports of everyone, as the server sees them."""
     return PerturbedGraph(
         graph=private.graph,
-        schema=schema,
-        features=feature_mechanism.randomize(private.features, rng=rng),
+        schema=private.schema,
+        features=features,
         labels=labels,
         has_features=np.ones(private.graph.num_nodes, dtype=np.bool_),
-        has_label=has_label,
+        has_label=_reporting(private, split),
         feature_mechanism=feature_mechanism,
-        label_mechanism=label_mechanism,
+        label_mechanism=GRR(private.schema.num_classes, budget.epsilon_y),
     )
+
+
+def _reporting(private: PrivateGraph, split: Split) -> NDArray[np.bool_]:
+    return np.asarray(split.labelled & (private.labels != NO_LABEL))

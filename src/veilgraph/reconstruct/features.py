@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -13,7 +15,7 @@ from torch.nn.functional import one_hot
 from veilgraph.errors import ReconstructionError
 from veilgraph.frequency import estimate_frequencies, population_variance, project_to_simplex
 from veilgraph.graph import PerturbedGraph
-from veilgraph.mechanisms import GRRFS
+from veilgraph.mechanisms import GRRFS, SymmetricChannel
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
 
 Decoding = Literal["distribution", "argmax"]
@@ -24,22 +26,36 @@ class ReconstructedFeatures:
     """x~: for each node, the estimated share of each value of each feature in its K-hop neighbourhood.
 
     Attributes:
-        domain_sizes: gamma_i.
+        channels: of each feature; a channel knows its feature's number of values, gamma_i.
         frequencies: unbiased estimates, not projected. A binary feature has one column (the share of value 1),
             a feature with more values one column for each.
-        standard_errors: of each estimate, for neighbourhoods drawn from a population.
-        sample_sizes: how many reports each node's estimate is worth.
+        estimated: False where the frequencies are observed shares, for ablations.
     """
 
-    domain_sizes: tuple[int, ...]
+    channels: tuple[SymmetricChannel, ...]
     frequencies: Tensor
-    standard_errors: Tensor
-    sample_sizes: Tensor
+    estimated: bool
+    _count_reports: Callable[[], Tensor] = field(repr=False)
+
+    @cached_property
+    def sample_sizes(self) -> Tensor:
+        """How many reports each node's estimate is worth; counted when asked for, since training never does."""
+        return self._count_reports()
+
+    @cached_property
+    def standard_errors(self) -> Tensor:
+        """Of each estimate, for neighbourhoods drawn from a population."""
+        sizes, errors = self.sample_sizes.unsqueeze(1), torch.empty_like(self.frequencies)
+        for channel, part in _parts(self.channels):
+            shares = self.frequencies[:, part]
+            estimates = shares if self.estimated else estimate_frequencies(shares, channel)
+            scale = 1.0 if self.estimated else float(channel.gain)
+            errors[:, part] = scale * population_variance(estimates, channel, sizes).sqrt()
+        return errors
 
     def of_feature(self, feature: int) -> Tensor:
         """The columns of one feature."""
-        start = sum(columns_of(size) for size in self.domain_sizes[:feature])
-        return self.frequencies[:, start : start + columns_of(self.domain_sizes[feature])]
+        return self.frequencies[:, list(_parts(self.channels))[feature][1]]
 
     def inputs(self, decoding: Decoding = "distribution") -> Tensor:
         """What a GNN gets: numbers that mean shares, never a value's index.
@@ -49,7 +65,9 @@ class ReconstructedFeatures:
         majority vote.
         """
         decode = {"distribution": project_to_simplex, "argmax": _one_hot_argmax}[decoding]
-        features = [self.of_feature(i) for i in range(len(self.domain_sizes))]
+        if self.frequencies.shape[1] == len(self.channels):  # all binary
+            return self.frequencies
+        features = [self.frequencies[:, part] for _, part in _parts(self.channels)]
         return torch.cat([part if part.shape[1] == 1 else decode(part) for part in features], dim=1)
 
 
@@ -76,20 +94,15 @@ def reconstruct_features(
         raise ReconstructionError("no node reported features: leave feature reconstruction out")
     observed = one_hot_reports(perturbed, device)
     shares = _masked_mean(observed, reporting, hops, mean)
-    sizes = mean.effective_sample_size(reporting, hops)
-    sizes = torch.where(sizes > 0, sizes, float(reporting.sum()))
-    frequencies, errors = torch.empty_like(shares), torch.empty_like(shares)
-    start = 0
-    for i, size in enumerate(mechanism.domain_sizes):
-        part = slice(start, start := start + columns_of(size))
-        channel = mechanism.channel(i)
-        estimates = estimate_frequencies(shares[:, part], channel)
-        frequencies[:, part] = estimates if estimate else shares[:, part]
-        errors[:, part] = population_variance(estimates, channel, sizes.unsqueeze(1)).sqrt()
-        if not estimate:
-            errors[:, part] *= float(channel.gain)
+    channels = tuple(mechanism.channel(i) for i in range(mechanism.num_features))
+
+    def count_reports() -> Tensor:
+        sizes = mean.effective_sample_size(reporting, hops)
+        return torch.where(sizes > 0, sizes, float(reporting.sum()))
+
+    frequencies = _estimates(shares, channels) if estimate else shares
     return ReconstructedFeatures(
-        domain_sizes=mechanism.domain_sizes, frequencies=frequencies, standard_errors=errors, sample_sizes=sizes
+        channels=channels, frequencies=frequencies, estimated=estimate, _count_reports=count_reports
     )
 
 
@@ -107,6 +120,19 @@ def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu
 def columns_of(domain_size: int) -> int:
     """Columns that a feature needs: the shares of two values are one number."""
     return 1 if domain_size == 2 else domain_size
+
+
+def _parts(channels: Sequence[SymmetricChannel]) -> Iterator[tuple[SymmetricChannel, slice]]:
+    """Each feature's channel and columns."""
+    start = 0
+    for channel in channels:
+        yield channel, slice(start, start := start + columns_of(channel.domain_size))
+
+
+def _estimates(shares: Tensor, channels: Sequence[SymmetricChannel]) -> Tensor:
+    if len(set(channels)) == 1:  # then all columns at once
+        return estimate_frequencies(shares, channels[0])
+    return torch.cat([estimate_frequencies(shares[:, part], channel) for channel, part in _parts(channels)], dim=1)
 
 
 def _masked_mean(observed: Tensor, reporting: Tensor, hops: int, mean: NeighbourhoodMean) -> Tensor:
