@@ -12,8 +12,8 @@ from veilgraph.errors import FitError
 
 Run = TypeVar("Run")
 
-_CACHE_BYTES = 24 * 2**20
-"""On a processor, replicas beyond its cache gain nothing from each other and slow each other down."""
+_CACHE_BYTES = 128 * 2**20
+"""On a processor, replicas beyond a few times its cache gain nothing from each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
