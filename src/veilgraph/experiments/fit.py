@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import torch
 from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph
@@ -60,8 +62,7 @@ def fit_cells(
 ) -> Iterator[Fit]:
     """Randomize, fit and score cells of one method on one data set, together where the method can."""
     runs: dict[Run, Cell] = {}
-    for cell in cells:
-        perturbed, split = draw_reports(cell, private)
+    for cell, (perturbed, split) in zip(cells, _draw_all(cells, private), strict=True):
         method = make_method(cell.method, {**cell.parameters, "seed": cell.seed, "device": device})
         runs[Run(method=method, perturbed=perturbed, split=split)] = cell
     if not runs:
@@ -80,11 +81,19 @@ def fit_cells(
         started = time.perf_counter()
 
 
-@lru_cache(maxsize=16)
+def _draw_all(cells: Sequence[Cell], private: PrivateGraph) -> Iterator[tuple[PerturbedGraph, Split]]:
+    """The draws of many cells; first of one cell for each distinct draw of features, in as many threads as allowed."""
+    firsts = {(cell.method, cell.epsilon_x, cell.seed): cell for cell in reversed(cells)}
+    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
+        list(pool.map(lambda cell: draw_reports(cell, private), firsts.values()))
+    return (draw_reports(cell, private) for cell in cells)
+
+
+@lru_cache(maxsize=64)
 def _split(private: PrivateGraph, seed: int) -> Split:
     return Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _feature_reports(private: PrivateGraph, mechanism: Mechanism, seed: int) -> NDArray[Any]:
     return mechanism.randomize(private.features, rng=feature_rng(seed))
