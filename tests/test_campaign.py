@@ -217,7 +217,7 @@ def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
     "name", ["binary", "mixed domains, bins and names beyond ASCII", "merged columns", "label only"]
 )
 def test_mutated_campaigns_are_refused_cleanly_or_are_true(name: str) -> None:
-    """Whatever is accepted states its own guarantee; whatever is not raises an error made for it, here and on devices."""
+    """Whatever is accepted states its own guarantee; whatever is not raises an error made for it, on devices too."""
     rng = random.Random(name)  # noqa: S311
     messages: list[str] = []
     for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 2500, rng):

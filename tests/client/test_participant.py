@@ -66,12 +66,13 @@ def rewritten(campaign: Campaign, **changes: Any) -> str:
 
 
 def ask(text: str, store: Path, record: Any = RECORD, **settings: Any) -> dict[str, Any]:
-    return answer(text, record, **({"node": "u1", "store": store, "max_epsilon": 5.0, "now": BEFORE} | settings))
+    defaults: dict[str, Any] = {"node": "u1", "store": store, "max_epsilon": 5.0, "now": BEFORE}
+    return answer(text, record, **(defaults | settings))
 
 
 # --- Refusals --------------------------------------------------------------------------------------------------------
 
-FORGERIES = {
+FORGERIES: dict[str, dict[str, Any]] = {
     "a smaller stated total": {"guarantee__user_level__total": "0.5"},
     "a smaller stated epsilon of the features": {"guarantee__user_level__features": "0.5"},
     "a smaller stated epsilon of the label": {"guarantee__user_level__label": "0.5"},
@@ -387,7 +388,7 @@ def test_words_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch, t
         asked.append(bits)
         return 0
 
-    monkeypatch.setattr(participant.secrets, "randbits", randbits)
+    monkeypatch.setattr("veilgraph.client.participant.secrets.randbits", randbits)
     ask(BINARY.to_json(), tmp_path)
     assert asked == [53] * 17
 
