@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -206,7 +206,7 @@ class Campaign:
             )
         return [
             *sentences,
-            *self.guarantee.in_words(),
+            *replace(self.guarantee, unsound_theorem_1=None).in_words(),
             "Not protected: who takes part and when, whether a part of a report is left out, and the public graph. "
             "Reports to several campaigns add up.",
             f"Graph: {self.nodes} nodes, SHA-256 {self.graph}.",

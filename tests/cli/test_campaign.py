@@ -298,6 +298,8 @@ def test_mistakes_in_submitting_are_one_line(folder: Path, capsys: Capture) -> N
     assert main(randomize()) == 0
     assert "give --token" in complaint(capsys, ["submit", "r.json", "--url", "https://x.example"])
     assert "not a report" in complaint(capsys, ["submit", "c.json", "--url", "https://x.example", "--token", "t"])
+    Path("odd.json").write_text('{"campaign": "c", "node": [], "features": [], "label": 1}')
+    assert "node must be" in complaint(capsys, ["submit", "odd.json", "--url", "https://x.example", "--token", "t"])
     Path("t.csv").write_text("node,token\nb,t\n")
     assert "no token for node 007" in complaint(
         capsys, ["submit", "r.json", "--url", "https://x.example", "--tokens", "t.csv"]

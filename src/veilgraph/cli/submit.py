@@ -12,10 +12,11 @@ import typer
 from veilgraph.cli.progress import show_progress
 from veilgraph.client import send
 from veilgraph.errors import RunError, SendError
+from veilgraph.report import check_node
 
 
 def submit(
-    reports: Annotated[list[Path], typer.Argument(help="Reports that `randomize` wrote.", metavar="REPORT...")],
+    report: Annotated[list[Path], typer.Argument(help="Reports that `randomize` wrote.", metavar="REPORT...")],
     url: Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")],
     token: Annotated[
         str | None, typer.Option(help="The node's token, for one report.", envvar="VEILGRAPH_TOKEN")
@@ -27,12 +28,12 @@ def submit(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Hand reports in; a busy or absent collector is tried again, and handing in twice changes nothing."""
-    documents = [_read(path) for path in reports]
+    documents = [_read(path) for path in report]
     token_of = _tokens(documents, token, tokens)
     outcomes = []
     with show_progress("submit") as progress:
-        for i, (path, document) in enumerate(zip(reports, documents, strict=True)):
-            progress(path.name, i, len(reports))
+        for i, (path, document) in enumerate(zip(report, documents, strict=True)):
+            progress(path.name, i, len(report))
             outcomes.append({"file": str(path), "node": document["node"]} | _send(url, document, token_of, attempts))
     if as_json:
         typer.echo(json.dumps(outcomes, indent=2))
@@ -60,11 +61,12 @@ def _read(path: Path) -> dict[str, Any]:
         document = None
     if not isinstance(document, dict) or set(document) != {"campaign", "node", "features", "label"}:
         raise RunError(f"{path} is not a report that 'randomize' wrote")
+    check_node(document["node"])
     return document
 
 
 def _tokens(documents: list[dict[str, Any]], token: str | None, table: Path | None) -> dict[str, str]:
-    nodes = [str(document["node"]) for document in documents]
+    nodes: list[str] = [document["node"] for document in documents]
     if table is None:
         if token is None or len(nodes) != 1:
             raise RunError("give --token (or VEILGRAPH_TOKEN) with one report, or --tokens with several")
