@@ -536,6 +536,12 @@ def test_a_token_never_travels_in_the_clear(url: str) -> None:
         send(url, REPORT, "t")
 
 
+@pytest.mark.parametrize("url", ["https://[::1", "https://x:port", "https://exa mple.org", "https://" + "ü" * 70])
+def test_an_address_that_cannot_be_is_not_tried_again(url: str) -> None:
+    with pytest.raises(SendError, match="cannot be used"):
+        send(url, REPORT, "t", sleep=lambda _: pytest.fail("it waited"))
+
+
 def test_a_slow_collector_does_not_hold_a_device_up() -> None:
     with collector() as running:
         running.server.RequestHandlerClass.do_PUT = lambda _: time.sleep(0.5)  # type: ignore[attr-defined]
