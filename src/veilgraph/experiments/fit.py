@@ -16,7 +16,7 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.methods import find_method, make_method
 from veilgraph.experiments.plan import Cell
-from veilgraph.experiments.simulate import collect, feature_rng, label_rng, randomize_labels
+from veilgraph.experiments.simulate import collect, feature_rng, grr_fs, label_rng, randomize_labels
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run
 from veilgraph.mechanisms import Mechanism
@@ -51,8 +51,11 @@ def draw_reports(cell: Cell, private: PrivateGraph) -> tuple[PerturbedGraph, Spl
     entry = find_method(cell.method)
     split = _split(private, cell.seed)
     budget = entry.budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
-    mechanism = entry.features(private.schema, budget)
     labels = randomize_labels(private, budget.epsilon_y, split, rng=label_rng(cell.seed))
+    if entry.features is None:
+        mechanism = grr_fs(private.schema, budget)  # that nobody used
+        return collect(private, split, budget, labels, mechanism, None), split
+    mechanism = entry.features(private.schema, budget)
     features = _feature_reports(private, mechanism, cell.seed)
     return collect(private, split, budget, labels, mechanism, features), split
 

@@ -21,20 +21,20 @@ class MethodEntry:
         title: in tables.
         make: the estimator, from keyword parameters.
         parameters: the parameters that `make` understands; others of a grid do not concern the method.
-        features: how features are randomized for it.
+        features: how features are randomized for it; None where a collection for it does not ask for them.
         private: False for the ceiling, whose reports are the records.
     """
 
     title: str
     make: Callable[..., Method]
     parameters: frozenset[str] = frozenset()
-    features: FeatureRandomizer = grr_fs
+    features: FeatureRandomizer | None = grr_fs
     private: bool = True
 
     @property
     def uses_features(self) -> bool:
         """Whether feature reports are needed at all."""
-        return getattr(self.make, "uses_features", True)
+        return self.features is not None
 
     def budget(
         self, schema: FeatureSchema, epsilon_x: float | None, epsilon_y: float | None, sampled: int
@@ -90,9 +90,9 @@ METHODS: dict[str, MethodEntry] = {
         features=multi_bit_best,
     ),
     "structure_only": MethodEntry(
-        title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"})
+        title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"}), features=None
     ),
-    "majority": MethodEntry(title="Majority class", make=MajorityClass),
+    "majority": MethodEntry(title="Majority class", make=MajorityClass, features=None),
     "non_private": MethodEntry(
         title="Non-private GNN", make=PlainGNN, parameters=_TRAINING | {"backbone"}, private=False
     ),

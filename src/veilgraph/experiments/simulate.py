@@ -87,15 +87,15 @@ def collect(
     budget: PrivacyBudget,
     labels: NDArray[np.int64],
     feature_mechanism: Mechanism,
-    features: NDArray[Any],
+    features: NDArray[Any] | None,
 ) -> PerturbedGraph:
-    """The reports of everyone, as the server sees them."""
+    """The reports of everyone, as the server sees them; `features` is None where nobody was asked for them."""
     return PerturbedGraph(
         graph=private.graph,
         schema=private.schema,
-        features=features,
+        features=np.zeros_like(private.features) if features is None else features,
         labels=labels,
-        has_features=np.ones(private.graph.num_nodes, dtype=np.bool_),
+        has_features=np.full(private.graph.num_nodes, features is not None),
         has_label=_reporting(private, split),
         feature_mechanism=feature_mechanism,
         label_mechanism=GRR(private.schema.num_classes, budget.epsilon_y),
