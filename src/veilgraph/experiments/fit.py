@@ -19,7 +19,7 @@ from veilgraph.experiments.plan import Cell
 from veilgraph.experiments.simulate import collect, feature_rng, grr_fs, label_rng, randomize_labels
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run
-from veilgraph.mechanisms import Mechanism
+from veilgraph.mechanisms import GRR, Mechanism
 from veilgraph.schema import NO_LABEL
 
 
@@ -51,13 +51,14 @@ def draw_reports(cell: Cell, private: PrivateGraph) -> tuple[PerturbedGraph, Spl
     entry = find_method(cell.method)
     split = _split(private, cell.seed)
     budget = entry.budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
-    labels = randomize_labels(private, budget.epsilon_y, split, rng=label_rng(cell.seed))
+    label = GRR(private.schema.num_classes, budget.epsilon_y)
+    labels = randomize_labels(private, label, split, rng=label_rng(cell.seed))
     if entry.features is None:
         mechanism = grr_fs(private.schema, budget)  # that nobody used
-        return collect(private, split, budget, labels, mechanism, None), split
+        return collect(private, split, label, labels, mechanism, None), split
     mechanism = entry.features(private.schema, budget)
     features = _feature_reports(private, mechanism, cell.seed)
-    return collect(private, split, budget, labels, mechanism, features), split
+    return collect(private, split, label, labels, mechanism, features), split
 
 
 def fit_cells(

@@ -67,24 +67,23 @@ def simulate(
     they are the same whatever randomizes the features, so that methods are compared on the same labels.
     """
     mechanism = features(private.schema, budget)
-    labels = randomize_labels(private, budget.epsilon_y, split, rng=rng)
-    return collect(private, split, budget, labels, mechanism, mechanism.randomize(private.features, rng=rng))
+    label = GRR(private.schema.num_classes, budget.epsilon_y)
+    labels = randomize_labels(private, label, split, rng=rng)
+    return collect(private, split, label, labels, mechanism, mechanism.randomize(private.features, rng=rng))
 
 
-def randomize_labels(
-    private: PrivateGraph, epsilon_y: float, split: Split, *, rng: RandomIntegers
-) -> NDArray[np.int64]:
+def randomize_labels(private: PrivateGraph, mechanism: GRR, split: Split, *, rng: RandomIntegers) -> NDArray[np.int64]:
     """y': the reported label of every labelled node that has one, 0 elsewhere."""
     reporting = _reporting(private, split)
     labels = np.zeros(private.graph.num_nodes, dtype=np.int64)
-    labels[reporting] = GRR(private.schema.num_classes, epsilon_y).randomize(private.labels[reporting], rng=rng)
+    labels[reporting] = mechanism.randomize(private.labels[reporting], rng=rng)
     return labels
 
 
 def collect(
     private: PrivateGraph,
     split: Split,
-    budget: PrivacyBudget,
+    label_mechanism: GRR,
     labels: NDArray[np.int64],
     feature_mechanism: Mechanism,
     features: NDArray[Any] | None,
@@ -98,7 +97,7 @@ def collect(
         has_features=np.full(private.graph.num_nodes, features is not None),
         has_label=_reporting(private, split),
         feature_mechanism=feature_mechanism,
-        label_mechanism=GRR(private.schema.num_classes, budget.epsilon_y),
+        label_mechanism=label_mechanism,
     )
 
 
