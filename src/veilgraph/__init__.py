@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, Split
     from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
-    from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, OSRandom
+    from veilgraph.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
     from veilgraph.schema import Column, FeatureSchema, propose_schema
 
 __version__ = _version("veilgraph")
@@ -30,6 +30,7 @@ _HOME = {
     "GRRFS": "mechanisms",
     "Graph": "graph",
     "Guarantee": "budget",
+    "JointGRR": "mechanisms",
     "Mechanism": "mechanisms",
     "Method": "learn",
     "MultiBit": "mechanisms",
@@ -56,6 +57,7 @@ __all__ = [
     "FeatureSchema",
     "Graph",
     "Guarantee",
+    "JointGRR",
     "Mechanism",
     "Method",
     "MultiBit",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from veilgraph.audit import worst_case_attribute_epsilon, worst_case_epsilon
 from veilgraph.errors import BudgetError
@@ -66,9 +68,7 @@ def test_one_sampled_feature_is_grr_with_the_whole_budget() -> None:
 
 def variance_of_separate_answers(num_features: int, epsilon: float) -> float:
     """Of binary features, the least over m of m responses with epsilon / m each, nothing said of the others."""
-    return min(
-        num_features / (4 * m * math.tanh(epsilon / (2 * m)) ** 2) for m in range(1, num_features + 1)
-    )
+    return min(num_features / (4 * m * math.tanh(epsilon / (2 * m)) ** 2) for m in range(1, num_features + 1))
 
 
 @settings(deadline=None, max_examples=50)
@@ -115,7 +115,7 @@ def test_a_report_answers_for_as_many_features_as_were_sampled_and_every_set_occ
 @pytest.mark.parametrize("size", [2, 128, 129, 200])
 def test_codes_of_any_integer_type_and_size_survive(dtype: type, size: int) -> None:
     mechanism = JointGRR((size, 2, size), sampled=2, epsilon=math.inf)
-    people = np.array([[size - 1, 1, 0], [0, 0, size - 1]] * 50, dtype=dtype)
+    people: NDArray[Any] = np.array([[size - 1, 1, 0], [0, 0, size - 1]] * 50, dtype=dtype)
     reports = mechanism.randomize(people, rng=np.random.default_rng(0))
     answered = reports != NOT_ASKED
     np.testing.assert_array_equal(reports[answered], people[answered])

@@ -144,9 +144,7 @@ class JointGRR:
             for joint, count in sets.items()
         )
         words = sum(sets.values()) * WORDS
-        return SymmetricChannel(
-            domain_size=size, keep=Fraction(others + surplus, words), other=Fraction(others, words)
-        )
+        return SymmetricChannel(domain_size=size, keep=Fraction(others + surplus, words), other=Fraction(others, words))
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """One report for each row: codes of the m sampled features, NOT_ASKED elsewhere."""

@@ -57,9 +57,7 @@ class ReconstructedFeatures:
             estimates = shares if self.estimated else estimate_frequencies(shares, channel)
             scale = 1.0 if self.estimated else float(channel.gain)
             variance = population_variance(estimates, channel, sizes)
-            variance += asking_variance(
-                estimates, channel, sizes, anchor=self.overall[part], rate=self.answering_rate
-            )
+            variance += asking_variance(estimates, channel, sizes, anchor=self.overall[part], rate=self.answering_rate)
             errors[:, part] = scale * variance.sqrt()
         return errors
 
