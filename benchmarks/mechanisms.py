@@ -1,7 +1,8 @@
 """Feature mechanisms at equal user-level epsilon (any two records): how far estimates vary, by formula and measured.
 
-`python -m benchmarks.mechanisms [--features 58] [--share 0.5] [--repeats 20] [--json]`. Accuracies are the experiment
-`mechanisms`: `veilgraph paper run mechanisms`.
+`python -m benchmarks.mechanisms [--features 58] [--share 0.5] [--repeats 20] [--json]`, and what comes of it where
+features carry what the graph does not: `python -m benchmarks.mechanisms --learner rgnn [--seeds 10] [--json]`. On
+public graphs it is the experiment `mechanisms`: `veilgraph paper run mechanisms`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 from veilgraph.budget import PrivacyBudget
+from veilgraph.datasets import PrivateGraph, csbm
+from veilgraph.experiments.fit import fit_cells
+from veilgraph.experiments.methods import METHODS
+from veilgraph.experiments.plan import Cell
 from veilgraph.experiments.simulate import grr_fs, grr_on_all, joint_grr_best, multi_bit_best
 from veilgraph.frequency import estimate_frequencies, population_variance
 from veilgraph.graph import Graph, PerturbedGraph
@@ -111,14 +116,60 @@ def rows(num_features: int, share: float, repeats: int) -> Iterator[dict[str, An
         yield {"epsilon": epsilon, "mechanism": "ball, best m and t (not built)", "sampled": m, "stated": variance}
 
 
+def accuracies(learner: str, seeds: int) -> Iterator[dict[str, Any]]:
+    """Of one learner on each mechanism's reports, beside the control; one row for each mechanism and epsilon."""
+    private = csbm(2000, mean_degree=20, homophily=0.4, num_features=48, feature_signal=0.8, seed=0)
+    methods = [learner, *(f"{learner}_{name}" for name in ("grr_on_all", "multi_bit", "joint_grr"))]
+    control = _accuracies("structure_only", None, private, seeds)
+    for epsilon in EPSILONS:
+        for method in methods:
+            found = _accuracies(method, epsilon / SAMPLED, private, seeds)
+            yield {
+                "epsilon": epsilon,
+                "method": METHODS[method].title,
+                "accuracy": float(found.mean()),
+                "standard_error": _standard_error(found),
+                "above_control": float((found - control).mean()),
+                "above_control_standard_error": _standard_error(found - control),
+            }
+
+
+def _accuracies(method: str, epsilon_x: float | None, private: PrivateGraph, seeds: int) -> NDArray[np.float64]:
+    hops = {"feature_hops": 1, "label_hops": 2}
+    parameters = {name: value for name, value in hops.items() if name in METHODS[method].parameters}
+    cells = [
+        Cell(
+            dataset=private.name,
+            method=method,
+            epsilon_x=epsilon_x,
+            epsilon_y=1.0,
+            sampled=SAMPLED,
+            seed=seed,
+            parameters=parameters,
+        )
+        for seed in range(seeds)
+    ]
+    found = {fit.cell.seed: fit.accuracy for fit in fit_cells(cells, private, "cpu")}
+    return np.array([found[seed] for seed in range(seeds)])
+
+
+def _standard_error(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
 def main() -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--features", type=int, default=58)
     parser.add_argument("--share", type=float, default=0.5, help="of people who hold the value")
     parser.add_argument("--repeats", type=int, default=20, help="collections to measure; 0: formulas only")
+    parser.add_argument("--learner", help="compare accuracies of this method instead, such as rgnn")
+    parser.add_argument("--seeds", type=int, default=10, help="of accuracies")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.learner:
+        _print_accuracies(list(accuracies(arguments.learner, arguments.seeds)), as_json=arguments.json)
+        return
     table = list(rows(arguments.features, arguments.share, arguments.repeats))
     if arguments.json:
         print(json.dumps(table, indent=2))
@@ -132,6 +183,16 @@ def main() -> None:
             f"{row['epsilon']:7} {row['mechanism']:32} {row['sampled']:3} {attribute:>9} "
             f"{row['stated']:10.4g} {measured:>10}"
         )
+
+
+def _print_accuracies(table: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(table, indent=2))
+        return
+    print(f"{'epsilon':>7} {'method':32} {'accuracy':>8} {'above the control':>20}")
+    for row in table:
+        above = f"{100 * row['above_control']:+.1f} ({100 * row['above_control_standard_error']:.1f})"
+        print(f"{row['epsilon']:7} {row['method']:32} {100 * row['accuracy']:8.1f} {above:>20}")
 
 
 if __name__ == "__main__":
