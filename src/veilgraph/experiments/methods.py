@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from veilgraph.budget import PrivacyBudget
 from veilgraph.errors import RunError
-from veilgraph.experiments.simulate import FeatureRandomizer, grr_fs, multi_bit, multi_bit_best
+from veilgraph.experiments.simulate import (
+    FeatureRandomizer,
+    grr_fs,
+    grr_on_all,
+    joint_grr_best,
+    multi_bit,
+    multi_bit_best,
+)
 from veilgraph.learn import LPGNN, RGNN, MajorityClass, Method, PlainGNN, StructureOnly
 from veilgraph.schema import FeatureSchema
 
@@ -96,6 +103,18 @@ METHODS: dict[str, MethodEntry] = {
     "non_private": MethodEntry(
         title="Non-private GNN", make=PlainGNN, parameters=_TRAINING | {"backbone"}, private=False
     ),
+}
+
+# The same learner on other reports, at the user-level epsilon (any two records) that m * epsilon_x names.
+_EQUAL_EPSILON: dict[str, tuple[str, FeatureRandomizer]] = {
+    "grr_on_all": ("GRR on all features", grr_on_all),
+    "multi_bit": ("multi-bit, best m", multi_bit_best),
+    "joint_grr": ("joint GRR, best m", joint_grr_best),
+}
+METHODS |= {
+    f"{learner}_{suffix}": replace(METHODS[learner], title=f"{METHODS[learner].title}, {title}", features=features)
+    for learner in ("rgnn",)
+    for suffix, (title, features) in _EQUAL_EPSILON.items()
 }
 
 
