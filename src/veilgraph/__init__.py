@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, Split
-    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
+    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly, Veil
     from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, OSRandom
     from veilgraph.schema import Column, FeatureSchema, propose_schema
 
@@ -41,6 +41,7 @@ _HOME = {
     "RGNN": "learn",
     "Split": "graph",
     "StructureOnly": "learn",
+    "Veil": "learn",
     "statistical_audit": "audit",
     "propose_schema": "schema",
     "simulate": "experiments",
@@ -66,6 +67,7 @@ __all__ = [
     "PrivateGraph",
     "Split",
     "StructureOnly",
+    "Veil",
     "propose_schema",
     "simulate",
     "statistical_audit",

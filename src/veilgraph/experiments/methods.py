@@ -9,7 +9,7 @@ from typing import Any
 from veilgraph.budget import PrivacyBudget
 from veilgraph.errors import RunError
 from veilgraph.experiments.simulate import FeatureRandomizer, grr_fs, multi_bit, multi_bit_best
-from veilgraph.learn import LPGNN, RGNN, MajorityClass, Method, PlainGNN, StructureOnly
+from veilgraph.learn import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 from veilgraph.schema import FeatureSchema
 
 
@@ -89,6 +89,14 @@ METHODS: dict[str, MethodEntry] = {
         parameters=_TRAINING | _HOPS | {"backbone"},
         features=multi_bit_best,
     ),
+    "veil": MethodEntry(title="Veil", make=Veil, parameters=frozenset({"seed"})),
+    "veil_equal": MethodEntry(
+        title="Veil, multi-bit features at equal user-level epsilon",
+        make=Veil,
+        parameters=frozenset({"seed"}),
+        features=multi_bit_best,
+    ),
+    "veil_labels": MethodEntry(title="Veil without features", make=LabelVeil, parameters=frozenset({"seed"})),
     "structure_only": MethodEntry(title="Control: structure only", make=StructureOnly),
     "majority": MethodEntry(title="Majority class", make=MajorityClass),
     "non_private": MethodEntry(

@@ -53,7 +53,9 @@ def _shrinkage(differences: Tensor, noise: Tensor, feature: Tensor, shape: tuple
 
 def _indicators(perturbed: PerturbedGraph) -> Iterator[tuple[Tensor, Tensor]]:
     """One column for each reported value of each feature, and the number of its feature within the block."""
-    reports = np.where(perturbed.has_features[:, None], perturbed.features, perturbed.features[perturbed.has_features][:1])
+    reports = np.where(
+        perturbed.has_features[:, None], perturbed.features, perturbed.features[perturbed.has_features][:1]
+    )
     for start in range(0, reports.shape[1], _BLOCK):
         block = reports[:, start : start + _BLOCK].astype(np.int64)
         values = [np.arange(low, high + 1) for low, high in zip(block.min(0), block.max(0), strict=True)]

@@ -85,7 +85,9 @@ class Surroundings:
 
     def out_of_fold(self, labels: HeldOutLabels) -> Surroundings:
         """Of reporting nodes."""
-        excess, sizes = (labels.out_of_fold(part).unsqueeze(1) for part in (self.diffusion.excess, self.diffusion.sizes))
+        excess, sizes = (
+            labels.out_of_fold(part).unsqueeze(1) for part in (self.diffusion.excess, self.diffusion.sizes)
+        )
         return Surroundings(Diffusion(excess=excess, sizes=sizes, needed=self.diffusion.needed))
 
     def log_probabilities(self, prior: Tensor, sharpness: float, caution: float) -> Tensor:
@@ -106,9 +108,7 @@ def calibrate(expert: Expert, labels: HeldOutLabels) -> tuple[float, ...]:
     return max(held.settings(), key=score)
 
 
-def opinions(
-    experts: Mapping[str, Expert], settings: Mapping[str, tuple[float, ...]], labels: HeldOutLabels
-) -> Tensor:
+def opinions(experts: Mapping[str, Expert], settings: Mapping[str, tuple[float, ...]], labels: HeldOutLabels) -> Tensor:
     """Log-probabilities [experts, n, F + 1, c] with a floor: a pool must not be decided by one that is certain."""
     floor = torch.tensor(math.log(_DOUBT / labels.num_classes))
     return torch.stack(
@@ -121,7 +121,7 @@ def opinions(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pool:
-    r"""A logarithmic pool: :math:`\ln p = \sum_e w_e \ln p_e + b`, up to a constant, with weights that are not negative.
+    r"""A logarithmic pool: :math:`\ln p = \sum_e w_e \ln p_e + b` up to a constant, with no weight below 0.
 
     Attributes:
         weights: w.
@@ -162,7 +162,7 @@ def fit_pool(terms: Tensor, labels: HeldOutLabels, centre: Tensor) -> Pool:
         optimiser.zero_grad()
         value = loss()
         value.backward()  # type: ignore[no-untyped-call]
-        return float(value)
+        return float(value.detach())
 
     optimiser.step(closure)
-    return Pool(weights=roots.detach().square(), bias=bias.detach(), objective=-float(loss()))
+    return Pool(weights=roots.detach().square(), bias=bias.detach(), objective=-float(loss().detach()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -62,6 +62,9 @@ class Veil(Method):
         settings: after fitting, the calibration of each view.
         pool: after fitting, the weights of the views.
         feature_pool: after fitting, the weights with feature evidence; None where it did not pay.
+
+    >>> Veil().uses_features
+    True
     """
 
     name: ClassVar[str] = "veil"
@@ -75,6 +78,7 @@ class Veil(Method):
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Compute every view with and without each fold, calibrate, pool."""
         check_fit_input(perturbed, split)
+        perturbed = self._needed(perturbed)
         labels, operators = HeldOutLabels.of(perturbed, seed=self.seed), GraphOperators(perturbed.graph)
         experts = structural_experts(labels, operators, seed=self.seed)
         self.settings = {name: calibrate(expert, labels) for name, expert in experts.items()}
@@ -82,12 +86,12 @@ class Veil(Method):
         held = _out_of_fold(terms, labels)
         self.pool = fit_pool(held, labels, model_average(held, labels))
         self.feature_pool = _fit_feature_pool(self.pool, terms, labels, operators)
-        self._probabilities = self._posterior(terms, labels, operators)
+        self._probabilities = self._posterior(self.pool, terms, labels, operators)
         return self
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Of the fitted graph, or of another one: its own reports, with the calibration and weights of this one."""
-        if self._probabilities is None:
+        if self._probabilities is None or self.pool is None:
             raise FitError("Veil was not fitted yet: call fit(perturbed, split) first")
         if perturbed is None:
             return self._probabilities
@@ -95,20 +99,40 @@ class Veil(Method):
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self._probabilities.shape[1]}")
         if not perturbed.has_label.any():
             raise FitError("no labelled nodes: at least one node must report its label")
+        perturbed = self._needed(perturbed)
         labels, operators = HeldOutLabels.of(perturbed, seed=self.seed), GraphOperators(perturbed.graph)
         learned = any(name.startswith("beliefs learned") for name in self.settings)
         experts = structural_experts(labels, operators, seed=self.seed, learned=learned)
-        return self._posterior(opinions(experts, self.settings, labels), labels, operators)
+        return self._posterior(self.pool, opinions(experts, self.settings, labels), labels, operators)
 
-    def _posterior(self, terms: Tensor, labels: HeldOutLabels, operators: GraphOperators) -> NDArray[np.float32]:
-        assert self.pool is not None  # both callers have fitted
-        pooled = self.pool.combine(terms)
+    def _needed(self, perturbed: PerturbedGraph) -> PerturbedGraph:
+        """The reports that this method asks people for."""
+        if self.uses_features:
+            return perturbed
+        return replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
+
+    def _posterior(
+        self, pool: Pool, terms: Tensor, labels: HeldOutLabels, operators: GraphOperators
+    ) -> NDArray[np.float32]:
+        pooled = pool.combine(terms)
         if self.feature_pool is not None and labels.perturbed.has_features.any():
             pooled = self.feature_pool.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]))
         final = pooled[:, -1].clone()
         final[labels.nodes] = labels.out_of_fold(pooled) + labels.evidence[labels.nodes, -1]
         probabilities: NDArray[np.float32] = final.softmax(dim=1).numpy()
         return probabilities
+
+
+@dataclass(kw_only=True)
+class LabelVeil(Veil):
+    """`Veil` for a collection that asks for labels alone and spends nothing on features.
+
+    >>> LabelVeil().uses_features
+    False
+    """
+
+    name: ClassVar[str] = "veil_labels"
+    uses_features: ClassVar[bool] = False
 
 
 def structural_experts(
@@ -159,7 +183,7 @@ def _learned_propagation(graph: Graph, coupling: Coupling) -> BeliefPropagation:
 
 
 def feature_terms(pooled: Tensor, labels: HeldOutLabels, operators: GraphOperators) -> Tensor:
-    """Evidence of feature reports [terms, n, F + 1, c]: each node's own and its surroundings', in units of its spread."""
+    """Evidence of feature reports [terms, n, F + 1, c], own and of the surroundings, in units of its spread."""
     evidence = report_evidence(labels.perturbed, (pooled + labels.evidence).softmax(dim=2))
     own = evidence.reshape(len(evidence), -1)
     terms = []
