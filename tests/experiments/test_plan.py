@@ -55,7 +55,9 @@ def test_every_shipped_experiment_is_complete(name: str) -> None:
     experiment = load_experiment(name)
     assert experiment.cells
     seeds = {cell.seed for cell in experiment.cells}
-    assert seeds == set(range(len(seeds)))
+    # Veil was designed on seeds 0 to 4: what is claimed of it is measured on others.
+    first = 100 if any(cell.method.startswith("veil") for cell in experiment.cells) else 0
+    assert seeds == set(range(first, first + len(seeds)))
     assert len(seeds) >= 5
     assert max(cell.seed for cell in experiment.cells) < FIRST_SEED  # no draw that the search has seen
     assert {cell.dataset for cell in experiment.cells} <= set(known_datasets())
@@ -75,7 +77,14 @@ def test_every_published_figure_stands_beside_a_cell(name: str) -> None:
     assert all(0 < row["mean"] < 100 and 0 <= row["std"] < 50 for row in experiment.published)
 
 
-@pytest.mark.parametrize("name", sorted(set(experiment_names()) - {"table1"}))
+def test_the_frontier_has_the_control_at_every_total() -> None:
+    cells = load_experiment("frontier", seeds=1).cells
+    totals = {(c.dataset, round(10 * (c.epsilon_x or 0) + (c.epsilon_y or 0), 9)) for c in cells if c.epsilon_y}
+    controls = {(c.dataset, c.epsilon_y) for c in cells if c.method == "structure_only"}
+    assert totals == controls
+
+
+@pytest.mark.parametrize("name", sorted(set(experiment_names()) - {"frontier", "table1"}))
 def test_every_private_cell_has_the_structure_only_control_beside_it(name: str) -> None:
     cells = load_experiment(name).cells
     controls = {(c.dataset, c.epsilon_y, c.seed) for c in cells if c.method == "structure_only"}

@@ -9,7 +9,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import veilgraph
@@ -20,7 +20,8 @@ SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 """Parameters that a grid may list values for."""
 
 _GRID_KEYS = {"datasets", "methods", "epsilon_x", "epsilon_y", "total_epsilon", "label_share", "variants", *SWEPT}
-_EXPERIMENT_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns", "grid", "variant", "published"}
+_SETTING_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns"}
+_EXPERIMENT_KEYS = _SETTING_KEYS | {"grid", "variant", "published", "published_in"}
 _PUBLISHED_KEYS = {"dataset", "epsilon_x", "epsilon_y", "method", "variant", "mean", "std"}
 
 
@@ -102,7 +103,13 @@ def load_experiment(name: str, *, seeds: int | None = None) -> Experiment:
     """An experiment that ships with the package; `seeds` may ask for more or fewer than the paper ran."""
     if name not in experiment_names():
         raise RunError(f"there is no experiment '{name}': known are {', '.join(experiment_names())}")
-    return parse_experiment(name, _read(f"{name}.toml"), load_hyperparameters(), seeds=seeds)
+    experiment = parse_experiment(name, _read(f"{name}.toml"), load_hyperparameters(), seeds=seeds)
+    source = tomllib.loads(_read(f"{name}.toml")).get("published_in")
+    if source is None:
+        return experiment
+    methods = {cell.method for cell in experiment.cells}
+    published = tuple(row for row in load_experiment(source).published if row["method"] in methods)
+    return replace(experiment, published=published)
 
 
 def load_hyperparameters() -> dict[str, Any]:
