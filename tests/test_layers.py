@@ -14,10 +14,13 @@ SOURCE = Path(veilgraph.__file__).parent
 # Lower layers first. A part may import itself, its own row where that is harmless, and everything below.
 LAYERS = [
     {"errors", "files"},
+    {"tokens"},
     {"schema", "budget"},
     {"mechanisms"},
     {"audit"},
     {"graph"},
+    {"campaign"},
+    {"report"},
     {"frequency"},
     {"reconstruct"},
     {"learn"},
