@@ -14,6 +14,7 @@ from veilgraph.cli.data import data_app
 from veilgraph.cli.paper import paper_app
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
+from veilgraph.cli.serve import serve
 from veilgraph.cli.tune import tune
 from veilgraph.errors import VeilgraphError
 
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command()(account)
 app.command()(audit)
 app.command()(run)
+app.command()(serve)
 app.command()(tune)
 app.add_typer(paper_app, name="paper")
 app.add_typer(data_app, name="data")

@@ -32,7 +32,6 @@ from veilgraph.report import Report
 logger = logging.getLogger("veilgraph.collector")
 
 _STATUS = {Outcome.STORED: 201, Outcome.SAME: 200, Outcome.CONFLICT: 409}
-_CONFLICT = Refusal(409, "conflict", "another report of this node stands; the first one counts")
 _FLUSH_SECONDS = 5.0
 # Entries of a batch that are checked before other requests get a turn.
 _TURN = 50
@@ -59,7 +58,7 @@ def make_app(
     """
     check_graph(campaign, graph)
     limits = limits or Limits()
-    nodes = frozenset(str(node) for node in graph.node_ids or ())
+    nodes = frozenset(graph.names)
     intake = Intake(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
     commit = GroupCommit(store, clock=clock)
     metrics = Metrics(waiting=lambda: commit.waiting)
@@ -138,7 +137,7 @@ def _add_submission(app: FastAPI, intake: Intake, commit: GroupCommit, metrics: 
         metrics.took(time.perf_counter() - started)
         metrics.answered(outcome)
         if outcome is Outcome.CONFLICT:
-            raise _CONFLICT
+            raise _conflict()
         return AsciiJSON({"node": node, "status": outcome.value}, _STATUS[outcome])
 
     @app.post("/v1/reports", summary="Submit many reports", **openapi.submit_many(intake.campaign))
@@ -172,8 +171,9 @@ def _result(entry: Report | Refusal, outcomes: Any, metrics: Metrics) -> dict[st
     metrics.answered(outcome)
     result = {"node": entry.node, "status": _STATUS[outcome]}
     if outcome is Outcome.CONFLICT:
-        metrics.refused(_CONFLICT.reason)
-        return result | {"reason": _CONFLICT.reason, "detail": _CONFLICT.sentence}
+        conflict = _conflict()
+        metrics.refused(conflict.reason)
+        return result | {"reason": conflict.reason, "detail": conflict.sentence}
     return result
 
 
@@ -204,6 +204,10 @@ def _add_administration(
     async def get_metrics(request: Request) -> Response:
         require_admin(request, credentials)
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _conflict() -> Refusal:
+    return Refusal(409, "conflict", "another report of this node stands; the first one counts")
 
 
 def _as_refusal(error: Exception) -> Refusal:

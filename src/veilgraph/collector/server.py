@@ -82,6 +82,14 @@ def serve(app: FastAPI, *, host: str, port: int, trusted_proxy: str | None = Non
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    # uvicorn stops in good order and then raises the signal again; to have been asked to stop is no failure.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)
+    make_server(app, host=host, port=port, trusted_proxy=trusted_proxy).run()
+
+
+def make_server(app: FastAPI, *, host: str, port: int, trusted_proxy: str | None = None) -> uvicorn.Server:
+    """A server that `run` starts and `should_exit` stops."""
     config = uvicorn.Config(
         app,
         host=host,
@@ -98,10 +106,7 @@ def serve(app: FastAPI, *, host: str, port: int, trusted_proxy: str | None = Non
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    # uvicorn stops in good order and then raises the signal again; to have been asked to stop is no failure.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _ignore)
-    uvicorn.Server(config).run()
+    return uvicorn.Server(config)
 
 
 def _ignore(*_: Any) -> None:
