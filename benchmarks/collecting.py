@@ -99,8 +99,8 @@ class Collection:
 class Server:
     """`veilgraph serve` as a process."""
 
-    def __init__(self, options: Sequence[str], *, log: Path) -> None:
-        command = [sys.executable, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
+    def __init__(self, options: Sequence[str], *, log: Path, prefix: Sequence[str] = ()) -> None:
+        command = [*prefix, sys.executable, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
         start = log.stat().st_size if log.exists() else 0
         with log.open("ab") as file:
             self.process = subprocess.Popen(command, stdout=file, stderr=file)  # noqa: S603

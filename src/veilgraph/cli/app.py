@@ -12,9 +12,11 @@ from veilgraph.cli.account import account
 from veilgraph.cli.audit import audit
 from veilgraph.cli.data import data_app
 from veilgraph.cli.paper import paper_app
+from veilgraph.cli.predict import predict
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
 from veilgraph.cli.serve import serve
+from veilgraph.cli.train import train
 from veilgraph.cli.tune import tune
 from veilgraph.errors import VeilgraphError
 
@@ -33,8 +35,10 @@ app = typer.Typer(
 )
 app.command()(account)
 app.command()(audit)
+app.command()(predict)
 app.command()(run)
 app.command()(serve)
+app.command()(train)
 app.command()(tune)
 app.add_typer(paper_app, name="paper")
 app.add_typer(data_app, name="data")

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 import veilgraph
 from veilgraph.campaign import Campaign
+from veilgraph.collected import check_graph
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, bearer_token, require_admin
 from veilgraph.collector.dashboard import add_dashboard
@@ -25,7 +26,7 @@ from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.participant import add_participant_page
 from veilgraph.collector.refusal import AsciiJSON, Refusal
 from veilgraph.collector.store import Outcome, ReportStore
-from veilgraph.errors import GraphError, StoreError, StoreFullError
+from veilgraph.errors import StoreError, StoreFullError
 from veilgraph.graph import Graph
 from veilgraph.report import Report
 
@@ -99,15 +100,6 @@ def make_app(
     add_participant_page(app)
     add_dashboard(app, campaign=campaign, graph=graph, store=store, credentials=credentials, limits=limits)
     return app
-
-
-def check_graph(campaign: Campaign, graph: Graph) -> None:
-    """Refuse a graph that is not the campaign's."""
-    if graph.fingerprint != campaign.graph:
-        raise GraphError(
-            f"the graph ({graph.num_nodes} nodes) is not the campaign's ({campaign.nodes} nodes): "
-            "give the edge table that 'campaign new' was given"
-        )
 
 
 def _add_public(app: FastAPI, campaign: Campaign, intake: Intake, store: ReportStore) -> None:

@@ -55,18 +55,24 @@ class ReportStore:
             url: `sqlite:///reports.db`, or `postgresql://user:password@host/database`.
             create: make what is missing; False is for readers, who must find a store that is complete.
         """
-        engine = _engine(_parse(url))
-        store = cls(engine)
-        with _translated():
-            if create:
-                with store._writing() as connection:
-                    _check_durability(connection)
-                    migrate(connection)
-            else:
-                with engine.connect() as connection:
-                    if not is_current(connection):
-                        raise StoreError("the database holds no reports of this version; run 'veilgraph serve' on it")
+        store = cls(_engine(_parse(url)))
+        try:
+            with _translated():
+                store._prepare(create)
+        except StoreError:
+            store.close()
+            raise
         return store
+
+    def _prepare(self, create: bool) -> None:
+        if create:
+            with self._writing() as connection:
+                _check_durability(connection)
+                migrate(connection)
+            return
+        with self._engine.connect() as connection:
+            if not is_current(connection):
+                raise StoreError("the database holds no reports of this version; run 'veilgraph serve' on it")
 
     def close(self) -> None:
         """Return every connection."""
