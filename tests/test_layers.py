@@ -21,7 +21,7 @@ LAYERS = [
     {"graph"},
     {"campaign"},
     {"report"},
-    {"collected"},
+    {"collected", "screen"},
     {"frequency"},
     {"reconstruct"},
     {"learn"},

@@ -61,11 +61,11 @@ class Postgres:
         options = f"-p {self.port} -k {self._folder} -c listen_addresses=127.0.0.1 -c max_connections=50"
         self._run("pg_ctl", "-D", f"{self._folder}/data", "-w", "-l", f"{self._folder}/log", "-o", options, "start")
 
-    def stop(self) -> None:
-        self._run("pg_ctl", "-D", f"{self._folder}/data", "-w", "-m", "immediate", "stop")
+    def stop(self, mode: str = "immediate") -> None:
+        self._run("pg_ctl", "-D", f"{self._folder}/data", "-w", "-m", mode, "stop")
 
     def remove(self) -> None:
-        self.stop()
+        self.stop("fast")
         shutil.rmtree(self._folder)
 
     def new_database(self, name: str) -> str:
