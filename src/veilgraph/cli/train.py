@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,7 @@ def train(
     llp_weight: Annotated[float | None, typer.Option(help="alpha, the weight of the bags in the loss.")] = None,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100,
     hold_out: Annotated[float, typer.Option(help="Share of labels kept out, to estimate the accuracy.")] = 0.0,
+    screened: Annotated[bool, typer.Option("--screen", help="Leave implausible reports out.")] = False,
     seed: Annotated[int, typer.Option(help="Of the split and the weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
@@ -41,11 +43,15 @@ def train(
     from veilgraph.campaign import Campaign
     from veilgraph.collected import check_graph, perturbed_graph
     from veilgraph.graph import Graph
+    from veilgraph.screen import screen
 
     loaded = Campaign.from_json(campaign.read_bytes())
     public = check_graph(loaded, Graph.from_files(graph, nodes=nodes))
     reports = read_reports(store, loaded)
     perturbed = perturbed_graph(loaded, public, reports)
+    screening = screen(perturbed)
+    if screened:
+        perturbed = screening.exclude(perturbed)
     parameters = {
         "backbone": backbone,
         "feature_hops": feature_hops,
@@ -57,6 +63,10 @@ def train(
         "device": device,
     }
     trained = fit(loaded, perturbed, make_method(method, public, **parameters), seed=seed, hold_out=hold_out)
+    trained.facts["screening"] = {
+        "excluded": screened,
+        "suspicions": [asdict(suspicion) for suspicion in screening.suspicions],
+    }
     save(trained, out)
     _print(trained.facts | {"folder": str(out)}, loaded, as_json)
 
@@ -85,6 +95,11 @@ def _print(facts: dict[str, Any], campaign: Campaign, as_json: bool) -> None:
         f"Trained {facts['method']} on {facts['feature_reports']:,} feature reports and {facts['label_reports']:,} "
         f"label reports of {facts['nodes']:,} nodes."
     )
+    for suspicion in facts["screening"]["suspicions"]:
+        typer.echo(
+            f"{suspicion['flagged']:,} implausible ({suspicion['kind']}), {suspicion['expected']:.3g} expected at most; "
+            f"{'left out' if facts['screening']['excluded'] else 'kept: --screen leaves them out'}"
+        )
     for name, estimate in facts.get("estimated_accuracy", {}).items():
         typer.echo(
             f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "

@@ -60,6 +60,11 @@ class Marginal:
     name: str
     shares: tuple[Share, ...]
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether one share says all."""
+        return len(self.shares) == 2
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tally:

@@ -6,5 +6,7 @@ from alembic import context
 
 from veilgraph.collector.tables import metadata
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
-context.run_migrations()
+# Alembic runs this file; whoever merely imports it finds nothing to do.
+if hasattr(context, "config"):
+    context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+    context.run_migrations()
