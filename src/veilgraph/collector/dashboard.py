@@ -48,7 +48,10 @@ _REASONS = {
 def add_dashboard(
     app: FastAPI, *, campaign: Campaign, graph: Graph, store: ReportStore, credentials: Credentials, limits: Limits
 ) -> None:
-    """Serve the pages below /dashboard; all but the login need a session."""
+    """Serve the pages below /dashboard; all but the login need a session.
+
+    Addresses are relative, so that the pages also work below a path of a reverse proxy.
+    """
     cache = SnapshotCache(campaign, graph, store)
 
     @app.get("/dashboard", include_in_schema=False)
@@ -56,7 +59,7 @@ def add_dashboard(
         try:
             require_admin(request, credentials)
         except Refusal:
-            return _page("login.html", 401, wrong=False)
+            return _page("login.html", 401, wrong=False, base="")
         return _page("dashboard.html", **await asyncio.to_thread(_values, campaign, store, cache))
 
     @app.post("/dashboard/login", include_in_schema=False)
@@ -64,13 +67,12 @@ def add_dashboard(
         body = await read_body(request, most_bytes=4096, seconds=limits.body_seconds)
         token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         if not credentials.opens_administration(token):
-            return _page("login.html", 401, wrong=True)
-        response = RedirectResponse("/dashboard", 303)
+            return _page("login.html", 401, wrong=True, base="../")
+        response = RedirectResponse("../dashboard", 303)
         response.set_cookie(
             SESSION_COOKIE,
             credentials.new_session(),
             max_age=SESSION_SECONDS,
-            path="/dashboard",
             httponly=True,
             samesite="strict",
             secure=request.url.scheme == "https",
@@ -79,8 +81,8 @@ def add_dashboard(
 
     @app.post("/dashboard/logout", include_in_schema=False)
     async def logout() -> Response:
-        response = RedirectResponse("/dashboard", 303)
-        response.delete_cookie(SESSION_COOKIE, path="/dashboard")
+        response = RedirectResponse("../dashboard", 303)
+        response.delete_cookie(SESSION_COOKIE)
         return response
 
     @app.get("/dashboard/reports.parquet", include_in_schema=False)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from importlib import resources
 
 from fastapi import FastAPI, Response
-
-from veilgraph.collector.refusal import Refusal
 
 # Path, file and type.
 _FILES = (
@@ -20,14 +19,14 @@ _FILES = (
 def add_participant_page(app: FastAPI) -> None:
     """Serve the page at / and what it refers to."""
     for path, name, media_type in _FILES:
-        app.get(path, include_in_schema=False)(_sender(name, media_type))
+        content = (resources.files("veilgraph") / "client" / "browser" / name).read_bytes()
+        app.get(path, include_in_schema=False)(_sender(content, media_type))
+    # Browsers ask for an icon unasked; that there is none is not worth a refusal.
+    app.get("/favicon.ico", include_in_schema=False)(_sender(b"", "image/x-icon", status=204))
 
 
-def _sender(name: str, media_type: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _sender(content: bytes, media_type: str, *, status: int = 200) -> Callable[[], Awaitable[Response]]:
     async def send() -> Response:
-        file = resources.files("veilgraph") / "client" / "browser" / name
-        if not file.is_file():
-            raise Refusal(404, "http_404", "there is nothing here")
-        return Response(file.read_bytes(), media_type=media_type, headers={"Cache-Control": "no-cache"})
+        return Response(content, status, media_type=media_type, headers={"Cache-Control": "no-cache"})
 
     return send
