@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -153,17 +154,24 @@ class Connection:
             length = re.search(rb"content-length: (\d+)", head)
             body = await reader.readexactly(int(length[1])) if length else b""
         except (OSError, EOFError):
-            self.close()
+            await self.close()
             raise
         if b"connection: close" in head:
-            self.close()
+            await self.close()
         return int(head[9:12]), body
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Hang up."""
         if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
+            writer, self._streams = self._streams[1], None
+            await hang_up(writer)
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, whatever state it is in."""
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -56,7 +56,7 @@ class Ledger:
                 while True:
                     await self.send_one(connection)
         finally:
-            connection.close()
+            await connection.close()
 
     async def send_one(self, connection: Connection) -> int:
         """A random node sends one of its two reports, or again the one that was acknowledged."""

@@ -55,7 +55,7 @@ def raw_rates(store: str, folder: Path, contents: list[str]) -> dict[str, float]
         cursor.execute("COMMIT")
     batched = len(rows) / (time.perf_counter() - started)
     connection.execute("DROP TABLE raw")
-    connection.close()
+    await connection.close()
     return {"single": single, "batched": batched}
 
 
@@ -71,7 +71,7 @@ async def drive(port: int, requests: Iterator[bytes], connections: int) -> list[
             latencies.append(time.perf_counter() - started)
             if status not in (200, 201):
                 raise RuntimeError(f"{status}: {body[:200]!r}")
-        connection.close()
+        await connection.close()
 
     await asyncio.gather(*(work() for _ in range(connections)))
     return latencies

@@ -40,7 +40,7 @@ def test_a_full_disk_is_refused_and_what_was_acknowledged_stays(tmp_path: Path) 
         connection = Connection(server.port)
         statuses = [await ledger.send_one(connection) for _ in range(600)]
         assert {200, 201, 409} & set(statuses[:50])
-        connection.close()
+        await connection.close()
         return statuses
 
     statuses = asyncio.run(fill())
@@ -68,7 +68,7 @@ async def _send_all(ledger: Ledger, port: int) -> None:
             assert status in (200, 201, 409)
             if status != 409:
                 break
-    connection.close()
+    await connection.close()
 
 
 def test_a_restarted_database_means_503_and_then_recovery(postgres: Postgres, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_restarted_database_means_503_and_then_recovery(postgres: Postgres, tm
             if status in wanted and number > 20:
                 break
             assert time.monotonic() < ends, f"never {wanted}"
-        connection.close()
+        await connection.close()
 
     async def restart() -> None:
         await send_until({201})
