@@ -104,7 +104,7 @@ class Server:
         command = [*prefix, sys.executable, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
         start = log.stat().st_size if log.exists() else 0
         with log.open("ab") as file:
-            self.process = subprocess.Popen(command, stdout=file, stderr=file)  # noqa: S603
+            self.process = subprocess.Popen(command, stdout=file, stderr=file)
         self.port = 0
         while not self.port:
             if self.process.poll() is not None:

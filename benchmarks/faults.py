@@ -80,7 +80,9 @@ class Ledger:
             raise AssertionError("a node has two reports")
         for node, report in self.acknowledged.items():
             if by_node.get(node) != report:
-                raise AssertionError(f"the acknowledged report of {node} is {'lost' if node not in by_node else 'changed'}")
+                raise AssertionError(
+                    f"the acknowledged report of {node} is {'lost' if node not in by_node else 'changed'}"
+                )
         for node, report in self.refused.items():
             if by_node.get(node, report) == report:
                 raise AssertionError(f"{node} was told that another report stands, and none does")

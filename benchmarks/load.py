@@ -23,6 +23,7 @@ from benchmarks.collecting import Collection, Connection, Server, chunks, reques
 
 _BATCH = 1000
 _RAW_SINGLE = 2000
+_TABLE = "CREATE TABLE raw (campaign TEXT, node TEXT, content TEXT, hour BIGINT, PRIMARY KEY (campaign, node))"
 
 
 def raw_rates(store: str, folder: Path, contents: list[str]) -> dict[str, float]:
@@ -33,13 +34,13 @@ def raw_rates(store: str, folder: Path, contents: list[str]) -> dict[str, float]
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         insert = "INSERT INTO raw VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-        table = "CREATE TABLE raw (campaign TEXT, node TEXT, content TEXT, hour BIGINT, PRIMARY KEY (campaign, node)) WITHOUT ROWID"
+        table = f"{_TABLE} WITHOUT ROWID"
     else:
         import psycopg
 
         connection = psycopg.connect(store, autocommit=True)
         insert = "INSERT INTO raw VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
-        table = "CREATE TABLE raw (campaign TEXT, node TEXT, content TEXT, hour BIGINT, PRIMARY KEY (campaign, node))"
+        table = _TABLE
     connection.execute("DROP TABLE IF EXISTS raw")
     connection.execute(table)
     cursor = connection.cursor()
@@ -55,7 +56,7 @@ def raw_rates(store: str, folder: Path, contents: list[str]) -> dict[str, float]
         cursor.execute("COMMIT")
     batched = len(rows) / (time.perf_counter() - started)
     connection.execute("DROP TABLE raw")
-    await connection.close()
+    connection.close()
     return {"single": single, "batched": batched}
 
 
@@ -85,14 +86,19 @@ def batch_requests(collection: Collection, numbers: range) -> Iterator[bytes]:
         yield request_bytes("POST", "/v1/reports", json.dumps({"reports": entries}).encode())
 
 
-def measure(collection: Collection, store: str, folder: Path, kind: str, reports: int, connections: int) -> dict[str, Any]:
+def measure(
+    collection: Collection, store: str, folder: Path, kind: str, reports: int, connections: int
+) -> dict[str, Any]:
     """Rate and latency of one way to submit, and how much the collector's memory grew from half-way to the end."""
     requests: list[Iterator[bytes]]
     halves = range(reports // 2), range(reports // 2, reports)
     if kind == "single":
         requests = [iter([collection.put_request(collection.report(n)) for n in half]) for half in halves]
     else:
-        requests = [iter(list(batch_requests(collection, half))) if reports <= 100_000 else batch_requests(collection, half) for half in halves]
+        requests = [
+            iter(list(batch_requests(collection, half))) if reports <= 100_000 else batch_requests(collection, half)
+            for half in halves
+        ]
     server = Server([*collection.write(folder), "--store", store], log=folder / "serve.log")
     try:
         started, cpu = time.perf_counter(), time.process_time()
@@ -129,7 +135,9 @@ def main() -> None:
         for kind in [arguments.only] if arguments.only else ["single", "batched"]:
             collection = Collection.ring(arguments.reports)
             store = arguments.store or f"sqlite:///{folder}/{kind}.db"
-            raw = raw_rates(store, folder, [collection.report(n).to_json() for n in range(min(arguments.reports, 50_000))])
+            raw = raw_rates(
+                store, folder, [collection.report(n).to_json() for n in range(min(arguments.reports, 50_000))]
+            )
             connections = arguments.connections if kind == "single" else 4
             measured = measure(collection, store, folder, kind, arguments.reports, connections)
             result[kind] = measured | {

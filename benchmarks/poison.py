@@ -44,21 +44,27 @@ def _with_label(perturbed: PerturbedGraph, hostile: Mask, target: int) -> Pertur
     return replace(perturbed, labels=np.where(hostile & perturbed.has_label, target, perturbed.labels))
 
 
-def constant(perturbed: PerturbedGraph, _: PrivateGraph, hostile: Mask, target: int, __: np.random.Generator) -> PerturbedGraph:
+def constant(
+    perturbed: PerturbedGraph, _: PrivateGraph, hostile: Mask, target: int, __: np.random.Generator
+) -> PerturbedGraph:
     """Every feature at its highest code."""
     features = perturbed.features.copy()
     features[hostile] = np.array(perturbed.schema.domain_sizes) - 1
     return _with_label(replace(perturbed, features=features), hostile, target)
 
 
-def copies(perturbed: PerturbedGraph, _: PrivateGraph, hostile: Mask, target: int, rng: np.random.Generator) -> PerturbedGraph:
+def copies(
+    perturbed: PerturbedGraph, _: PrivateGraph, hostile: Mask, target: int, rng: np.random.Generator
+) -> PerturbedGraph:
     """One report for all."""
     features = perturbed.features.copy()
     features[hostile] = rng.integers(0, perturbed.schema.domain_sizes)
     return _with_label(replace(perturbed, features=features), hostile, target)
 
 
-def labels(perturbed: PerturbedGraph, _: PrivateGraph, hostile: Mask, target: int, __: np.random.Generator) -> PerturbedGraph:
+def labels(
+    perturbed: PerturbedGraph, _: PrivateGraph, hostile: Mask, target: int, __: np.random.Generator
+) -> PerturbedGraph:
     """The target class, nothing else."""
     return _with_label(perturbed, hostile, target)
 
@@ -136,9 +142,11 @@ def _line(row: dict[str, Any]) -> str:
     keys = ("rgnn", "rgnn_screened", "structure_only", "structure_only_screened")
     cells = [f"{row[key][0]:.1f} ± {row[key][1]:.1f}" for key in keys]
     found = "" if row["found"] is None else f"{100 * row['found'][0]:.0f} %"
-    return f"| {row['attack']} | {100 * row['share']:.0f} % | " + " | ".join(
-        [*cells, found, f"{100 * row['wrongly_found'][0]:.1f} %"]
-    ) + " |"
+    return (
+        f"| {row['attack']} | {100 * row['share']:.0f} % | "
+        + " | ".join([*cells, found, f"{100 * row['wrongly_found'][0]:.1f} %"])
+        + " |"
+    )
 
 
 if __name__ == "__main__":

@@ -38,9 +38,10 @@ FORBIDDEN = {
     "collector": {"client", "learn", "reconstruct", "datasets", "evaluation", "experiments"},
     "collected": {"client"},
     "training": {"client", "collector", "datasets", "evaluation", "experiments"},
-    "learn": {"datasets", "evaluation", "experiments"},
-    "reconstruct": {"datasets", "evaluation", "experiments"},
-    "frequency": {"datasets", "evaluation", "experiments"},
+    "learn": {"client", "datasets", "evaluation", "experiments"},
+    "reconstruct": {"client", "datasets", "evaluation", "experiments"},
+    "frequency": {"client", "datasets", "evaluation", "experiments"},
+    "client": {"files", "tokens"},
     "datasets": {"learn", "reconstruct", "frequency"},
 }
 

@@ -33,7 +33,7 @@ def honest() -> PerturbedGraph:
     return simulate(private, BUDGET, split, rng=np.random.default_rng(0))
 
 
-def of_records(records: np.ndarray, mechanism: GRRFS, seed: int) -> PerturbedGraph:  # type: ignore[type-arg]
+def of_records(records: np.ndarray, mechanism: GRRFS, seed: int) -> PerturbedGraph:
     """Everyone reports; labels do not matter."""
     nodes = len(records)
     ring = np.stack([np.arange(nodes), (np.arange(nodes) + 1) % nodes])
@@ -143,7 +143,9 @@ def test_what_failed_is_masked(honest: PerturbedGraph) -> None:
     assert not left.has_features[:5].any()
     assert not left.has_label[:5].any()
     assert left.has_features[5:].all()
-    assert int(honest.has_label.sum() - left.has_label.sum()) == int((screening.labels | screening.reports)[honest.has_label].sum())
+    assert int(honest.has_label.sum() - left.has_label.sum()) == int(
+        (screening.labels | screening.reports)[honest.has_label].sum()
+    )
 
 
 def test_an_empty_collection_is_not_suspicious(honest: PerturbedGraph) -> None:

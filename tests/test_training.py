@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.collector.collection import CLOSES
 from veilgraph.budget import PrivacyBudget
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
@@ -21,8 +22,6 @@ from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.training import Model, make_method, save, train
-
-from tests.collector.collection import CLOSES
 
 NODES = 400
 BUDGET = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=8)
@@ -169,7 +168,7 @@ def test_a_folder_with_other_files_is_not_written_to(collected: Collected, train
     (tmp_path / "thesis.tex").touch()
     model = Model.load(trained, device="cpu")
     result = train(collected.campaign, collected.perturbed, make_method("plain", collected.perturbed.graph, epochs=1))
-    with pytest.raises(RunError, match="'thesis.tex'"):
+    with pytest.raises(RunError, match=r"'thesis\.tex'"):
         save(result, tmp_path)
     assert model.campaign == collected.campaign
 
@@ -201,11 +200,8 @@ def test_mistakes_are_one_sentence(
     message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given: dict[str, object] = {
-        "model": trained,
-        "graph": collected.folder / "edges.csv",
-        "out": tmp_path / "out.csv",
-    } | options
+    given: dict[str, object] = {"model": trained, "graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
+    given.update(options)
     if "nodes" in options:
         (tmp_path / "whom.csv").write_text(options["nodes"], encoding="utf-8")
         given["nodes"] = tmp_path / "whom.csv"

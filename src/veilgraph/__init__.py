@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from veilgraph.audit import AuditResult, statistical_audit, worst_case_epsilon
     from veilgraph.budget import Guarantee, PrivacyBudget
+    from veilgraph.campaign import Campaign
     from veilgraph.datasets import PrivateGraph
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, Split
     from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
     from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, OSRandom
+    from veilgraph.report import Report
     from veilgraph.schema import Column, FeatureSchema, propose_schema
 
 __version__ = _version("veilgraph")
 
 _HOME = {
     "AuditResult": "audit",
+    "Campaign": "campaign",
     "Column": "schema",
     "FeatureSchema": "schema",
     "GRR": "mechanisms",
@@ -39,6 +42,7 @@ _HOME = {
     "PrivacyBudget": "budget",
     "PrivateGraph": "datasets",
     "RGNN": "learn",
+    "Report": "report",
     "Split": "graph",
     "StructureOnly": "learn",
     "statistical_audit": "audit",
@@ -52,6 +56,7 @@ __all__ = [
     "GRRFS",
     "RGNN",
     "AuditResult",
+    "Campaign",
     "Column",
     "FeatureSchema",
     "Graph",
@@ -64,6 +69,7 @@ __all__ = [
     "PlainGNN",
     "PrivacyBudget",
     "PrivateGraph",
+    "Report",
     "Split",
     "StructureOnly",
     "propose_schema",

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -186,6 +186,33 @@ class Campaign:
         """What a whole report reveals at most, from the integers."""
         return guarantee_of(self.feature_mechanism, self.label_mechanism)
 
+    def in_words(self) -> list[str]:
+        """Plain sentences for participants and for the person who has to sign the campaign off."""
+        sentences = [self.purpose, f"Contact: {self.contact}. Open until {self.closes:%Y-%m-%d %H:%M:%S} UTC."]
+        features, label = self.feature_mechanism, self.label_mechanism
+        if features is not None:
+            sentences.append(
+                f"Asked: {features.num_features} features. A device picks {features.sampled} of them at random and "
+                "reports each of these truthfully or not, as chance has it; for all others it reports pure chance."
+            )
+            names = zip(self.schema.feature_names, self.schema.code_names, features.responses, strict=True)
+            sentences += [
+                f"  {name}: {', '.join(codes)} (if picked, true with {_percent(response)})"
+                for name, codes, response in names
+            ]
+        if label is not None:
+            sentences.append(
+                f"Asked: {self.label}, one of {', '.join(self.schema.classes)} (true with {_percent(label)})."
+            )
+        return [
+            *sentences,
+            *replace(self.guarantee, unsound_theorem_1=None).in_words(),
+            "Not protected: who takes part and when, whether a part of a report is left out, and the public graph. "
+            "Reports to several campaigns add up.",
+            f"Graph: {self.nodes} nodes, SHA-256 {self.graph}.",
+            f"Campaign {self.id}.",
+        ]
+
     def is_open(self, now: datetime) -> bool:
         """Whether reports are still accepted."""
         return now < self.closes
@@ -274,6 +301,10 @@ def _guarantee_document(guarantee: Guarantee) -> dict[str, Any]:
         },
         "attribute_level": [number_text(e) for e in guarantee.features.attribute_level] if guarantee.features else [],
     }
+
+
+def _percent(response: GRR) -> str:
+    return f"probability {float(response.channel.keep):.3f}"
 
 
 def _parse(text: str | bytes) -> object:

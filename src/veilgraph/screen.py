@@ -231,7 +231,9 @@ def rare_values(perturbed: PerturbedGraph, level: float) -> list[Suspicion]:
     if not rare:
         return []
     some = ", ".join(rare[:5]) + (" and more" if len(rare) > 5 else "")
-    sentence = f"Values reported more rarely than the mechanism alone would: many reports of {some} were not randomized."
+    sentence = (
+        f"Values reported more rarely than the mechanism alone would: many reports of {some} were not randomized."
+    )
     return [Suspicion(kind="rare values", sentence=sentence, flagged=len(rare), expected=level)]
 
 

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable
+from pathlib import Path
 
 from veilgraph.errors import RunError
 
@@ -37,6 +38,17 @@ def check_key(key: str) -> str:
     if len(key) < len(base64.urlsafe_b64encode(bytes(_KEY_BYTES)).rstrip(b"=")) or not key.isascii():
         raise RunError("a token key must be 43 URL-safe characters or more: make one with 'campaign tokens'")
     return key
+
+
+def read_keys(path: Path) -> list[str]:
+    """Keys from a file, one on each line: the first signs, each is accepted."""
+    try:
+        keys = path.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError):
+        raise RunError(f"{path} cannot be read as a file of keys") from None
+    if not keys:
+        raise RunError(f"{path} holds no key: remove it, and 'campaign tokens' makes a new one")
+    return [check_key(key) for key in keys]
 
 
 def token_for(key: str, campaign_id: str, node: str) -> str:

@@ -102,9 +102,7 @@ def train(
     }
     if split.test.any():
         control = StructureOnly().fit(seen, split)
-        facts["estimated_accuracy"] = {
-            m.name: _estimated_accuracy(m, perturbed, split.test) for m in (method, control)
-        }
+        facts["estimated_accuracy"] = {m.name: _estimated_accuracy(m, perturbed, split.test) for m in (method, control)}
     return Trained(method=method, campaign=campaign, perturbed=seen, facts=facts)
 
 
@@ -156,7 +154,9 @@ class Model:
             lines = (folder / "reports.jsonl").read_text(encoding="utf-8").splitlines()
             kind = METHODS[facts["method"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__})") from error
+            raise RunError(
+                f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__})"
+            ) from error
         return cls(
             method=kind.load(folder, device=device),
             campaign=campaign,

@@ -45,7 +45,9 @@ class Process:
         start = log.stat().st_size if log.exists() else 0
         command = [*prefix, sys.executable, "-m", "veilgraph", "serve", "--port", "0", *options]
         with log.open("ab") as file:
-            self.process = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ | {"OMP_NUM_THREADS": "1"})
+            self.process = subprocess.Popen(
+                command, stdout=file, stderr=file, env=os.environ | {"OMP_NUM_THREADS": "1"}
+            )
         wait_until(lambda: self._port(start) is not None or self.process.poll() is not None)
         port = self._port(start)
         if port is None:

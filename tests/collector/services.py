@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+
 def find_program(name: str, *, places: Sequence[str] = ()) -> Path | None:
     """A program on the path, or the newest in one of some folders."""
     if found := shutil.which(name):
@@ -74,7 +75,7 @@ class Postgres:
             stderr=subprocess.STDOUT if program == "initdb" else subprocess.DEVNULL,
             check=False,
         )
-        assert finished.returncode == 0, f"{program} failed: {finished.stdout}"
+        assert finished.returncode == 0, f"{program} failed: {finished.stdout!r}"
 
 
 def _unprivileged_user() -> str | None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.fuzz import fuzz
+
 from tests.collector.collection import Collection
 from tests.collector.running import Process
 
@@ -16,7 +17,15 @@ def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(tmp_path: Pa
     """`python -m benchmarks.fuzz` sends a hundred thousand."""
     answers = fuzz(inputs=4000, seed=7, folder=tmp_path)
     # The mutations reach every stage: what is sent is accepted, contradicts, does not fit, or has no right.
-    for reached in ("report 201", "report 409", "report 422", "token 401", "batch 200", "batch 422", "campaign refused"):
+    for reached in (
+        "report 201",
+        "report 409",
+        "report 422",
+        "token 401",
+        "batch 200",
+        "batch 422",
+        "campaign refused",
+    ):
         assert answers[reached] > 0
     assert answers["stored"] > 0
 
@@ -29,7 +38,15 @@ def test_schemathesis_finds_no_answer_that_the_openapi_document_does_not_announc
     checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
     with Process(options, log=tmp_path / "log") as collector:
         command = [schemathesis, "run", f"{collector.url}/openapi.json", "--checks", checks, "--max-examples", "60"]
-        command += ["--phases", "examples,coverage,fuzzing", "--seed", "1", "--generation-database", "none", "--no-color"]
+        command += [
+            "--phases",
+            "examples,coverage,fuzzing",
+            "--seed",
+            "1",
+            "--generation-database",
+            "none",
+            "--no-color",
+        ]
         finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=240)
         assert collector.process.poll() is None
     assert finished.returncode == 0, finished.stdout[-4000:]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
-import pyarrow.parquet as pq
 import pytest
 
 from tests.collector.collection import Collection
@@ -90,7 +91,9 @@ def test_the_page_shows_what_came_in(client: httpx.Client) -> None:
     text = client.get("/dashboard").text
     facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", text))
     assert facts["Reports"] == "31"
-    assert facts["Of the graph&#39;s nodes" if "Of the graph&#39;s nodes" in facts else "Of the graph's nodes"] == "77.5 %"
+    assert (
+        facts["Of the graph&#39;s nodes" if "Of the graph&#39;s nodes" in facts else "Of the graph's nodes"] == "77.5 %"
+    )
     assert facts["Reported, or has a neighbour who did"] == "82.5 %"  # n0 to n30, and n31 and n39 beside them
     assert facts["Refused requests"] == "4"
     assert "the report does not fit the campaign" in text
@@ -121,7 +124,8 @@ def test_the_reports_can_be_taken_away(client: httpx.Client) -> None:
     login(client)
     response = client.get("/dashboard/reports.parquet")
     assert "attachment" in response.headers["content-disposition"]
-    table = pq.read_table(io.BytesIO(response.content))
+    parquet: Any = importlib.import_module("pyarrow.parquet")  # it has no types
+    table = parquet.read_table(io.BytesIO(response.content))
     rows = {row["node"]: row for row in table.to_pylist()}
     assert len(rows) == 31
     assert rows["n5"] == {"node": "n5", "features": [2, 0, 1], "label": 1}

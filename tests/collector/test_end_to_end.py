@@ -10,8 +10,8 @@ import numpy as np
 from tests.collector.collection import CLOSES, Collection
 from tests.collector.running import Process
 from veilgraph.campaign import Campaign
-from veilgraph.client import answer, send
 from veilgraph.cli import main
+from veilgraph.client import answer, send
 from veilgraph.datasets import csbm
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Graph, PerturbedGraph, Split
@@ -65,7 +65,14 @@ def test_5000_clients_a_store_and_a_model_equal_to_the_one_in_memory(store_url: 
     split = Split.random(CLIENTS, seed=0, train=2 / 3, validation=1 / 3, eligible=has_label)
     in_memory = RGNN(feature_hops=4, label_hops=2, epochs=5, device="cpu").fit(simulated, split)
 
-    words = ["--campaign", tmp_path / "campaign.json", "--graph", tmp_path / "edges.csv", "--nodes", tmp_path / "nodes.csv"]
+    words = [
+        "--campaign",
+        tmp_path / "campaign.json",
+        "--graph",
+        tmp_path / "edges.csv",
+        "--nodes",
+        tmp_path / "nodes.csv",
+    ]
     words += ["--store", store_url, "--out", tmp_path / "model", "--epochs", 5, "--feature-hops", 4, "--label-hops", 2]
     assert main(["train", "--device", "cpu", *map(str, words)]) == 0
     from_store = Model.load(tmp_path / "model", device="cpu").method

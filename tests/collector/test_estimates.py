@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.collector.collection import Collection
-from veilgraph.collector.estimates import Z_95, Share, Tally, feature_marginals, label_marginal, tally
 from veilgraph.collector.charts import arrivals_chart
+from veilgraph.collector.estimates import Z_95, Share, Tally, feature_marginals, label_marginal, tally
 
 COLLECTION = Collection.ring(4)
 CAMPAIGN = COLLECTION.campaign

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-
 from benchmarks.collecting import Collection, Connection, Server
 from benchmarks.faults import Ledger, kill_rounds
+
 from tests.collector.services import Postgres
 from veilgraph.collector.store import ReportStore
 

@@ -110,7 +110,9 @@ def test_a_reader_does_not_create_a_store(tmp_path: Path) -> None:
         ReportStore.open(f"sqlite:///{tmp_path}/new.db", create=False)
 
 
-@pytest.mark.parametrize("url", ["", "reports.db", "sqlite://", "sqlite:///:memory:", "mysql://u:secret@h/d", "sqlite:"])
+@pytest.mark.parametrize(
+    "url", ["", "reports.db", "sqlite://", "sqlite:///:memory:", "mysql://u:secret@h/d", "sqlite:"]
+)
 def test_a_store_that_would_keep_nothing_is_refused_without_quoting_it(url: str) -> None:
     with pytest.raises(StoreError) as caught:
         ReportStore.open(url)

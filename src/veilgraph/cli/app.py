@@ -10,12 +10,15 @@ import typer
 import veilgraph
 from veilgraph.cli.account import account
 from veilgraph.cli.audit import audit
+from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.data import data_app
 from veilgraph.cli.paper import paper_app
 from veilgraph.cli.predict import predict
+from veilgraph.cli.randomize import randomize
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
 from veilgraph.cli.serve import serve
+from veilgraph.cli.submit import submit
 from veilgraph.cli.train import train
 from veilgraph.cli.tune import tune
 from veilgraph.errors import VeilgraphError
@@ -40,9 +43,12 @@ app.command()(run)
 app.command()(serve)
 app.command()(train)
 app.command()(tune)
+app.command()(randomize)
+app.command()(submit)
 app.add_typer(paper_app, name="paper")
 app.add_typer(data_app, name="data")
 app.add_typer(schema_app, name="schema")
+app.add_typer(campaign_app, name="campaign")
 
 
 def _show_version(wanted: bool) -> None:

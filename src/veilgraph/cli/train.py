@@ -96,10 +96,9 @@ def _print(facts: dict[str, Any], campaign: Campaign, as_json: bool) -> None:
         f"label reports of {facts['nodes']:,} nodes."
     )
     for suspicion in facts["screening"]["suspicions"]:
-        typer.echo(
-            f"{suspicion['flagged']:,} implausible ({suspicion['kind']}), {suspicion['expected']:.3g} expected at most; "
-            f"{'left out' if facts['screening']['excluded'] else 'kept: --screen leaves them out'}"
-        )
+        fate = "left out" if facts["screening"]["excluded"] else "kept, --screen leaves them out"
+        flagged, expected = suspicion["flagged"], suspicion["expected"]
+        typer.echo(f"{flagged:,} implausible ({suspicion['kind']}), {expected:.3g} expected at most: {fate}")
     for name, estimate in facts.get("estimated_accuracy", {}).items():
         typer.echo(
             f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "

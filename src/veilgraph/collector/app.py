@@ -177,7 +177,9 @@ def _add_administration(
     credentials: Credentials,
     metrics: Metrics,
 ) -> None:
-    @app.get("/v1/status", summary="Whether the campaign is open; counts for the administration", responses=openapi.STATUS)
+    @app.get(
+        "/v1/status", summary="Whether the campaign is open; counts for the administration", responses=openapi.STATUS
+    )
     async def status(request: Request) -> dict[str, Any]:
         public = {
             "campaign": campaign.id,

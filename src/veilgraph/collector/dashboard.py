@@ -94,7 +94,9 @@ def add_dashboard(
         except BaseException:
             _remove(path)
             raise
-        return FileResponse(path, filename=f"reports-{campaign.id[:12]}.parquet", background=BackgroundTask(_remove, path))
+        return FileResponse(
+            path, filename=f"reports-{campaign.id[:12]}.parquet", background=BackgroundTask(_remove, path)
+        )
 
     @app.get("/dashboard/style.css", include_in_schema=False)
     async def style() -> Response:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from veilgraph.campaign import Campaign
 from veilgraph.errors import MissingExtraError
@@ -25,8 +27,9 @@ def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> 
         How many reports were written.
     """
     try:
-        import pyarrow as pa
-        from pyarrow import parquet
+        # Neither has types.
+        pa: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtraError(error.name or "pyarrow", "collector") from None
     fields = [("node", pa.string()), ("features", pa.list_(pa.uint16())), ("label", pa.uint16())]

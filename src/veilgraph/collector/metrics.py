@@ -23,7 +23,10 @@ class Metrics:
             "veilgraph_reports", "Reports that were answered, by outcome", ["outcome"], registry=self._registry
         )
         self._refused = Counter(
-            "veilgraph_refused", "Requests and reports that were refused, by reason", ["reason"], registry=self._registry
+            "veilgraph_refused",
+            "Requests and reports that were refused, by reason",
+            ["reason"],
+            registry=self._registry,
         )
         self._seconds = Histogram(
             "veilgraph_submit_seconds",
@@ -31,9 +34,9 @@ class Metrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
             registry=self._registry,
         )
-        Gauge(
-            "veilgraph_reports_waiting", "Reports that wait for the store", registry=self._registry
-        ).set_function(waiting)
+        Gauge("veilgraph_reports_waiting", "Reports that wait for the store", registry=self._registry).set_function(
+            waiting
+        )
         self._unsaved: Tally[str] = Tally()
 
     def answered(self, outcome: Outcome) -> None:

@@ -19,7 +19,7 @@ class AsciiJSON(JSONResponse):
         return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 (an answer to a sender, not an error of ours)
     """Raised wherever a request cannot be granted.
 
     Args:

@@ -12,11 +12,11 @@ import numpy as np
 from veilgraph.campaign import Campaign
 from veilgraph.collected import perturbed_graph
 from veilgraph.collector.estimates import Marginal, feature_marginals, label_marginal, tally
-from veilgraph.screen import Suspicion, screen
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
 from veilgraph.report import Report
+from veilgraph.screen import Suspicion, screen
 
 # Share of the time that may go into looking at every report.
 _DUTY = 0.05
@@ -76,7 +76,9 @@ def take_snapshot(campaign: Campaign, graph: Graph, reports: Sequence[Report]) -
         label, features = label_marginal(campaign, counts), feature_marginals(campaign, counts)
     except MissingExtraError as error:
         missing = str(error)
-    suspicions = [] if campaign.label_mechanism is None else screen(perturbed_graph(campaign, graph, reports)).suspicions
+    suspicions = (
+        [] if campaign.label_mechanism is None else screen(perturbed_graph(campaign, graph, reports)).suspicions
+    )
     return Snapshot(
         made=time.time(),
         reports=len(reports),

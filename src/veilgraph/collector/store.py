@@ -45,7 +45,7 @@ class ReportStore:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._insert = _INSERT[engine.dialect.name]
+        self._insert: Any = _INSERT[engine.dialect.name]
 
     @classmethod
     def open(cls, url: str, *, create: bool = True) -> Self:
@@ -169,7 +169,7 @@ class ReportStore:
         """How often each reason led to a refusal."""
         query = select(refusals.c.reason, refusals.c.count).where(refusals.c.campaign == campaign_id)
         with _translated(), self._engine.connect() as connection:
-            return {reason: count for reason, count in connection.execute(query.order_by(refusals.c.reason))}
+            return dict(connection.execute(query.order_by(refusals.c.reason)).tuples().all())
 
     def check(self) -> None:
         """Raise unless the database answers."""

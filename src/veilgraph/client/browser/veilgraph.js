@@ -1,5 +1,5 @@
 // A private record in, one randomized report out. The campaign is checked before the record is looked at. Every
-// decision compares a word, uniform below 2 ** 53, with integers; participant.py lays down the order of words.
+// decision compares a word, uniform below 2 ** 53, with integers; participant.py lays down their order.
 
 const WORDS = 2 ** 53;
 const NUMBER = /^\s*[+-]?(Infinity|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)\s*$/i;
@@ -17,7 +17,7 @@ export async function answer(campaign, record, { node, storage, maxEpsilon, now 
 	need(/^(?!\.\.?$)[^\0-\x1f\x7f\ud800-\udfff]{1,256}$/u.test(node), "A node has 1 to 256 characters.");
 	const kept = stored(question, node, storage);
 	if (kept) return kept;
-	// Nothing is awaited from here on, or two tabs could both draw.
+	// Nothing is awaited below, or two calls could both draw.
 	const [features, label] = randomize(question, ...encode(question, record));
 	storage.setItem(place(question, node), canonical({ campaign: question.id, node, features, label }));
 	return stored(question, node, storage);
@@ -82,13 +82,13 @@ function below(bound, word) {
 
 function respond(value, { domain_size: k, true: yes, other }, word) {
 	const surplus = word() - yes;
-	// Without its remainder the division is exact.
+	// Exact without the remainder.
 	return surplus < 0 ? value : (value + 1 + (surplus - (surplus % other)) / other) % k;
 }
 
 /** Refuse a campaign that is altered, closed, too revealing, or not what it claims. */
 export async function verify(text, { maxEpsilon, now = new Date() }) {
-	need(maxEpsilon > 0, "Your limit must be a number above 0.");
+	need(maxEpsilon > 0, "Your limit must be above 0.");
 	const campaign = parse(text);
 	keys(campaign, "closes contact features format graph guarantee id label purpose schema");
 	const { id, ...content } = campaign;
@@ -134,7 +134,7 @@ function readFeatures(stated, sizes) {
 
 function readTable(table, size) {
 	const { domain_size: k, true: yes, other } = keys(table, "domain_size other true");
-	// Subtracted, because a sum beyond 2 ** 53 could be rounded to it.
+	// A sum beyond 2 ** 53 could be rounded to it.
 	need([k, yes, other].every(whole) && k === size && yes > other && WORDS - (k - 1) * other === yes);
 	return table;
 }
@@ -153,7 +153,7 @@ function checkGuarantee(stated, { features, sampled, label }) {
 	return x + y;
 }
 
-/** ln of the likelihood ratio where one feature matches or not, and no other does. */
+/** ln of the likelihood ratio if one feature matches and no other. */
 function attributeLevels(tables, sampled) {
 	const misses = tables.map((table) => (table.domain_size * table.other) / WORDS);
 	const least = logMean(misses, sampled), levels = {};
@@ -163,16 +163,18 @@ function attributeLevels(tables, sampled) {
 
 /** ln of the mean product of `sampled` factors, scaled against underflow. */
 function logMean(factors, sampled) {
-	let means = [1], log = 0; // by the number taken
+	let means = { 0: 1 }, log = 0; // by the number taken
 	factors.forEach((factor, i) => {
-		const left = factors.length - i, after = new Array(sampled + 1).fill(0);
-		means.forEach((mean, taken) => {
+		const left = factors.length - i, after = {};
+		const add = (taken, mean) => (after[taken] = (after[taken] ?? 0) + mean / left);
+		for (const taken in means) {
 			const missing = sampled - taken;
-			if (missing) after[taken + 1] += (mean * factor * missing) / left;
-			if (left > missing) after[taken] += (mean * (left - missing)) / left;
-		});
-		const top = Math.max(...after);
-		means = after.map((mean) => mean / top);
+			if (missing) add(+taken + 1, means[taken] * factor * missing);
+			if (left > missing) add(taken, means[taken] * (left - missing));
+		}
+		const top = Math.max(...Object.values(after));
+		for (const taken in after) after[taken] /= top;
+		means = after;
 		log += Math.log(top);
 	});
 	return log + Math.log(means[sampled]);
