@@ -169,7 +169,7 @@ class ReportStore:
         """How often each reason led to a refusal."""
         query = select(refusals.c.reason, refusals.c.count).where(refusals.c.campaign == campaign_id)
         with _translated(), self._engine.connect() as connection:
-            return dict(connection.execute(query.order_by(refusals.c.reason)).tuples().all())
+            return {reason: int(count) for reason, count in connection.execute(query.order_by(refusals.c.reason))}
 
     def check(self) -> None:
         """Raise unless the database answers."""
