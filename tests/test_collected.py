@@ -26,8 +26,8 @@ def test_what_a_simulation_draws_comes_back_from_its_reports_bit_for_bit() -> No
     split = Split.random(300, seed=0)
     budget = PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=1)
     drawn = simulate(private, budget, split, rng=np.random.default_rng(0))
-    assert reports_of(perturbed_graph(campaign, graph, []), campaign) == []
-    reports = reports_of(replace(drawn, graph=graph), campaign)
+    assert list(reports_of(perturbed_graph(campaign, graph, []), campaign)) == []
+    reports = list(reports_of(replace(drawn, graph=graph), campaign))
     back = perturbed_graph(campaign, graph, reversed(reports))
     for name in ("features", "labels", "has_features", "has_label"):
         np.testing.assert_array_equal(getattr(back, name), getattr(drawn, name))
@@ -40,7 +40,7 @@ def test_what_was_left_out_is_masked() -> None:
     perturbed = perturbed_graph(collection.campaign, collection.graph, reports)
     assert perturbed.has_features.tolist() == [False, False, False, True]
     assert perturbed.has_label.tolist() == [False, True, False, False]
-    assert reports_of(perturbed, collection.campaign) == reports
+    assert list(reports_of(perturbed, collection.campaign)) == reports
 
 
 def test_reports_of_nodes_that_left_the_graph_are_passed_over() -> None:

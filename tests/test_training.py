@@ -54,7 +54,7 @@ class Collected:
         )
         self.store = f"sqlite:///{folder}/reports.db"
         store = ReportStore.open(self.store)
-        store.put(reports_of(self.perturbed, self.campaign), now=0)
+        store.put(list(reports_of(self.perturbed, self.campaign)), now=0)
         store.close()
         (folder / "campaign.json").write_text(self.campaign.to_json(), encoding="utf-8")
         # Nodes in the order of the simulation, edges as they come.
@@ -129,11 +129,11 @@ def test_nodes_that_joined_later_are_predicted_from_their_neighbourhood(collecte
 
 def test_a_report_that_came_after_training_counts_when_the_store_is_given(collected: Collected, trained: Path) -> None:
     model = Model.load(trained, device="cpu")
-    graph = collected.perturbed.graph
-    silent = next(name for name in graph.names if name not in {r.node for r in model.reports})
-    late = replace(model.reports[0], node=silent)
-    before = model.predict_proba(graph)
-    after = model.predict_proba(graph, [*model.reports, late])
+    graph, reports = collected.perturbed.graph, list(model.reports())
+    silent = next(name for name in graph.names if name not in {report.node for report in reports})
+    late = replace(reports[0], node=silent)
+    before = model.method.predict_proba(model.perturbed(graph))
+    after = model.method.predict_proba(model.perturbed(graph, [*reports, late]))
     assert not np.array_equal(before, after)
 
 

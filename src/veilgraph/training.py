@@ -8,7 +8,7 @@ in it is code.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def save(trained: Trained, folder: Path) -> None:
         raise RunError(f"{folder} holds '{strangers[0]}', which is not part of a model: choose another folder")
     trained.method.save(folder)
     write_whole(folder / "campaign.json", trained.campaign.to_json())
-    lines = [report.to_json() + "\n" for report in reports_of(trained.perturbed, trained.campaign)]
+    lines = (report.to_json() + "\n" for report in reports_of(trained.perturbed, trained.campaign))
     write_whole(folder / "reports.jsonl", "".join(lines))
     # Last: a folder without it was not finished.
     write_whole(folder / "training.json", json.dumps(trained.facts, indent=2))
@@ -138,12 +138,12 @@ class Model:
     Attributes:
         method: fitted.
         campaign: whose reports trained it.
-        reports: those reports.
+        folder: where it is.
     """
 
     method: GNNMethod
     campaign: Campaign
-    reports: Sequence[Report]
+    folder: Path
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "auto") -> Model:
@@ -151,24 +151,25 @@ class Model:
         try:
             facts = json.loads((folder / "training.json").read_text(encoding="utf-8"))
             campaign = Campaign.from_json((folder / "campaign.json").read_bytes())
-            lines = (folder / "reports.jsonl").read_text(encoding="utf-8").splitlines()
             kind = METHODS[facts["method"]]
+            (folder / "reports.jsonl").stat()
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__})"
             ) from error
-        return cls(
-            method=kind.load(folder, device=device),
-            campaign=campaign,
-            reports=[Report.from_json(line, campaign) for line in lines],
-        )
+        return cls(method=kind.load(folder, device=device), campaign=campaign, folder=folder)
 
-    def predict_proba(self, graph: Graph, reports: Sequence[Report] | None = None) -> NDArray[np.float32]:
-        """Class probabilities of every node of a graph, which may have grown since.
+    def reports(self) -> Iterator[Report]:
+        """The reports that trained it."""
+        with (self.folder / "reports.jsonl").open(encoding="utf-8") as lines:
+            for line in lines:
+                yield Report.from_json(line, self.campaign)
+
+    def perturbed(self, graph: Graph, reports: Iterable[Report] | None = None) -> PerturbedGraph:
+        """A graph, which may have grown since, with the campaign's reports on it.
 
         Args:
             graph: the public graph, now.
             reports: of the campaign, now; without them, those that trained the model.
         """
-        given = self.reports if reports is None else reports
-        return self.method.predict_proba(perturbed_graph(self.campaign, graph, given))
+        return perturbed_graph(self.campaign, graph, self.reports() if reports is None else reports)

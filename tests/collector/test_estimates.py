@@ -6,54 +6,61 @@ import numpy as np
 import pytest
 
 from tests.collector.collection import Collection
+from veilgraph.collected import Codes, read_codes
 from veilgraph.collector.charts import arrivals_chart
-from veilgraph.collector.estimates import Z_95, Share, Tally, feature_marginals, label_marginal, tally
+from veilgraph.collector.estimates import Z_95, Share, feature_marginals, label_marginal
 
 COLLECTION = Collection.ring(4)
 CAMPAIGN = COLLECTION.campaign
 
 
-def test_codes_are_counted_and_missing_parts_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veilgraph.collector.estimates._PAGE", 2)
-    reports = [
-        COLLECTION.report("n0", features=(0, 1, 3), label=1),
-        COLLECTION.report("n1", features=(2, 1, 0), label=None),
-        COLLECTION.report("n2", features=None, label=0),
-        COLLECTION.report("n3", features=(2, 0, 0), label=1),
-    ]
-    counts = tally(CAMPAIGN, reports)
-    assert [count.tolist() for count in counts.features] == [[1, 0, 2], [1, 2], [2, 0, 0, 1]]
-    assert counts.label.tolist() == [1, 2]
+def codes(features: list[tuple[int, ...]], labels: list[int]) -> Codes:
+    """Codes of nodes that reported everything."""
+    return Codes(
+        features=np.array(features, dtype=np.uint8).reshape(-1, 3),
+        labels=np.array(labels, dtype=np.int64),
+        has_features=np.ones(len(features), dtype=np.bool_),
+        has_label=np.ones(len(labels), dtype=np.bool_),
+    )
 
 
 def test_95_of_100_intervals_cover_the_truth() -> None:
     """2,000 collections of 500 people drawn from a population; the share covered is within four standard errors."""
     rng = np.random.default_rng(0)
-    truth, people, draws = np.array([0.3, 0.7]), 500, 2000
+    truth, people, draws = 0.3, 500, 2000
     mechanism = CAMPAIGN.label_mechanism
     assert mechanism is not None
-    labels = rng.choice(2, p=truth, size=(draws, people))
-    reported = mechanism.randomize(labels, rng=rng)
+    labels = (rng.random((draws, people)) >= truth).astype(np.int64)
     covered = 0
-    for row in reported:
-        counts = Tally(features=(np.zeros(3, int),) * 3, label=np.bincount(row, minlength=2))
-        marginal = label_marginal(CAMPAIGN, counts)
+    for row in mechanism.randomize(labels, rng=rng):
+        marginal = label_marginal(CAMPAIGN, codes([], row))
         assert marginal is not None
-        covered += abs(marginal.shares[0].estimate - truth[0]) <= Z_95 * marginal.shares[0].error
+        covered += abs(marginal.shares[0].estimate - truth) <= Z_95 * marginal.shares[0].error
     assert abs(covered / draws - 0.95) < 4 * np.sqrt(0.95 * 0.05 / draws)
 
 
+def test_what_was_left_out_is_not_counted() -> None:
+    reports = [
+        COLLECTION.report("n0", features=(0, 1, 3), label=1),
+        COLLECTION.report("n1", features=(2, 1, 0), label=None),
+        COLLECTION.report("n2", features=None, label=0),
+    ]
+    with_all = read_codes(CAMPAIGN, COLLECTION.graph, reports)
+    assert label_marginal(CAMPAIGN, with_all) == label_marginal(CAMPAIGN, codes([], [1, 0]))
+    assert feature_marginals(CAMPAIGN, with_all) == feature_marginals(CAMPAIGN, codes([(0, 1, 3), (2, 1, 0)], []))
+
+
 def test_shares_of_a_feature_sum_to_one() -> None:
-    rng = np.random.default_rng(0)
-    counts = Tally(features=tuple(rng.integers(1, 100, size) for size in (3, 2, 4)), label=np.zeros(2, int))
-    for marginal in feature_marginals(CAMPAIGN, counts):
+    marginals = feature_marginals(CAMPAIGN, codes([(0, 1, 3), (2, 1, 0), (2, 0, 0)], []))
+    assert [len(marginal.shares) for marginal in marginals] == [3, 2, 4]
+    for marginal in marginals:
         assert sum(share.estimate for share in marginal.shares) == pytest.approx(1)
 
 
 def test_one_report_has_no_interval() -> None:
-    counts = Tally(features=(np.array([1, 0, 0]),) * 3, label=np.array([1, 0]))
-    assert label_marginal(CAMPAIGN, counts) is None
-    assert feature_marginals(CAMPAIGN, counts) == []
+    one = codes([(0, 0, 0)], [1])
+    assert label_marginal(CAMPAIGN, one) is None
+    assert feature_marginals(CAMPAIGN, one) == []
 
 
 def test_an_interval_is_drawn_within_what_is_possible() -> None:

@@ -11,15 +11,14 @@ import typer
 
 from veilgraph.budget import json_epsilon
 from veilgraph.cli.extras import needs_extra
-from veilgraph.cli.train import read_reports
+from veilgraph.cli.train import reading
 from veilgraph.errors import GraphError, RunError
 from veilgraph.files import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from veilgraph.graph import Graph
-    from veilgraph.report import Report
+    from veilgraph.graph import Graph, PerturbedGraph
     from veilgraph.training import Model
 
 _DIGITS = 6
@@ -43,40 +42,44 @@ def predict(
     from veilgraph.graph import read_ids
 
     loaded = Model.load(model, device=device)
-    reports = list(loaded.reports) if store is None else read_reports(store, loaded.campaign)
     wanted = None if nodes is None else [str(node) for node in read_ids(nodes)]
-    public = _graph(graph, wanted or [], {report.node for report in reports})
-    table = _table(loaded, public, reports, wanted or list(public.names))
+    public = _graph(graph, wanted or [])
+    if store is None:
+        perturbed = loaded.perturbed(public)
+    else:
+        with reading(store, loaded.campaign) as reports:
+            perturbed = loaded.perturbed(public, reports)
+    table = _table(loaded, perturbed, wanted or list(public.names))
     _write(table, out)
     typer.echo(f"Predicted {len(table):,} nodes: {out}")
 
 
-def _graph(edges: Path, wanted: Sequence[str], reported: set[str]) -> Graph:
-    """The graph, with wanted nodes that have no edge but a report; one that has neither is a mistake."""
+def _graph(edges: Path, wanted: Sequence[str]) -> Graph:
+    """The graph, with wanted nodes that have no edge."""
     from veilgraph.graph import Graph
 
     graph = Graph.from_files(edges)
-    lonely = [node for node in wanted if node not in set(graph.names)]
-    if unknown := [node for node in lonely if node not in reported]:
-        raise GraphError(f"node '{unknown[0]}' has neither an edge nor a report: nothing is known to predict it from")
-    if not lonely:
-        return graph
-    names = [*graph.names, *lonely]
-    return Graph.from_edges(graph.edges, len(names), node_ids=names)
+    known = set(graph.names)
+    names = [*graph.names, *(node for node in wanted if node not in known)]
+    return graph if len(names) == graph.num_nodes else Graph.from_edges(graph.edges, len(names), node_ids=names)
 
 
-def _table(model: Model, graph: Graph, reports: Sequence[Report], wanted: Sequence[str]) -> pd.DataFrame:
+def _table(model: Model, perturbed: PerturbedGraph, wanted: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
-    probabilities = model.predict_proba(graph, reports)
-    number_of = {name: number for number, name in enumerate(graph.names)}
-    rows = probabilities[[number_of[node] for node in wanted]]
+    number_of = {name: number for number, name in enumerate(perturbed.graph.names)}
+    numbers = [number_of[node] for node in wanted]
+    reported = (perturbed.has_features | perturbed.has_label)[numbers]
+    known = reported | (perturbed.graph.degrees[numbers] > 0)
+    if not known.all():
+        node = wanted[int(known.argmin())]
+        raise GraphError(f"node '{node}' has neither an edge nor a report: nothing is known to predict it from")
+    rows = model.method.predict_proba(perturbed)[numbers]
     classes = model.campaign.schema.classes
-    reported = {report.node for report in reports}
     columns: dict[str, object] = {
         "node": wanted,
         "predicted": [classes[code] for code in rows.argmax(axis=1)],
-        "reported": [node in reported for node in wanted],
+        "reported": reported,
     }
     columns |= {f"probability_{name}": rows[:, code].astype(float).round(_DIGITS) for code, name in enumerate(classes)}
     epsilon = json_epsilon(model.method.epsilon_spent(model.campaign.guarantee))

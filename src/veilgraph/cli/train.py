@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +17,8 @@ from veilgraph.cli.progress import show_progress
 if TYPE_CHECKING:
     from veilgraph.campaign import Campaign
     from veilgraph.report import Report
+
+_TOLD = 1000
 
 
 def train(
@@ -47,8 +51,8 @@ def train(
 
     loaded = Campaign.from_json(campaign.read_bytes())
     public = check_graph(loaded, Graph.from_files(graph, nodes=nodes))
-    reports = read_reports(store, loaded)
-    perturbed = perturbed_graph(loaded, public, reports)
+    with reading(store, loaded) as reports:
+        perturbed = perturbed_graph(loaded, public, reports)
     screening = screen(perturbed)
     if screened:
         perturbed = screening.exclude(perturbed)
@@ -71,20 +75,25 @@ def train(
     _print(trained.facts | {"folder": str(out)}, loaded, as_json)
 
 
-def read_reports(store: str, campaign: Campaign) -> list[Report]:
-    """Every report of the campaign in the store, with progress."""
+@contextmanager
+def reading(store: str, campaign: Campaign) -> Iterator[Iterator[Report]]:
+    """Every report of the campaign in the store, one at a time and with progress."""
     with needs_extra("collector"):
         from veilgraph.collector.store import ReportStore
-    reading = ReportStore.open(store, create=False)
-    total = reading.count(campaign.id)
-    found: list[Report] = []
-    with show_progress("read reports") as progress:
-        for report in reading.iterate(campaign):
-            found.append(report)
-            if len(found) % 1000 == 0:
-                progress("", len(found), total)
-    reading.close()
-    return found
+    opened = ReportStore.open(store, create=False)
+    try:
+        total = opened.count(campaign.id)
+        with show_progress("read reports") as progress:
+            yield _counted(opened.iterate(campaign), lambda done: progress("", done, total))
+    finally:
+        opened.close()
+
+
+def _counted(reports: Iterator[Report], tell: Callable[[int], None]) -> Iterator[Report]:
+    for number, report in enumerate(reports, start=1):
+        yield report
+        if number % _TOLD == 0:
+            tell(number)
 
 
 def _print(facts: dict[str, Any], campaign: Campaign, as_json: bool) -> None:

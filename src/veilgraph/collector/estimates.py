@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
+from veilgraph.collected import Codes
 from veilgraph.errors import MissingExtraError
 from veilgraph.mechanisms import SymmetricChannel
-from veilgraph.report import Report
 
 Z_95 = 1.959964
 _FEWEST = 2
-_PAGE = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,72 +66,27 @@ class Marginal:
         return len(self.shares) == 2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Tally:
-    """How often each code was reported.
-
-    Attributes:
-        features: counts of each feature's codes.
-        label: counts of the class codes.
-    """
-
-    features: tuple[NDArray[np.int64], ...]
-    label: NDArray[np.int64]
-
-    @property
-    def with_features(self) -> int:
-        """Reports with features."""
-        return int(self.features[0].sum())
-
-    @property
-    def with_label(self) -> int:
-        """Reports with a label."""
-        return int(self.label.sum())
-
-
-def tally(campaign: Campaign, reports: Iterable[Report]) -> Tally:
-    """Count the reports, a page at a time."""
-    sizes = campaign.schema.domain_sizes
-    features = [np.zeros(size, dtype=np.int64) for size in sizes]
-    label = np.zeros(campaign.schema.num_classes, dtype=np.int64)
-    page: list[tuple[int, ...]] = []
-    for report in reports:
-        if report.label is not None:
-            label[report.label] += 1
-        if report.features is not None:
-            page.append(report.features)
-        if len(page) == _PAGE:
-            _count(features, page)
-            page = []
-    _count(features, page)
-    return Tally(features=tuple(features), label=label)
-
-
-def _count(features: list[NDArray[np.int64]], page: list[tuple[int, ...]]) -> None:
-    if page:
-        for counts, codes in zip(features, np.array(page).T, strict=True):
-            counts += np.bincount(codes, minlength=len(counts))
-
-
-def label_marginal(campaign: Campaign, counts: Tally) -> Marginal | None:
+def label_marginal(campaign: Campaign, codes: Codes) -> Marginal | None:
     """The label's estimated distribution; None where there are too few reports to know how far to trust it."""
-    if campaign.label_mechanism is None or counts.with_label < _FEWEST:
+    reported = codes.labels[codes.has_label]
+    if campaign.label_mechanism is None or len(reported) < _FEWEST:
         return None
-    return _marginal(campaign.label, campaign.schema.classes, counts.label, campaign.label_mechanism.channel)
+    return _marginal(campaign.label, campaign.schema.classes, reported, campaign.label_mechanism.channel)
 
 
-def feature_marginals(campaign: Campaign, counts: Tally) -> list[Marginal]:
+def feature_marginals(campaign: Campaign, codes: Codes) -> list[Marginal]:
     """Every feature's estimated distribution; none where there are too few reports."""
     mechanism, schema = campaign.feature_mechanism, campaign.schema
-    if mechanism is None or counts.with_features < _FEWEST:
+    reported = codes.features[codes.has_features]
+    if mechanism is None or len(reported) < _FEWEST:
         return []
     return [
-        _marginal(name, names, counts.features[i], mechanism.channel(i))
+        _marginal(name, names, reported[:, i], mechanism.channel(i))
         for i, (name, names) in enumerate(zip(schema.feature_names, schema.code_names, strict=True))
     ]
 
 
-def _marginal(name: str, names: Iterable[str], counts: NDArray[np.int64], channel: SymmetricChannel) -> Marginal:
+def _marginal(name: str, names: Iterable[str], codes: NDArray[Any], channel: SymmetricChannel) -> Marginal:
     try:
         # Only here: collecting needs no torch, and not every collector has it.
         import torch
@@ -139,8 +94,8 @@ def _marginal(name: str, names: Iterable[str], counts: NDArray[np.int64], channe
         from veilgraph.frequency import estimate_frequencies, estimated_variance
     except ImportError as error:
         raise MissingExtraError(error.name or "torch", "server") from None
-    total = float(counts.sum())
-    observed = torch.from_numpy(counts / total)
+    total = float(len(codes))
+    observed = torch.from_numpy(np.bincount(codes, minlength=channel.domain_size) / total)
     estimates = estimate_frequencies(observed, channel).tolist()
     errors = estimated_variance(observed, channel, total).sqrt().tolist()
     shares = (Share(name=n, estimate=e, error=s) for n, e, s in zip(names, estimates, errors, strict=True))

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
-from veilgraph.collected import perturbed_graph
-from veilgraph.collector.estimates import Marginal, feature_marginals, label_marginal, tally
+from veilgraph.collected import Codes, read_codes, with_codes
+from veilgraph.collector.estimates import Marginal, feature_marginals, label_marginal
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
-from veilgraph.report import Report
 from veilgraph.screen import Suspicion, screen
 
 # Share of the time that may go into looking at every report.
@@ -63,35 +63,30 @@ class Snapshot:
     suspicions: Sequence[Suspicion]
 
 
-def take_snapshot(campaign: Campaign, graph: Graph, reports: Sequence[Report]) -> Snapshot:
+def take_snapshot(campaign: Campaign, graph: Graph, codes: Codes) -> Snapshot:
     """Look at every report."""
-    reporting = {report.node for report in reports}
-    mask = np.array([name in reporting for name in graph.names], dtype=np.bool_)
+    mask = codes.has_report
     reached = mask.copy()
     for sources, targets in (graph.edges, graph.edges[::-1]):
         reached[targets[mask[sources]]] = True
-    counts = tally(campaign, reports)
     label, features, missing = None, [], ""
     try:
-        label, features = label_marginal(campaign, counts), feature_marginals(campaign, counts)
+        label, features = label_marginal(campaign, codes), feature_marginals(campaign, codes)
     except MissingExtraError as error:
         missing = str(error)
-    suspicions = (
-        [] if campaign.label_mechanism is None else screen(perturbed_graph(campaign, graph, reports)).suspicions
-    )
     return Snapshot(
         made=time.time(),
-        reports=len(reports),
+        reports=int(mask.sum()),
         in_reach=int(reached.sum()),
         cover=_cover(graph, mask),
         label=label,
         features=features,
         missing=missing,
-        suspicions=suspicions,
+        suspicions=screen(with_codes(campaign, graph, codes)).suspicions if campaign.label_mechanism else [],
     )
 
 
-def _cover(graph: Graph, mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[Cover]:
+def _cover(graph: Graph, mask: NDArray[np.bool_]) -> list[Cover]:
     degrees = graph.degrees
     parts = []
     for low, high in _DEGREES:
@@ -123,7 +118,8 @@ class SnapshotCache:
             fresh = self._latest is not None and self._latest.reports == self._store.count(self._campaign.id)
             if self._latest is None or not (fresh or time.monotonic() < self._not_before):
                 started = time.monotonic()
-                self._latest = take_snapshot(self._campaign, self._graph, list(self._store.iterate(self._campaign)))
+                codes = read_codes(self._campaign, self._graph, self._store.iterate(self._campaign))
+                self._latest = take_snapshot(self._campaign, self._graph, codes)
                 ended = time.monotonic()
                 self._not_before = ended + (ended - started) / _DUTY
             return self._latest
