@@ -24,6 +24,7 @@ SERVE = (
     "veilgraph serve --campaign campaign.json --graph edges.csv --store sqlite:///reports.db "
     "--keys-file keys.txt --admin-token-file admin.txt"
 )
+TRAIN = "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv"
 PREDICT = (
     "veilgraph predict --model model --graph edges-now.csv --nodes whom.csv "
     "--store sqlite:///reports.db --out predictions.csv"
@@ -46,12 +47,8 @@ NOT_RUN = {
     ),
     SERVE: "serves until it is stopped; tests/collector runs it",
     SERVE.replace("sqlite:///reports.db", "postgresql://veilgraph:PASSWORD@db.example.org/reports"): "the same",
-    "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv --method rgnn --out model": (
-        "needs a store; tests/test_training.py runs it"
-    ),
-    "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv --screen --out model": (
-        "needs a store; tests/test_training.py runs it"
-    ),
+    f"{TRAIN} --method rgnn --out model": "needs a store; tests/test_training.py runs it",
+    f"{TRAIN} --screen --out model": "needs a store; tests/test_training.py runs it",
     PREDICT: "needs a model; tests/test_training.py runs it",
 }
 # Long runs, shortened by arguments that are added to the command.

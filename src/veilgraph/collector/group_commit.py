@@ -32,10 +32,11 @@ class GroupCommit:
     Args:
         store: where the reports go.
         clock: Unix time.
+        patience: seconds after which whoever submitted is told to try again.
     """
 
-    def __init__(self, store: ReportStore, *, clock: Callable[[], float] = time.time) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: ReportStore, *, clock: Callable[[], float] = time.time, patience: float = 20.0) -> None:
+        self._store, self._clock, self._patience = store, clock, patience
         self._waiting: asyncio.Queue[_Submission] = asyncio.Queue()
         self._waiting_reports = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="group-commit")
@@ -70,7 +71,11 @@ class GroupCommit:
         submission = _Submission(reports=reports)
         self._waiting_reports += len(reports)
         self._waiting.put_nowait(submission)
-        return await submission.outcomes
+        try:
+            async with asyncio.timeout(self._patience):
+                return await submission.outcomes
+        except TimeoutError:
+            raise StoreUnavailableError("the store takes too long: nothing is certain; send again later") from None
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -211,6 +211,9 @@ def _engine(url: URL) -> Engine:
             pool_pre_ping=True,
             connect_args={
                 "connect_timeout": _WAIT_SECONDS,
+                # A database that vanished without a word is noticed within seconds, not when the kernel gives up.
+                "keepalives_idle": _WAIT_SECONDS,
+                "tcp_user_timeout": 1000 * _WAIT_SECONDS,
                 "options": f"-c synchronous_commit=on -c statement_timeout={_WAIT_SECONDS}s",
             },
             **options,
