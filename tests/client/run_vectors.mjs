@@ -38,6 +38,19 @@ const work = {
       reports.push(await module.answer(campaign, record, { node, storage, maxEpsilon, now }));
     return { reports, kept: Object.fromEntries(kept) };
   }),
+  // The operating system's randomness, as it comes from the browser: pairs of 32 bits.
+  system: ({ campaign, cases }) => attempt(async () => {
+    const question = await module.verify(campaign, { maxEpsilon, now });
+    return cases.map(({ record, pairs }) => {
+      const left = [...pairs];
+      crypto.getRandomValues = (array) => (array.set(left.shift()), array);
+      try {
+        return module.randomize(question, ...module.encode(question, record));
+      } finally {
+        delete crypto.getRandomValues;
+      }
+    });
+  }),
   canonical: (value) => attempt(() => module.canonical(value)),
 };
 

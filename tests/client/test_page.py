@@ -12,7 +12,7 @@ import pytest
 
 from tests.chromium import Page, chromium, needs_chromium
 from tests.client.browser_module import BROWSER
-from tests.client.campaigns import campaign
+from tests.client.campaigns import CAMPAIGNS, campaign
 from tests.client.pages import serving
 from tests.client.test_participant import rewritten
 from veilgraph.report import Report
@@ -212,6 +212,32 @@ def test_a_campaign_that_must_not_be_answered_shows_no_form(page: Page, text: st
         page.until("!document.getElementById('problem').hidden")
         assert message in page.run("document.getElementById('problem').textContent")
         assert not shown(page, "form")
+
+
+# Whatever the form asks: the first choice everywhere, the low end of every range.
+FILL_ANYTHING = """
+for (const field of document.querySelectorAll("#questions input[type=number]")) field.value = field.min || 0;
+for (const field of document.querySelectorAll("#questions select")) field.selectedIndex = 1;
+for (const group of document.querySelectorAll("#questions fieldset")) group.querySelector("input").click();
+document.getElementById("consent").click();
+"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_every_kind_of_campaign_can_be_answered(page: Page, name: str) -> None:
+    with serving(CAMPAIGNS[name].to_json()) as collector:
+        ready(page, collector.url + INVITATION, width=390)
+        page.run(FILL_ANYTHING + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        assert page.run("document.documentElement.scrollWidth") == 390
+        rows = page.run("document.querySelectorAll('#rows tr').length")
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        ((_, _, document),) = collector.received
+        report = Report.parse(document, CAMPAIGNS[name])
+        assert rows == len(report.features or ()) + (report.label is not None)
+        assert page.complaints == []
 
 
 class _Tags(HTMLParser):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import random
 import shutil
@@ -83,6 +84,27 @@ FORGERIES: dict[str, dict[str, Any]] = {
         "features__tables__5": {"domain_size": 2, "true": 2**53 - 2**40, "other": 2**40}
     },
     "words left over": {"label__table": {"domain_size": 2, "true": 2**52, "other": 2**51}},
+    # With the guarantee that the tables give, so that nothing but the table itself is wrong.
+    "words left over, and said so": {
+        "label__table": {"domain_size": 2, "true": 2**52, "other": 2**51},
+        "guarantee__user_level__label": repr(math.log(2)),
+        "guarantee__user_level__total": repr(1 + math.log(2)),
+    },
+    "a lie in most reports, and said so": {
+        "label__table": {"domain_size": 2, "true": 1, "other": 2**53 - 1},
+        "guarantee__user_level__label": repr(-math.log(2**53 - 1)),
+        "guarantee__user_level__total": repr(1 - math.log(2**53 - 1)),
+    },
+    "one word too many, and said so": {
+        "label__table": {"domain_size": 2, "true": 2**52 + 2**51, "other": 2**51 + 1},
+        "guarantee__user_level__label": repr(math.log(3)),
+        "guarantee__user_level__total": repr(1 + math.log(3)),
+    },
+    "more words than there are, and said so": {
+        "label__table": {"domain_size": 2, "true": 2**53 - 1, "other": 2**52},
+        "guarantee__user_level__label": repr(math.log(2)),
+        "guarantee__user_level__total": repr(1 + math.log(2)),
+    },
     "a table that always tells the truth": {"label__table": {"domain_size": 2, "true": 2**53, "other": 0}},
     "more features sampled": {"features__sampled": 8},
     "more features sampled than there are": {"features__sampled": 9},
@@ -534,6 +556,12 @@ def test_a_refusal_is_final_and_says_why(code: int) -> None:
 def test_a_token_never_travels_in_the_clear(url: str) -> None:
     with pytest.raises(SendError, match="https"):
         send(url, REPORT, "t")
+
+
+@pytest.mark.parametrize("url", ["https://[::1", "https://x:port", "https://exa mple.org", "https://" + "ü" * 70])
+def test_an_address_that_cannot_be_is_not_tried_again(url: str) -> None:
+    with pytest.raises(SendError, match="cannot be used"):
+        send(url, REPORT, "t", sleep=lambda _: pytest.fail("it waited"))
 
 
 def test_a_slow_collector_does_not_hold_a_device_up() -> None:

@@ -71,6 +71,26 @@ def test_the_browser_agrees(tmp_path: Path) -> None:
         assert reply == {"result": expected}, vector["name"]
 
 
+@needs_node
+def test_the_browser_makes_words_of_53_bits_from_its_own_randomness(tmp_path: Path) -> None:
+    """A word is 21 bits of one number and 32 of the next; the 11 bits that are dropped change nothing."""
+    items = [
+        {
+            "campaign": vector["campaign"],
+            "cases": [
+                {
+                    "record": case["record"],
+                    "pairs": [[(word >> 32) << 11 | 0x2A5, word & 0xFFFFFFFF] for word in case["words"]],
+                }
+                for case in vector["cases"]
+            ],
+        }
+        for vector in VECTORS
+    ]
+    for vector, reply in zip(VECTORS, in_node(tmp_path, "system", items), strict=True):
+        assert reply == {"result": [[case["features"], case["label"]] for case in vector["cases"]]}, vector["name"]
+
+
 def test_a_changed_word_changes_reports() -> None:
     """The comparison above can fail: shifting every word by one turns some decision of every campaign."""
     for vector in VECTORS:

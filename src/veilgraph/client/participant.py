@@ -614,6 +614,8 @@ def send(
                     raise SendError(_REFUSALS.get(error.code, f"the collector answered {error.code}")) from None
                 failure = f"the collector answered {error.code}"
                 pause = max(pause, _asked_pause(error.headers.get("Retry-After")))
+        except (http.client.InvalidURL, ValueError):
+            raise SendError("the collector's address cannot be used; check it") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, ssl.SSLCertVerificationError):
@@ -627,7 +629,10 @@ def send(
 
 
 def _request(url: str, report: Mapping[str, Any], token: str) -> urllib.request.Request:
-    parts = urllib.parse.urlsplit(url)
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:
+        raise SendError("the collector's address cannot be used; check it") from None
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_this_machine(parts.hostname or "")):
         raise SendError("the collector's address must begin with https:// (http:// only on this machine)")
     if not token.isascii() or not token.isprintable():

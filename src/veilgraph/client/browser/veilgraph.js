@@ -11,7 +11,7 @@ function need(condition, message = "This is not a campaign.") {
 	if (!condition) throw new VeilgraphError(message);
 }
 
-/** The report of one person: drawn once, stored, and the same for ever after. */
+/** The report of one person: drawn once, stored, and the same ever after. */
 export async function answer(campaign, record, { node, storage, maxEpsilon, now }) {
 	const question = await verify(campaign, { maxEpsilon, now });
 	need(/^(?!\.\.?$)[^\0-\x1f\x7f\ud800-\udfff]{1,256}$/u.test(node), "A node has 1 to 256 characters.");
@@ -182,7 +182,7 @@ function logMean(factors, sampled) {
 
 const slack = (epsilon) => 1e-9 * Math.max(1, epsilon);
 
-/** Sorted keys, no spaces, ASCII only. */
+/** Sorted, no spaces, ASCII only. */
 export function canonical(value) {
 	if (Array.isArray(value)) return `[${value.map(canonical)}]`;
 	if (isObject(value)) return `{${Object.keys(value).sort().map((k) => `${canonical(k)}:${canonical(value[k])}`)}}`;
