@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -98,20 +98,37 @@ class Collection:
 
 
 class Server:
-    """`veilgraph serve` as a process."""
+    """`veilgraph serve` as a process, without a limit on rates.
+
+    Args:
+        options: of the command, without port and rate.
+        log: what it prints, appended.
+        prefix: a command that runs it.
+    """
 
     def __init__(self, options: Sequence[str], *, log: Path, prefix: Sequence[str] = ()) -> None:
-        command = [*prefix, sys.executable, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
+        self._log = log
         start = log.stat().st_size if log.exists() else 0
+        command = [*prefix, sys.executable, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
         with log.open("ab") as file:
             self.process = subprocess.Popen(command, stdout=file, stderr=file)
         self.port = 0
         while not self.port:
             if self.process.poll() is not None:
-                raise RuntimeError(log.read_text(encoding="utf-8")[-2000:])
+                raise RuntimeError(f"the collector did not start: {self.text[-2000:]}")
             found = re.search(rb"running on http://[^:]+:(\d+)", log.read_bytes()[start:])
             self.port = int(found[1]) if found else 0
             time.sleep(0.01)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def text(self) -> str:
+        """Everything that was logged."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
 
     @property
     def memory(self) -> int:
@@ -119,15 +136,22 @@ class Server:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
-    def stop(self) -> None:
-        """Ask it to stop, and wait."""
+    def stop(self) -> int:
+        """Ask it to stop, and wait; its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
+        return self.process.wait(30)
 
     def kill(self) -> None:
         """Give it no chance."""
         self.process.kill()
-        self.process.wait()
+        self.process.wait(30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
 
 
 def request_bytes(method: str, path: str, body: bytes, headers: str = "") -> bytes:

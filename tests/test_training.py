@@ -221,3 +221,23 @@ def test_training_prints_what_it_did_as_json(collected: Collected, capsys: pytes
     assert facts["campaign"] == collected.campaign.id
     assert facts["guarantee"]["relations"]["user_level"] == "any two records"
     assert facts["label_reports"] == int(collected.perturbed.has_label.sum())
+    assert facts["screening"]["excluded"] is False
+
+
+def test_what_is_implausible_is_counted_or_left_out(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    reports = list(reports_of(collected.perturbed, collected.campaign))
+    copied = next(report.features for report in reports if report.features is not None)
+    store.put([replace(r, features=copied) for r in reports[:20]] + reports[20:], now=0)
+    store.close()
+    files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
+    words = [str(word) for key, name in files.items() for word in (f"--{key}", collected.folder / name)]
+    words += ["--store", f"sqlite:///{tmp_path}/reports.db", "--out", str(tmp_path / "model"), "--epochs", "1"]
+    for screen, fate in (([], "kept, --screen leaves them out"), (["--screen"], "left out")):
+        assert main(["train", *words, "--device", "cpu", *screen]) == 0
+        assert f"20 implausible (copies), 0.01 expected at most: {fate}" in capsys.readouterr().out
+    facts = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
+    assert facts["screening"]["excluded"]
+    assert facts["feature_reports"] < int(collected.perturbed.has_features.sum())

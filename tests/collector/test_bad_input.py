@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.collecting import Server
 from benchmarks.fuzz import fuzz
 
 from tests.collector.collection import Collection
-from tests.collector.running import Process
 
 
 def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(tmp_path: Path) -> None:
@@ -32,11 +32,11 @@ def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(tmp_path: Pa
 
 def test_schemathesis_finds_no_answer_that_the_openapi_document_does_not_announce(tmp_path: Path) -> None:
     collection = Collection.ring()
-    options = [*collection.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db", "--rate", "0"]
+    options = [*collection.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db"]
     schemathesis = shutil.which("st", path=str(Path(sys.executable).parent))
     assert schemathesis is not None
     checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-    with Process(options, log=tmp_path / "log") as collector:
+    with Server(options, log=tmp_path / "log") as collector:
         command = [schemathesis, "run", f"{collector.url}/openapi.json", "--checks", checks, "--max-examples", "60"]
         command += [
             "--phases",

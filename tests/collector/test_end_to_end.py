@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from benchmarks.collecting import Server
 
 from tests.collector.collection import CLOSES, Collection
-from tests.collector.running import Process
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.client import answer, send
@@ -38,7 +38,7 @@ def test_5000_clients_a_store_and_a_model_equal_to_the_one_in_memory(store_url: 
     options = collection.write(tmp_path)
     text, columns, classes = campaign.to_json(), private.schema.feature_names, private.schema.classes
 
-    with Process([*options, "--store", store_url, "--rate", "0"], log=tmp_path / "log") as collector:
+    with Server([*options, "--store", store_url], log=tmp_path / "log") as collector:
 
         def participate(i: int) -> dict[str, object]:
             record = dict(zip(columns, private.features[i].tolist(), strict=True))

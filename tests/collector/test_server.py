@@ -11,9 +11,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from benchmarks.collecting import Server
 
 from tests.collector.collection import Collection
-from tests.collector.running import Process, listening
+from tests.collector.running import listening
 from veilgraph.cli import main
 from veilgraph.collector.app import make_app
 from veilgraph.collector.limits import Limits
@@ -132,7 +133,7 @@ def test_a_hundred_silent_connections_do_not_keep_others_waiting(client: httpx.C
 def test_serve_stops_in_good_order_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/reports.db"
     options = [*COLLECTION.write(tmp_path), "--store", url]
-    with Process(options, log=tmp_path / "log") as process:
+    with Server(options, log=tmp_path / "log") as process:
         acknowledged: list[str] = []
 
         def send() -> None:
