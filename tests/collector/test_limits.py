@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from veilgraph.collector.limits import RateLimit
+from tests.collector.collection import Collection
+from veilgraph.collector.limits import RateLimit, most_report_bytes
+from veilgraph.graph import Graph
+from veilgraph.schema import Column, FeatureSchema
 
 
 class Clock:
@@ -14,6 +19,15 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def test_the_longest_report_of_a_campaign_fits_spaces_included() -> None:
+    values = tuple(map(str, range(300)))
+    schema = FeatureSchema(columns=tuple(Column(name=f"x{i}", values=values) for i in range(500)), classes=("a", "b"))
+    node = "\N{GRINNING FACE}" * 256
+    collection = Collection.on(Graph.from_edges([[0], [1]], 2, node_ids=[node, "other"]), schema=schema)
+    report = collection.report(node, features=(299,) * 500)
+    assert len(json.dumps(report.document)) <= most_report_bytes(collection.campaign)
 
 
 def test_a_burst_then_the_rate() -> None:

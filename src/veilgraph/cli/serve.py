@@ -29,18 +29,19 @@ def serve(
     with needs_extra("collector"):
         from veilgraph.collector.app import make_app
         from veilgraph.collector.auth import Credentials
-        from veilgraph.collector.limits import Limits
+        from veilgraph.collector.limits import Limits, most_report_bytes
         from veilgraph.collector.server import serve as serve_app
         from veilgraph.collector.store import ReportStore
     from veilgraph.campaign import Campaign
     from veilgraph.graph import Graph
 
+    loaded = Campaign.from_json(campaign.read_bytes())
     app = make_app(
-        campaign=Campaign.from_json(campaign.read_bytes()),
+        campaign=loaded,
         graph=Graph.from_files(graph, nodes=nodes),
         store=ReportStore.open(store),
         credentials=Credentials(keys=_lines(keys_file), admin_token=_only_line(admin_token_file)),
-        limits=Limits(requests_per_second=rate),
+        limits=Limits(report_bytes=most_report_bytes(loaded), requests_per_second=rate),
     )
     serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
 

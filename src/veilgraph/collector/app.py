@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.group_commit import GroupCommit
 from veilgraph.collector.guard import Guard
 from veilgraph.collector.intake import Intake, batch_entries, parse_json
-from veilgraph.collector.limits import Limits, RateLimit, read_body
+from veilgraph.collector.limits import Limits, RateLimit, most_report_bytes, read_body
 from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.participant import add_participant_page
 from veilgraph.collector.refusal import AsciiJSON, Refusal
@@ -58,7 +58,7 @@ def make_app(
         clock: Unix time.
     """
     check_graph(campaign, graph)
-    limits = limits or Limits()
+    limits = limits or Limits(report_bytes=most_report_bytes(campaign))
     nodes = frozenset(graph.names)
     intake = Intake(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
     commit = GroupCommit(store, clock=clock)
@@ -94,7 +94,7 @@ def make_app(
 
     for kind in (Refusal, StoreError, HTTPException):
         app.add_exception_handler(kind, refuse)
-    _add_public(app, campaign, intake, store)
+    _add_public(app, campaign, store)
     _add_submission(app, intake, commit, metrics, limits)
     _add_administration(app, campaign, intake, store, credentials, metrics)
     add_participant_page(app)
@@ -102,7 +102,7 @@ def make_app(
     return app
 
 
-def _add_public(app: FastAPI, campaign: Campaign, intake: Intake, store: ReportStore) -> None:
+def _add_public(app: FastAPI, campaign: Campaign, store: ReportStore) -> None:
     document = campaign.to_json()
 
     @app.get("/v1/campaign", summary="The campaign, as participants answer it", responses=openapi.CAMPAIGN)
@@ -154,7 +154,7 @@ def _checked(intake: Intake, entry: object) -> Report | Refusal:
         return refusal
 
 
-def _result(entry: Report | Refusal, outcomes: Any, metrics: Metrics) -> dict[str, Any]:
+def _result(entry: Report | Refusal, outcomes: Iterator[Outcome], metrics: Metrics) -> dict[str, Any]:
     """A line of the answer to many reports, in their order. Only who showed a node's token is told its name."""
     if isinstance(entry, Refusal):
         metrics.refused(entry.reason)

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect, Request
 
+from veilgraph.campaign import Campaign
 from veilgraph.collector.refusal import Refusal
+from veilgraph.report import LONGEST_NODE
 
 MOST_IN_A_BATCH = 1000
 _MOST_SENDERS = 50_000
+# Keys, the campaign's id and the label.
+_FRAME_BYTES = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +25,7 @@ class Limits:
     """What the collector puts up with.
 
     Args:
-        report_bytes: of one report.
+        report_bytes: of one report; `most_report_bytes` says what a campaign needs.
         batch_bytes: of many reports in one request.
         body_seconds: for a whole request body to arrive.
         requests_per_second: of one address, on average; 0 is no limit.
@@ -33,6 +37,12 @@ class Limits:
     body_seconds: float = 10.0
     requests_per_second: float = 50.0
     burst: int = 200
+
+
+def most_report_bytes(campaign: Campaign) -> int:
+    """Room for the longest report of the campaign with every character escaped, and as much again for spaces."""
+    codes = sum(len(str(size - 1)) + 1 for size in campaign.schema.domain_sizes)
+    return 2 * (codes + 12 * LONGEST_NODE) + _FRAME_BYTES
 
 
 class RateLimit:
