@@ -168,6 +168,8 @@ def test_serve_stops_in_good_order_and_keeps_what_it_acknowledged(tmp_path: Path
         ({"--graph": "no.csv"}, "no.csv"),
         ({"--admin-token-file": "keys.txt"}, "nothing else"),
         ({"--keys-file": "admin.txt"}, "token key"),
+        ({"--host": "192.0.2.1"}, "cannot listen on 192.0.2.1"),
+        ({"--port": "70000"}, "70000"),
     ],
 )
 def test_serve_refuses_what_it_cannot_use_in_one_sentence(

@@ -19,7 +19,7 @@ def serve(
     admin_token_file: Annotated[Path, typer.Option(help="File with the administration's token.")],
     nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     trusted_proxy: Annotated[
         str | None, typer.Option(help="Address of the reverse proxy that says where requests come from.")
     ] = None,

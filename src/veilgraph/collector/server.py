@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from veilgraph.errors import RunError
 
 _HEADER_SECONDS = 10.0
 _HEADER_BYTES = 64 * 1024
@@ -80,6 +83,7 @@ def serve(app: FastAPI, *, host: str, port: int, trusted_proxy: str | None = Non
         port: 0 takes a free one.
         trusted_proxy: address of a reverse proxy whose word counts on where a request came from.
     """
+    _check_address(host, port)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     # uvicorn stops in good order and then raises the signal again; to have been asked to stop is no failure.
@@ -107,6 +111,15 @@ def make_server(app: FastAPI, *, host: str, port: int, trusted_proxy: str | None
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
     return uvicorn.Server(config)
+
+
+def _check_address(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, in one sentence; uvicorn would end the process."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise RunError(f"cannot listen on {host}, port {port}: {error.strerror}; choose another") from None
 
 
 def _ignore(*_: Any) -> None:
