@@ -61,6 +61,7 @@ function explain() {
     + "The figures above start from even odds: someone who held your answers and any other set of answers for equally likely.";
   $("identity").append("Its id is ", element("code", {}, question.id), ".");
   $("consent-text").textContent = `I have read what my report can give away (epsilon ${epsilon} for everything together) and want to take part.`;
+  $("weak").hidden = Number(user.total) < Math.log(99);
   $("guarantee").hidden = false;
 }
 
@@ -154,9 +155,9 @@ async function draw() {
 
 function review() {
   const d = question.features?.length ?? 0, m = question.sampled;
-  const label = question.label ? ` “${question.label.name}” was changed by chance, too.` : "";
+  const label = question.label ? ` “${question.label.name}” was randomized, too.` : "";
   const padding = d > m ? ` Of ${d} answers only ${m} were used at all; the others are pure chance.${label}` : "";
-  $("explained").textContent = `Chance has changed your answers: what the report says may or may not be what you entered.${padding}`
+  $("explained").textContent = `Chance has decided what the report says: it may or may not be what you entered.${padding}`
     + " Only the right-hand column is sent.";
   $("rows").replaceChildren(...rows().map(([name, before, after]) =>
     element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, name),
