@@ -164,13 +164,21 @@ def test_a_share_that_leaves_nothing_is_refused(collected: Collected) -> None:
         train(collected.campaign, collected.perturbed, make_method("plain", collected.perturbed.graph), hold_out=1)
 
 
-def test_a_folder_with_other_files_is_not_written_to(collected: Collected, trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").touch()
-    model = Model.load(trained, device="cpu")
-    result = train(collected.campaign, collected.perturbed, make_method("plain", collected.perturbed.graph, epochs=1))
+def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
+    collected: Collected, tmp_path: Path
+) -> None:
+    graph = collected.perturbed.graph
+    trained = train(collected.campaign, collected.perturbed, make_method("plain", graph, epochs=1, device="cpu"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").touch()
     with pytest.raises(RunError, match=r"'thesis\.tex'"):
-        save(result, tmp_path)
-    assert model.campaign == collected.campaign
+        save(trained, other)
+    for _ in range(2):
+        save(trained, tmp_path / "model")
+    np.testing.assert_array_equal(
+        Model.load(tmp_path / "model", device="cpu").method.predict_proba(), trained.method.predict_proba()
+    )
 
 
 @pytest.mark.parametrize("missing", ["training.json", "campaign.json", "reports.jsonl"])

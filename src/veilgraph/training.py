@@ -30,7 +30,6 @@ from veilgraph.report import Report
 
 METHODS: dict[str, type[GNNMethod]] = {"rgnn": RGNN, "plain": PlainGNN}
 _TRAIN_SHARE = 2 / 3
-_FILES = ("model.json", "weights.npz", "campaign.json", "reports.jsonl", "training.json")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,14 +119,15 @@ def _estimated_accuracy(method: Method, perturbed: PerturbedGraph, held_out: NDA
 
 
 def save(trained: Trained, folder: Path) -> None:
-    """Write the model's folder. One that holds anything but a model is refused."""
-    if folder.exists() and (strangers := sorted(p.name for p in folder.iterdir() if p.name not in _FILES)):
-        raise RunError(f"{folder} holds '{strangers[0]}', which is not part of a model: choose another folder")
+    """Write the model's folder, over an older model if there is one; a folder of anything else is refused."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "model.json").exists():
+        raise RunError(f"{folder} holds '{next(folder.iterdir()).name}' and no model: choose another folder")
+    # First away and last back: a folder without it was not finished.
+    (folder / "training.json").unlink(missing_ok=True)
     trained.method.save(folder)
     write_whole(folder / "campaign.json", trained.campaign.to_json())
     lines = (report.to_json() + "\n" for report in reports_of(trained.perturbed, trained.campaign))
     write_whole(folder / "reports.jsonl", "".join(lines))
-    # Last: a folder without it was not finished.
     write_whole(folder / "training.json", json.dumps(trained.facts, indent=2))
 
 
