@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, Split
     from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
-    from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, OSRandom
+    from veilgraph.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
     from veilgraph.report import Report
     from veilgraph.schema import Column, FeatureSchema, propose_schema
 
@@ -33,6 +33,7 @@ _HOME = {
     "GRRFS": "mechanisms",
     "Graph": "graph",
     "Guarantee": "budget",
+    "JointGRR": "mechanisms",
     "Mechanism": "mechanisms",
     "Method": "learn",
     "MultiBit": "mechanisms",
@@ -61,6 +62,7 @@ __all__ = [
     "FeatureSchema",
     "Graph",
     "Guarantee",
+    "JointGRR",
     "Mechanism",
     "Method",
     "MultiBit",

@@ -55,7 +55,7 @@ def test_a_part_is_run_then_counted_then_not_run_again(
     assert json.loads(capsys.readouterr().out) == {"name": "table2", "finished": fits, "cells": total}
     assert main(["paper", "status", "table2", f"--out={tmp_path}"]) == 0
     assert capsys.readouterr().out == f"table2: {fits} of {total} fits finished\n"
-    monkeypatch.setattr(runner, "run_cell", lambda *arguments: pytest.fail("computed again"))
+    monkeypatch.setattr(runner, "fit_cells", lambda *arguments, **options: pytest.fail("computed again"))
     assert run(tmp_path, *asked) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -71,10 +71,10 @@ def test_nothing_is_finished_before_the_first_run(tmp_path: Path, capsys: Captur
 def test_a_run_that_is_stopped_says_that_it_goes_on(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*arguments: object) -> None:
+    def stop(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "run_cell", stop)
+    monkeypatch.setattr(runner, "fit_cells", stop)
     assert run(tmp_path, "table1", "--datasets=cora") == 130
     assert "the same command goes on from there" in capsys.readouterr().err
 
@@ -87,6 +87,7 @@ MISTAKES = {
     "seeds": (["run", "table2", "--seeds", "0"], "seeds is 0"),
     "jobs": (["run", "table2", "--jobs", "0"], "jobs is 0"),
     "device": (["run", "table2", "--device", "tpu"], "device is 'tpu'"),
+    "memory": (["run", "table2", "--memory", "8 apples"], "memory is '8 apples': write a number and a unit"),
 }
 
 

@@ -12,7 +12,7 @@ from veilgraph.cli import main
 from veilgraph.experiments.tune import SEARCH_SPACE
 
 Capture = pytest.CaptureFixture[str]
-QUICK = ["--trials=2", "--seeds=1", "--epochs=2", "--sampled=5", "--device=cpu"]
+QUICK = ["--trials=2", "--seeds=2", "--epochs=2", "--sampled=5", "--device=cpu"]
 
 
 def test_what_was_found_is_printed_and_kept(tmp_path: Path, capsys: Capture) -> None:
@@ -22,15 +22,17 @@ def test_what_was_found_is_printed_and_kept(tmp_path: Path, capsys: Capture) -> 
     found = json.loads(captured.out)
     assert set(found) == {"csbm"}
     assert set(found["csbm"]) == {"2", "0.5"}
-    for parameters in found["csbm"].values():
-        assert set(parameters) == set(SEARCH_SPACE)
+    for search in found["csbm"].values():
+        assert set(search) == {"parameters", "best", "advantage", "standard_error", "needed"}
+        assert set(search["parameters"]) == set(search["best"]) == set(SEARCH_SPACE)
+    parameters = {"csbm": {budget: search["parameters"] for budget, search in found["csbm"].items()}}
     assert "tune csbm, epsilon_y 0.5" in captured.err
     # The file has the form of the hyper-parameters that experiments read.
-    assert tomllib.loads((tmp_path / "csbm.toml").read_text(encoding="utf-8")) == found
+    assert tomllib.loads((tmp_path / "csbm.toml").read_text(encoding="utf-8")) == parameters
     assert (tmp_path / "csbm.journal").stat().st_size > 0
     # The same command has nothing left to search, and prints TOML to a person.
     assert main(arguments) == 0
-    assert tomllib.loads(capsys.readouterr().out) == found
+    assert tomllib.loads(capsys.readouterr().out) == parameters
 
 
 MISTAKES = {

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,13 @@ import torch
 
 import veilgraph.experiments.runner as runner
 from veilgraph.datasets import PrivateGraph, csbm
-from veilgraph.errors import BudgetError, RunError
-from veilgraph.experiments.fit import draw_reports
+from veilgraph.errors import BudgetError, FitError, RunError
+from veilgraph.experiments.fit import Fit, draw_reports, fit_cells
 from veilgraph.experiments.methods import METHODS
 from veilgraph.experiments.plan import Cell, Experiment, experiment_names, load_experiment, parse_experiment
 from veilgraph.experiments.results import collect
 from veilgraph.experiments.runner import describe, key_of, load_data, run_cell, run_experiment
-from veilgraph.experiments.simulate import reports_rng
+from veilgraph.experiments.simulate import feature_rng, label_rng
 from veilgraph.experiments.store import CellStore
 from veilgraph.graph import PerturbedGraph, Split
 
@@ -116,13 +117,14 @@ def test_a_stopped_experiment_goes_on_to_the_same_result(
     computed: list[Cell] = []
     allowed = finished
 
-    def counted(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
-        if len(computed) == allowed:
-            raise KeyboardInterrupt
-        computed.append(cell)
-        return run_cell(cell, data_dir, device)
+    def counted(cells: Sequence[Cell], private: PrivateGraph, device: str, *, memory: int) -> Iterator[Fit]:
+        for fit in fit_cells(cells, private, device, memory=memory):
+            if len(computed) == allowed:
+                raise KeyboardInterrupt
+            computed.append(fit.cell)
+            yield fit
 
-    monkeypatch.setattr(runner, "run_cell", counted)
+    monkeypatch.setattr(runner, "fit_cells", counted)
     with pytest.raises(KeyboardInterrupt):
         run_experiment(experiment, stopped)
     assert len(results_of(experiment, stopped)) == finished
@@ -139,11 +141,39 @@ def test_what_is_finished_is_not_computed_again_by_any_experiment(
     store = CellStore(tmp_path)
     figure = shortened("fig_alpha_clusters")
     run_experiment(figure.only(methods=["structure_only"]), store)
-    monkeypatch.setattr(runner, "run_cell", lambda *arguments: pytest.fail("computed again"))
+    monkeypatch.setattr(runner, "fit_cells", lambda *arguments, **options: pytest.fail("computed again"))
     # The ablation has the same control on the same data.
     ablation = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"])
     run_experiment(ablation, store)
     assert all(store.has(key_of(cell, None)) for cell in ablation.cells)
+
+
+@small_data
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("nodes_in_flight", [1, 260 * 5, 10**9])
+def test_chunks_are_of_one_kind_and_hold_every_cell_once(
+    monkeypatch: pytest.MonkeyPatch, device: str, nodes_in_flight: int
+) -> None:
+    monkeypatch.setattr(runner, "_CHUNK_NODES", nodes_in_flight)
+    cells = [*shortened("table2", seeds=2).cells, *shortened("table1").cells]
+    chunks = runner._chunks(cells, None, device)
+    assert Counter(id(cell) for chunk in chunks for cell in chunk) == Counter(map(id, cells))
+    for chunk in chunks:
+        assert chunk
+        assert len({(cell.dataset, cell.method, cell.original_columns) for cell in chunk}) == 1
+        if device == "cpu":  # at least four, else as many as there is work for
+            assert len(chunk) <= max(4, nodes_in_flight // 260)
+    if device == "cuda":  # a GPU gets all that it can share
+        assert len(chunks) == len({(cell.dataset, cell.method, cell.original_columns) for cell in cells})
+    assert runner._chunks([], None, device) == []
+
+
+@small_data
+def test_the_memory_that_is_allowed_reaches_the_fits(tmp_path: Path) -> None:
+    experiment = shortened("ablation").only(datasets=["dblp"], methods=["rgnn"])
+    with pytest.raises(FitError, match="allow more memory"):
+        run_experiment(experiment, CellStore(tmp_path), device="cpu", memory=1000)
+    assert results_of(experiment, CellStore(tmp_path)) == {}
 
 
 @small_data
@@ -204,8 +234,10 @@ def test_another_seed_or_label_budget_draws_other_labels(change: dict[str, Any])
 @small_data
 def test_reports_do_not_follow_from_the_split_of_the_same_seed() -> None:
     # Were both drawn from one stream, who is in which part would say something about the noise of the reports.
-    words = np.random.default_rng(CELL.seed).integers(0, 2**62, size=8)
-    assert (reports_rng(CELL.seed).integers(0, 2**62, size=8) != words).all()
+    # Nor may the noise of labels say something about that of features.
+    streams = (np.random.default_rng(CELL.seed), label_rng(CELL.seed), feature_rng(CELL.seed))
+    words = [stream.integers(0, 2**62, size=8) for stream in streams]
+    assert len(set(np.concatenate(words).tolist())) == 3 * 8
 
 
 SPENT: dict[str, tuple[float | None, float | None, float | str]] = {
@@ -288,7 +320,7 @@ run_experiment(experiment, CellStore(Path(sys.argv[2])), device="cpu",
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 @pytest.mark.usefixtures("_one_thread")
-def test_kill_9_loses_at_most_the_cell_in_flight(tmp_path: Path) -> None:
+def test_kill_9_loses_at_most_the_fits_in_flight(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", ENDLESS, BY_HAND, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -302,10 +334,14 @@ def test_kill_9_loses_at_most_the_cell_in_flight(tmp_path: Path) -> None:
     assert max(map(int, announced.split())) <= len(files) <= max(map(int, announced.split())) + 1
     for path in files:
         json.loads(path.read_text(encoding="utf-8"))
-    # And it is what a run that nobody killed computes.
-    experiment = parse_experiment("by hand", BY_HAND, {}, seeds=1)
+    # And it is what a run that nobody killed computes, whatever it trains together with what.
+    endless = parse_experiment("by hand", BY_HAND, {}, seeds=500)
+    finished = [cell for cell in endless.cells if CellStore(tmp_path).has(key_of(cell, None))]
+    assert len(finished) == len(files) >= 4
+    missing = [cell for cell in endless.cells if cell not in finished]
+    experiment = replace(endless, cells=(*finished[:4], *missing[:4]))
     survived = results_of(experiment, CellStore(tmp_path))
-    assert len(survived) >= 4
+    assert len(survived) == 4
     run_experiment(experiment, CellStore(tmp_path / "whole"), device="cpu")
     whole = results_of(experiment, CellStore(tmp_path / "whole"))
     assert {key: whole[key] for key in survived} == survived

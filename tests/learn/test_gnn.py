@@ -85,6 +85,15 @@ def test_zero_epochs_are_refused() -> None:
         PlainGNN(epochs=0).fit(PERTURBED, SPLIT)
 
 
+@pytest.mark.parametrize("backbone", ["sage", "gat"])
+@pytest.mark.parametrize(
+    ("name", "value"), [("dropout", -0.1), ("dropout", 1.5), ("learning_rate", -0.01), ("weight_decay", -1.0)]
+)
+def test_training_settings_out_of_range_are_refused_by_name(backbone: str, name: str, value: float) -> None:
+    with pytest.raises(FitError, match=f"{name} is {value}"):
+        PlainGNN(backbone=backbone, epochs=1, **{name: value}).fit(PERTURBED, SPLIT)  # type: ignore[arg-type]
+
+
 def test_a_device_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RunError, match="no usable GPU"):

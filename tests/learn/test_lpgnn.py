@@ -17,6 +17,7 @@ from veilgraph.experiments import simulate
 from veilgraph.experiments.simulate import multi_bit
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import LPGNN
+from veilgraph.learn.method import Run
 from veilgraph.mechanisms import GRR, MultiBit
 from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.schema import FeatureSchema
@@ -41,9 +42,12 @@ REPORTS = PerturbedGraph(
 PREDICTED = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
 
 
-def loss_of(method: LPGNN, perturbed: PerturbedGraph = REPORTS, predicted: torch.Tensor = PREDICTED) -> float:
+def loss_of(
+    method: LPGNN, perturbed: PerturbedGraph = REPORTS, predicted: torch.Tensor = PREDICTED, split: Split = SPLIT
+) -> float:
     """The method's loss where its predictions are these."""
-    return float(method._loss(perturbed, SPLIT, GraphOperators(perturbed.graph))(predicted.log()))
+    run = Run(method=method, perturbed=perturbed, split=split)
+    return float(LPGNN._loss([run], GraphOperators(perturbed.graph))(predicted.log().T.unsqueeze(0)))
 
 
 def test_the_loss_with_forward_correction_is_the_one_worked_out_by_hand() -> None:
@@ -78,7 +82,7 @@ def test_a_node_that_no_label_report_reaches_is_not_taken_for_class_0() -> None:
     silent = replace(REPORTS, has_label=np.array([True, False, True]))
     both_train = Split(train=np.array([True, True, False]), validation=SPLIT.validation, test=SPLIT.test)
     with pytest.raises(FitError, match="no label report is 1 hops from a training node"):
-        LPGNN(label_hops=1)._loss(silent, both_train, GraphOperators(PATH))
+        loss_of(LPGNN(label_hops=1), silent, split=both_train)
     # Four nodes in a row: 0 hears only the silent 1, while 2 hears 3.
     longer = Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=4)
     perturbed = replace(
@@ -96,8 +100,17 @@ def test_a_node_that_no_label_report_reaches_is_not_taken_for_class_0() -> None:
     )
     predicted = torch.full((4, 2), 0.5)
     # At node 2 (degree 2) the expected share of class 1 is (1 / sqrt 4 + 1 / sqrt 2) / 2.
-    loss = LPGNN(label_hops=1)._loss(perturbed, split, GraphOperators(longer))(predicted.log())
-    assert float(loss) == pytest.approx(-math.log((0.5 + math.sqrt(0.5)) / 2), abs=1e-6)
+    loss = loss_of(LPGNN(label_hops=1), perturbed, predicted, split)
+    assert loss == pytest.approx(-math.log((0.5 + math.sqrt(0.5)) / 2), abs=1e-6)
+
+
+def test_replicas_keep_their_own_targets_and_channels() -> None:
+    # The first two losses worked out by hand above, side by side, and with a channel without noise beside them.
+    methods = [LPGNN(label_hops=1), LPGNN(label_hops=1, forward_correction=False), LPGNN(label_hops=1)]
+    reports = [REPORTS, REPORTS, replace(REPORTS, label_mechanism=GRR(2, epsilon=math.inf))]
+    runs = [Run(method=method, perturbed=each, split=SPLIT) for method, each in zip(methods, reports, strict=True)]
+    losses = LPGNN._loss(runs, GraphOperators(PATH))(PREDICTED.log().T.expand(3, -1, -1))
+    assert losses.tolist() == pytest.approx([0.45039, 0.25541, 0.25541], abs=1e-5)
 
 
 @pytest.mark.parametrize("hops", [0, 1, 3])

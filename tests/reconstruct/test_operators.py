@@ -25,14 +25,14 @@ def test_the_symmetric_matrix_of_a_path_is_known_by_hand() -> None:
     # Degrees 1, 2, 1, 0: both edges join a 1 to a 2, so they weigh 1 / sqrt 2; the isolated node has nothing.
     weight = 0.5**0.5
     expected = torch.tensor([[0, weight, 0, 0], [weight, 0, weight, 0], [0, weight, 0, 0], [0, 0, 0, 0]])
-    assert torch.allclose(GraphOperators(PATH).symmetric.to_dense(), expected)
+    assert torch.allclose(GraphOperators(PATH).symmetric.matrix.to_dense(), expected)
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10_000))
 def test_roots_of_degrees_are_the_eigenvector_of_the_largest_eigenvalue_one(seed: int) -> None:
     graph = random_graph(seed)
-    matrix = GraphOperators(graph).symmetric.to_dense()
+    matrix = GraphOperators(graph).symmetric.matrix.to_dense()
     assert torch.equal(matrix, matrix.T)
     roots = torch.from_numpy(graph.degrees).to(torch.float32).sqrt()
     assert torch.allclose(matrix @ roots, roots, atol=1e-5)
@@ -47,8 +47,25 @@ def test_the_two_matrices_are_built_from_the_same_edges(seed: int) -> None:
     adjacency = torch.zeros(15, 15)
     adjacency[tuple(operators.edge_index)] = 1
     assert torch.equal(adjacency, adjacency.T)
-    assert torch.equal(operators.symmetric.to_dense() > 0, adjacency > 0)
+    assert torch.equal(operators.symmetric.matrix.to_dense() > 0, adjacency > 0)
     assert torch.equal(operators.mean.matrix.to_dense() > 0, (adjacency + torch.eye(15)) > 0)
+
+
+def test_the_matrices_of_convolutions_are_known_by_hand() -> None:
+    # The neighbours' mean of GraphSAGE: node 1 halves two neighbours, and the isolated node hears nobody.
+    neighbours = torch.tensor([[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    assert torch.equal(GraphOperators(PATH).neighbours.matrix.to_dense(), neighbours)
+    # GCN's matrix counts the node itself: degrees 2, 3, 2, 1, and the isolated node keeps its own row.
+    edge = 6**-0.5
+    closed = torch.tensor([[1 / 2, edge, 0, 0], [edge, 1 / 3, edge, 0], [0, edge, 1 / 2, 0], [0, 0, 0, 1]])
+    assert torch.allclose(GraphOperators(PATH).closed_symmetric.matrix.to_dense(), closed)
+
+
+@pytest.mark.parametrize("name", ["neighbours", "symmetric", "closed_symmetric"])
+def test_gradients_go_through_the_transpose(name: str) -> None:
+    for seed in range(5):
+        product = getattr(GraphOperators(random_graph(seed)), name)
+        assert torch.equal(product.transposed.to_dense(), product.matrix.to_dense().T)
 
 
 def test_each_is_made_once_and_only_if_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,9 @@ from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
 from veilgraph.reconstruct import NeighbourhoodMean
-from veilgraph.reconstruct.propagation import reach
+from veilgraph.reconstruct.propagation import SparseProduct, reach, sparse_csr
 
+EPSILON = torch.finfo(torch.float32).eps
 STAR = Graph.from_edges([[0, 0, 0], [1, 2, 3]], num_nodes=5)  # node 4 is isolated
 
 
@@ -37,8 +38,10 @@ def test_blocks_of_columns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     mean = NeighbourhoodMean.of(csbm(200, seed=1).graph)
     columns = torch.rand(200, 7, generator=torch.Generator().manual_seed(0))
     whole = mean.propagate(columns, 3)
-    monkeypatch.setattr(propagation, "_BLOCK_BYTES", 200 * 4 * 2)  # two columns at a time
-    assert torch.allclose(mean.propagate(columns, 3), whole, atol=1e-7)
+    for width in (1, 2, 6, 7, 100):
+        monkeypatch.setattr(propagation, "_CACHE_LINE", width)
+        # Shares up to 1 after three roundings.
+        assert torch.allclose(mean.propagate(columns, 3), whole, rtol=0, atol=4 * EPSILON)
 
 
 def test_isolated_nodes_keep_their_own_row() -> None:
@@ -86,3 +89,82 @@ def test_negative_hops_are_refused() -> None:
 def test_a_dense_graph_is_reached_sooner() -> None:
     sparse, dense = (reach(csbm(500, mean_degree=degree, seed=0).graph) for degree in (3, 30))
     assert dense < sparse
+
+
+def random_matrix(seed: int, shape: tuple[int, int], dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """A dense matrix of which most entries are zero, whole rows and columns among them."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.rand(shape, generator=generator, dtype=dtype) - 0.5
+    return torch.where(torch.rand(shape, generator=generator) < 0.3, values, 0.0)
+
+
+def product_of(dense: torch.Tensor, *, shuffled: int = 0) -> SparseProduct:
+    rows, columns = dense.nonzero().T
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(shuffled))
+    rows, columns = rows[order], columns[order]
+    return SparseProduct.of(sparse_csr(rows, columns, dense[rows, columns], (dense.shape[0], dense.shape[1])))
+
+
+SHAPES = st.tuples(st.integers(1, 9), st.integers(1, 9))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000), SHAPES)
+def test_a_sparse_matrix_and_its_transpose_hold_the_entries_they_were_given(seed: int, shape: tuple[int, int]) -> None:
+    dense = random_matrix(seed, shape)
+    product = product_of(dense, shuffled=seed)
+    assert torch.equal(product.matrix.to_dense(), dense)
+    assert torch.equal(product.transposed.to_dense(), dense.T)
+    for matrix in (product.matrix, product.transposed):
+        assert matrix.crow_indices().dtype == matrix.col_indices().dtype == torch.int32
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10_000), SHAPES, st.integers(1, 3), st.integers(1, 4))
+def test_products_and_their_gradients_equal_those_of_the_dense_matrix(
+    seed: int, shape: tuple[int, int], replicas: int, width: int
+) -> None:
+    dense = random_matrix(seed, shape)
+    product = product_of(dense)
+    generator = torch.Generator().manual_seed(seed)
+    stack = torch.rand(replicas, width, shape[1], generator=generator, dtype=torch.float64, requires_grad=True)
+    found, expected = product.along_nodes(stack), stack @ dense.T
+    assert torch.allclose(found, expected, rtol=0, atol=1e-12)
+    direction = torch.rand(expected.shape, generator=generator, dtype=torch.float64)
+    by_product, by_dense = (torch.autograd.grad((each * direction).sum(), stack)[0] for each in (found, expected))
+    assert torch.allclose(by_product, by_dense, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_repeated_products_have_the_gradient_that_differences_give(times: int) -> None:
+    product = product_of(random_matrix(1, (6, 6)))
+    stack = torch.rand(2, 3, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda each: product.along_nodes(each, times), (stack,))
+    columns = stack[0].detach().T.requires_grad_()
+    assert torch.autograd.gradcheck(lambda each: product(each, times), (columns,))
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+@pytest.mark.parametrize("width", [1, 2, 5, 16, 1000])
+def test_replicas_side_by_side_equal_each_one_alone(monkeypatch: pytest.MonkeyPatch, times: int, width: int) -> None:
+    dense = random_matrix(2, (7, 7))
+    product = product_of(dense)
+    stack = torch.rand(5, 3, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    monkeypatch.setattr(propagation, "_CACHE_LINE", width)
+    found = product.along_nodes(stack, times)
+    assert torch.allclose(found, stack @ torch.linalg.matrix_power(dense, times).T, rtol=0, atol=1e-12)
+    for replica, alone in zip(found, stack, strict=True):
+        assert torch.allclose(product(alone.T, times), replica.T, rtol=0, atol=1e-12)
+
+
+def test_what_is_not_a_number_in_one_replica_stays_there() -> None:
+    product = product_of(random_matrix(3, (7, 7)))
+    stack = torch.rand(3, 2, 7, dtype=torch.float64)
+    spoilt = stack.clone()
+    spoilt[1] = math.nan
+    assert torch.equal(product.along_nodes(spoilt)[[0, 2]], product.along_nodes(stack)[[0, 2]])
+
+
+def test_a_product_cannot_be_undone() -> None:
+    with pytest.raises(ReconstructionError, match="hops is -1"):
+        product_of(random_matrix(4, (3, 3))).along_nodes(torch.ones(1, 1, 3, dtype=torch.float64), -1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from veilgraph.cli.extras import needs_extra
+from veilgraph.cli.memory import parse_bytes
 from veilgraph.cli.progress import show_progress
 from veilgraph.errors import RunError
 
@@ -45,6 +46,7 @@ def run_paper(
     seeds: Annotated[int | None, typer.Option(help="Seeds; default: as many as the paper.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     jobs: Annotated[int | None, typer.Option(help="Processes; default: the number of cores, 1 on a GPU.")] = None,
+    memory: Annotated[str, typer.Option(help="For fits in flight, such as 8GiB or 500MB.")] = "8GiB",
     out: Out = _DEFAULT_OUT,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -61,7 +63,15 @@ def run_paper(
         raise RunError(f"jobs is {jobs}: use at least 1")
     with show_progress(f"paper {name}") as progress:
         store = CellStore(out)
-        run_experiment(experiment, store, data_dir=data_dir, device=kind, jobs=jobs, progress=progress)
+        run_experiment(
+            experiment,
+            store,
+            data_dir=data_dir,
+            device=kind,
+            jobs=jobs,
+            memory=parse_bytes(memory),
+            progress=progress,
+        )
     if as_json:
         typer.echo(json.dumps({"name": name, "finished": len(experiment.cells), "folder": str(out)}))
     else:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tomli_w
 import typer
@@ -13,6 +14,9 @@ from veilgraph.cli.extras import needs_extra
 from veilgraph.cli.progress import show_progress
 from veilgraph.files import write_whole
 
+if TYPE_CHECKING:
+    from veilgraph.experiments.tune import Found
+
 
 def tune(
     datasets: Annotated[list[str], typer.Argument(help="Data sets to tune RGNN on.")],
@@ -20,7 +24,7 @@ def tune(
     epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None,
     sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10,
     trials: Annotated[int, typer.Option(help="Settings to try for each data set and budget.")] = 30,
-    seeds: Annotated[int, typer.Option(help="Draws that each setting is averaged over.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Draws that each setting is averaged over.")] = 10,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100,
     out: Annotated[Path, typer.Option(help="Folder of the search's journal and of what it found.")] = Path("runs/tune"),
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
@@ -30,11 +34,11 @@ def tune(
     """Search RGNN's hyper-parameters; the score is the likelihood of randomized validation labels."""
     with needs_extra("lab"):
         from veilgraph.experiments.tune import tune as tune_rgnn
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Found]] = {}
     for dataset in datasets:
         for label_budget in epsilon_y or [3.0, 2.0, 1.0, 0.5]:
             with show_progress(f"tune {dataset}, epsilon_y {label_budget:g}") as progress:
-                best = tune_rgnn(
+                search = tune_rgnn(
                     dataset,
                     epsilon_x=epsilon_x,
                     epsilon_y=label_budget,
@@ -47,6 +51,16 @@ def tune(
                     device=device,
                     progress=progress,
                 )
-            found.setdefault(dataset, {})[f"{label_budget:g}"] = best
-        write_whole(out / f"{dataset}.toml", tomli_w.dumps({dataset: found[dataset]}))
-    typer.echo(json.dumps(found, indent=2) if as_json else tomli_w.dumps(found))
+            found.setdefault(dataset, {})[f"{label_budget:g}"] = search
+        write_whole(out / f"{dataset}.toml", tomli_w.dumps(_parameters({dataset: found[dataset]})))
+    if as_json:
+        typer.echo(
+            json.dumps({name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()}, indent=2)
+        )
+    else:
+        typer.echo(tomli_w.dumps(_parameters(found)))
+
+
+def _parameters(found: dict[str, dict[str, Found]]) -> dict[str, Any]:
+    """What an experiment needs of what was found."""
+    return {name: {budget: dict(search.parameters) for budget, search in each.items()} for name, each in found.items()}

@@ -19,7 +19,7 @@ from veilgraph.budget import PrivacyBudget, check_sampled, json_epsilon
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
 from veilgraph.evaluation import compare_frequencies, majority_share
-from veilgraph.experiments.fit import draw_reports, fit_cell
+from veilgraph.experiments.fit import draw_reports, fit_cells
 from veilgraph.experiments.methods import find_method
 from veilgraph.experiments.plan import Cell
 from veilgraph.experiments.report import render_report
@@ -114,7 +114,7 @@ def _cell(method: str, seed: int, private: PrivateGraph, configuration: RunConfi
 def _fit(
     method: str, seed: int, private: PrivateGraph, configuration: RunConfiguration, device: str, store: RunFolder
 ) -> dict[str, Any]:
-    fit = fit_cell(_cell(method, seed, private, configuration), private, device)
+    (fit,) = fit_cells([_cell(method, seed, private, configuration)], private, device)
     if isinstance(fit.method, RGNN) and seed == 0:
         store.claim()
         fit.method.save(store.path / "model")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
@@ -18,11 +18,16 @@ import veilgraph
 from veilgraph.budget import json_epsilon
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.errors import RunError
-from veilgraph.experiments.fit import fit_cell
+from veilgraph.experiments.fit import Fit, fit_cells
+from veilgraph.experiments.methods import find_method
 from veilgraph.experiments.plan import Cell, Experiment
 from veilgraph.experiments.store import CellStore
+from veilgraph.learn.method import DEFAULT_MEMORY
 
 Progress = Callable[[str, int, int], None]
+
+_CHUNK_NODES = 120_000
+_LEAST_CHUNK = 4
 
 
 @lru_cache(maxsize=2)
@@ -38,32 +43,89 @@ def run_experiment(
     data_dir: Path | None = None,
     device: str = "auto",
     jobs: int = 1,
+    memory: int = DEFAULT_MEMORY,
     progress: Progress = lambda what, done, total: None,
 ) -> None:
-    """Run what is missing. Each cell is kept as it finishes, so stopping loses at most the cells in flight."""
+    """Run what is missing. Each fit is kept as it finishes, so stopping loses at most those in flight.
+
+    Args:
+        experiment: what to run.
+        store: where results are.
+        data_dir: folder of the data sets.
+        device: "auto", "cpu" or "cuda".
+        jobs: processes.
+        memory: that all processes together may take for fits in flight, in bytes.
+        progress: told what was done, how many fits are finished, and of how many.
+    """
     keys = {key_of(cell, data_dir): cell for cell in experiment.cells}
-    missing = {key: cell for key, cell in keys.items() if not store.has(key)}
+    missing = [cell for key, cell in keys.items() if not store.has(key)]
     done = len(keys) - len(missing)
     progress("already finished", done, len(keys))
-    if jobs == 1:
-        for key, cell in missing.items():
-            store.put(key, run_cell(cell, data_dir, device))
+    for results in _finished_chunks(_chunks(missing, data_dir, device), data_dir, device, jobs, memory):
+        for cell, result in results:
+            store.put(key_of(cell, data_dir), result)
             done += 1
             progress(describe(cell), done, len(keys))
+
+
+Result = tuple[Cell, dict[str, Any]]
+
+
+def _chunks(cells: Sequence[Cell], data_dir: Path | None, device: str) -> list[list[Cell]]:
+    """Cells that are worth training together; on a processor not more, so that processes have something to share."""
+    groups: dict[tuple[str, bool, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.dataset, cell.original_columns, cell.method), []).append(cell)
+    chunks: list[list[Cell]] = []
+    for (dataset, original_columns, _), group in groups.items():
+        nodes = load_data(dataset, data_dir, original_columns).graph.num_nodes
+        size = len(group) if device == "cuda" else max(_LEAST_CHUNK, _CHUNK_NODES // nodes)
+        chunks += [group[start : start + size] for start in range(0, len(group), size)]
+    return chunks
+
+
+def _finished_chunks(
+    chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: str, jobs: int, memory: int
+) -> Iterator[Iterable[Result]]:
+    if jobs == 1:
+        for chunk in chunks:
+            yield _run_chunk(chunk, data_dir, device, memory)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_one_thread) as pool:
-        running = {pool.submit(run_cell, cell, data_dir, device): key for key, cell in missing.items()}
+    with ProcessPoolExecutor(min(jobs, len(chunks)) or 1, mp_context=context, initializer=_one_thread) as pool:
+        # The longest first, so that no process is left alone with one at the end.
+        longest_first = sorted(chunks, key=lambda chunk: -_work(chunk, data_dir))
+        running = {
+            pool.submit(_run_chunk_in_process, chunk, data_dir, device, memory // jobs) for chunk in longest_first
+        }
         try:
             while running:
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    key = running.pop(future)
-                    store.put(key, _result(future))
-                    done += 1
-                    progress(describe(keys[key]), done, len(keys))
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield _result(future)
         finally:
             for future in running:
                 future.cancel()
+
+
+def _work(chunk: Sequence[Cell], data_dir: Path | None) -> int:
+    return len(chunk) * load_data(chunk[0].dataset, data_dir, chunk[0].original_columns).graph.num_nodes
+
+
+def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
+    """Fit one cell; what is kept of it."""
+    ((_, result),) = _run_chunk([cell], data_dir, device, DEFAULT_MEMORY)
+    return result
+
+
+def _run_chunk(chunk: Sequence[Cell], data_dir: Path | None, device: str, memory: int) -> Iterator[Result]:
+    private = load_data(chunk[0].dataset, data_dir, chunk[0].original_columns)
+    for fit in fit_cells(chunk, private, device, memory=memory):
+        yield fit.cell, _summary(fit, device)
+
+
+def _run_chunk_in_process(chunk: Sequence[Cell], data_dir: Path | None, device: str, memory: int) -> list[Result]:
+    return list(_run_chunk(chunk, data_dir, device, memory))
 
 
 def key_of(cell: Cell, data_dir: Path | None) -> str:
@@ -82,16 +144,14 @@ def describe(cell: Cell) -> str:
     return ", ".join(word for word in words if word)
 
 
-def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
-    """Fit one cell; what is kept of it."""
-    fit = fit_cell(cell, load_data(cell.dataset, data_dir, cell.original_columns), device)
+def _summary(fit: Fit, device: str) -> dict[str, Any]:
     guarantee = fit.perturbed.guarantee
-    if not fit.method.uses_features:  # a collection for it would not ask for them
+    if not find_method(fit.cell.method).uses_features:  # a collection for it would not ask for them
         guarantee = replace(guarantee, features=None, unsound_theorem_1=None)
     return {
-        "cell": asdict(cell),
+        "cell": asdict(fit.cell),
         "accuracy": fit.accuracy,
-        "epsilon_user_level": json_epsilon(fit.method.epsilon_spent(guarantee)),
+        "epsilon_user_level": json_epsilon(guarantee.total_user_level),
         "guarantee": guarantee.as_dict() | {"attribute_level": None},
         "seconds": fit.seconds,
         "versions": {
@@ -103,7 +163,7 @@ def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
     }
 
 
-def _result(future: Future[dict[str, Any]]) -> dict[str, Any]:
+def _result(future: Future[list[Result]]) -> list[Result]:
     try:
         return future.result()
     except BrokenProcessPool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -14,9 +14,11 @@ from torch import Tensor
 from veilgraph.errors import FitError
 from veilgraph.frequency import estimate_frequencies, project_to_simplex
 from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.learn.device import resolve_device
 from veilgraph.learn.method import Method, check_fit_input
 from veilgraph.reconstruct.labels import one_hot_labels
-from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.operators import GraphOperators, operators_of
+from veilgraph.reconstruct.propagation import block_width
 
 RESTARTS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 STEPS = (1, 2, 4, 8, 16, 32)
@@ -31,6 +33,9 @@ class StructureOnly(Method):
     Propagated reports are debiased into class probabilities. The restart a and the number of steps are chosen on the
     validation nodes' randomized labels, held out of the propagation; then all reports are used.
 
+    Args:
+        device: "auto", "cpu" or "cuda".
+
     >>> StructureOnly().uses_features
     False
     """
@@ -38,6 +43,7 @@ class StructureOnly(Method):
     name: ClassVar[str] = "structure_only"
     uses_features: ClassVar[bool] = False
 
+    device: str = "auto"
     restart: float | None = field(init=False, default=None)
     steps: int | None = field(init=False, default=None)
     _probabilities: NDArray[np.float32] | None = field(init=False, default=None, repr=False)
@@ -45,51 +51,63 @@ class StructureOnly(Method):
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Choose restart and steps on held-out reports, then propagate all of them."""
         check_fit_input(perturbed, split)
-        matrix = GraphOperators(perturbed.graph).symmetric
-        reports = one_hot_labels(perturbed)
-        held_out = torch.from_numpy(split.validation & perturbed.has_label)
-        labels = torch.from_numpy(perturbed.labels)[held_out]
-        training = reports * torch.from_numpy(split.train).unsqueeze(1)
-        hits = {
-            setting: int((scores[held_out].argmax(dim=1) == labels).sum())
-            for setting, scores in _propagations(matrix, training)
-        }
-        self.restart, self.steps = max(hits, key=lambda setting: hits[setting])
-        scores = dict(_propagations(matrix, reports))[self.restart, self.steps]
-        self._probabilities = _debias(scores, perturbed).numpy()
+        operators = operators_of(perturbed.graph, resolve_device(self.device))
+        self.restart, self.steps = _choose(perturbed, split, operators)
+        self._probabilities = self._propagated(perturbed, operators)
         return self
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Class probabilities of the fitted graph, or of another one with the settings chosen there."""
-        if self._probabilities is None or self.restart is None or self.steps is None:
+        if self._probabilities is None:
             raise FitError("StructureOnly was not fitted yet: call fit(perturbed, split) first")
         if perturbed is None:
             return self._probabilities
-        settings = _propagations(GraphOperators(perturbed.graph).symmetric, one_hot_labels(perturbed))
-        return _debias(dict(settings)[self.restart, self.steps], perturbed).numpy()
+        return self._propagated(perturbed, operators_of(perturbed.graph, resolve_device(self.device)))
+
+    def _propagated(self, perturbed: PerturbedGraph, operators: GraphOperators) -> NDArray[np.float32]:
+        if self.restart is None or self.steps is None:
+            raise FitError("StructureOnly was not fitted yet: call fit(perturbed, split) first")
+        reports = one_hot_labels(perturbed).to(operators.device)
+        ((_, scores),) = _propagations(operators, reports, (self.restart,), (self.steps,))
+        probabilities: NDArray[np.float32] = _debias(scores[0], reports, perturbed).cpu().numpy()
+        return probabilities
 
 
-def _propagations(matrix: Tensor, reports: Tensor) -> list[tuple[tuple[float, int], Tensor]]:
-    """Scores for every restart and number of steps; all restarts go through one sparse product."""
+def _choose(perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> tuple[float, int]:
+    """The restart and number of steps whose scores agree with most held-out reports."""
+    held_out = torch.from_numpy(split.validation & perturbed.has_label).to(operators.device)
+    labels = torch.from_numpy(perturbed.labels).to(operators.device)[held_out]
+    training = torch.from_numpy(split.train).to(operators.device).unsqueeze(1)
+    reports = one_hot_labels(perturbed).to(operators.device) * training
+    together = max(1, block_width(operators.device, len(reports)) // reports.shape[1])
+    hits: dict[tuple[float, int], Tensor] = {}
+    for start in range(0, len(RESTARTS), together):
+        restarts = RESTARTS[start : start + together]
+        for steps, scores in _propagations(operators, reports, restarts, STEPS):
+            agreeing = (scores[:, held_out].argmax(dim=2) == labels).sum(dim=1)
+            hits |= {(restart, steps): count for restart, count in zip(restarts, agreeing, strict=True)}
+    # The first of those that are best, few steps and strong restarts first.
+    settings = [(restart, steps) for steps in STEPS for restart in RESTARTS]
+    counts = torch.stack([hits[setting] for setting in settings]).tolist()
+    return settings[counts.index(max(counts))]
+
+
+def _propagations(
+    operators: GraphOperators, reports: Tensor, restarts: Sequence[float], steps: Sequence[int]
+) -> Iterator[tuple[int, Tensor]]:
+    """Scores [restarts, nodes, classes] after each number of steps; all restarts go through one sparse product."""
     classes = reports.shape[1]
-    sources = torch.cat([a * reports for a in RESTARTS], dim=1)
-    kept = torch.tensor(RESTARTS).neg().add(1).repeat_interleave(classes)
-    scores, snapshots = reports.repeat(1, len(RESTARTS)), []
-    for step in range(1, max(STEPS) + 1):
-        scores = kept * (matrix @ scores) + sources
-        if step in STEPS:
-            snapshots.append(scores)
-    return [
-        ((restart, steps), snapshot[:, i * classes : (i + 1) * classes])
-        for (steps, snapshot), (i, restart) in itertools.product(
-            zip(STEPS, snapshots, strict=True), enumerate(RESTARTS)
-        )
-    ]
+    weight = torch.tensor(restarts, device=reports.device).repeat_interleave(classes)
+    scores = reports.repeat(1, len(restarts))
+    sources = scores * weight
+    for step in range(1, max(steps) + 1):
+        scores = torch.addcmul(sources, operators.symmetric.matrix @ scores, 1 - weight)
+        if step in steps:
+            yield step, scores.view(-1, len(restarts), classes).transpose(0, 1)
 
 
-def _debias(scores: Tensor, perturbed: PerturbedGraph) -> Tensor:
+def _debias(scores: Tensor, reports: Tensor, perturbed: PerturbedGraph) -> Tensor:
     """Propagated reports as class probabilities; where none arrived, the distribution of all reports."""
-    reports = one_hot_labels(perturbed)
     mass = scores.sum(dim=1, keepdim=True)
     shares = torch.where(
         mass > 0, scores / mass.clamp(min=torch.finfo(mass.dtype).tiny), reports.sum(0) / reports.sum()

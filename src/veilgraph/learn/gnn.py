@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
@@ -14,17 +15,21 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.files import write_whole
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.learn.backbones import BackboneFactory, make_backbone
+from veilgraph.learn.backbones import CONVOLUTIONS, HIDDEN, BackboneFactory, Convolution, module_factory
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.losses import noisy_log_likelihood
-from veilgraph.learn.method import Method, check_fit_input
-from veilgraph.learn.trainer import LearningCurve, train
-from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run, check_fit_input
+from veilgraph.learn.module_network import ModuleNetwork
+from veilgraph.learn.replicas import Batch, plan_batches
+from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, propagated_inputs
+from veilgraph.learn.trainer import LearningCurve, Networks, train
+from veilgraph.reconstruct.features import columns_of
+from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 
 @dataclass(kw_only=True)
@@ -50,64 +55,73 @@ class GNNMethod(Method):
     seed: int = 0
     device: str = "auto"
     curve: LearningCurve = field(init=False, repr=False, compare=False)
-    _num_inputs: int = field(init=False, default=0, repr=False, compare=False)
-    _model: nn.Module | None = field(init=False, default=None, repr=False, compare=False)
+    _weights: dict[str, Tensor] | None = field(init=False, default=None, repr=False, compare=False)
     _probabilities: NDArray[np.float32] | None = field(init=False, default=None, repr=False, compare=False)
 
     @abstractmethod
     def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
-        """What the GNN sees of every node."""
+        """What the GNN sees of every node: [nodes, columns]."""
 
     @abstractmethod
-    def _loss(self, perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> Callable[[Tensor], Tensor]:
-        """The objective, as a function of the logits of every node."""
+    def _input_settings(self) -> Hashable:
+        """The settings that `_inputs` depends on: fits to the same reports share inputs where they are the same."""
+
+    @classmethod
+    @abstractmethod
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
+        """The objective of each run, as a function of logits [runs, classes, nodes]."""
+
+    def _loss_settings(self) -> Hashable:
+        """The settings that runs must have in common for `_loss` to take them together."""
+        return None
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Train on training reports; keep the epoch that explains the validation reports best."""
-        check_fit_input(perturbed, split)
-        if self.epochs < 1:
-            raise FitError(f"epochs is {self.epochs}: train for at least 1")
-        device = resolve_device(self.device)
-        operators = GraphOperators(perturbed.graph, device)
-        inputs = self._inputs(perturbed, operators)
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(self.seed)
-            model = self._make_model(inputs.shape[1], perturbed.schema.num_classes).to(device)
-            self.curve = train(
-                model,
-                inputs,
-                operators.edge_index,
-                loss=self._loss(perturbed, split, operators),
-                score=_validation_score(perturbed, split, device),
-                epochs=self.epochs,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-            )
-        self._model, self._num_inputs = model, inputs.shape[1]
-        self._probabilities = _forward(model, inputs, operators.edge_index)
+        for _ in self.fit_together([Run(method=self, perturbed=perturbed, split=split)]):
+            pass
         return self
+
+    @classmethod
+    def fit_together(cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY) -> Iterator[Sequence[Run]]:
+        """Fit many at once: runs on one graph are replicas of one computation where their networks have one shape.
+
+        The same as fitting each on its own, up to the rounding of sums.
+        """
+        for run in runs:
+            check_fit_input(run.perturbed, run.split)
+            run.method._check_settings()
+        by_graph: dict[tuple[Any, torch.device], list[Run]] = {}
+        for run in runs:
+            by_graph.setdefault((run.perturbed.graph, resolve_device(run.method.device)), []).append(run)
+        for (graph, device), same_graph in by_graph.items():
+            operators = operators_of(graph, device)
+            for batch in _plan(same_graph, operators, memory):
+                _fit_batch(cls, batch, operators)
+                yield batch.runs
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Class probabilities; for another graph its own reports are reconstructed and the GNN applied to them."""
-        if self._model is None or self._probabilities is None:
+        if self._weights is None or self._probabilities is None:
             raise FitError(f"{type(self).__name__} was not fitted yet: call fit(perturbed, split) first")
         if perturbed is None:
             return self._probabilities
-        operators = GraphOperators(perturbed.graph, next(self._model.parameters()).device)
-        return _forward(self._model, self._inputs(perturbed, operators), operators.edge_index)
+        operators = operators_of(perturbed.graph, resolve_device(self.device))
+        inputs = self._inputs(perturbed, operators)
+        with torch.random.fork_rng():
+            networks = _make_networks([self], [inputs], operators, self._probabilities.shape[1])
+        networks.load(self._weights)
+        (probabilities,) = _probabilities(networks.evaluate())
+        return probabilities
 
     def save(self, folder: str | Path) -> None:
         """Write parameters (JSON) and weights (npz). Nothing that is saved is code."""
         probabilities = self.predict_proba()
-        if self._model is None:
-            raise FitError("there is nothing to save before fit")
-        weights = {f"weight:{name}": tensor.cpu().numpy() for name, tensor in self._model.state_dict().items()}
+        arrays: dict[str, Any] = {f"weight:{name}": tensor.numpy() for name, tensor in (self._weights or {}).items()}
         buffer = io.BytesIO()
-        np.savez(buffer, probabilities=probabilities, **weights)
+        np.savez(buffer, probabilities=probabilities, **arrays)
         document = {
             "method": self.name,
             "parameters": self._parameters(),
-            "num_inputs": self._num_inputs,
             "curve": vars(self.curve),
         }
         write_whole(Path(folder) / "weights.npz", buffer.getvalue())
@@ -129,32 +143,103 @@ class GNNMethod(Method):
             raise FitError(f"{folder} was trained with a backbone of your own: give load(..., backbone=factory)")
         parameters.update({"device": device}, **({"backbone": backbone} if backbone else {}))
         method = cls(**parameters)
-        method._restore(arrays, LearningCurve(**document["curve"]), int(document["num_inputs"]))
+        method.curve = LearningCurve(**document["curve"])
+        method._probabilities = arrays.pop("probabilities")
+        method._weights = {name.removeprefix("weight:"): torch.from_numpy(array) for name, array in arrays.items()}
         return method
 
     def _parameters(self) -> dict[str, Any]:
         parameters = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         return parameters | ({"backbone": "custom"} if callable(self.backbone) else {})
 
-    def _make_model(self, num_inputs: int, num_classes: int) -> nn.Module:
-        return make_backbone(self.backbone, num_inputs=num_inputs, num_classes=num_classes, dropout=self.dropout)
+    def _check_settings(self) -> None:
+        for name, value, fits, remedy in (
+            ("epochs", self.epochs, self.epochs >= 1, "train for at least 1"),
+            ("dropout", self.dropout, 0 <= self.dropout < 1, "it must be 0 or more and below 1"),
+            ("learning_rate", self.learning_rate, 0 < self.learning_rate < math.inf, "it must be above 0"),
+            ("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "it must be 0 or more"),
+        ):
+            if not fits:
+                raise FitError(f"{name} is {value}: {remedy}")
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], curve: LearningCurve, num_inputs: int) -> None:
-        self.curve, self._num_inputs = curve, num_inputs
-        self._probabilities = arrays.pop("probabilities")
-        self._model = self._make_model(num_inputs, self._probabilities.shape[1]).to(resolve_device(self.device))
-        self._model.load_state_dict({name.removeprefix("weight:"): torch.from_numpy(a) for name, a in arrays.items()})
-        self._model.eval()
+    def _replica_settings(self) -> ReplicaSettings:
+        return ReplicaSettings(
+            seed=self.seed,
+            dropout=self.dropout,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+        )
 
 
-def _validation_score(perturbed: PerturbedGraph, split: Split, device: torch.device) -> Callable[[Tensor], Tensor]:
-    nodes = torch.from_numpy(split.validation & perturbed.has_label).to(device)
-    labels = torch.from_numpy(perturbed.labels).to(device)[nodes]
-    channel = perturbed.label_mechanism.channel
-    return lambda logits: noisy_log_likelihood(logits[nodes].softmax(dim=1), labels, channel)
+def _plan(runs: Sequence[Run], operators: GraphOperators, memory: int) -> Iterator[Batch[Run]]:
+    """Batches of runs on one graph; a module of the user's own is trained alone."""
+    schema, nodes = runs[0].perturbed.schema, operators.graph.num_nodes
+    columns = sum(map(columns_of, schema.domain_sizes))
+    return plan_batches(
+        runs,
+        shape_of=lambda run: (
+            _convolution(run.method.backbone) or id(run),
+            run.method.epochs,
+            run.method._loss_settings(),
+            id(run.perturbed.schema),
+        ),
+        input_of=lambda run: (
+            id(run.perturbed.features),
+            run.perturbed.has_features.tobytes(),
+            run.perturbed.feature_mechanism,
+            run.method._input_settings(),
+        ),
+        # Single-precision numbers: both halves of an input, before and after they are stacked; some arrays of the
+        # hidden layer and of classes.
+        input_bytes=4 * nodes * 4 * columns,
+        replica_bytes=4 * nodes * 6 * (HIDDEN + schema.num_classes),
+        memory=memory,
+        device=operators.device,
+    )
 
 
-def _forward(model: nn.Module, inputs: Tensor, edge_index: Tensor) -> NDArray[np.float32]:
-    with torch.no_grad():
-        probabilities: NDArray[np.float32] = model(inputs, edge_index).softmax(dim=1).cpu().numpy()
-    return probabilities
+def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperators) -> None:
+    device, reports = operators.device, [run.perturbed for run in batch.runs]
+    methods: list[GNNMethod] = [run.method for run in batch.runs]
+    inputs = (run.method._inputs(run.perturbed, operators) for run in batch.runs[:: batch.sharing])
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        networks = _make_networks(methods, inputs, operators, reports[0].schema.num_classes)
+        curves = train(
+            networks,
+            loss=cls._loss(batch.runs, operators),
+            score=noisy_log_likelihood(
+                reports, [run.split.validation & run.perturbed.has_label for run in batch.runs], device
+            ),
+            epochs=methods[0].epochs,
+        )
+    probabilities = _probabilities(networks.evaluate())
+    for replica, (method, curve) in enumerate(zip(methods, curves, strict=True)):
+        method.curve, method._weights = curve, networks.weights_of(replica)
+        method._probabilities = probabilities[replica]
+
+
+def _make_networks(
+    methods: Sequence[GNNMethod], inputs: Iterable[Tensor], operators: GraphOperators, num_classes: int
+) -> Networks:
+    settings = [method._replica_settings() for method in methods]
+    if (convolution := _convolution(methods[0].backbone)) is None:
+        factory = module_factory(methods[0].backbone, methods[0].dropout)
+        (only_input,) = inputs
+        return ModuleNetwork(factory, operators, only_input, num_classes=num_classes, settings=settings[0])
+    return StackedNetworks(
+        convolution,
+        operators,
+        torch.stack([propagated_inputs(convolution, operators, each) for each in inputs]),
+        num_classes=num_classes,
+        settings=settings,
+    )
+
+
+def _convolution(backbone: str | BackboneFactory) -> Convolution | None:
+    """What a backbone stacks; None for modules, which are trained one at a time."""
+    return CONVOLUTIONS.get(backbone) if isinstance(backbone, str) else None
+
+
+def _probabilities(logits: Tensor) -> list[NDArray[np.float32]]:
+    """[nodes, classes] for each replica, from logits [replicas, classes, nodes]."""
+    return list(logits.softmax(dim=1).mT.contiguous().cpu().numpy())

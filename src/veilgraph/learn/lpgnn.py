@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from veilgraph.errors import FitError
-from veilgraph.frequency import expected_observation, multi_bit_values
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.frequency import multi_bit_values
+from veilgraph.graph import PerturbedGraph
 from veilgraph.learn.gnn import GNNMethod
+from veilgraph.learn.losses import cross_entropy, weighted_targets
+from veilgraph.learn.method import Run
 from veilgraph.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import GraphOperators
-from veilgraph.reconstruct.propagation import check_hops
 
 _FLOOR = 1e-12
 
@@ -53,29 +54,41 @@ class LPGNN(GNNMethod):
         reports = torch.from_numpy(perturbed.features).to(operators.device, torch.float32)
         values = multi_bit_values(reports, mechanism)
         values[~torch.from_numpy(perturbed.has_features).to(operators.device)] = 0
-        return k_hops(operators.symmetric, values, self.feature_hops)
+        return operators.symmetric(values, self.feature_hops)
 
-    def _loss(self, perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> Callable[[Tensor], Tensor]:
-        matrix, channel = operators.symmetric, perturbed.label_mechanism.channel
-        nodes = torch.from_numpy(split.train & perturbed.has_label).to(operators.device)
-        propagated = k_hops(matrix, one_hot_labels(perturbed).to(operators.device), self.label_hops)
-        nodes &= propagated.sum(dim=1) > 0
-        if not nodes.any():
-            raise FitError(f"no label report is {self.label_hops} hops from a training node: choose other label_hops")
-        denoised = propagated[nodes].argmax(dim=1, keepdim=True)
+    def _input_settings(self) -> Hashable:
+        return self.feature_hops
+
+    def _loss_settings(self) -> Hashable:
+        return self.label_hops
+
+    @classmethod
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
+        methods: list[LPGNN] = [run.method for run in runs]
+        hops = methods[0].label_hops
+        targets = torch.stack([run.method._targets(run, operators) for run in runs])
+        channels = [run.perturbed.label_mechanism.channel for run in runs]
+        corrected = [method.forward_correction for method in methods]
+        gain, other = (
+            torch.tensor(values, device=operators.device).view(-1, 1, 1)
+            for values in (
+                [float(channel.gain) if use else 1.0 for channel, use in zip(channels, corrected, strict=True)],
+                [float(channel.other) if use else 0.0 for channel, use in zip(channels, corrected, strict=True)],
+            )
+        )
 
         def loss(logits: Tensor) -> Tensor:
-            probabilities = logits.softmax(dim=1)
-            if self.forward_correction:
-                probabilities = expected_observation(probabilities, channel)
-            expected = k_hops(matrix, probabilities, self.label_hops)[nodes]
-            return -expected.gather(1, denoised).clamp(min=_FLOOR).log().mean()
+            observed = logits.softmax(dim=1) * gain + other
+            propagated = operators.symmetric.along_nodes(observed, hops)
+            return cross_entropy(propagated.clamp(min=_FLOOR).log(), targets)
 
         return loss
 
-
-def k_hops(matrix: Tensor, columns: Tensor, hops: int) -> Tensor:
-    """The matrix applied `hops` times."""
-    for _ in range(check_hops(hops)):
-        columns = matrix @ columns
-    return columns
+    def _targets(self, run: Run, operators: GraphOperators) -> Tensor:
+        """The denoised labels of training nodes, weighted for a mean over them."""
+        nodes = torch.from_numpy(run.split.train & run.perturbed.has_label).to(operators.device)
+        propagated = operators.symmetric(one_hot_labels(run.perturbed).to(operators.device), self.label_hops)
+        nodes &= propagated.sum(dim=1) > 0
+        if not nodes.any():
+            raise FitError(f"no label report is {self.label_hops} hops from a training node: choose other label_hops")
+        return weighted_targets(propagated.argmax(dim=1), nodes, run.perturbed.schema.num_classes)

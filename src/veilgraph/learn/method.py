@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,24 @@ from numpy.typing import NDArray
 from veilgraph.budget import Guarantee
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
+
+DEFAULT_MEMORY = 8 * 2**30
+"""Bytes that fits which are trained together may take."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """A method and what it is to be fitted to.
+
+    Attributes:
+        method: whose class takes such runs together, and knows its settings.
+        perturbed: the reports.
+        split: of the nodes.
+    """
+
+    method: Any
+    perturbed: PerturbedGraph
+    split: Split
 
 
 class Method(ABC):
@@ -32,6 +52,20 @@ class Method(ABC):
     @abstractmethod
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Class probabilities of every node: of the graph it was fitted on, or of another one."""
+
+    @classmethod
+    def fit_together(cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY) -> Iterator[Sequence[Run]]:
+        """Fit many of this method, on one graph or several; each batch is handed back when it is done.
+
+        The same as fitting each on its own. A method that can share work between them does.
+
+        Args:
+            runs: whose methods are of this class.
+            memory: to stay within where fits are in flight at once, in bytes.
+        """
+        for run in runs:
+            run.method.fit(run.perturbed, run.split)
+            yield [run]
 
     def predict(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.int64]:
         """The most likely class of every node."""

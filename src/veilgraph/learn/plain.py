@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import PerturbedGraph
 from veilgraph.learn.gnn import GNNMethod
+from veilgraph.learn.losses import cross_entropy, weighted_targets
+from veilgraph.learn.method import Run
 from veilgraph.reconstruct.features import one_hot_reports
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -28,7 +29,19 @@ class PlainGNN(GNNMethod):
     def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         return one_hot_reports(perturbed, operators.device)
 
-    def _loss(self, perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> Callable[[Tensor], Tensor]:
-        nodes = torch.from_numpy(split.train & perturbed.has_label).to(operators.device)
-        targets = torch.from_numpy(perturbed.labels).to(operators.device)[nodes]
-        return lambda logits: cross_entropy(logits[nodes], targets)
+    def _input_settings(self) -> Hashable:
+        return None
+
+    @classmethod
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
+        targets = torch.stack(
+            [
+                weighted_targets(
+                    torch.from_numpy(run.perturbed.labels),
+                    torch.from_numpy(run.split.train & run.perturbed.has_label),
+                    run.perturbed.schema.num_classes,
+                )
+                for run in runs
+            ]
+        ).to(operators.device)
+        return lambda logits: cross_entropy(logits.log_softmax(dim=1), targets)

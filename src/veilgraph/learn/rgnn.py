@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import PerturbedGraph
 from veilgraph.learn.gnn import GNNMethod
-from veilgraph.learn.losses import proportion_loss
-from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
+from veilgraph.learn.losses import ProportionLoss, cross_entropy, weighted_targets
+from veilgraph.learn.method import Run
+from veilgraph.reconstruct import Bags, bag_proportions, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.features import Decoding, one_hot_reports
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -66,19 +66,40 @@ class RGNN(GNNMethod):
         features = reconstruct_features(perturbed, self.feature_hops, mean=operators.mean, estimate=self.estimate)
         return features.inputs(self.decoding)
 
-    def _loss(self, perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> Callable[[Tensor], Tensor]:
-        nodes = torch.from_numpy(split.train & perturbed.has_label).to(operators.device)
-        propagated = replace(perturbed, has_label=perturbed.has_label & ~split.validation)
-        targets = self._targets(propagated if self.hold_out_validation else perturbed, operators)[nodes]
-        if not self.use_proportions:
-            return lambda logits: cross_entropy(logits[nodes], targets)
-        clusters = cluster(perturbed.graph, self.num_clusters)
-        bags = bag_proportions(perturbed, clusters, split.train, estimate=self.estimate).to(operators.device)
-        return lambda logits: (
-            cross_entropy(logits[nodes], targets) + self.llp_weight * proportion_loss(logits.softmax(dim=1), bags)
-        )
+    def _input_settings(self) -> Hashable:
+        return self.reconstruct_x and (self.feature_hops, self.decoding, self.estimate)
 
-    def _targets(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
-        if not self.reconstruct_y:
-            return torch.from_numpy(perturbed.labels).to(operators.device)
-        return reconstruct_labels(perturbed, self.label_hops, mean=operators.mean, estimate=self.estimate).decoded()
+    def _loss_settings(self) -> Hashable:
+        return self.use_proportions
+
+    @classmethod
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
+        methods: list[RGNN] = [run.method for run in runs]
+        targets = torch.stack([run.method._targets(run, operators) for run in runs])
+        if not methods[0].use_proportions:
+            return lambda logits: cross_entropy(logits.log_softmax(dim=1), targets)
+        divergence = ProportionLoss([run.method._bags(run, operators) for run in runs])
+        weights = torch.tensor([method.llp_weight for method in methods], device=operators.device)
+
+        def loss(logits: Tensor) -> Tensor:
+            log_probabilities = logits.log_softmax(dim=1)
+            return cross_entropy(log_probabilities, targets) + weights * divergence(log_probabilities.exp())
+
+        return loss
+
+    def _targets(self, run: Run, operators: GraphOperators) -> Tensor:
+        nodes = torch.from_numpy(run.split.train & run.perturbed.has_label).to(operators.device)
+        perturbed = run.perturbed
+        if self.hold_out_validation:
+            perturbed = replace(perturbed, has_label=perturbed.has_label & ~run.split.validation)
+        labels = torch.from_numpy(perturbed.labels).to(operators.device)
+        if self.reconstruct_y:
+            labels = reconstruct_labels(
+                perturbed, self.label_hops, mean=operators.mean, estimate=self.estimate
+            ).decoded()
+        return weighted_targets(labels, nodes, perturbed.schema.num_classes)
+
+    def _bags(self, run: Run, operators: GraphOperators) -> Bags:
+        clusters = operators.clusters(self.num_clusters)
+        bags = bag_proportions(run.perturbed, clusters, run.split.train, estimate=self.estimate)
+        return bags.to(operators.device)

@@ -1,13 +1,17 @@
-"""Full-batch training with selection on randomized labels."""
+"""Full-batch training with selection on randomized labels, of one network or of many at once."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from veilgraph.errors import FitError
+from veilgraph.learn.repetition import repeat
 
 
 @dataclass(kw_only=True)
@@ -25,34 +29,112 @@ class LearningCurve:
     selected_epoch: int = 0
 
 
+class Networks(Protocol):
+    """Replicas that are trained together. Logits are [replicas, classes, nodes]."""
+
+    @property
+    def replicas(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        ...
+
+    @property
+    def generators(self) -> Sequence[torch.Generator] | None:
+        """All that an epoch draws from, if an epoch is the same work every time; else None."""
+        ...
+
+    def passes(self) -> tuple[Tensor, Tensor]:
+        """Logits for the loss, and for the score."""
+        ...
+
+    def evaluate(self) -> Tensor:
+        """Logits for the score or for prediction alone."""
+        ...
+
+    def step(self) -> None:
+        """Move along the gradient."""
+        ...
+
+    def keep(self, replicas: Tensor) -> None:
+        """Remember the present weights of the replicas that are marked."""
+        ...
+
+    def restore(self) -> None:
+        """Go back to the weights that were kept."""
+        ...
+
+    def weights_of(self, replica: int) -> dict[str, Tensor]:
+        """One replica's weights by name."""
+        ...
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Use these weights."""
+        ...
+
+
 def train(
-    model: nn.Module,
-    inputs: Tensor,
-    edge_index: Tensor,
-    *,
-    loss: Callable[[Tensor], Tensor],
-    score: Callable[[Tensor], Tensor],
-    epochs: int,
-    learning_rate: float,
-    weight_decay: float,
-) -> LearningCurve:
-    """Adam on `loss(logits)`; the weights of the epoch with the best `score(logits)` stay in the model."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, weight_decay=weight_decay)
-    curve = LearningCurve()
-    best = copy.deepcopy(model.state_dict())
-    for epoch in range(epochs):
-        model.train()
-        optimizer.zero_grad()
-        objective = loss(model(inputs, edge_index))
-        objective.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        model.eval()
-        with torch.no_grad():
-            curve.validation_score.append(float(score(model(inputs, edge_index))))
-        curve.train_loss.append(float(objective.detach()))
-        if curve.validation_score[epoch] > curve.validation_score[curve.selected_epoch] or epoch == 0:
-            curve.selected_epoch = epoch
-            best = copy.deepcopy(model.state_dict())
-    model.load_state_dict(best)
-    model.eval()
-    return curve
+    networks: Networks, *, loss: Callable[[Tensor], Tensor], score: Callable[[Tensor], Tensor], epochs: int
+) -> list[LearningCurve]:
+    """Minimise each replica's `loss(logits)`; each keeps the weights of the epoch with its best `score(logits)`.
+
+    The weights that an epoch leads to are scored in the pass that the next epoch needs anyway. Nothing is read back
+    from the device before the end, so that a GPU can repeat a recorded epoch.
+    """
+    record = _Record(networks.replicas, epochs, networks.device)
+
+    def epoch() -> None:
+        logits, evaluated = networks.passes()
+        networks.keep(record.note_score(score(evaluated)))
+        objective = loss(logits)
+        objective.sum().backward()  # type: ignore[no-untyped-call]
+        networks.step()
+        record.note_loss(objective.detach())
+
+    repeat(epoch, epochs, device=networks.device, generators=networks.generators)
+    networks.keep(record.note_score(score(networks.evaluate())))
+    if not bool((record.best > -math.inf).all()):
+        raise FitError("training diverged: no epoch has a score that is a number; choose a lower learning_rate")
+    networks.restore()
+    return record.curves()
+
+
+class _Record:
+    """Scores and losses of every epoch, and which epoch was best, kept on the device and changed in place.
+
+    Args:
+        replicas: how many.
+        epochs: how many there will be.
+        device: where they are trained.
+    """
+
+    def __init__(self, replicas: int, epochs: int, device: torch.device) -> None:
+        self.best = torch.full((replicas,), -math.inf, device=device)
+        self._selected = torch.zeros(replicas, dtype=torch.int64, device=device)
+        self._losses = torch.zeros(replicas, epochs + 1, device=device)
+        self._scores = torch.zeros(replicas, epochs + 1, device=device)
+        self._steps = torch.zeros(1, dtype=torch.int64, device=device)
+
+    def note_score(self, scores: Tensor) -> Tensor:
+        """Keep the scores of the present weights; which replicas were never better?
+
+        Initial weights are nobody's best: they have seen no report.
+        """
+        self._scores.index_copy_(1, self._steps, scores.unsqueeze(1))
+        better = (scores > self.best) & (self._steps > 0)
+        self.best.copy_(torch.where(better, scores, self.best))
+        self._selected.copy_(torch.where(better, self._steps - 1, self._selected))
+        return better
+
+    def note_loss(self, losses: Tensor) -> None:
+        """Keep the losses of a step that was made."""
+        self._losses.index_copy_(1, self._steps, losses.unsqueeze(1))
+        self._steps.add_(1)
+
+    def curves(self) -> list[LearningCurve]:
+        """One for each replica."""
+        rows = zip(self._losses[:, :-1].tolist(), self._scores[:, 1:].tolist(), self._selected.tolist(), strict=True)
+        return [LearningCurve(train_loss=a, validation_score=b, selected_epoch=c) for a, b, c in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ Record = tuple[float, ...]
 Report = tuple[int, ...]
 
 
-class Mechanism(Protocol):
+class Mechanism(Hashable, Protocol):
     """A randomizer together with its privacy claim and its channel.
 
     Records and reports are tuples with one entry per feature (GRR: one entry) where they are enumerated, and

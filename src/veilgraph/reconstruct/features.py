@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from veilgraph.errors import ReconstructionError
-from veilgraph.frequency import estimate_frequencies, population_variance, project_to_simplex
+from veilgraph.frequency import asking_variance, estimate_frequencies, population_variance, project_to_simplex
 from veilgraph.graph import PerturbedGraph
-from veilgraph.mechanisms import GRRFS
+from veilgraph.mechanisms import SymmetricChannel
+from veilgraph.reconstruct.answers import Answers, answers_of
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
 
 Decoding = Literal["distribution", "argmax"]
@@ -24,22 +28,42 @@ class ReconstructedFeatures:
     """x~: for each node, the estimated share of each value of each feature in its K-hop neighbourhood.
 
     Attributes:
-        domain_sizes: gamma_i.
+        channels: of each feature; a channel knows its feature's number of values, gamma_i.
         frequencies: unbiased estimates, not projected. A binary feature has one column (the share of value 1),
             a feature with more values one column for each.
-        standard_errors: of each estimate, for neighbourhoods drawn from a population.
-        sample_sizes: how many reports each node's estimate is worth.
+        estimated: False where the frequencies are observed shares, for ablations.
+        answering_rate: the share of reporting people who are asked about a given feature.
+        overall: the share of each column among all answers, which stands in where nobody was asked.
     """
 
-    domain_sizes: tuple[int, ...]
+    channels: tuple[SymmetricChannel, ...]
     frequencies: Tensor
-    standard_errors: Tensor
-    sample_sizes: Tensor
+    estimated: bool
+    answering_rate: float
+    overall: Tensor = field(repr=False)
+    _count_reports: Callable[[], Tensor] = field(repr=False)
+
+    @cached_property
+    def sample_sizes(self) -> Tensor:
+        """How many answers each node's estimate is worth; counted when wanted, since training never does."""
+        return self.answering_rate * self._count_reports()
+
+    @cached_property
+    def standard_errors(self) -> Tensor:
+        """Of each estimate, for neighbourhoods drawn from a population."""
+        sizes, errors = self.sample_sizes.unsqueeze(1), torch.empty_like(self.frequencies)
+        for channel, part in _parts(self.channels):
+            shares = self.frequencies[:, part]
+            estimates = shares if self.estimated else estimate_frequencies(shares, channel)
+            scale = 1.0 if self.estimated else float(channel.gain)
+            variance = population_variance(estimates, channel, sizes)
+            variance += asking_variance(estimates, channel, sizes, anchor=self.overall[part], rate=self.answering_rate)
+            errors[:, part] = scale * variance.sqrt()
+        return errors
 
     def of_feature(self, feature: int) -> Tensor:
         """The columns of one feature."""
-        start = sum(columns_of(size) for size in self.domain_sizes[:feature])
-        return self.frequencies[:, start : start + columns_of(self.domain_sizes[feature])]
+        return self.frequencies[:, list(_parts(self.channels))[feature][1]]
 
     def inputs(self, decoding: Decoding = "distribution") -> Tensor:
         """What a GNN gets: numbers that mean shares, never a value's index.
@@ -49,7 +73,9 @@ class ReconstructedFeatures:
         majority vote.
         """
         decode = {"distribution": project_to_simplex, "argmax": _one_hot_argmax}[decoding]
-        features = [self.of_feature(i) for i in range(len(self.domain_sizes))]
+        if self.frequencies.shape[1] == len(self.channels):  # all binary
+            return self.frequencies
+        features = [self.frequencies[:, part] for _, part in _parts(self.channels)]
         return torch.cat([part if part.shape[1] == 1 else decode(part) for part in features], dim=1)
 
 
@@ -67,46 +93,75 @@ def reconstruct_features(
         mean: the graph's neighbourhood mean, on the device to use.
         estimate: undo the mechanism's bias.
     """
-    mechanism = perturbed.feature_mechanism
-    if not isinstance(mechanism, GRRFS):
-        raise ReconstructionError(f"Algorithm 1 reconstructs GRR-FS reports, not those of {type(mechanism).__name__}")
+    answers = answers_of(perturbed)
     device = mean.device
     reporting = torch.from_numpy(perturbed.has_features).to(device)
     if not reporting.any():
         raise ReconstructionError("no node reported features: leave feature reconstruction out")
-    observed = one_hot_reports(perturbed, device)
+    observed = torch.from_numpy(_columns(answers, perturbed.has_features)).to(device)
     shares = _masked_mean(observed, reporting, hops, mean)
-    sizes = mean.effective_sample_size(reporting, hops)
-    sizes = torch.where(sizes > 0, sizes, float(reporting.sum()))
-    frequencies, errors = torch.empty_like(shares), torch.empty_like(shares)
-    start = 0
-    for i, size in enumerate(mechanism.domain_sizes):
-        part = slice(start, start := start + columns_of(size))
-        channel = mechanism.channel(i)
-        estimates = estimate_frequencies(shares[:, part], channel)
-        frequencies[:, part] = estimates if estimate else shares[:, part]
-        errors[:, part] = population_variance(estimates, channel, sizes.unsqueeze(1)).sqrt()
-        if not estimate:
-            errors[:, part] *= float(channel.gain)
+
+    def count_reports() -> Tensor:
+        sizes = mean.effective_sample_size(reporting, hops)
+        return torch.where(sizes > 0, sizes, float(reporting.sum()))
+
     return ReconstructedFeatures(
-        domain_sizes=mechanism.domain_sizes, frequencies=frequencies, standard_errors=errors, sample_sizes=sizes
+        channels=answers.channels,
+        frequencies=_estimates(shares, answers.channels) if estimate else shares,
+        estimated=estimate,
+        answering_rate=answers.rate,
+        overall=observed.sum(0) / reporting.sum(),
+        _count_reports=count_reports,
     )
 
 
 def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu") -> Tensor:
-    """x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported."""
-    codes = perturbed.features.astype(np.int64)
+    r"""x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported.
+
+    Where only a share r of people is asked about a feature, an answer's column z becomes
+
+    .. math:: c + (z - c) / r
+
+    and c where there is none, c being the overall share among the answers. Its mean is that of z, so that a mean over
+    people estimates what it would if all of them had answered, and being asked or not adds variance only in so far as
+    a neighbourhood differs from the whole.
+    """
+    return torch.from_numpy(_columns(answers_of(perturbed), perturbed.has_features)).to(device)
+
+
+def _columns(answers: Answers, reporting: NDArray[np.bool_]) -> NDArray[np.float32]:
+    codes, sizes = answers.codes.astype(np.int64), [channel.domain_size for channel in answers.channels]
     blocks = [
         codes[:, i : i + 1] == np.arange(size if columns_of(size) > 1 else 1) + (columns_of(size) == 1)
-        for i, size in enumerate(perturbed.schema.domain_sizes)
+        for i, size in enumerate(sizes)
     ]
-    columns = np.concatenate(blocks, axis=1) & perturbed.has_features[:, None]
-    return torch.from_numpy(columns).to(device, torch.float32)
+    columns = (np.concatenate(blocks, axis=1) & reporting[:, None]).astype(np.float32)
+    if answers.rate == 1:
+        return columns
+    widths = [columns_of(size) for size in sizes]
+    asked, uniform = np.repeat(answers.asked, widths, axis=1), np.repeat(1 / np.array(sizes), widths)
+    people = asked.sum(axis=0)
+    overall = np.where(people > 0, columns.sum(axis=0) / np.maximum(people, 1), uniform).astype(np.float32)
+    columns = np.where(asked, overall + (columns - overall) / np.float32(answers.rate), overall)
+    return np.where(reporting[:, None], columns, np.float32(0))
 
 
 def columns_of(domain_size: int) -> int:
     """Columns that a feature needs: the shares of two values are one number."""
     return 1 if domain_size == 2 else domain_size
+
+
+def _parts(channels: Sequence[SymmetricChannel]) -> Iterator[tuple[SymmetricChannel, slice]]:
+    """Each feature's channel and columns."""
+    start = 0
+    for channel in channels:
+        yield channel, slice(start, start := start + columns_of(channel.domain_size))
+
+
+def _estimates(shares: Tensor, channels: Sequence[SymmetricChannel]) -> Tensor:
+    if len(set(channels)) == 1:  # then all columns at once
+        return estimate_frequencies(shares, channels[0])
+    return torch.cat([estimate_frequencies(shares[:, part], channel) for channel, part in _parts(channels)], dim=1)
 
 
 def _masked_mean(observed: Tensor, reporting: Tensor, hops: int, mean: NeighbourhoodMean) -> Tensor:

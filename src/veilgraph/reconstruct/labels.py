@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -20,13 +22,17 @@ class ReconstructedLabels:
 
     Attributes:
         distribution: unbiased estimates, rows summing to 1, not projected.
-        standard_errors: of each estimate, for neighbourhoods drawn from a population.
         in_reach: whether any labelled node is within K hops; elsewhere the distribution is that of all reports.
     """
 
     distribution: Tensor
-    standard_errors: Tensor
     in_reach: Tensor
+    _measure_errors: Callable[[], Tensor] = field(repr=False)
+
+    @cached_property
+    def standard_errors(self) -> Tensor:
+        """Of each estimate, for neighbourhoods drawn from a population; measured when asked for."""
+        return self._measure_errors()
 
     def decoded(self) -> Tensor:
         """The most likely class of each node.
@@ -62,13 +68,15 @@ def reconstruct_labels(
     in_reach = mass.squeeze(1) > 0
     overall = observed.sum(0) / labelled.sum()
     shares = torch.where(mass > 0, propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
-    sizes = torch.where(in_reach, mean.effective_sample_size(labelled, hops), float(labelled.sum())).unsqueeze(1)
     estimates = estimate_frequencies(shares, channel)
-    errors = population_variance(estimates, channel, sizes).sqrt()
+
+    def measure_errors() -> Tensor:
+        sizes = torch.where(in_reach, mean.effective_sample_size(labelled, hops), float(labelled.sum()))
+        errors = population_variance(estimates, channel, sizes.unsqueeze(1)).sqrt()
+        return errors if estimate else errors * float(channel.gain)
+
     return ReconstructedLabels(
-        distribution=estimates if estimate else shares,
-        standard_errors=errors if estimate else errors * float(channel.gain),
-        in_reach=in_reach,
+        distribution=estimates if estimate else shares, in_reach=in_reach, _measure_errors=measure_errors
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +17,8 @@ from torch import Tensor
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
 
-_BLOCK_BYTES = 2**30
+_CACHE_LINE = 16  # 32-bit numbers: what one gather from memory brings anyway
+_GPU_BLOCK_BYTES = 2**32
 _EXACT_NODES = 2048
 _PROBES = 64
 
@@ -51,16 +53,8 @@ class NeighbourhoodMean:
         return self.matrix.device
 
     def propagate(self, columns: Tensor, hops: int) -> Tensor:
-        """W^K applied to every column, in blocks of columns where memory is short."""
-        check_hops(hops)
-        width = max(1, _BLOCK_BYTES // (columns.element_size() * self.num_nodes))
-        blocks = [self._propagate_block(block, hops) for block in torch.split(columns, width, dim=1)]
-        return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
-
-    def _propagate_block(self, block: Tensor, hops: int) -> Tensor:
-        for _ in range(hops):
-            block = self.matrix @ block
-        return block
+        """W^K applied to every column."""
+        return repeated_product(self.matrix, columns, hops)
 
     def effective_sample_size(self, reporting: Tensor, hops: int, *, seed: int = 0) -> Tensor:
         r"""How many equally weighted reports each node's K-hop mean is worth: (sum w)^2 / sum w^2.
@@ -90,16 +84,102 @@ class NeighbourhoodMean:
         return torch.where(mass > 0, sizes.clamp(1, max(1.0, float(mask.sum()))), 0.0).squeeze(1)
 
 
+@dataclass(frozen=True, eq=False)
+class SparseProduct:
+    """A sparse matrix that gradients flow through, its transpose made once.
+
+    >>> swap = SparseProduct.of(sparse_csr(torch.tensor([0, 1]), torch.tensor([1, 0]), torch.ones(2), (2, 2)))
+    >>> swap(torch.tensor([[1.0], [2.0]])).flatten()
+    tensor([2., 1.])
+    """
+
+    matrix: Tensor
+    transposed: Tensor
+
+    @classmethod
+    def of(cls, matrix: Tensor, *, symmetric: bool = False) -> SparseProduct:
+        """With the transpose, which is the matrix itself where it is symmetric."""
+        return cls(matrix, matrix if symmetric else _transpose(matrix))
+
+    def __call__(self, columns: Tensor, times: int = 1) -> Tensor:
+        """The matrix applied `times` times to every column."""
+        return self.along_nodes(columns.T.unsqueeze(0), times).squeeze(0).T
+
+    def along_nodes(self, stack: Tensor, times: int = 1) -> Tensor:
+        """The same for columns that are laid out as rows: [replicas, columns, nodes]."""
+        product: Tensor = _Product.apply(stack, self, check_hops(times))  # type: ignore[no-untyped-call]
+        return product
+
+
+class _Product(torch.autograd.Function):
+    """torch would transpose the matrix anew in every backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, stack: Tensor, product: SparseProduct, times: int) -> Tensor:
+        ctx.product, ctx.times = product, times
+        return _stacked_product(product.matrix, stack, times)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return _stacked_product(ctx.product.transposed, gradients[0], ctx.times), None, None
+
+
+def _stacked_product(matrix: Tensor, stack: Tensor, times: int) -> Tensor:
+    """Blocks of replicas whose columns fill a cache line (or a GPU) go through the product together."""
+    replicas, columns, nodes = stack.shape
+    together = max(1, block_width(stack.device, nodes) // columns)
+    result = stack.new_empty(replicas, columns, matrix.shape[0])
+    for start in range(0, replicas, together):
+        block = stack[start : start + together]
+        propagated = repeated_product(matrix, block.permute(2, 0, 1).reshape(nodes, -1), times)
+        result[start : start + together] = propagated.view(-1, *block.shape[:2]).permute(1, 2, 0)
+    return result
+
+
+def repeated_product(matrix: Tensor, columns: Tensor, times: int) -> Tensor:
+    """matrix^times @ columns, in blocks of columns that stay in the cache (in memory, on a GPU) between products."""
+    check_hops(times)
+    width = block_width(columns.device, columns.shape[0])
+    if columns.shape[1] <= width or times == 0:
+        return _power(matrix, columns, times)
+    result = columns.new_empty(matrix.shape[0], columns.shape[1])
+    for block, target in zip(torch.split(columns, width, dim=1), torch.split(result, width, dim=1), strict=True):
+        target.copy_(_power(matrix, block.contiguous(), times))
+    return result
+
+
+def block_width(device: torch.device, nodes: int) -> int:
+    """How many columns go through a product best at once: a cache line of each node, or what a GPU's memory holds."""
+    return _CACHE_LINE if device.type == "cpu" else max(1, _GPU_BLOCK_BYTES // (4 * nodes))
+
+
+def _power(matrix: Tensor, block: Tensor, times: int) -> Tensor:
+    for _ in range(times):
+        block = matrix @ block
+    return block
+
+
 def sparse_csr(rows: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A sparse matrix in compressed rows, from its entries in any order."""
+    """A sparse matrix in compressed rows, from its entries in any order; 32-bit indices where they suffice."""
     order = torch.argsort(rows * shape[1] + columns)
     starts = torch.zeros(shape[0] + 1, dtype=torch.int64)
     starts[1:] = torch.bincount(rows, minlength=shape[0]).cumsum(0)
+    index = torch.int32 if max(len(rows), *shape) < 2**31 else torch.int64
+    return _compressed(starts.to(index), columns[order].to(index), weights[order], shape)
+
+
+def _transpose(matrix: Tensor) -> Tensor:
+    rows = torch.repeat_interleave(torch.arange(matrix.shape[0]), matrix.crow_indices().cpu().long().diff())
+    columns, weights = matrix.col_indices().cpu().long(), matrix.values().cpu()
+    return sparse_csr(columns, rows, weights, (matrix.shape[1], matrix.shape[0])).to(matrix.device)
+
+
+def _compressed(starts: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:
     with warnings.catch_warnings():
         # torch announces once per process that this format is "in beta state" and, in some versions, that its checks
         # are off even where they are switched off by hand.
         warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
-        return torch.sparse_csr_tensor(starts, columns[order], weights[order], size=shape, check_invariants=False)
+        return torch.sparse_csr_tensor(starts, columns, weights, size=shape, check_invariants=False)
 
 
 def check_hops(hops: int) -> int:

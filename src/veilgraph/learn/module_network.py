@@ -1,0 +1,97 @@
+"""A backbone that is a torch module, behind the same interface as stacked networks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from veilgraph.learn.backbones import BackboneFactory
+from veilgraph.learn.stacked import ReplicaSettings
+from veilgraph.reconstruct.operators import GraphOperators
+
+
+class ModuleNetwork:
+    """One replica: what a module computes is its own business, so there is nothing to share between several.
+
+    The module's weights and dropout come from torch's global generator, seeded here; the caller restores its state.
+
+    Args:
+        factory: (num_inputs, num_classes) -> module.
+        operators: of the graph.
+        inputs: [nodes, columns].
+        num_classes: outputs.
+        settings: of the replica.
+    """
+
+    def __init__(
+        self,
+        factory: BackboneFactory,
+        operators: GraphOperators,
+        inputs: Tensor,
+        *,
+        num_classes: int,
+        settings: ReplicaSettings,
+    ) -> None:
+        torch.manual_seed(settings.seed)
+        self._module: nn.Module = factory(inputs.shape[1], num_classes).to(operators.device)
+        self._inputs, self._edge_index = inputs, operators.edge_index
+        self._optimizer = torch.optim.Adam(
+            self._module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+        self._best = copy.deepcopy(self._module.state_dict())
+
+    @property
+    def replicas(self) -> int:
+        """How many."""
+        return 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self._inputs.device
+
+    @property
+    def generators(self) -> None:
+        """Not known: a module may draw from anywhere, or decide on the processor what it does next."""
+        return
+
+    def evaluate(self) -> Tensor:
+        """Logits [1, classes, nodes] as in prediction."""
+        self._module.eval()
+        with torch.no_grad():
+            return self._logits()
+
+    def passes(self) -> tuple[Tensor, Tensor]:
+        """Logits as in training, and as in prediction."""
+        evaluated = self.evaluate()
+        self._module.train()
+        return self._logits(), evaluated
+
+    def step(self) -> None:
+        """Move along the gradient."""
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+
+    def keep(self, replicas: Tensor) -> None:
+        """Remember the present weights if the replica is marked."""
+        if bool(replicas.any()):
+            self._best = copy.deepcopy(self._module.state_dict())
+
+    def restore(self) -> None:
+        """Go back to the weights that were kept."""
+        self._module.load_state_dict(self._best)
+
+    def weights_of(self, replica: int) -> dict[str, Tensor]:
+        """The weights by name."""
+        return {name: tensor.detach().cpu() for name, tensor in self._module.state_dict().items()}
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Use these weights."""
+        self._module.load_state_dict(dict(weights))
+
+    def _logits(self) -> Tensor:
+        logits: Tensor = self._module(self._inputs, self._edge_index)
+        return logits.T.unsqueeze(0)

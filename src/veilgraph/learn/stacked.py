@@ -1,0 +1,167 @@
+"""Two-layer GNNs of one shape on one graph, trained side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from veilgraph.learn.adam import ReplicaAdam
+from veilgraph.learn.backbones import HIDDEN, Convolution
+from veilgraph.learn.dropout import ReplicaDropout
+from veilgraph.reconstruct.operators import GraphOperators
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaSettings:
+    """What may differ between replicas that are trained together."""
+
+    seed: int
+    dropout: float
+    learning_rate: float
+    weight_decay: float
+
+
+class StackedNetworks:
+    r"""R replicas of :math:`Z = \mathrm{conv}_2(\mathrm{dropout}(\mathrm{relu}(\mathrm{conv}_1(X))))`.
+
+    Rows of every array are units and columns are nodes, so that all products are batched matrix products and
+    softmax runs along memory. The first convolution's propagated inputs do not change and are made once; the second
+    multiplies before it propagates, all replicas' classes in one sparse product.
+
+    Args:
+        convolution: of both layers.
+        operators: of the graph.
+        inputs: propagated inputs [distinct, nodes, columns] from `propagated_inputs`; successive replicas share one.
+        num_classes: outputs.
+        settings: one for each replica.
+    """
+
+    def __init__(
+        self,
+        convolution: Convolution,
+        operators: GraphOperators,
+        inputs: Tensor,
+        *,
+        num_classes: int,
+        settings: Sequence[ReplicaSettings],
+    ) -> None:
+        self._convolution, self._product = convolution, convolution.operator(operators)
+        self._inputs, self._classes = inputs, num_classes
+        self._settings = settings
+        self._shapes = _shapes(convolution, inputs.shape[2], num_classes)
+        initial = [_initial_weights(convolution, self._shapes, each.seed) for each in settings]
+        self._weights = torch.stack(initial).to(operators.device).requires_grad_()
+        self._best = self._weights.detach().clone()
+        self._dropout = ReplicaDropout(
+            [each.dropout for each in settings], [each.seed for each in settings], operators.device
+        )
+        self._optimizer = ReplicaAdam(
+            self._weights,
+            learning_rates=[each.learning_rate for each in settings],
+            weight_decays=[each.weight_decay for each in settings],
+        )
+
+    @property
+    def replicas(self) -> int:
+        """How many."""
+        return len(self._settings)
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self._weights.device
+
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """What an epoch draws from."""
+        return self._dropout.generators
+
+    def evaluate(self) -> Tensor:
+        """Logits [replicas, classes, nodes] without dropout."""
+        with torch.no_grad():
+            return self._second_layer(self._first_layer())
+
+    def passes(self) -> tuple[Tensor, Tensor]:
+        """Logits with dropout, for the loss, and without, for the score; they share the first layer."""
+        hidden = self._first_layer()
+        if not self._dropout.active:
+            logits = self._second_layer(hidden)
+            return logits, logits.detach()
+        with torch.no_grad():
+            evaluated = self._second_layer(hidden.detach())
+        masks = self._dropout.masks(*hidden.shape[1:])
+        return self._second_layer(hidden * masks, self._dropout.scales), evaluated
+
+    def step(self) -> None:
+        """Move along the gradient."""
+        self._optimizer.step()
+
+    def keep(self, replicas: Tensor) -> None:
+        """Remember the present weights of the replicas that are marked."""
+        self._best.copy_(torch.where(replicas.unsqueeze(1), self._weights.detach(), self._best))
+
+    def restore(self) -> None:
+        """Go back to the weights that were kept."""
+        with torch.no_grad():
+            self._weights.copy_(self._best)
+
+    def weights_of(self, replica: int) -> dict[str, Tensor]:
+        """One replica's weights by name."""
+        return {name: part[replica].detach().cpu() for name, part in self._parts().items()}
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Give every replica these weights."""
+        flat = torch.cat([weights[name].flatten() for name in self._shapes])
+        with torch.no_grad():
+            self._weights.copy_(flat.to(self._weights.device).expand_as(self._weights))
+
+    def _parts(self) -> dict[str, Tensor]:
+        sizes = [rows * columns for rows, columns in self._shapes.values()]
+        parts = torch.split(self._weights, sizes, dim=1)
+        return {name: part.view(-1, *shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+
+    def _first_layer(self) -> Tensor:
+        parts = self._parts()
+        distinct, nodes, columns = self._inputs.shape
+        weights = parts["first.weight"].reshape(distinct, -1, columns)
+        bias = parts["first.bias"].reshape(distinct, -1, 1)
+        return torch.baddbmm(bias, weights, self._inputs.mT).relu_().view(-1, HIDDEN, nodes)
+
+    def _second_layer(self, hidden: Tensor, scales: Tensor | float = 1.0) -> Tensor:
+        parts = self._parts()
+        outputs = torch.bmm(parts["second.weight"] * scales, hidden)
+        logits = self._product.along_nodes(outputs[:, : self._classes]) + parts["second.bias"]
+        return logits + outputs[:, self._classes :] if self._convolution.own else logits
+
+
+def propagated_inputs(convolution: Convolution, operators: GraphOperators, inputs: Tensor) -> Tensor:
+    """What the first layer multiplies: inputs after propagation, beside themselves where they enter on their own."""
+    arrived = convolution.operator(operators)(inputs)
+    return torch.cat([arrived, inputs], dim=1) if convolution.own else arrived
+
+
+def _shapes(convolution: Convolution, columns: int, num_classes: int) -> dict[str, tuple[int, int]]:
+    ways = 2 if convolution.own else 1
+    return {
+        "first.weight": (HIDDEN, columns),
+        "first.bias": (HIDDEN, 1),
+        "second.weight": (num_classes * ways, HIDDEN),
+        "second.bias": (num_classes, 1),
+    }
+
+
+def _initial_weights(convolution: Convolution, shapes: Mapping[str, tuple[int, int]], seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    ways = 2 if convolution.own else 1
+    fans = {"first": (shapes["first.weight"][1] // ways, HIDDEN), "second": (HIDDEN, shapes["second.bias"][0])}
+
+    def draw(name: str, rows: int, columns: int) -> Tensor:
+        layer, kind = name.split(".")
+        inputs, outputs = fans[layer]
+        bound = convolution.bound(inputs, outputs) if kind == "weight" else convolution.bias_bound(inputs)
+        return (torch.rand(rows * columns, generator=generator) * 2 - 1) * bound
+
+    return torch.cat([draw(name, *shape) for name, shape in shapes.items()])

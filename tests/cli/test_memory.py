@@ -1,0 +1,67 @@
+"""Amounts of memory as people write them, and as they should not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veilgraph.cli.memory import parse_bytes
+from veilgraph.errors import RunError
+
+UNITS = {
+    "": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+
+
+@given(st.integers(1, 4096), st.sampled_from(sorted(UNITS)), st.sampled_from(["", " "]))
+def test_a_number_and_a_unit_are_their_product(number: int, unit: str, space: str) -> None:
+    for spelled in (unit, unit.lower(), unit.upper()):
+        assert parse_bytes(f"{number}{space}{spelled}") == number * UNITS[unit]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1.5GiB", 3 * 2**29), ("0.25 MB", 250_000), (" 8GiB ", 2**33), ("1000", 1000)]
+)
+def test_fractions_and_spaces_are_understood(text: str, expected: int) -> None:
+    assert parse_bytes(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "GiB",
+        "8 G",
+        "8Gi",
+        "-8GiB",
+        "+8GiB",
+        "0",
+        "0.3",
+        "0GiB",
+        "8,5GiB",
+        "8GiB/s",
+        "8.GiB",
+        "1e9",
+        "inf",
+        "nan",
+        "8PiB",
+    ],
+)
+def test_anything_else_is_refused_with_the_remedy(text: str) -> None:
+    with pytest.raises(RunError, match="write a number and a unit, such as 8GiB or 500MB") as refused:
+        parse_bytes(text)
+    assert f"memory is '{text}'" in str(refused.value)
+
+
+def test_a_number_without_end_is_refused_and_not_a_crash() -> None:
+    with pytest.raises(RunError, match="memory is"):
+        parse_bytes("9" * 400 + "GiB")
