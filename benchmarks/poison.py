@@ -30,7 +30,6 @@ from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
-from veilgraph.experiments.simulate import reports_rng
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn import RGNN, Method, StructureOnly
 from veilgraph.screen import screen
@@ -88,7 +87,7 @@ def measure(private: PrivateGraph, attack: str, share: float, seed: int) -> dict
     """Accuracies of one draw, in percent, and what the screen found."""
     nodes = private.graph.num_nodes
     split = Split.random(nodes, seed=seed)
-    honest = simulate(private, BUDGET, split, rng=reports_rng(seed))
+    honest = simulate(private, BUDGET, split, rng=np.random.default_rng([seed, 1]))
     rng = np.random.default_rng([seed, 2])
     hostile = np.zeros(nodes, dtype=np.bool_)
     hostile[rng.permutation(nodes)[: round(share * nodes)]] = True
