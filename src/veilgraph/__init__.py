@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, Split
-    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
+    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly, Veil
     from veilgraph.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
     from veilgraph.report import Report
     from veilgraph.schema import Column, FeatureSchema, propose_schema
@@ -46,6 +46,7 @@ _HOME = {
     "Report": "report",
     "Split": "graph",
     "StructureOnly": "learn",
+    "Veil": "learn",
     "statistical_audit": "audit",
     "propose_schema": "schema",
     "simulate": "experiments",
@@ -74,6 +75,7 @@ __all__ = [
     "Report",
     "Split",
     "StructureOnly",
+    "Veil",
     "propose_schema",
     "simulate",
     "statistical_audit",

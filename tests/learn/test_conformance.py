@@ -16,7 +16,7 @@ from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.experiments.simulate import joint_grr_best, multi_bit
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.learn import LPGNN, RGNN, MajorityClass, Method, PlainGNN, StructureOnly
+from veilgraph.learn import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 
 PRIVATE = csbm(200, num_classes=3, num_features=6, seed=0)
 SPLIT = Split.random(200, seed=0)
@@ -40,6 +40,8 @@ MAKERS: dict[str, Callable[[], Method]] = {
     "lpgnn-gcn": lambda: LPGNN(backbone="gcn", epochs=5, feature_hops=2, label_hops=1),
     "lpgnn-no-correction": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2, forward_correction=False),
     "majority": MajorityClass,
+    "veil": Veil,
+    "veil-labels": LabelVeil,
 }
 
 

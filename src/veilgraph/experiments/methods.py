@@ -16,7 +16,7 @@ from veilgraph.experiments.simulate import (
     multi_bit,
     multi_bit_best,
 )
-from veilgraph.learn import LPGNN, RGNN, MajorityClass, Method, PlainGNN, StructureOnly
+from veilgraph.learn import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 from veilgraph.schema import FeatureSchema
 
 
@@ -95,6 +95,16 @@ METHODS: dict[str, MethodEntry] = {
         make=LPGNN,
         parameters=_TRAINING | _HOPS | {"backbone"},
         features=multi_bit_best,
+    ),
+    "veil": MethodEntry(title="Veil", make=Veil, parameters=frozenset({"seed"})),
+    "veil_equal": MethodEntry(
+        title="Veil, joint GRR features at equal user-level epsilon",
+        make=Veil,
+        parameters=frozenset({"seed"}),
+        features=joint_grr_best,
+    ),
+    "veil_labels": MethodEntry(
+        title="Veil without features", make=LabelVeil, parameters=frozenset({"seed"}), features=None
     ),
     "structure_only": MethodEntry(
         title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"}), features=None
