@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -9,3 +13,16 @@ import torch
 @pytest.fixture(autouse=True)
 def _on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+SERVICES = re.compile(r"PostgreSQL|[Cc]hromium|\bnode\b|prlimit")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """With VEILGRAPH_REQUIRE_SERVICES=1, a test that was skipped for want of a program has failed."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.skipped and os.environ.get("VEILGRAPH_REQUIRE_SERVICES") == "1" and SERVICES.search(str(report.longrepr)):
+        report.outcome = "failed"
+        report.longrepr = f"VEILGRAPH_REQUIRE_SERVICES=1 forbids to skip: {report.longrepr[-1]}"

@@ -218,7 +218,7 @@ def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
 )
 def test_mutated_campaigns_are_refused_cleanly_or_are_true(name: str) -> None:
     """Whatever is accepted states its own guarantee; whatever is not raises an error made for it, on devices too."""
-    rng = random.Random(name)  # noqa: S311
+    rng = random.Random(name)
     messages: list[str] = []
     for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 2500, rng):
         read = question = None

@@ -20,6 +20,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 OWN_GRAPH = "veilgraph run --edges knows.csv --nodes people.csv --schema schema.toml --label ill"
+SERVE = (
+    "veilgraph serve --campaign campaign.json --graph edges.csv --store sqlite:///reports.db "
+    "--keys-file keys.txt --admin-token-file admin.txt"
+)
+TRAIN = "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv"
+PREDICT = (
+    "veilgraph predict --model model --graph edges-now.csv --nodes whom.csv "
+    "--store sqlite:///reports.db --out predictions.csv"
+)
 
 # Commands that are parsed but not run, and why.
 NOT_RUN = {
@@ -36,6 +45,11 @@ NOT_RUN = {
     "veilgraph submit report.json --url https://collect.example.org --tokens tokens.csv": (
         "needs a collector; tests/cli/test_campaign.py runs it against one"
     ),
+    SERVE: "serves until it is stopped; tests/collector runs it",
+    SERVE.replace("sqlite:///reports.db", "postgresql://veilgraph:PASSWORD@db.example.org/reports"): "the same",
+    f"{TRAIN} --method rgnn --out model": "needs a store; tests/test_training.py runs it",
+    f"{TRAIN} --screen --out model": "needs a store; tests/test_training.py runs it",
+    PREDICT: "needs a model; tests/test_training.py runs it",
 }
 # Long runs, shortened by arguments that are added to the command.
 SHORTENED = {f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"]}

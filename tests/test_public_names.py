@@ -15,7 +15,7 @@ import sys
 class Blocker:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in {"torch", "torch_geometric", "pymetis", "pandas", "pyarrow", "sklearn", "matplotlib",
-                                  "jinja2"}:
+                                  "jinja2", "fastapi", "uvicorn", "sqlalchemy", "alembic", "prometheus_client"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
         return None
 sys.meta_path.insert(0, Blocker())
@@ -56,8 +56,18 @@ def test_accounting_needs_no_extras() -> None:
     assert "epsilon = 10.0000" in result.stdout
 
 
-def test_a_missing_extra_is_one_clear_sentence() -> None:
-    result = without_extras("run")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run",),
+        ("serve", "--campaign", "c", "--graph", "g", "--store", "s", "--keys-file", "k", "--admin-token-file", "a"),
+        ("train", "--store", "s", "--campaign", "c", "--graph", "g", "--out", "o"),
+        ("predict", "--model", "m", "--graph", "g", "--out", "o.csv"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_missing_extra_is_one_clear_sentence(arguments: tuple[str, ...]) -> None:
+    result = without_extras(*arguments)
     assert result.returncode == 2
     assert len(result.stderr.strip().splitlines()) == 1
     assert "pip install 'veilgraph[" in result.stderr

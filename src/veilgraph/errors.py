@@ -11,6 +11,9 @@
     ├── ReconstructionError  hops or clusters that the graph cannot give
     ├── FitError           a method that cannot be fitted, or was not fitted yet
     ├── RunError           an output folder, input file or device that cannot be used
+    ├── StoreError         a store of reports that cannot be used
+    │   ├── StoreFullError         no room is left: nothing was stored
+    │   └── StoreUnavailableError  the database does not answer: try again
     └── MissingExtraError  an optional dependency is not installed
 
 The command line prints the message on one line and exits with 2. A message names what is wrong and the
@@ -60,6 +63,18 @@ class FitError(VeilgraphError, ValueError):
 
 class RunError(VeilgraphError):
     """A folder, file or device that a run cannot use."""
+
+
+class StoreError(VeilgraphError):
+    """A store of reports that cannot be used; never says what it was given."""
+
+
+class StoreFullError(StoreError):
+    """No room is left: nothing was stored."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database does not answer: what was sent may be sent again."""
 
 
 class MissingExtraError(VeilgraphError, ImportError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -147,18 +148,18 @@ class FeatureSchema:
         columns = tuple(Column(name=f"{prefix}{i}") for i in range(count))
         return cls(columns=columns, classes=tuple(classes), group=group)
 
-    @property
+    @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the reported features: columns, or 'first..last' of a group."""
         groups = self._groups()
         return tuple(g[0].name if len(g) == 1 else f"{g[0].name}..{g[-1].name}" for g in groups)
 
-    @property
+    @cached_property
     def domain_sizes(self) -> tuple[int, ...]:
         """gamma_i of the reported features."""
         return tuple(group[0].domain_size for group in self._groups())
 
-    @property
+    @cached_property
     def code_names(self) -> tuple[tuple[str, ...], ...]:
         """What each code of each reported feature stands for."""
         return tuple(group[0].code_names if len(group) == 1 else ("none", "any") for group in self._groups())
@@ -166,7 +167,7 @@ class FeatureSchema:
     @property
     def num_features(self) -> int:
         """d, or d' where columns are merged."""
-        return len(self._groups())
+        return len(self.domain_sizes)
 
     @property
     def num_classes(self) -> int:

@@ -21,7 +21,7 @@ _RECORDS = 25
 
 
 def vectors_of(name: str, campaign: Campaign) -> dict[str, Any]:
-    rng = random.Random(name)  # noqa: S311
+    rng = random.Random(name)
     question = participant.verify(campaign.to_json(), max_epsilon=1e6, now=BEFORE)
     turns = edge_words(campaign)
     cases = []

@@ -106,7 +106,7 @@ def test_canonical_forms_agree(tmp_path: Path) -> None:
 
 @needs_node
 def test_whatever_the_package_accepts_both_clients_accept_and_no_mutant_crashes_one(tmp_path: Path) -> None:
-    rng = random.Random(6)  # noqa: S311
+    rng = random.Random(6)
     texts = [
         text
         for name in ("binary", "mixed domains, bins and names beyond ASCII", "merged columns")

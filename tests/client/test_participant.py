@@ -205,7 +205,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_no_exception_contains_a_private_value(mistake: str, tmp_path: Path) -> None:
-    record = next(records(CAMPAIGNS["large epsilon"], random.Random(0))) | MISTAKES[mistake]  # noqa: S311
+    record = next(records(CAMPAIGNS["large epsilon"], random.Random(0))) | MISTAKES[mistake]
     with pytest.raises(DomainError) as caught:
         ask(CAMPAIGNS["all features sampled"].to_json(), tmp_path, record)
     shown = "".join(traceback.format_exception_only(caught.value)) + repr(caught.value.__context__)
@@ -215,7 +215,7 @@ def test_no_exception_contains_a_private_value(mistake: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("missing", ["age", "label"])
 def test_a_record_that_lacks_what_is_asked_is_refused_by_name(missing: str, tmp_path: Path) -> None:
-    record = next(records(CAMPAIGNS["all features sampled"], random.Random(0)))  # noqa: S311
+    record = next(records(CAMPAIGNS["all features sampled"], random.Random(0)))
     del record[missing]
     with pytest.raises(DomainError, match=f"has no '{missing}'"):
         ask(CAMPAIGNS["all features sampled"].to_json(), tmp_path, record)
@@ -380,7 +380,7 @@ def test_reports_follow_the_mechanisms_probabilities() -> None:
         epsilon_y=0.5,
     )
     question = participant.verify(small.to_json(), max_epsilon=2, now=BEFORE)
-    rng = random.Random(20261115)  # noqa: S311
+    rng = random.Random(20261115)
     seen: Counter[tuple[int, ...]] = Counter()
     for _ in range(20_000):
         features, label = participant.randomize(question, (1, 2), 0, word=lambda: rng.getrandbits(53))

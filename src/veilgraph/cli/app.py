@@ -13,10 +13,13 @@ from veilgraph.cli.audit import audit
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.data import data_app
 from veilgraph.cli.paper import paper_app
+from veilgraph.cli.predict import predict
 from veilgraph.cli.randomize import randomize
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
+from veilgraph.cli.serve import serve
 from veilgraph.cli.submit import submit
+from veilgraph.cli.train import train
 from veilgraph.cli.tune import tune
 from veilgraph.errors import VeilgraphError
 
@@ -35,7 +38,10 @@ app = typer.Typer(
 )
 app.command()(account)
 app.command()(audit)
+app.command()(predict)
 app.command()(run)
+app.command()(serve)
+app.command()(train)
 app.command()(tune)
 app.command()(randomize)
 app.command()(submit)

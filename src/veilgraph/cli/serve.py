@@ -1,0 +1,57 @@
+"""`veilgraph serve`: collect the reports of a campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from veilgraph.cli.extras import needs_extra
+from veilgraph.errors import RunError
+
+
+def serve(
+    campaign: Annotated[Path, typer.Option(help="The campaign, .json.")],
+    graph: Annotated[Path, typer.Option(help="The public graph that the campaign was made for: edge table.")],
+    store: Annotated[str, typer.Option(help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE.")],
+    keys_file: Annotated[Path, typer.Option(help="Keys of participants' tokens, one per line.")],
+    admin_token_file: Annotated[Path, typer.Option(help="File with the administration's token.")],
+    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    trusted_proxy: Annotated[
+        str | None, typer.Option(help="Address of the reverse proxy that says where requests come from.")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Requests per second of one address; 0 is no limit.")] = 50.0,
+) -> None:
+    """Collect reports over HTTP until stopped; an acknowledged report is on disk."""
+    with needs_extra("collector"):
+        from veilgraph.collector.app import make_app
+        from veilgraph.collector.auth import Credentials
+        from veilgraph.collector.limits import Limits, most_report_bytes
+        from veilgraph.collector.server import serve as serve_app
+        from veilgraph.collector.store import ReportStore
+    from veilgraph.campaign import Campaign
+    from veilgraph.graph import Graph
+
+    loaded = Campaign.from_json(campaign.read_bytes())
+    app = make_app(
+        campaign=loaded,
+        graph=Graph.from_files(graph, nodes=nodes),
+        store=ReportStore.open(store),
+        credentials=Credentials(keys=_lines(keys_file), admin_token=_only_line(admin_token_file)),
+        limits=Limits(report_bytes=most_report_bytes(loaded), requests_per_second=rate),
+    )
+    serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
+
+
+def _lines(path: Path) -> list[str]:
+    return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def _only_line(path: Path) -> str:
+    lines = _lines(path)
+    if len(lines) != 1:
+        raise RunError(f"{path} has {len(lines)} lines: it must hold the admin token and nothing else")
+    return lines[0]

@@ -1,0 +1,118 @@
+"""`veilgraph train`: a GNN from the reports that a campaign collected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from veilgraph.cli.extras import needs_extra
+from veilgraph.cli.progress import show_progress
+
+if TYPE_CHECKING:
+    from veilgraph.campaign import Campaign
+    from veilgraph.report import Report
+
+_TOLD = 1000
+
+
+def train(
+    store: Annotated[str, typer.Option(help="Where the reports are: sqlite:///FILE or postgresql://...")],
+    campaign: Annotated[Path, typer.Option(help="The campaign, .json.")],
+    graph: Annotated[Path, typer.Option(help="The public graph that the campaign was made for: edge table.")],
+    out: Annotated[Path, typer.Option(help="Folder of the model.")],
+    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
+    method: Annotated[str, typer.Option(help="rgnn or plain.")] = "rgnn",
+    backbone: Annotated[str, typer.Option(help="sage, gcn or gat.")] = "sage",
+    feature_hops: Annotated[int | None, typer.Option(help="K_x; default: from the graph.")] = None,
+    label_hops: Annotated[int | None, typer.Option(help="K_y; default: from the graph.")] = None,
+    clusters: Annotated[int | None, typer.Option(help="C, the number of bags.")] = None,
+    llp_weight: Annotated[float | None, typer.Option(help="alpha, the weight of the bags in the loss.")] = None,
+    epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100,
+    hold_out: Annotated[float, typer.Option(help="Share of labels kept out, to estimate the accuracy.")] = 0.0,
+    screened: Annotated[bool, typer.Option("--screen", help="Leave implausible reports out.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the split and the weights.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Train on collected reports; missing ones are masked."""
+    with needs_extra("server"):
+        from veilgraph.training import make_method, save
+        from veilgraph.training import train as fit
+    from veilgraph.campaign import Campaign
+    from veilgraph.collected import check_graph, perturbed_graph
+    from veilgraph.graph import Graph
+    from veilgraph.screen import screen
+
+    loaded = Campaign.from_json(campaign.read_bytes())
+    public = check_graph(loaded, Graph.from_files(graph, nodes=nodes))
+    with reading(store, loaded) as reports:
+        perturbed = perturbed_graph(loaded, public, reports)
+    screening = screen(perturbed)
+    if screened:
+        perturbed = screening.exclude(perturbed)
+    parameters = {
+        "backbone": backbone,
+        "feature_hops": feature_hops,
+        "label_hops": label_hops,
+        "num_clusters": clusters,
+        "llp_weight": llp_weight,
+        "epochs": epochs,
+        "seed": seed,
+        "device": device,
+    }
+    trained = fit(loaded, perturbed, make_method(method, public, **parameters), seed=seed, hold_out=hold_out)
+    trained.facts["screening"] = {
+        "excluded": screened,
+        "suspicions": [asdict(suspicion) for suspicion in screening.suspicions],
+    }
+    save(trained, out)
+    _print(trained.facts | {"folder": str(out)}, loaded, as_json)
+
+
+@contextmanager
+def reading(store: str, campaign: Campaign) -> Iterator[Iterator[Report]]:
+    """Every report of the campaign in the store, one at a time and with progress."""
+    with needs_extra("collector"):
+        from veilgraph.collector.store import ReportStore
+    opened = ReportStore.open(store, create=False)
+    try:
+        total = opened.count(campaign.id)
+        with show_progress("read reports") as progress:
+            yield _counted(opened.iterate(campaign), lambda done: progress("", done, total))
+    finally:
+        opened.close()
+
+
+def _counted(reports: Iterator[Report], tell: Callable[[int], None]) -> Iterator[Report]:
+    for number, report in enumerate(reports, start=1):
+        yield report
+        if number % _TOLD == 0:
+            tell(number)
+
+
+def _print(facts: dict[str, Any], campaign: Campaign, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    typer.echo(
+        f"Trained {facts['method']} on {facts['feature_reports']:,} feature reports and {facts['label_reports']:,} "
+        f"label reports of {facts['nodes']:,} nodes."
+    )
+    for suspicion in facts["screening"]["suspicions"]:
+        fate = "left out" if facts["screening"]["excluded"] else "kept, --screen leaves them out"
+        flagged, expected = suspicion["flagged"], suspicion["expected"]
+        typer.echo(f"{flagged:,} implausible ({suspicion['kind']}), {expected:.3g} expected at most: {fate}")
+    for name, estimate in facts.get("estimated_accuracy", {}).items():
+        typer.echo(
+            f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "
+            f"(standard error, from {facts['held_out']:,} randomized labels that were held out)"
+        )
+    for sentence in campaign.guarantee.in_words()[:3]:
+        typer.echo(sentence)
+    typer.echo(f"Model: {facts['folder']}")

@@ -1,0 +1,45 @@
+"""Bring a database to this version's tables, or refuse one that a newer version wrote."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from veilgraph.errors import StoreError
+
+# Any number, the same in every process: two collectors that start at once migrate one after the other.
+_LOCK = 7_239_114_001
+
+
+def migrate(connection: Connection) -> None:
+    """Run the missing migrations in the connection's transaction."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    if is_current(connection):
+        return
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether nothing is left to migrate; a version that is not known here is refused."""
+    scripts = ScriptDirectory.from_config(_config())
+    current = MigrationContext.configure(connection).get_current_revision()
+    known = {script.revision for script in scripts.walk_revisions()}
+    if current is not None and current not in known:
+        raise StoreError(
+            f"the database has version {current}, this program knows {max(known)} and older: upgrade veilgraph"
+        )
+    return current == scripts.get_current_head()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(resources.files("veilgraph.collector") / "migrations"))
+    return config

@@ -1,0 +1,12 @@
+"""Alembic's entry: migrates over the connection that the store opened."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from veilgraph.collector.tables import metadata
+
+# Alembic runs this file; whoever merely imports it finds nothing to do.
+if hasattr(context, "config"):
+    context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+    context.run_migrations()

@@ -1,0 +1,1 @@
+"""The collector, from its tables to its pages."""

@@ -1,0 +1,54 @@
+"""Whatever is sent: no 5xx, no traceback, and nothing stored that does not validate."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.collecting import Server
+from benchmarks.fuzz import fuzz
+
+from tests.collector.collection import Collection
+
+
+def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(tmp_path: Path) -> None:
+    """`python -m benchmarks.fuzz` sends a hundred thousand."""
+    answers = fuzz(inputs=4000, seed=7, folder=tmp_path)
+    # The mutations reach every stage: what is sent is accepted, contradicts, does not fit, or has no right.
+    for reached in (
+        "report 201",
+        "report 409",
+        "report 422",
+        "token 401",
+        "batch 200",
+        "batch 422",
+        "campaign refused",
+    ):
+        assert answers[reached] > 0
+    assert answers["stored"] > 0
+
+
+def test_schemathesis_finds_no_answer_that_the_openapi_document_does_not_announce(tmp_path: Path) -> None:
+    collection = Collection.ring()
+    options = [*collection.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db"]
+    schemathesis = shutil.which("st", path=str(Path(sys.executable).parent))
+    assert schemathesis is not None
+    checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+    with Server(options, log=tmp_path / "log") as collector:
+        command = [schemathesis, "run", f"{collector.url}/openapi.json", "--checks", checks, "--max-examples", "60"]
+        command += [
+            "--phases",
+            "examples,coverage,fuzzing",
+            "--seed",
+            "1",
+            "--generation-database",
+            "none",
+            "--no-color",
+        ]
+        finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=240)
+        assert collector.process.poll() is None
+    assert finished.returncode == 0, finished.stdout[-4000:]
+    assert "Traceback" not in collector.text
+    assert "unexpected" not in collector.text

@@ -1,0 +1,147 @@
+"""The owner's page: for its owner only, right about what came in, and self-contained."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.collector.collection import Collection
+from tests.collector.running import listening
+from veilgraph.campaign import Campaign
+from veilgraph.collector.app import make_app
+from veilgraph.collector.auth import SESSION_SECONDS, Credentials
+from veilgraph.collector.limits import Limits
+from veilgraph.collector.store import ReportStore
+
+COLLECTION = Collection.ring(40)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    store = ReportStore.open(f"sqlite:///{tmp_path_factory.mktemp('dashboard')}/reports.db")
+    store.put([COLLECTION.report(f"n{i}", features=(i % 3, 0, i % 4), label=i % 2) for i in range(30)], now=1e9)
+    store.put([COLLECTION.report("n30", features=None)], now=1e9 + 90_000)
+    store.add_refusals(COLLECTION.campaign.id, {"not_valid": 3, "<script>": 1})
+    app = make_app(
+        campaign=COLLECTION.campaign,
+        graph=COLLECTION.graph,
+        store=store,
+        credentials=COLLECTION.credentials,
+        limits=Limits(requests_per_second=0),
+    )
+    with listening(app) as client:
+        yield client
+
+
+def login(client: httpx.Client, token: str = COLLECTION.credentials.admin_token) -> httpx.Response:
+    client.cookies.clear()
+    return client.post("/dashboard/login", data={"token": token})
+
+
+def test_without_the_token_there_is_a_form_and_nothing_else(client: httpx.Client) -> None:
+    client.cookies.clear()
+    response = client.get("/dashboard")
+    assert response.status_code == 401
+    assert COLLECTION.campaign.purpose not in response.text
+    assert client.get("/dashboard/reports.parquet").status_code == 401
+    for wrong in ("", "wrong", COLLECTION.token("n1")):
+        refused = login(client, wrong)
+        assert refused.status_code == 401
+        assert "not the token" in refused.text
+        assert not client.cookies
+
+
+def test_the_session_cookie_is_out_of_reach_for_scripts_and_other_sites(client: httpx.Client) -> None:
+    response = login(client)
+    assert response.status_code == 303
+    cookie = response.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert COLLECTION.credentials.admin_token not in cookie
+    assert client.get("/dashboard").status_code == 200
+    client.post("/dashboard/logout")
+    assert client.get("/dashboard").status_code == 401
+
+
+def test_a_session_ends_and_cannot_be_made_up() -> None:
+    credentials = COLLECTION.credentials
+    value = credentials.new_session(clock=lambda: 1000.0)
+    assert credentials.is_session(value, clock=lambda: 1000.0)
+    assert credentials.is_session(value, clock=lambda: 1000.0 + SESSION_SECONDS)
+    assert not credentials.is_session(value, clock=lambda: 1001.0 + SESSION_SECONDS)
+    # The clock was set back since: it would last longer than a session may.
+    assert not credentials.is_session(value, clock=lambda: 0.0)
+    ends, _, signature = value.partition(".")
+    for forged in (f"{int(ends) + 9}.{signature}", f"{ends}.", ends, "", ".", f"x.{signature}", "9" * 30):
+        assert not credentials.is_session(forged, clock=lambda: 1000.0)
+    other = Credentials(keys=credentials.keys, admin_token="another admin token, as long")
+    assert not other.is_session(value, clock=lambda: 1000.0)
+
+
+def test_the_page_shows_what_came_in(client: httpx.Client) -> None:
+    login(client)
+    text = client.get("/dashboard").text
+    facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", text))
+    assert facts["Reports"] == "31"
+    assert (
+        facts["Of the graph&#39;s nodes" if "Of the graph&#39;s nodes" in facts else "Of the graph's nodes"] == "77.5 %"
+    )
+    assert facts["Reported, or has a neighbour who did"] == "82.5 %"  # n0 to n30, and n31 and n39 beside them
+    assert facts["Refused requests"] == "4"
+    assert "the report does not fit the campaign" in text
+    assert "2001-09-09" in text
+    assert "User level, any two records: epsilon = 2.0000" in text
+    for name in (*COLLECTION.campaign.schema.feature_names, *COLLECTION.campaign.schema.classes):
+        assert name in text
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_escapes_what_it_shows(client: httpx.Client) -> None:
+    login(client)
+    text = client.get("/dashboard").text
+    assert "&lt;script&gt;" in text
+    assert "<script" not in text
+    assert "style=" not in text
+    assert "<style" not in text
+    assert not re.findall(r"""(?:src|href|action)=["'](?!dashboard/)""", text)
+    assert client.get("/dashboard/style.css").headers["content-type"].startswith("text/css")
+    assert "url(" not in client.get("/dashboard/style.css").text
+
+
+def test_no_node_is_named_on_the_page(client: httpx.Client) -> None:
+    login(client)
+    assert not re.search(r"\bn\d+\b", client.get("/dashboard").text)
+
+
+def test_the_reports_can_be_taken_away(client: httpx.Client) -> None:
+    login(client)
+    response = client.get("/dashboard/reports.parquet")
+    assert "attachment" in response.headers["content-disposition"]
+    parquet: Any = importlib.import_module("pyarrow.parquet")  # it has no types
+    table = parquet.read_table(io.BytesIO(response.content))
+    rows = {row["node"]: row for row in table.to_pylist()}
+    assert len(rows) == 31
+    assert rows["n5"] == {"node": "n5", "features": [2, 0, 1], "label": 1}
+    assert rows["n30"]["features"] is None
+    metadata = table.schema.metadata[b"veilgraph.campaign"]
+    assert Campaign.from_json(metadata) == COLLECTION.campaign
+
+
+def test_a_collection_without_a_report_has_a_page_too(tmp_path: Path) -> None:
+    collection = Collection.ring(closes=datetime(2020, 1, 1, tzinfo=UTC))
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    app = make_app(
+        campaign=collection.campaign, graph=collection.graph, store=store, credentials=collection.credentials
+    )
+    with listening(app) as client:
+        text = client.get("/dashboard", headers=collection.admin).text
+    assert "No report has come in yet" in text
+    assert "Nothing was refused" in text
+    assert '<span class="tag closed">closed</span>' in text

@@ -1,0 +1,91 @@
+"""The participant's page and the dashboard of a running collector, in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.chromium import Page, chromium, needs_chromium
+from tests.collector.collection import Collection
+from tests.collector.running import listening
+from veilgraph.collector.app import make_app
+from veilgraph.collector.limits import Limits
+from veilgraph.collector.store import ReportStore
+
+pytestmark = needs_chromium
+COLLECTION = Collection.ring(30)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ReportStore:
+    return ReportStore.open(f"sqlite:///{tmp_path_factory.mktemp('pages')}/reports.db")
+
+
+@pytest.fixture(scope="module")
+def client(store: ReportStore) -> Iterator[httpx.Client]:
+    app = make_app(
+        campaign=COLLECTION.campaign,
+        graph=COLLECTION.graph,
+        store=store,
+        credentials=COLLECTION.credentials,
+        limits=Limits(requests_per_second=0),
+    )
+    with listening(app) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with chromium() as page:
+        yield page
+
+
+def test_a_participant_answers_in_the_browser_and_the_report_is_in_the_store(
+    client: httpx.Client, store: ReportStore, page: Page
+) -> None:
+    page.open(f"{client.base_url}#node=n7&token={COLLECTION.token('n7')}", width=390)
+    page.until("!document.querySelector('#form').hidden")
+    # Whatever the form asks: first choices, and numbers in range.
+    page.run(
+        """for (const e of document.querySelectorAll('#questions select')) e.selectedIndex = e.options.length - 1;
+        for (const name of new Set([...document.querySelectorAll('#questions input[type=radio]')].map(e => e.name)))
+          document.querySelector(`#questions input[name="${CSS.escape(name)}"]`).checked = true;
+        for (const e of document.querySelectorAll('#questions input[type=number], #questions input[inputmode=decimal]'))
+          e.value = '40';
+        document.querySelector('#consent').checked = true;
+        document.querySelector('#form').requestSubmit();"""
+    )
+    page.until("!document.querySelector('#review').hidden")
+    shown = page.run("document.querySelector('#raw').textContent")
+    assert store.count(COLLECTION.campaign.id) == 0
+    page.run("document.querySelector('#send').click()")
+    page.until("!document.querySelector('#done').hidden")
+    (report,) = store.iterate(COLLECTION.campaign)
+    assert report.to_json() == "".join(shown.split())
+    assert page.complaints == []
+
+
+def test_the_owner_signs_in_with_the_keyboard_and_sees_the_dashboard(
+    client: httpx.Client, store: ReportStore, page: Page, tmp_path: Path
+) -> None:
+    store.put([COLLECTION.report(f"n{i}", features=(i % 3, i % 2, i % 4), label=i % 2) for i in range(8, 28)], now=1e9)
+    page.open(f"{client.base_url}/dashboard")
+    page.complaints.clear()  # the browser reports the 401 of a page that asks to sign in
+    assert page.run("document.activeElement.id") == "token"
+    page.call("Input.insertText", text=COLLECTION.credentials.admin_token)
+    page.press("Enter")
+    page.until("document.querySelector('.tiles') !== null")
+    for width in (1200, 390):
+        for dark in (False, True):
+            page.open(f"{client.base_url}/dashboard", width=width, dark=dark)
+            assert page.run("document.documentElement.scrollWidth") == width, "the page scrolls sideways"
+            background = page.run("getComputedStyle(document.body).backgroundColor")
+            assert background == ("rgb(13, 16, 20)" if dark else "rgb(246, 247, 249)"), "the style did not load"
+            assert page.run("document.querySelectorAll('svg .mark').length") == 2 + 1 + 3 + 4
+            page.screenshot(tmp_path / f"dashboard-{width}-{dark}.png")
+    assert page.complaints == [], "something was blocked or failed to load"
+    page.run("document.querySelector('header button').click()")
+    page.until("document.querySelector('#token') !== null")

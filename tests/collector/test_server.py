@@ -1,0 +1,190 @@
+"""Connections that bring nothing are closed in time, others are served meanwhile, and stopping loses nothing."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from benchmarks.collecting import Server
+
+from tests.collector.collection import Collection
+from tests.collector.running import listening
+from veilgraph.cli import main
+from veilgraph.collector.app import make_app
+from veilgraph.collector.limits import Limits
+from veilgraph.collector.store import ReportStore
+
+COLLECTION = Collection.ring()
+SECONDS = 0.3
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("veilgraph.collector.server._HEADER_SECONDS", SECONDS)
+        app = make_app(
+            campaign=COLLECTION.campaign,
+            graph=COLLECTION.graph,
+            store=ReportStore.open(f"sqlite:///{tmp_path_factory.mktemp('server')}/reports.db"),
+            credentials=COLLECTION.credentials,
+            limits=Limits(requests_per_second=0, body_seconds=SECONDS),
+        )
+        with listening(app) as client:
+            yield client
+
+
+def connect(client: httpx.Client) -> socket.socket:
+    return socket.create_connection((client.base_url.host, client.base_url.port or 0), timeout=5)
+
+
+def received(connection: socket.socket) -> bytes:
+    """Everything until the collector hangs up."""
+    parts = []
+    try:
+        while part := connection.recv(65536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+HEAD = b"PUT /v1/reports/n1 HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (b"", b""),
+        (b"PUT /v1/rep", b""),
+        (HEAD, b""),
+        (HEAD + b"\r\n", b"HTTP/1.1 408"),
+        (HEAD + b"\r\nhalf of a body", b"HTTP/1.1 408"),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /hea", b"HTTP/1.1 200"),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab", b"HTTP/1.1 200"),
+        (b"\x16\x03\x01nonsense\r\n\r\n", b"HTTP/1.1 400"),
+    ],
+)
+def test_a_half_open_connection_is_closed_in_time_and_others_are_served(
+    client: httpx.Client, sent: bytes, answer: bytes
+) -> None:
+    with connect(client) as connection:
+        started = time.monotonic()
+        connection.sendall(sent)
+        assert client.get("/health").status_code == 200
+        text = received(connection)
+    assert text.startswith(answer)
+    assert bool(text) == bool(answer)
+    assert time.monotonic() - started < 4
+
+
+def send_until_closed(connection: socket.socket, parts: Iterable[bytes], pause: float) -> bool:
+    """Whether the collector hung up before everything was sent."""
+    try:
+        for part in parts:
+            connection.sendall(part)
+            time.sleep(pause)
+    except OSError:
+        return True
+    return False
+
+
+def test_a_request_that_drips_is_closed_in_time(client: httpx.Client) -> None:
+    with connect(client) as connection:
+        started = time.monotonic()
+        assert send_until_closed(connection, (bytes([byte]) for byte in HEAD * 100), 0.02)
+        assert time.monotonic() - started < 4
+
+
+def test_headers_without_end_are_cut_off(client: httpx.Client) -> None:
+    headers = (b"X: " + b"y" * 100_000 + b"\r\n" for _ in range(1000))
+    with connect(client) as connection:
+        assert send_until_closed(connection, itertools.chain([b"GET /health HTTP/1.1\r\n"], headers), 0.001)
+
+
+@pytest.mark.parametrize("length", [str(10**7), "-1", "9" * 30, "ten"])
+def test_a_body_that_is_too_long_is_not_read(client: httpx.Client, length: str) -> None:
+    with connect(client) as connection:
+        connection.sendall(f"PUT /v1/reports/n1 HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert received(connection)[:12] in (b"HTTP/1.1 413", b"HTTP/1.1 400")
+
+
+def test_a_body_without_a_length_is_cut_off_where_it_is_too_long(client: httpx.Client) -> None:
+    with connect(client) as connection:
+        connection.sendall(b"PUT /v1/reports/n1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        chunks = (b"8000\r\n" + b"x" * 0x8000 + b"\r\n" for _ in range(1000))
+        assert send_until_closed(connection, chunks, 0), "32 MB were taken in"
+
+
+def test_a_hundred_silent_connections_do_not_keep_others_waiting(client: httpx.Client) -> None:
+    silent = [connect(client) for _ in range(100)]
+    started = time.monotonic()
+    assert client.get("/health").status_code == 200
+    assert time.monotonic() - started < 2
+    for connection in silent:
+        connection.close()
+
+
+def test_serve_stops_in_good_order_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/reports.db"
+    options = [*COLLECTION.write(tmp_path), "--store", url]
+    with Server(options, log=tmp_path / "log") as process:
+        acknowledged: list[str] = []
+
+        def send() -> None:
+            with httpx.Client(base_url=process.url) as client:
+                for node in COLLECTION.graph.names:
+                    body, headers = COLLECTION.report(node).to_json(), COLLECTION.headers(node)
+                    try:
+                        if client.put(f"/v1/reports/{node}", content=body, headers=headers).status_code == 201:
+                            acknowledged.append(node)
+                    except httpx.HTTPError:
+                        return
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        while not acknowledged:
+            time.sleep(0.001)
+        assert process.stop() == 0
+        sender.join()
+    store = ReportStore.open(url)
+    assert {r.node for r in store.iterate(COLLECTION.campaign)} >= set(acknowledged)
+    store.close()
+    assert COLLECTION.token("n0") not in process.text
+    assert "Traceback" not in process.text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"--store": "mysql://u:secret@h/d"}, "sqlite:///FILE"),
+        ({"--store": "postgresql://u:secret@127.0.0.1:1/d"}, "does not answer"),
+        ({"--campaign": "no.json"}, "no.json"),
+        ({"--graph": "no.csv"}, "no.csv"),
+        ({"--admin-token-file": "keys.txt"}, "nothing else"),
+        ({"--keys-file": "admin.txt"}, "token key"),
+        ({"--host": "192.0.2.1"}, "cannot listen on 192.0.2.1"),
+        ({"--port": "70000"}, "70000"),
+    ],
+)
+def test_serve_refuses_what_it_cannot_use_in_one_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    change: dict[str, str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [*COLLECTION.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db"]
+    (tmp_path / "keys.txt").write_text("\n".join([*COLLECTION.credentials.keys, "x" * 50]), encoding="utf-8")
+    options = dict(zip(words[::2], words[1::2], strict=True)) | change
+    assert main(["serve", *(word for pair in options.items() for word in pair)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "secret" not in error
+    assert len(error.strip().splitlines()) == 1

@@ -1,0 +1,175 @@
+"""The first report of a node stands, on disk, whoever asks and however many at once."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+from tests.collector.collection import Collection
+from veilgraph.collector.store import Outcome, ReportStore
+from veilgraph.collector.tables import metadata
+from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
+
+COLLECTION = Collection.ring(50)
+STORED, SAME, CONFLICT = Outcome.STORED, Outcome.SAME, Outcome.CONFLICT
+
+
+def test_the_first_stands_the_same_is_fine_and_another_is_refused(store_url: str) -> None:
+    store = ReportStore.open(store_url)
+    first, other = COLLECTION.report("n1"), COLLECTION.report("n1", label=0)
+    assert store.put([first], now=0) == [STORED]
+    assert store.put([first, other], now=0) == [SAME, CONFLICT]
+    assert list(store.iterate(COLLECTION.campaign)) == [first]
+    store.close()
+
+
+def test_within_one_transaction_the_first_counts_too(store_url: str) -> None:
+    store = ReportStore.open(store_url)
+    first, other = COLLECTION.report("n1"), COLLECTION.report("n1", label=0)
+    assert store.put([first, other, first], now=0) == [STORED, CONFLICT, SAME]
+    assert store.put([], now=0) == []
+    assert store.count(COLLECTION.campaign.id) == 1
+    store.close()
+
+
+def test_of_many_that_race_exactly_one_is_stored(store_url: str) -> None:
+    """Two stores on one database, as two collectors would be; every thread sends the same nodes in its own order."""
+    stores = [ReportStore.open(store_url) for _ in range(2)]
+    start = threading.Barrier(8)
+
+    def send(number: int) -> list[Outcome]:
+        reports = [COLLECTION.report(f"n{i}", features=(0, number % 2, number % 4)) for i in range(50)]
+        start.wait()
+        return stores[number % 2].put(reports[number:] + reports[:number], now=0)
+
+    with ThreadPoolExecutor(8) as threads:
+        outcomes = Counter(outcome for result in threads.map(send, range(8)) for outcome in result)
+    assert outcomes[STORED] == 50
+    assert sum(outcomes.values()) == 400
+    assert stores[0].count(COLLECTION.campaign.id) == 50
+    for store in stores:
+        store.close()
+
+
+def test_reports_come_back_in_the_order_of_nodes_page_by_page(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("veilgraph.collector.store._CHUNK", 7)
+    store = ReportStore.open(store_url)
+    reports = [COLLECTION.report(f"n{i}") for i in range(50)]
+    store.put(reports, now=0)
+    found = [report.node for report in store.iterate(COLLECTION.campaign)]
+    assert sorted(found) == sorted(report.node for report in reports)
+    assert len(set(found)) == 50
+    store.close()
+
+
+def test_only_the_hour_of_arrival_is_kept(store_url: str) -> None:
+    store = ReportStore.open(store_url)
+    for node, now in (("n1", 7200.0), ("n2", 7200.0 + 3599.9), ("n3", 10_800.0)):
+        store.put([COLLECTION.report(node)], now=now)
+    assert store.by_hour(COLLECTION.campaign.id) == [(7200, 2), (10_800, 1)]
+    store.close()
+
+
+def test_refusals_add_up(store_url: str) -> None:
+    store = ReportStore.open(store_url)
+    for counts in ({"closed": 2}, {}, {"closed": 1, "not_valid": 5}):
+        store.add_refusals("c", counts)
+    assert store.refusals("c") == {"closed": 3, "not_valid": 5}
+    assert store.refusals("another") == {}
+    store.close()
+
+
+def test_the_migrations_lead_to_the_tables_that_the_code_uses(store_url: str) -> None:
+    ReportStore.open(store_url).close()
+    store = ReportStore.open(store_url)  # again: nothing is left to do
+    inspector = inspect(store._engine)
+    for name, table in metadata.tables.items():
+        assert [c["name"] for c in inspector.get_columns(name)] == [c.name for c in table.columns]
+        assert inspector.get_pk_constraint(name)["constrained_columns"] == [c.name for c in table.primary_key]
+    store.close()
+
+
+def test_a_database_of_a_newer_version_is_refused(store_url: str) -> None:
+    store = ReportStore.open(store_url)
+    with store._engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    store.close()
+    for create in (True, False):
+        with pytest.raises(StoreError, match=r"9999.*upgrade veilgraph"):
+            ReportStore.open(store_url, create=create)
+
+
+def test_a_reader_does_not_create_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no reports of this version"):
+        ReportStore.open(f"sqlite:///{tmp_path}/new.db", create=False)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "reports.db", "sqlite://", "sqlite:///:memory:", "mysql://u:secret@h/d", "sqlite:"]
+)
+def test_a_store_that_would_keep_nothing_is_refused_without_quoting_it(url: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        ReportStore.open(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_absent_database_is_unavailable() -> None:
+    with pytest.raises(StoreUnavailableError):
+        ReportStore.open("postgresql://nobody:secret@127.0.0.1:1/nowhere")
+
+
+def test_sqlite_writes_ahead_and_waits_for_the_disk(tmp_path: Path) -> None:
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    with store._engine.connect() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+        assert connection.execute(text("PRAGMA synchronous")).scalar_one() == 2  # FULL
+    store.close()
+
+
+def test_postgresql_commits_synchronously_whatever_its_default_is(postgres: object) -> None:
+    url: str = postgres.new_database("asynchronous")  # type: ignore[attr-defined]
+    admin = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text("ALTER DATABASE asynchronous SET synchronous_commit = off"))
+    admin.dispose()
+    store = ReportStore.open(url)
+    with store._engine.connect() as connection:
+        assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
+    store.close()
+
+
+def test_a_full_disk_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    with store._engine.connect() as connection:  # the pool has one connection in use at a time
+        pages = connection.execute(text("PRAGMA page_count")).scalar_one()
+        connection.execute(text(f"PRAGMA max_page_count = {pages + 2}"))
+    many = Collection.ring(2000)
+    reports = [many.report(f"n{i}") for i in range(2000)]
+    with pytest.raises(StoreFullError, match="nothing was stored"):
+        store.put(reports, now=0)
+    assert store.count(many.campaign.id) == 0
+    assert store.put(reports[:1], now=0) == [STORED]
+    store.close()
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "reports.db").write_bytes(b"not a database at all" * 100)
+    with pytest.raises(StoreError):
+        ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+
+
+def test_a_report_that_someone_altered_in_the_database_is_noticed(tmp_path: Path) -> None:
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.put([COLLECTION.report("n1")], now=0)
+    with sqlite3.connect(tmp_path / "reports.db") as connection:
+        connection.execute("UPDATE reports SET content = replace(content, '\"label\":1', '\"label\":7')")
+    connection.close()
+    with pytest.raises(ValueError, match="label"):
+        list(store.iterate(COLLECTION.campaign))
+    store.close()
