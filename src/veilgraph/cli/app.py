@@ -13,6 +13,7 @@ from veilgraph.cli.audit import audit
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.data import data_app
 from veilgraph.cli.paper import paper_app
+from veilgraph.cli.plan import plan
 from veilgraph.cli.predict import predict
 from veilgraph.cli.randomize import randomize
 from veilgraph.cli.run import run
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.command()(account)
 app.command()(audit)
+app.command()(plan)
 app.command()(predict)
 app.command()(run)
 app.command()(serve)
