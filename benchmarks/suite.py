@@ -1,0 +1,57 @@
+"""Everything that `veilgraph bench` measures, in one run on one machine."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import veilgraph
+from benchmarks.hot_path import measure_hot_path
+from benchmarks.machine import measure_machine
+from benchmarks.stages import measure_stages
+from benchmarks.table2 import measure_table2, missing_datasets, published_part
+from benchmarks.workload import largest
+from veilgraph.learn.device import resolve_device
+
+Progress = Callable[[str, int, int], None]
+
+
+def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progress) -> dict[str, Any]:
+    """The report: plain values that JSON can hold.
+
+    Args:
+        full: the paper's table and, where it is there, growth with size as well.
+        data_dir: folder of the data sets.
+        device: "auto", "cpu" or "cuda".
+        progress: told what is measured, how much is done, and of how much.
+    """
+    place = resolve_device(device)
+    progress("the machine", 0, 1)
+    machine, workload = measure_machine(place), largest(data_dir)
+    report: dict[str, Any] = {
+        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "veilgraph": veilgraph.__version__,
+        "device": place.type,
+        "machine": vars(machine) | {"in_words": machine.in_words()},
+        "workload": workload.in_words(),
+        "stages": measure_stages(workload, machine, place, progress=progress),
+        "hot_path": measure_hot_path(workload, place),
+    }
+    if full:
+        report["table2"] = _table2(data_dir, place, progress)
+        if importlib.util.find_spec("benchmarks.growth"):
+            report["growth"] = importlib.import_module("benchmarks.growth").measure(device=place, progress=progress)
+    return report
+
+
+def _table2(data_dir: Path | None, device: torch.device, progress: Progress) -> dict[str, Any]:
+    experiment = published_part()
+    if missing := missing_datasets(experiment, data_dir):
+        return {"left_out": f"needs data sets that are not there: veilgraph data fetch {' '.join(missing)}"}
+    return measure_table2(experiment, data_dir, device, progress=progress)
