@@ -95,12 +95,12 @@ def _preparation(workload: Workload, device: torch.device) -> Iterator[Stage]:
         work=floors.randomization(sizes, features),
         note="features by GRR-FS and labels by GRR; literal: person by person",
     )
-    for name, hop in (
-        ("message pass", literal.message_hop(workload.graph, device)),
-        ("sparse product", literal.product_hop(mean.matrix)),
+    for name, way, hop in (
+        (f"features, {HOPS} hops", "message pass", literal.message_hop(workload.graph, device)),
+        ("the same, literal by products", "sparse product", literal.product_hop(mean.matrix)),
     ):
         yield Stage(
-            name=f"features, {HOPS} hops, against one {name} per feature",
+            name=name,
             ours=timed(lambda: reconstruct_features(perturbed, HOPS, mean=mean)),
             literal=timed(
                 lambda hop=hop: literal.feature_frequencies(  # type: ignore[misc]
@@ -108,7 +108,7 @@ def _preparation(workload: Workload, device: torch.device) -> Iterator[Stage]:
                 )
             ),
             work=floors.feature_reconstruction(sizes, features, HOPS),
-            note=f"Algorithm 1; literal: one {name} per feature and hop",
+            note=f"Algorithm 1; literal: one {way} per feature and hop",
         )
     hop = literal.message_hop(workload.graph, device)
     yield Stage(

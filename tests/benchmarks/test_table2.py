@@ -40,7 +40,7 @@ def test_the_rgnn_column_has_48_cells_of_5_seeds() -> None:
     counts = Counter(cell.method for cell in published_part().cells)
     assert counts["rgnn"] == 48 * 5
     assert counts["structure_only"] == 24 * 5  # the control has no epsilon_x
-    assert set(counts) == {"rgnn", "graphsage", "lpgnn", "lpgnn_equal", "structure_only", "majority", "non_private"}
+    assert {"graphsage", "lpgnn", "non_private"} <= set(counts)
 
 
 def test_both_parts_are_timed_and_the_literal_column_is_an_estimate() -> None:

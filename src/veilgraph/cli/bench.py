@@ -55,7 +55,7 @@ def _print_tables(report: Any, found: dict[str, Any]) -> None:
     for table in report.tables(found):
         shown = Table(title=table.title, title_justify="left")
         for number, heading in enumerate(table.headings):
-            shown.add_column(heading, justify="right" if number else "left")
+            shown.add_column(heading, justify="right" if number else "left", no_wrap=number == 0)
         for row in table.rows:
             shown.add_row(*row)
         console.print(shown)
