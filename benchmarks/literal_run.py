@@ -13,6 +13,7 @@ from veilgraph.experiments.simulate import collect, grr_fs
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn import RGNN
 from veilgraph.learn.backbones import HIDDEN
+from veilgraph.mechanisms import GRR
 from veilgraph.reconstruct import cluster
 
 
@@ -32,7 +33,8 @@ def literal_reports(private: PrivateGraph, budget: PrivacyBudget, split: Split, 
     rng, schema = np.random.default_rng(seed), private.schema
     labels = literal.randomize_labels(private.labels, split.labelled, schema.num_classes, budget.epsilon_y, rng)
     features = literal.randomize_features(private.features, schema.domain_sizes, budget.epsilon_x, budget.sampled, rng)
-    return collect(private, split, budget, labels, grr_fs(schema, budget), features)
+    label = GRR(schema.num_classes, budget.epsilon_y)
+    return collect(private, split, label, labels, grr_fs(schema, budget), features)
 
 
 def literal_training(

@@ -34,11 +34,20 @@ NOT_RUN = {
     "veilgraph bench": "minutes; tests/benchmarks and tests/cli measure miniatures",
     "veilgraph data fetch cora citeseer --data-dir data": "needs the network",
     "veilgraph data table": "reads every data set that is there",
+    "veilgraph submit report.json --url https://collect.example.org --tokens tokens.csv": (
+        "needs a collector; tests/cli/test_campaign.py runs it against one"
+    ),
 }
 # Long runs, shortened by arguments that are added to the command.
 SHORTENED = {f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"]}
 # Files that a page takes for granted.
-ASSUMED = {"cli.md": {"sample.csv": "id,age,smoker,ill\n1,20,no,n\n2,35,yes,y\n3,50,no,n\n4,65,no,y\n5,80,yes,y\n"}}
+ASSUMED = {
+    "cli.md": {
+        "sample.csv": "id,age,smoker,ill\n1,20,no,n\n2,35,yes,y\n3,50,no,n\n4,65,no,y\n5,80,yes,y\n",
+        "knows.csv": "from,to\n1,2\n2,3\n",
+        "record.json": '{"age": 35, "smoker": "yes", "ill": "y"}',
+    }
+}
 
 
 @dataclass(frozen=True)

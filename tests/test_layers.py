@@ -14,10 +14,13 @@ SOURCE = Path(veilgraph.__file__).parent
 # Lower layers first. A part may import itself, its own row where that is harmless, and everything below.
 LAYERS = [
     {"errors", "files"},
+    {"tokens", "client"},
     {"schema", "budget"},
     {"mechanisms"},
     {"audit"},
     {"graph"},
+    {"campaign"},
+    {"report"},
     {"frequency"},
     {"reconstruct"},
     {"learn"},
@@ -30,9 +33,10 @@ LAYERS = [
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 
 FORBIDDEN = {
-    "learn": {"datasets", "evaluation", "experiments"},
-    "reconstruct": {"datasets", "evaluation", "experiments"},
-    "frequency": {"datasets", "evaluation", "experiments"},
+    "learn": {"client", "datasets", "evaluation", "experiments"},
+    "reconstruct": {"client", "datasets", "evaluation", "experiments"},
+    "frequency": {"client", "datasets", "evaluation", "experiments"},
+    "client": {"files", "tokens"},
     "datasets": {"learn", "reconstruct", "frequency"},
 }
 

@@ -13,23 +13,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from veilgraph.audit import AuditResult, statistical_audit, worst_case_epsilon
     from veilgraph.budget import Guarantee, PrivacyBudget
+    from veilgraph.campaign import Campaign
     from veilgraph.datasets import PrivateGraph
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, Split
-    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
-    from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, OSRandom
+    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly, Veil
+    from veilgraph.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
+    from veilgraph.report import Report
     from veilgraph.schema import Column, FeatureSchema, propose_schema
 
 __version__ = _version("veilgraph")
 
 _HOME = {
     "AuditResult": "audit",
+    "Campaign": "campaign",
     "Column": "schema",
     "FeatureSchema": "schema",
     "GRR": "mechanisms",
     "GRRFS": "mechanisms",
     "Graph": "graph",
     "Guarantee": "budget",
+    "JointGRR": "mechanisms",
     "Mechanism": "mechanisms",
     "Method": "learn",
     "MultiBit": "mechanisms",
@@ -39,8 +43,10 @@ _HOME = {
     "PrivacyBudget": "budget",
     "PrivateGraph": "datasets",
     "RGNN": "learn",
+    "Report": "report",
     "Split": "graph",
     "StructureOnly": "learn",
+    "Veil": "learn",
     "statistical_audit": "audit",
     "propose_schema": "schema",
     "simulate": "experiments",
@@ -52,10 +58,12 @@ __all__ = [
     "GRRFS",
     "RGNN",
     "AuditResult",
+    "Campaign",
     "Column",
     "FeatureSchema",
     "Graph",
     "Guarantee",
+    "JointGRR",
     "Mechanism",
     "Method",
     "MultiBit",
@@ -64,8 +72,10 @@ __all__ = [
     "PlainGNN",
     "PrivacyBudget",
     "PrivateGraph",
+    "Report",
     "Split",
     "StructureOnly",
+    "Veil",
     "propose_schema",
     "simulate",
     "statistical_audit",

@@ -5,6 +5,9 @@
     ├── SchemaError        a schema that contradicts itself, or a file that is not one
     ├── DomainError        a value outside its declared domain (the value itself is withheld: it is private)
     ├── GraphError         edges, masks or splits that do not fit together
+    ├── CampaignError      a campaign that is altered, or does not give the guarantee that it states
+    ├── ReportError        a report that does not fit its campaign
+    ├── SendError          a report that could not be handed over to the collector
     ├── ReconstructionError  hops or clusters that the graph cannot give
     ├── FitError           a method that cannot be fitted, or was not fitted yet
     ├── RunError           an output folder, input file or device that cannot be used
@@ -33,6 +36,18 @@ class DomainError(VeilgraphError, ValueError):
 
 class GraphError(VeilgraphError, ValueError):
     """A graph, mask or split that does not fit."""
+
+
+class CampaignError(VeilgraphError, ValueError):
+    """A campaign that is altered, contradicts itself, or does not give the guarantee that it states."""
+
+
+class ReportError(VeilgraphError, ValueError):
+    """A report that does not fit its campaign."""
+
+
+class SendError(VeilgraphError):
+    """A report that could not be handed over to the collector."""
 
 
 class ReconstructionError(VeilgraphError, ValueError):

@@ -6,11 +6,16 @@ import os
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes | str) -> None:
-    """Write beside the target and rename: a crash or a full disk leaves the old file, or none, never half of one."""
+def write_whole(path: Path, content: bytes | str, *, secret: bool = False) -> None:
+    """Write beside the target and rename: a crash or a full disk leaves the old file, or none, never half of one.
+
+    A secret file can be read by its owner alone, from its first byte on.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        if secret:
+            draft.touch(mode=0o600)
         draft.write_bytes(content.encode() if isinstance(content, str) else content)
         draft.replace(path)
     finally:

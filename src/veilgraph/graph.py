@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -103,6 +105,37 @@ class Graph:
             row, end = np.argwhere(numbers < 0)[0]
             raise GraphError(f"edge table, row {row}: unknown node '{ends[row, end]}'; add it to the nodes")
         return cls.from_edges(numbers.T, len(ids), node_ids=ids)
+
+    @classmethod
+    def from_files(cls, edges: str | Path, *, nodes: str | Path | None = None) -> Graph:
+        """From CSV or Parquet tables; ids are text, so that 007 stays 007.
+
+        Args:
+            edges: a table whose first two columns name the ends of edges.
+            nodes: a table with a column `id`, one row per node; without it, the nodes are those that have an edge.
+        """
+        links = read_table(edges).iloc[:, :2]
+        links = links.where(links.isna(), links.map(str))
+        return cls.from_table(links, nodes=None if nodes is None else read_ids(nodes))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every node's id as text, in order; its number where it has none."""
+        return tuple(map(str, self.node_ids if self.node_ids is not None else range(self.num_nodes)))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the sorted node ids and edges, whatever order they were read in.
+
+        >>> one = Graph.from_edges([[0, 1], [1, 2]], 3, node_ids=["a", "b", "c"])
+        >>> other = Graph.from_edges([[2, 1], [1, 0]], 3, node_ids=["c", "b", "a"])
+        >>> one.fingerprint == other.fingerprint
+        True
+        """
+        names = self.names
+        edges = sorted(sorted((names[u], names[v])) for u, v in self.edges.T.tolist())
+        content = json.dumps({"edges": edges, "nodes": sorted(names)}, separators=(",", ":"), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
 
     @property
     def num_edges(self) -> int:
@@ -267,6 +300,19 @@ def read_table(path: str | Path) -> pd.DataFrame:
     except (ValueError, pandas.errors.ParserWarning) as error:  # what pandas and pyarrow raise for a malformed file
         raise GraphError(f"{path} is not a readable {path.suffix} table ({type(error).__name__})") from None
     return table
+
+
+def read_ids(path: str | Path) -> list[str]:
+    """The column `id` of a node table, as text."""
+    table = read_table(path)
+    if "id" not in table:
+        raise GraphError(f"{path} has no column 'id', which names the nodes")
+    if table.empty:
+        raise GraphError(f"{path} has no rows: it needs one for every node")
+    missing = table["id"].isna().to_numpy()
+    if missing.any():
+        raise GraphError(f"{path}, row {int(missing.argmax())}: the id is missing; give every node one")
+    return [str(node) for node in table["id"]]
 
 
 def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:

@@ -54,7 +54,9 @@ TUNED = {"csbm": {"2": {"dropout": 0.25, "label_hops": 4}, "1": {"dropout": 0.75
 def test_every_shipped_experiment_is_complete(name: str) -> None:
     experiment = load_experiment(name)
     assert experiment.cells
-    assert {cell.seed for cell in experiment.cells} == set(range(5))
+    seeds = {cell.seed for cell in experiment.cells}
+    assert seeds == set(range(len(seeds)))
+    assert len(seeds) >= 5
     assert max(cell.seed for cell in experiment.cells) < FIRST_SEED  # no draw that the search has seen
     assert {cell.dataset for cell in experiment.cells} <= set(known_datasets())
     assert all(set(cell.parameters) <= METHODS[cell.method].parameters for cell in experiment.cells)
@@ -308,3 +310,30 @@ def test_the_order_of_parameters_does_not_matter() -> None:
     backwards = replace(cell, parameters=dict(reversed(list(cell.parameters.items()))))
     assert len(cell.parameters) > 1
     assert backwards.key("data") == cell.key("data")
+
+
+def test_totals_are_divided_between_features_and_label() -> None:
+    grid = 'datasets = ["cora"]\nmethods = ["rgnn"]\ntotal_epsilon = [11, 2]\nlabel_share = [0.5]'
+    experiment = parse_experiment("mine", f"sampled = 10\nseeds = 1\n[[grid]]\n{grid}", {})
+    assert [cell.epsilon_x for cell in experiment.cells] == pytest.approx([0.55, 0.1])
+    assert [cell.epsilon_y for cell in experiment.cells] == [5.5, 1.0]
+    for mixed in ("epsilon_x = [1]", "epsilon_y = [1]"):
+        with pytest.raises(RunError, match="unknown key 'epsilon_"):
+            parse_experiment("mine", f"[[grid]]\n{grid}\n{mixed}", {})
+    with pytest.raises(RunError, match="'total_epsilon' is missing"):
+        parse_experiment("mine", '[[grid]]\ndatasets = ["cora"]\nmethods = ["rgnn"]\nlabel_share = [1]', {})
+
+
+def test_a_budget_that_was_not_searched_takes_what_the_nearest_one_found() -> None:
+    found = {"cora": {"3": {"label_hops": 2}, "0.5": {"label_hops": 16}}}
+    grid = 'datasets = ["cora"]\nmethods = ["rgnn"]\nepsilon_y = [16, 3, 1.3, 1.2, 0.1]'
+    experiment = parse_experiment("mine", f"seeds = 1\n[[grid]]\n{grid}", found)
+    hops = {cell.epsilon_y: cell.parameters["label_hops"] for cell in experiment.cells}
+    assert hops == {16: 2, 3: 2, 1.3: 2, 1.2: 16, 0.1: 16}  # 1.2247 is the geometric mean of 3 and 0.5
+
+
+def test_seeds_start_where_the_experiment_says() -> None:
+    grid = 'datasets = ["cora"]\nmethods = ["rgnn"]'
+    experiment = parse_experiment("mine", f"first_seed = 100\nseeds = 3\n[[grid]]\n{grid}", {})
+    assert [cell.seed for cell in experiment.cells] == [100, 101, 102]
+    assert [cell.seed for cell in experiment.only(seeds=2).cells] == [100, 101]

@@ -28,6 +28,18 @@ class Counters:
         self.best = torch.full((replicas,), -1.0)
         self.evaluations = 0
 
+    @property
+    def replicas(self) -> int:
+        return len(self.weights)
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def generators(self) -> None:
+        return
+
     def _logits(self) -> Tensor:
         return self.weights.view(-1, 1, 1)
 
@@ -61,7 +73,7 @@ class Counters:
 def table_score(scores: list[list[float]]) -> Callable[[Tensor], Tensor]:
     """The score of a replica after so many steps as its logits say."""
     table = torch.tensor(scores)
-    return lambda logits: table.gather(1, logits[:, 0, :].long() - 1).squeeze(1)
+    return lambda logits: table.gather(1, (logits[:, 0, :].long() - 1).clamp(min=0)).squeeze(1)
 
 
 def trained(scores: list[list[float]]) -> tuple[Counters, list[LearningCurve]]:

@@ -11,10 +11,13 @@ import veilgraph
 from veilgraph.cli.account import account
 from veilgraph.cli.audit import audit
 from veilgraph.cli.bench import bench
+from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.data import data_app
 from veilgraph.cli.paper import paper_app
+from veilgraph.cli.randomize import randomize
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
+from veilgraph.cli.submit import submit
 from veilgraph.cli.tune import tune
 from veilgraph.errors import VeilgraphError
 
@@ -38,9 +41,12 @@ app.command()(audit)
 app.command()(bench)
 app.command()(run)
 app.command()(tune)
+app.command()(randomize)
+app.command()(submit)
 app.add_typer(paper_app, name="paper")
 app.add_typer(data_app, name="data")
 app.add_typer(schema_app, name="schema")
+app.add_typer(campaign_app, name="campaign")
 
 
 def _show_version(wanted: bool) -> None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import torch
 from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.methods import find_method, make_method
 from veilgraph.experiments.plan import Cell
-from veilgraph.experiments.simulate import collect, feature_rng, label_rng, randomize_labels
+from veilgraph.experiments.simulate import collect, feature_rng, grr_fs, label_rng, randomize_labels
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run
-from veilgraph.mechanisms import Mechanism
+from veilgraph.mechanisms import GRR, Mechanism
 from veilgraph.schema import NO_LABEL
 
 
@@ -49,10 +51,14 @@ def draw_reports(cell: Cell, private: PrivateGraph) -> tuple[PerturbedGraph, Spl
     entry = find_method(cell.method)
     split = _split(private, cell.seed)
     budget = entry.budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
+    label = GRR(private.schema.num_classes, budget.epsilon_y)
+    labels = randomize_labels(private, label, split, rng=label_rng(cell.seed))
+    if entry.features is None:
+        mechanism = grr_fs(private.schema, budget)  # that nobody used
+        return collect(private, split, label, labels, mechanism, None), split
     mechanism = entry.features(private.schema, budget)
-    labels = randomize_labels(private, budget.epsilon_y, split, rng=label_rng(cell.seed))
     features = _feature_reports(private, mechanism, cell.seed)
-    return collect(private, split, budget, labels, mechanism, features), split
+    return collect(private, split, label, labels, mechanism, features), split
 
 
 def fit_cells(
@@ -60,8 +66,7 @@ def fit_cells(
 ) -> Iterator[Fit]:
     """Randomize, fit and score cells of one method on one data set, together where the method can."""
     runs: dict[Run, Cell] = {}
-    for cell in cells:
-        perturbed, split = draw_reports(cell, private)
+    for cell, (perturbed, split) in zip(cells, _draw_all(cells, private), strict=True):
         method = make_method(cell.method, {**cell.parameters, "seed": cell.seed, "device": device})
         runs[Run(method=method, perturbed=perturbed, split=split)] = cell
     if not runs:
@@ -80,11 +85,19 @@ def fit_cells(
         started = time.perf_counter()
 
 
-@lru_cache(maxsize=16)
+def _draw_all(cells: Sequence[Cell], private: PrivateGraph) -> Iterator[tuple[PerturbedGraph, Split]]:
+    """The draws of many cells; first of one cell for each distinct draw of features, in as many threads as allowed."""
+    firsts = {(cell.method, cell.epsilon_x, cell.seed): cell for cell in reversed(cells)}
+    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
+        list(pool.map(lambda cell: draw_reports(cell, private), firsts.values()))
+    return (draw_reports(cell, private) for cell in cells)
+
+
+@lru_cache(maxsize=64)
 def _split(private: PrivateGraph, seed: int) -> Split:
     return Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _feature_reports(private: PrivateGraph, mechanism: Mechanism, seed: int) -> NDArray[Any]:
     return mechanism.randomize(private.features, rng=feature_rng(seed))

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from veilgraph.budget import PrivacyBudget
 from veilgraph.errors import RunError
-from veilgraph.experiments.simulate import FeatureRandomizer, grr_fs, multi_bit, multi_bit_best
-from veilgraph.learn import LPGNN, RGNN, MajorityClass, Method, PlainGNN, StructureOnly
+from veilgraph.experiments.simulate import (
+    FeatureRandomizer,
+    grr_fs,
+    grr_on_all,
+    joint_grr_best,
+    multi_bit,
+    multi_bit_best,
+)
+from veilgraph.learn import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 from veilgraph.schema import FeatureSchema
 
 
@@ -21,20 +28,20 @@ class MethodEntry:
         title: in tables.
         make: the estimator, from keyword parameters.
         parameters: the parameters that `make` understands; others of a grid do not concern the method.
-        features: how features are randomized for it.
+        features: how features are randomized for it; None where a collection for it does not ask for them.
         private: False for the ceiling, whose reports are the records.
     """
 
     title: str
     make: Callable[..., Method]
     parameters: frozenset[str] = frozenset()
-    features: FeatureRandomizer = grr_fs
+    features: FeatureRandomizer | None = grr_fs
     private: bool = True
 
     @property
     def uses_features(self) -> bool:
         """Whether feature reports are needed at all."""
-        return getattr(self.make, "uses_features", True)
+        return self.features is not None
 
     def budget(
         self, schema: FeatureSchema, epsilon_x: float | None, epsilon_y: float | None, sampled: int
@@ -89,13 +96,35 @@ METHODS: dict[str, MethodEntry] = {
         parameters=_TRAINING | _HOPS | {"backbone"},
         features=multi_bit_best,
     ),
-    "structure_only": MethodEntry(
-        title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"})
+    "veil": MethodEntry(title="Veil", make=Veil, parameters=frozenset({"seed"})),
+    "veil_equal": MethodEntry(
+        title="Veil, joint GRR features at equal user-level epsilon",
+        make=Veil,
+        parameters=frozenset({"seed"}),
+        features=joint_grr_best,
     ),
-    "majority": MethodEntry(title="Majority class", make=MajorityClass),
+    "veil_labels": MethodEntry(
+        title="Veil without features", make=LabelVeil, parameters=frozenset({"seed"}), features=None
+    ),
+    "structure_only": MethodEntry(
+        title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"}), features=None
+    ),
+    "majority": MethodEntry(title="Majority class", make=MajorityClass, features=None),
     "non_private": MethodEntry(
         title="Non-private GNN", make=PlainGNN, parameters=_TRAINING | {"backbone"}, private=False
     ),
+}
+
+# The same learner on other reports, at the user-level epsilon (any two records) that m * epsilon_x names.
+_EQUAL_EPSILON: dict[str, tuple[str, FeatureRandomizer]] = {
+    "grr_on_all": ("GRR on all features", grr_on_all),
+    "multi_bit": ("multi-bit, best m", multi_bit_best),
+    "joint_grr": ("joint GRR, best m", joint_grr_best),
+}
+METHODS |= {
+    f"{learner}_{suffix}": replace(METHODS[learner], title=f"{METHODS[learner].title}, {title}", features=features)
+    for learner in ("rgnn",)
+    for suffix, (title, features) in _EQUAL_EPSILON.items()
 }
 
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib.resources
 import itertools
 import json
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,8 +19,8 @@ from veilgraph.experiments.methods import METHODS, find_method
 SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 """Parameters that a grid may list values for."""
 
-_GRID_KEYS = {"datasets", "methods", "epsilon_x", "epsilon_y", "variants", *SWEPT}
-_EXPERIMENT_KEYS = {"title", "sampled", "seeds", "epochs", "columns", "grid", "variant", "published"}
+_GRID_KEYS = {"datasets", "methods", "epsilon_x", "epsilon_y", "total_epsilon", "label_share", "variants", *SWEPT}
+_EXPERIMENT_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns", "grid", "variant", "published"}
 _PUBLISHED_KEYS = {"dataset", "epsilon_x", "epsilon_y", "method", "variant", "mean", "std"}
 
 
@@ -82,7 +83,8 @@ class Experiment:
                 raise RunError(f"{self.name} has no {attribute} '{missing[0]}': it has {', '.join(sorted(known))}")
             chosen = tuple(cell for cell in chosen if not wanted or getattr(cell, attribute) in wanted)
         if seeds is not None:
-            chosen = tuple(cell for cell in chosen if cell.seed < seeds)
+            first = min((cell.seed for cell in self.cells), default=0)
+            chosen = tuple(cell for cell in chosen if cell.seed < first + seeds)
         return Experiment(name=self.name, title=self.title, cells=chosen, published=self.published)
 
 
@@ -157,21 +159,21 @@ def _grid_cells(
     """The cells of one grid, frozen as JSON so that equal ones are counted once."""
     _check_keys(grid, _GRID_KEYS, f"{name}, grid", needed=("datasets", "methods"))
     swept = [key for key in SWEPT if key in grid]
+    sampled, first_seed = int(document.get("sampled", 10)), int(document.get("first_seed", 0))
     axes = [
         grid["datasets"],
         grid["methods"],
-        grid.get("epsilon_x", [1.0]),
-        grid.get("epsilon_y", [1.0]),
+        _budgets(name, grid, sampled),
         grid.get("variants", [""]),
-        range(seeds),
+        range(first_seed, first_seed + seeds),
         *(grid[key] for key in swept),
     ]
-    for dataset, method, epsilon_x, epsilon_y, variant, seed, *values in itertools.product(*axes):
+    for dataset, method, (epsilon_x, epsilon_y), variant, seed, *values in itertools.product(*axes):
         entry = find_method(method)
         if variant and variant not in variants:
             raise RunError(f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name")
         # Without privacy there is no epsilon_y that hyper-parameters could belong to: the ceiling keeps its defaults.
-        tuned = hyperparameters.get(dataset, {}).get(f"{epsilon_y:g}", {}) if entry.private else {}
+        tuned = _tuned(hyperparameters.get(dataset, {}), epsilon_y) if entry.private else {}
         parameters = {
             "epochs": document.get("epochs", 100),
             **tuned,
@@ -183,13 +185,33 @@ def _grid_cells(
             method=method,
             epsilon_x=float(epsilon_x) if entry.private and entry.uses_features else None,
             epsilon_y=float(epsilon_y) if entry.private else None,
-            sampled=int(document.get("sampled", 10)),
+            sampled=sampled,
             seed=seed,
             variant=variant,
             original_columns=document.get("columns") == "original",
             parameters={k: v for k, v in sorted(parameters.items()) if k in METHODS[method].parameters},
         )
         yield json.dumps(asdict(cell))
+
+
+def _budgets(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[float, float]]:
+    """Pairs of epsilon_x and epsilon_y: every combination, or totals that are divided between features and label."""
+    if "total_epsilon" not in grid and "label_share" not in grid:
+        return list(itertools.product(grid.get("epsilon_x", [1.0]), grid.get("epsilon_y", [1.0])))
+    _check_keys(grid, _GRID_KEYS - {"epsilon_x", "epsilon_y"}, f"{name}, grid", ("total_epsilon", "label_share"))
+    return [
+        (total * (1 - share) / sampled, total * share)
+        for total, share in itertools.product(grid["total_epsilon"], grid["label_share"])
+    ]
+
+
+def _tuned(found: Mapping[str, Any], epsilon_y: float) -> Mapping[str, Any]:
+    """What was found for this label budget, or for the nearest one that was searched (by ratio)."""
+    if not found:
+        return {}
+    nearest = min(found, key=lambda budget: abs(math.log(float(budget) / epsilon_y)))
+    parameters: Mapping[str, Any] = found[nearest]
+    return parameters
 
 
 def _thaw(frozen: str) -> Cell:

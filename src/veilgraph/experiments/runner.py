@@ -19,6 +19,7 @@ from veilgraph.budget import json_epsilon
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.errors import RunError
 from veilgraph.experiments.fit import Fit, fit_cells
+from veilgraph.experiments.methods import find_method
 from veilgraph.experiments.plan import Cell, Experiment
 from veilgraph.experiments.store import CellStore
 from veilgraph.learn.method import DEFAULT_MEMORY
@@ -145,12 +146,12 @@ def describe(cell: Cell) -> str:
 
 def _summary(fit: Fit, device: str) -> dict[str, Any]:
     guarantee = fit.perturbed.guarantee
-    if not fit.method.uses_features:  # a collection for it would not ask for them
+    if not find_method(fit.cell.method).uses_features:  # a collection for it would not ask for them
         guarantee = replace(guarantee, features=None, unsound_theorem_1=None)
     return {
         "cell": asdict(fit.cell),
         "accuracy": fit.accuracy,
-        "epsilon_user_level": json_epsilon(fit.method.epsilon_spent(guarantee)),
+        "epsilon_user_level": json_epsilon(guarantee.total_user_level),
         "guarantee": guarantee.as_dict() | {"attribute_level": None},
         "seconds": fit.seconds,
         "versions": {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, RandomIntegers
+from veilgraph.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, RandomIntegers
 from veilgraph.schema import NO_LABEL, FeatureSchema
 
 LPGNN_BEST_EPSILON = 2.18
@@ -25,6 +25,17 @@ FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], Mechanism]
 def grr_fs(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
     """The paper's mechanism."""
     return GRRFS(schema.domain_sizes, sampled=budget.sampled, epsilon=budget.epsilon_x)
+
+
+def grr_on_all(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
+    """GRR on every feature at the same user-level epsilon m * epsilon_x: the best m for GRR-FS."""
+    total = budget.sampled * budget.epsilon_x
+    return GRRFS(schema.domain_sizes, sampled=schema.num_features, epsilon=total / schema.num_features)
+
+
+def joint_grr_best(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
+    """Joint GRR at the same user-level epsilon m * epsilon_x, with the m whose estimates vary least."""
+    return JointGRR.best(schema.domain_sizes, budget.sampled * budget.epsilon_x)
 
 
 def multi_bit(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
@@ -67,38 +78,37 @@ def simulate(
     they are the same whatever randomizes the features, so that methods are compared on the same labels.
     """
     mechanism = features(private.schema, budget)
-    labels = randomize_labels(private, budget.epsilon_y, split, rng=rng)
-    return collect(private, split, budget, labels, mechanism, mechanism.randomize(private.features, rng=rng))
+    label = GRR(private.schema.num_classes, budget.epsilon_y)
+    labels = randomize_labels(private, label, split, rng=rng)
+    return collect(private, split, label, labels, mechanism, mechanism.randomize(private.features, rng=rng))
 
 
-def randomize_labels(
-    private: PrivateGraph, epsilon_y: float, split: Split, *, rng: RandomIntegers
-) -> NDArray[np.int64]:
+def randomize_labels(private: PrivateGraph, mechanism: GRR, split: Split, *, rng: RandomIntegers) -> NDArray[np.int64]:
     """y': the reported label of every labelled node that has one, 0 elsewhere."""
     reporting = _reporting(private, split)
     labels = np.zeros(private.graph.num_nodes, dtype=np.int64)
-    labels[reporting] = GRR(private.schema.num_classes, epsilon_y).randomize(private.labels[reporting], rng=rng)
+    labels[reporting] = mechanism.randomize(private.labels[reporting], rng=rng)
     return labels
 
 
 def collect(
     private: PrivateGraph,
     split: Split,
-    budget: PrivacyBudget,
+    label_mechanism: GRR,
     labels: NDArray[np.int64],
     feature_mechanism: Mechanism,
-    features: NDArray[Any],
+    features: NDArray[Any] | None,
 ) -> PerturbedGraph:
-    """The reports of everyone, as the server sees them."""
+    """The reports of everyone, as the server sees them; `features` is None where nobody was asked for them."""
     return PerturbedGraph(
         graph=private.graph,
         schema=private.schema,
-        features=features,
+        features=np.zeros_like(private.features) if features is None else features,
         labels=labels,
-        has_features=np.ones(private.graph.num_nodes, dtype=np.bool_),
+        has_features=np.full(private.graph.num_nodes, features is not None),
         has_label=_reporting(private, split),
         feature_mechanism=feature_mechanism,
-        label_mechanism=GRR(private.schema.num_classes, budget.epsilon_y),
+        label_mechanism=label_mechanism,
     )
 
 

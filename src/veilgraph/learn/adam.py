@@ -34,7 +34,7 @@ class ReplicaAdam:
         self._decays = torch.tensor(weight_decays, device=weights.device).unsqueeze(1)
         self._decaying = any(weight_decays)
         self._mean, self._square = torch.zeros_like(weights), torch.zeros_like(weights)
-        self._steps = 0
+        self._steps = torch.zeros((), device=weights.device)
 
     @torch.no_grad()
     def step(self) -> None:
@@ -44,8 +44,8 @@ class ReplicaAdam:
             raise RuntimeError("there is no gradient: call backward() first")
         if self._decaying:
             gradient = gradient + self._decays * self._weights
-        self._steps += 1
+        self._steps.add_(1)
         self._mean.lerp_(gradient, 1 - _BETA_1)
         self._square.mul_(_BETA_2).addcmul_(gradient, gradient, value=1 - _BETA_2)
-        scale = (self._square / (1 - _BETA_2**self._steps)).sqrt_().add_(_EPSILON)
-        self._weights.sub_(self._rates / (1 - _BETA_1**self._steps) * self._mean / scale)
+        scale = (self._square / (1 - torch.pow(_BETA_2, self._steps))).sqrt_().add_(_EPSILON)
+        self._weights.sub_(self._rates / (1 - torch.pow(_BETA_1, self._steps)) * self._mean / scale)

@@ -24,6 +24,7 @@ class ReplicaDropout:
 
     Attributes:
         active: whether any replica drops anything.
+        generators: of the masks, one for each distinct seed.
         scales: what makes up for the units that are missing, so that sums over units keep their mean.
 
     >>> dropout = ReplicaDropout([0.0, 0.5], [0, 0], torch.device("cpu"))
@@ -36,8 +37,9 @@ class ReplicaDropout:
     def __init__(self, probabilities: list[float], seeds: list[int], device: torch.device) -> None:
         self.active = any(probabilities)
         distinct = sorted(set(seeds))
-        self._generators = [torch.Generator(device).manual_seed(_stream(seed)) for seed in distinct]
+        self.generators = [torch.Generator(device).manual_seed(_stream(seed)) for seed in distinct]
         self._stream_of = [distinct.index(seed) for seed in seeds]
+        self._stream_index = torch.tensor(self._stream_of, device=device)
         dropped = torch.tensor(probabilities).mul(_LEVELS).round().clamp(max=_LEVELS - 1)
         self._thresholds = dropped.to(torch.uint8).view(-1, 1, 1).to(device)
         self.scales = (_LEVELS / (_LEVELS - dropped)).view(-1, 1, 1).to(device)
@@ -48,12 +50,12 @@ class ReplicaDropout:
         streams = torch.stack(
             [
                 torch.empty(words, dtype=torch.int64, device=device).random_(-(2**63), None, generator=generator)
-                for generator in self._generators
+                for generator in self.generators
             ]
         ).view(torch.uint8)
         bits = streams[:, : units * nodes].view(-1, units, nodes)
         if device.type != "cpu":
-            return (bits[self._stream_of] >= self._thresholds).to(torch.float32)
+            return (bits[self._stream_index] >= self._thresholds).to(torch.float32)
         # numpy compares and converts bytes five times as fast as torch does.
         kept = np.empty((len(self._stream_of), units, nodes), dtype=np.bool_)
         for row, stream in enumerate(self._stream_of):

@@ -43,6 +43,21 @@ class ModuleNetwork:
         )
         self._best = copy.deepcopy(self._module.state_dict())
 
+    @property
+    def replicas(self) -> int:
+        """How many."""
+        return 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self._inputs.device
+
+    @property
+    def generators(self) -> None:
+        """Not known: a module may draw from anywhere, or decide on the processor what it does next."""
+        return
+
     def evaluate(self) -> Tensor:
         """Logits [1, classes, nodes] as in prediction."""
         self._module.eval()

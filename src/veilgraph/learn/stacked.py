@@ -64,6 +64,21 @@ class StackedNetworks:
             weight_decays=[each.weight_decay for each in settings],
         )
 
+    @property
+    def replicas(self) -> int:
+        """How many."""
+        return len(self._settings)
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self._weights.device
+
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """What an epoch draws from."""
+        return self._dropout.generators
+
     def evaluate(self) -> Tensor:
         """Logits [replicas, classes, nodes] without dropout."""
         with torch.no_grad():
@@ -86,7 +101,7 @@ class StackedNetworks:
 
     def keep(self, replicas: Tensor) -> None:
         """Remember the present weights of the replicas that are marked."""
-        self._best = torch.where(replicas.unsqueeze(1), self._weights.detach(), self._best)
+        self._best.copy_(torch.where(replicas.unsqueeze(1), self._weights.detach(), self._best))
 
     def restore(self) -> None:
         """Go back to the weights that were kept."""

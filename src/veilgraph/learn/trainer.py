@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.errors import FitError
+from veilgraph.learn.repetition import repeat
 
 
 @dataclass(kw_only=True)
@@ -30,6 +31,21 @@ class LearningCurve:
 
 class Networks(Protocol):
     """Replicas that are trained together. Logits are [replicas, classes, nodes]."""
+
+    @property
+    def replicas(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        ...
+
+    @property
+    def generators(self) -> Sequence[torch.Generator] | None:
+        """All that an epoch draws from, if an epoch is the same work every time; else None."""
+        ...
 
     def passes(self) -> tuple[Tensor, Tensor]:
         """Logits for the loss, and for the score."""
@@ -66,29 +82,59 @@ def train(
     """Minimise each replica's `loss(logits)`; each keeps the weights of the epoch with its best `score(logits)`.
 
     The weights that an epoch leads to are scored in the pass that the next epoch needs anyway. Nothing is read back
-    from the device before the end.
+    from the device before the end, so that a GPU can repeat a recorded epoch.
     """
-    losses: list[Tensor] = []
-    scores: list[Tensor] = []
-    best, selected = torch.tensor(-math.inf), torch.tensor(0)
-    for epoch in range(epochs + 1):
-        logits, evaluated = networks.passes() if epoch < epochs else (None, networks.evaluate())
-        if epoch > 0:
-            scores.append(score(evaluated))
-            better = scores[-1] > best.to(scores[-1].device)
-            best = torch.where(better, scores[-1], best.to(scores[-1].device))
-            selected = torch.where(better, epoch - 1, selected.to(better.device))
-            networks.keep(better)
-        if logits is not None:
-            objective = loss(logits)
-            objective.sum().backward()  # type: ignore[no-untyped-call]
-            losses.append(objective.detach())
-            networks.step()
-    if not bool((best > -math.inf).all()):
+    record = _Record(networks.replicas, epochs, networks.device)
+
+    def epoch() -> None:
+        logits, evaluated = networks.passes()
+        networks.keep(record.note_score(score(evaluated)))
+        objective = loss(logits)
+        objective.sum().backward()  # type: ignore[no-untyped-call]
+        networks.step()
+        record.note_loss(objective.detach())
+
+    repeat(epoch, epochs, device=networks.device, generators=networks.generators)
+    networks.keep(record.note_score(score(networks.evaluate())))
+    if not bool((record.best > -math.inf).all()):
         raise FitError("training diverged: no epoch has a score that is a number; choose a lower learning_rate")
     networks.restore()
-    loss_table, score_table = (torch.stack(table, dim=1).cpu() for table in (losses, scores))
-    return [
-        LearningCurve(train_loss=loss_row.tolist(), validation_score=score_row.tolist(), selected_epoch=int(epoch))
-        for loss_row, score_row, epoch in zip(loss_table, score_table, selected.cpu(), strict=True)
-    ]
+    return record.curves()
+
+
+class _Record:
+    """Scores and losses of every epoch, and which epoch was best, kept on the device and changed in place.
+
+    Args:
+        replicas: how many.
+        epochs: how many there will be.
+        device: where they are trained.
+    """
+
+    def __init__(self, replicas: int, epochs: int, device: torch.device) -> None:
+        self.best = torch.full((replicas,), -math.inf, device=device)
+        self._selected = torch.zeros(replicas, dtype=torch.int64, device=device)
+        self._losses = torch.zeros(replicas, epochs + 1, device=device)
+        self._scores = torch.zeros(replicas, epochs + 1, device=device)
+        self._steps = torch.zeros(1, dtype=torch.int64, device=device)
+
+    def note_score(self, scores: Tensor) -> Tensor:
+        """Keep the scores of the present weights; which replicas were never better?
+
+        Initial weights are nobody's best: they have seen no report.
+        """
+        self._scores.index_copy_(1, self._steps, scores.unsqueeze(1))
+        better = (scores > self.best) & (self._steps > 0)
+        self.best.copy_(torch.where(better, scores, self.best))
+        self._selected.copy_(torch.where(better, self._steps - 1, self._selected))
+        return better
+
+    def note_loss(self, losses: Tensor) -> None:
+        """Keep the losses of a step that was made."""
+        self._losses.index_copy_(1, self._steps, losses.unsqueeze(1))
+        self._steps.add_(1)
+
+    def curves(self) -> list[LearningCurve]:
+        """One for each replica."""
+        rows = zip(self._losses[:, :-1].tolist(), self._scores[:, 1:].tolist(), self._selected.tolist(), strict=True)
+        return [LearningCurve(train_loss=a, validation_score=b, selected_epoch=c) for a, b, c in rows]

@@ -9,13 +9,15 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from veilgraph.errors import ReconstructionError
-from veilgraph.frequency import estimate_frequencies, population_variance, project_to_simplex
+from veilgraph.frequency import asking_variance, estimate_frequencies, population_variance, project_to_simplex
 from veilgraph.graph import PerturbedGraph
-from veilgraph.mechanisms import GRRFS, SymmetricChannel
+from veilgraph.mechanisms import SymmetricChannel
+from veilgraph.reconstruct.answers import Answers, answers_of
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
 
 Decoding = Literal["distribution", "argmax"]
@@ -30,17 +32,21 @@ class ReconstructedFeatures:
         frequencies: unbiased estimates, not projected. A binary feature has one column (the share of value 1),
             a feature with more values one column for each.
         estimated: False where the frequencies are observed shares, for ablations.
+        answering_rate: the share of reporting people who are asked about a given feature.
+        overall: the share of each column among all answers, which stands in where nobody was asked.
     """
 
     channels: tuple[SymmetricChannel, ...]
     frequencies: Tensor
     estimated: bool
+    answering_rate: float
+    overall: Tensor = field(repr=False)
     _count_reports: Callable[[], Tensor] = field(repr=False)
 
     @cached_property
     def sample_sizes(self) -> Tensor:
-        """How many reports each node's estimate is worth; counted when asked for, since training never does."""
-        return self._count_reports()
+        """How many answers each node's estimate is worth; counted when wanted, since training never does."""
+        return self.answering_rate * self._count_reports()
 
     @cached_property
     def standard_errors(self) -> Tensor:
@@ -50,7 +56,9 @@ class ReconstructedFeatures:
             shares = self.frequencies[:, part]
             estimates = shares if self.estimated else estimate_frequencies(shares, channel)
             scale = 1.0 if self.estimated else float(channel.gain)
-            errors[:, part] = scale * population_variance(estimates, channel, sizes).sqrt()
+            variance = population_variance(estimates, channel, sizes)
+            variance += asking_variance(estimates, channel, sizes, anchor=self.overall[part], rate=self.answering_rate)
+            errors[:, part] = scale * variance.sqrt()
         return errors
 
     def of_feature(self, feature: int) -> Tensor:
@@ -85,36 +93,57 @@ def reconstruct_features(
         mean: the graph's neighbourhood mean, on the device to use.
         estimate: undo the mechanism's bias.
     """
-    mechanism = perturbed.feature_mechanism
-    if not isinstance(mechanism, GRRFS):
-        raise ReconstructionError(f"Algorithm 1 reconstructs GRR-FS reports, not those of {type(mechanism).__name__}")
+    answers = answers_of(perturbed)
     device = mean.device
     reporting = torch.from_numpy(perturbed.has_features).to(device)
     if not reporting.any():
         raise ReconstructionError("no node reported features: leave feature reconstruction out")
-    observed = one_hot_reports(perturbed, device)
+    observed = torch.from_numpy(_columns(answers, perturbed.has_features)).to(device)
     shares = _masked_mean(observed, reporting, hops, mean)
-    channels = tuple(mechanism.channel(i) for i in range(mechanism.num_features))
 
     def count_reports() -> Tensor:
         sizes = mean.effective_sample_size(reporting, hops)
         return torch.where(sizes > 0, sizes, float(reporting.sum()))
 
-    frequencies = _estimates(shares, channels) if estimate else shares
     return ReconstructedFeatures(
-        channels=channels, frequencies=frequencies, estimated=estimate, _count_reports=count_reports
+        channels=answers.channels,
+        frequencies=_estimates(shares, answers.channels) if estimate else shares,
+        estimated=estimate,
+        answering_rate=answers.rate,
+        overall=observed.sum(0) / reporting.sum(),
+        _count_reports=count_reports,
     )
 
 
 def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu") -> Tensor:
-    """x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported."""
-    codes = perturbed.features.astype(np.int64)
+    r"""x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported.
+
+    Where only a share r of people is asked about a feature, an answer's column z becomes
+
+    .. math:: c + (z - c) / r
+
+    and c where there is none, c being the overall share among the answers. Its mean is that of z, so that a mean over
+    people estimates what it would if all of them had answered, and being asked or not adds variance only in so far as
+    a neighbourhood differs from the whole.
+    """
+    return torch.from_numpy(_columns(answers_of(perturbed), perturbed.has_features)).to(device)
+
+
+def _columns(answers: Answers, reporting: NDArray[np.bool_]) -> NDArray[np.float32]:
+    codes, sizes = answers.codes.astype(np.int64), [channel.domain_size for channel in answers.channels]
     blocks = [
         codes[:, i : i + 1] == np.arange(size if columns_of(size) > 1 else 1) + (columns_of(size) == 1)
-        for i, size in enumerate(perturbed.schema.domain_sizes)
+        for i, size in enumerate(sizes)
     ]
-    columns = np.concatenate(blocks, axis=1) & perturbed.has_features[:, None]
-    return torch.from_numpy(columns).to(device, torch.float32)
+    columns = (np.concatenate(blocks, axis=1) & reporting[:, None]).astype(np.float32)
+    if answers.rate == 1:
+        return columns
+    widths = [columns_of(size) for size in sizes]
+    asked, uniform = np.repeat(answers.asked, widths, axis=1), np.repeat(1 / np.array(sizes), widths)
+    people = asked.sum(axis=0)
+    overall = np.where(people > 0, columns.sum(axis=0) / np.maximum(people, 1), uniform).astype(np.float32)
+    columns = np.where(asked, overall + (columns - overall) / np.float32(answers.rate), overall)
+    return np.where(reporting[:, None], columns, np.float32(0))
 
 
 def columns_of(domain_size: int) -> int:

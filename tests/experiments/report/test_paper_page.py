@@ -13,6 +13,7 @@ import pytest
 from tests.experiments.report.rows import TITLES, ablation, ceiling, control, everything, row, table2
 from tests.experiments.report.test_page import Page
 from veilgraph.errors import RunError
+from veilgraph.experiments.report.claims import judge_claims
 from veilgraph.experiments.report.pairing import Found
 from veilgraph.experiments.report.paper_figures import paper_figures
 from veilgraph.experiments.report.paper_files import write_paper_report
@@ -131,8 +132,11 @@ def test_files_are_written(tmp_path: Path) -> None:
     page = write_paper_report(everything(), TITLES, tmp_path)
     assert page == tmp_path / "report.html"
     assert {path.name for path in (tmp_path / "tables").iterdir()} == {
-        f"{name}.{kind}" for name in everything() for kind in ("csv", "md", "tex")
+        "claims.md",
+        *(f"{name}.{kind}" for name in everything() for kind in ("csv", "md", "tex")),
     }
+    claims = (tmp_path / "tables" / "claims.md").read_text(encoding="utf-8")
+    assert claims.count("\n| ") == len(judge_claims(everything())) + 2  # a head and a line below it
     figures = sorted((tmp_path / "figures").iterdir())
     assert len(figures) == 13
     for figure in figures:

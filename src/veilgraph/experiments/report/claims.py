@@ -21,6 +21,7 @@ from veilgraph.experiments.report.pairing import (
     pooled,
     select,
 )
+from veilgraph.experiments.report.tables import Table
 from veilgraph.experiments.results import Row
 from veilgraph.mechanisms import GRRFS
 
@@ -83,6 +84,16 @@ def judge_claims(found: Found) -> list[Claim]:
         figures=_theorem_1_figures(),
     )
     return [theorem_1, *(each.judged(rows) for each in _RESULT_CLAIMS)]
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    """Each claim, the verdict and the figures behind it, as a table."""
+    return Table(
+        title="Do the paper's claims hold?",
+        columns=("Claim", "Verdict", "Figures"),
+        words=3,
+        rows=tuple((claim.name, claim.verdict, claim.figures) for claim in claims),
+    )
 
 
 def _theorem_1_figures() -> str:

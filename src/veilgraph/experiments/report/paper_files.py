@@ -7,6 +7,7 @@ from pathlib import Path
 
 from veilgraph.errors import RunError
 from veilgraph.experiments.plan import Experiment
+from veilgraph.experiments.report.claims import claims_table, judge_claims
 from veilgraph.experiments.report.pairing import Found
 from veilgraph.experiments.report.paper_page import paper_sections, render_paper_report
 from veilgraph.experiments.report.svg import standalone_svg
@@ -61,7 +62,10 @@ def write_paper_report(found: Found, titles: Mapping[str, str], folder: Path) ->
     sections = paper_sections(found, titles)
     missing = {name: title for name, title in titles.items() if name not in found}
     controls = [row for rows in found.values() for row in rows]
-    files = {page: render_paper_report(found, sections, missing)}
+    files = {
+        page: render_paper_report(found, sections, missing),
+        folder / "tables" / "claims.md": to_markdown(claims_table(judge_claims(found)), note=""),
+    }
     for section in sections:
         table = folder / "tables" / section.name
         files[table.with_suffix(".csv")] = to_csv(found[section.name], controls)

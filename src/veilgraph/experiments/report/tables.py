@@ -187,14 +187,14 @@ def to_csv(rows: Sequence[Row], controls: Sequence[Row] = ()) -> str:
     return buffer.getvalue()
 
 
-def to_markdown(table: Table) -> str:
-    """A table of pipes under its title."""
+def to_markdown(table: Table, note: str | None = None) -> str:
+    """A table of pipes under its title; the note below it explains results, unless another is given."""
     lines = [
         _pipes(table.columns),
         _pipes(["---" if place < table.words else "---:" for place in range(len(table.columns))]),
         *(_pipes([_markdown(cell) for cell in row]) for row in table.rows),
     ]
-    return f"**{_markdown(table.title)}**\n\n" + "\n".join(lines) + "\n\n" + NOTE + "\n"
+    return "\n".join([f"**{_markdown(table.title)}**\n", *lines, f"\n{NOTE if note is None else note}"]).rstrip() + "\n"
 
 
 NOTE = (

@@ -1,0 +1,170 @@
+"""`veilgraph campaign`: what is asked of people, and what that can reveal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from veilgraph.budget import json_epsilon, show_epsilon
+from veilgraph.campaign import Campaign
+from veilgraph.client import verify
+from veilgraph.errors import CampaignError, RunError
+from veilgraph.files import write_whole
+from veilgraph.graph import Graph, read_ids
+from veilgraph.report import check_node
+from veilgraph.schema import FeatureSchema
+from veilgraph.tokens import new_key, read_keys, token_for
+
+campaign_app = typer.Typer(help="Ask people for reports: what exactly, and at which price.")
+
+CampaignFile = Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")]
+Nodes = Annotated[Path | None, typer.Option(help="Node table with a column 'id', where nodes have no edge.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@campaign_app.command()
+def new(
+    schema: Annotated[Path, typer.Option(help="What may be reported, .toml.")],
+    graph: Annotated[Path, typer.Option(help="The public graph: edge table, .csv or .parquet.")],
+    purpose: Annotated[str, typer.Option(help="What the reports are for, in words for participants.")],
+    contact: Annotated[str, typer.Option(help="Whom participants can ask.")],
+    closes: Annotated[str, typer.Option(help="When the last report is accepted: 2027-01-31, or with a time, UTC.")],
+    out: Annotated[Path, typer.Option(help="The campaign file to write.")],
+    epsilon_x: Annotated[
+        float | None, typer.Option(help="Budget of each sampled feature; leave out to ask no features.")
+    ] = None,
+    sampled: Annotated[int | None, typer.Option(help="Number of features that each person samples.")] = None,
+    epsilon_y: Annotated[float | None, typer.Option(help="Budget of the label; leave out to ask no label.")] = None,
+    label: Annotated[str, typer.Option(help="The label's name.")] = "label",
+    nodes: Nodes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a campaign: everything that a device must know to answer, named by the hash of its content."""
+    if out.exists():
+        raise CampaignError(f"{out} exists: choose another --out")
+    made = Campaign.new(
+        schema=FeatureSchema.load(schema),
+        graph=Graph.from_files(graph, nodes=nodes),
+        purpose=purpose,
+        contact=contact,
+        closes=_time(closes),
+        epsilon_x=epsilon_x,
+        sampled=sampled,
+        epsilon_y=epsilon_y,
+        label=label,
+    )
+    if not made.is_open(datetime.now(UTC)):
+        raise CampaignError(f"closes is {closes}, which has passed: nobody could answer")
+    write_whole(out, made.to_json() + "\n")
+    if as_json:
+        typer.echo(json.dumps(_facts(made), indent=2))
+    else:
+        epsilon = show_epsilon(made.guarantee.total_user_level)
+        typer.echo(f"Campaign {made.id}\nUser level, any two records: epsilon = {epsilon} in total. Written to {out}.")
+
+
+@campaign_app.command()
+def show(campaign: CampaignFile, as_json: AsJson = False) -> None:
+    """Explain a campaign in plain words."""
+    read = _read(campaign)
+    typer.echo(
+        json.dumps(_facts(read) | {"document": read.document}, indent=2) if as_json else "\n".join(read.in_words())
+    )
+
+
+@campaign_app.command()
+def check(
+    campaign: CampaignFile,
+    graph: Annotated[Path | None, typer.Option(help="Check that this is the campaign's public graph, too.")] = None,
+    nodes: Nodes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Refuse a campaign that is altered, or whose stated guarantee is not what its tables give."""
+    text = campaign.read_bytes()
+    read = Campaign.from_json(text)
+    # Once more by the client's own arithmetic, which shares nothing with the above.
+    verify(text, max_epsilon=float("inf"), now=_BEFORE_ALL)
+    if graph is not None and Graph.from_files(graph, nodes=nodes).fingerprint != read.graph:
+        raise CampaignError(f"{graph} is not the campaign's graph: nodes or edges differ")
+    if as_json:
+        typer.echo(json.dumps(_facts(read), indent=2))
+        return
+    typer.echo(f"Campaign {read.id} is unaltered, and its tables give what it states.")
+    typer.echo(read.guarantee.in_words()[0])
+    if not read.is_open(datetime.now(UTC)):
+        typer.echo(f"It closed at {read.closes:%Y-%m-%d %H:%M:%S} UTC.")
+
+
+@campaign_app.command()
+def tokens(
+    campaign: CampaignFile,
+    keys_file: Annotated[Path, typer.Option(help="Secret keys, one per line; the first signs. Made if it is missing.")],
+    out: Annotated[Path, typer.Option(help="Table of node and token to write. Secret: hand each person theirs alone.")],
+    graph: Annotated[Path | None, typer.Option(help="Tokens for every node of this edge table.")] = None,
+    nodes: Annotated[Path | None, typer.Option(help="Tokens for the column 'id' of this node table.")] = None,
+    url: Annotated[str | None, typer.Option(help="The collector's address: adds a link to the page for each.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a token for each node, with which its owner can hand in a report."""
+    read = _read(campaign)
+    if out.exists():
+        raise RunError(f"{out} exists: choose another --out")
+    names = _names(graph, nodes)
+    if not keys_file.exists():
+        write_whole(keys_file, new_key() + "\n", secret=True)
+    key = read_keys(keys_file)[0]
+    write_whole(out, _table([(check_node(name), token_for(key, read.id, name)) for name in names], url), secret=True)
+    if as_json:
+        typer.echo(json.dumps({"campaign": read.id, "tokens": len(names), "out": str(out)}, indent=2))
+    else:
+        typer.echo(f"{len(names)} tokens written to {out}. Keep it and {keys_file} secret.")
+
+
+def _names(graph: Path | None, nodes: Path | None) -> list[str]:
+    if graph is not None and nodes is None:
+        return list(Graph.from_files(graph).names)
+    if nodes is not None and graph is None:
+        return read_ids(nodes)
+    raise RunError("for which nodes? give either --graph or --nodes")
+
+
+def _table(rows: list[tuple[str, str]], url: str | None) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["node", "token"] + (["link"] if url else []))
+    for node, token in rows:
+        # The fragment: browsers keep it to themselves, so the token is in no server's log.
+        link = f"{url.rstrip('/')}/#node={quote(node, safe='')}&token={token}" if url else ""
+        writer.writerow([node, token] + ([link] if url else []))
+    return text.getvalue()
+
+
+def _read(path: Path) -> Campaign:
+    return Campaign.from_json(path.read_bytes())
+
+
+def _facts(campaign: Campaign) -> dict[str, object]:
+    return {
+        "id": campaign.id,
+        "closes": f"{campaign.closes:%Y-%m-%dT%H:%M:%SZ}",
+        "open": campaign.is_open(datetime.now(UTC)),
+        "epsilon_user_level": json_epsilon(campaign.guarantee.total_user_level),
+        "guarantee": campaign.guarantee.as_dict(),
+    }
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise CampaignError(f"closes is '{text}': give a date such as 2027-01-31, or 2027-01-31T18:00:00Z") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

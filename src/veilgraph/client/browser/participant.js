@@ -1,0 +1,264 @@
+// The participant's page: builds the form from the campaign, draws the report on this device, shows it, sends it.
+
+import { VeilgraphError, answer, canonical, stored, verify } from "./client.js";
+
+const FEW = 6;
+const $ = (id) => document.getElementById(id);
+const LIMIT = "veilgraph:limit";
+
+let text, campaign, question, report;
+let entered = null;
+
+attempt(start);
+
+async function start() {
+  text = await fetchCampaign();
+  // Without a limit first, so that the cost can be explained; the person's own limit is applied before anything is drawn.
+  question = await verify(text, { maxEpsilon: Infinity });
+  campaign = JSON.parse(text);
+  readInvitation();
+  explain();
+  buildForm();
+  $("limit").value = localStorage.getItem(LIMIT) ?? "";
+  $("form").addEventListener("submit", (event) => { event.preventDefault(); attempt(draw); });
+  $("send").addEventListener("click", () => attempt(deliver));
+  $("node").addEventListener("change", () => attempt(resume));
+  resume();
+}
+
+async function fetchCampaign() {
+  const reply = await fetch("v1/campaign", { cache: "no-store" }).catch(() => null);
+  if (!reply?.ok) throw new VeilgraphError("The campaign cannot be loaded. Try again later.");
+  return reply.text();
+}
+
+/** Node and token come in the address after #, which browsers do not send; the token is then taken out of sight. */
+function readInvitation() {
+  const invitation = new URLSearchParams(location.hash.slice(1));
+  if (!invitation.has("node") || !invitation.has("token")) return;
+  $("node").value = invitation.get("node");
+  $("token").value = invitation.get("token");
+  $("identification").hidden = true;
+  $("invited").hidden = false;
+  $("invited").append("You answer as ", element("strong", {}, invitation.get("node")), ".");
+  history.replaceState(null, "", location.pathname);
+}
+
+// --- What is guaranteed ---------------------------------------------------------------------------------------------
+
+function explain() {
+  const { user_level: user, attribute_level: attribute } = campaign.guarantee;
+  $("purpose").textContent = campaign.purpose;
+  const closes = question.closes.toLocaleDateString("en-GB", { dateStyle: "long", timeZone: "UTC" });
+  $("facts").textContent = `Open until ${closes}. Questions: ${campaign.contact}`;
+  level(user.total, "for all your answers together, whatever they are");
+  if (question.features) level(Math.max(...attribute.map(Number)), "for one answer, by someone who knows all your other answers");
+  if (question.label) level(user.label, `for “${question.label.name}” alone`);
+  const epsilon = roundedUp(Number(user.total), 4);
+  $("exact").textContent =
+    `User level, any two records: epsilon = ${epsilon}. Whatever your true answers are, no report is more than `
+    + `${odds(Number(user.total))} times as likely as it would be with any other answers. That factor is e to the power epsilon. `
+    + "The figures above start from even odds: someone who held your answers and any other set of answers for equally likely.";
+  $("identity").append("Its id is ", element("code", {}, question.id), ".");
+  $("consent-text").textContent = `I have read what my report can give away (epsilon ${epsilon} for everything together) and want to take part.`;
+  $("weak").hidden = Number(user.total) < Math.log(99);
+  $("guarantee").hidden = false;
+}
+
+function level(epsilon, words) {
+  const certainty = 100 / (1 + Math.exp(-Number(epsilon)));
+  const shown = certainty > 99.9 ? "near certainty" : `${roundedUp(certainty, certainty > 99 ? 1 : 0)} in 100`;
+  $("levels").append(element("li", {}, element("strong", {}, shown), " ", words));
+}
+
+const roundedUp = (x, digits) => (Math.ceil(x * 10 ** digits - 1e-5) / 10 ** digits).toFixed(digits);
+
+function odds(epsilon) {
+  const factor = Math.exp(epsilon);
+  if (factor >= 1e6) return factor.toExponential(2);
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(factor)));
+  return Number(roundedUp(factor, digits)).toLocaleString("en-GB");
+}
+
+// --- The form -------------------------------------------------------------------------------------------------------
+
+function asked() {
+  return [...(question.features ? question.columns : []), ...(question.label ? [question.label] : [])];
+}
+
+function buildForm() {
+  asked().forEach((column, i) => $("questions").append(field(column, `q${i}`)));
+}
+
+function field(column, id) {
+  if (column.edges) return numberField(column, id);
+  return column.values.length <= FEW ? radioField(column, id) : selectField(column, id);
+}
+
+function numberField({ name, edges }, id) {
+  const [low, high] = [edges[0], edges.at(-1)];
+  const range = Number.isFinite(low) && Number.isFinite(high) ? `a number from ${low} to ${high}` : "a number";
+  const bounds = { ...(Number.isFinite(low) && { min: low }), ...(Number.isFinite(high) && { max: high }) };
+  return element("div", { class: "field" },
+    element("label", { class: "question", for: id }, `${name} `, element("span", { class: "quiet" }, range)),
+    element("input", { id, name: id, type: "number", step: "any", inputmode: "decimal", required: "", ...bounds }));
+}
+
+function radioField({ name, values }, id) {
+  const choices = values.map((value) => element("label", { class: "choice" },
+    element("input", { type: "radio", name: id, value, required: "" }), element("span", {}, shown(value, values))));
+  const short = values.every((value) => value.length < 8) && values.length < 4 ? " short" : "";
+  return element("fieldset", {}, element("legend", {}, name), element("div", { class: `choices${short}` }, ...choices));
+}
+
+function selectField({ name, values }, id) {
+  const options = values.map((value) => element("option", { value }, shown(value, values)));
+  return element("div", { class: "field" },
+    element("label", { class: "question", for: id }, name),
+    element("select", { id, name: id, required: "" }, element("option", { value: "" }, "choose"), ...options));
+}
+
+/** Columns declared as 0 and 1 are questions of no and yes. */
+function shown(value, values) {
+  return values.length === 2 && values[0] === "0" && values[1] === "1" ? ["no", "yes"][Number(value)] : value;
+}
+
+// --- The report -----------------------------------------------------------------------------------------------------
+
+/** Where a report was drawn before, go on from there: it is shown and can be sent again, never drawn again. */
+function resume() {
+  const node = $("node").value;
+  const kept = node && stored(question, node, localStorage);
+  $("form").hidden = Boolean(kept);
+  $("review").hidden = $("done").hidden = true;
+  if (!kept) return;
+  report = kept;
+  if (localStorage.getItem(sentKey())) confirmed("This device has sent your report before.");
+  else review();
+}
+
+async function draw() {
+  problem("");
+  const limit = $("limit").value;
+  if (limit) localStorage.setItem(LIMIT, limit);
+  else localStorage.removeItem(LIMIT);
+  const data = new FormData($("form"));
+  const record = Object.fromEntries(asked().map((column, i) => [column.name, data.get(`q${i}`)]));
+  const maxEpsilon = limit ? Number(limit) : Infinity;
+  report = await answer(text, record, { node: $("node").value, storage: localStorage, maxEpsilon });
+  entered = record;
+  $("form").hidden = true;
+  review();
+  $("review-heading").focus();
+  say("");
+}
+
+function review() {
+  const d = question.features?.length ?? 0, m = question.sampled;
+  const label = question.label ? ` “${question.label.name}” was randomized, too.` : "";
+  const padding = d > m ? ` Of ${d} answers only ${m} were used at all; the others are pure chance.${label}` : "";
+  $("explained").textContent = `Chance has decided what the report says: it may or may not be what you entered.${padding}`
+    + " Only the right-hand column is sent.";
+  $("rows").replaceChildren(...rows().map(([name, before, after]) =>
+    element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, name),
+      element("td", { role: "cell" }, before), element("td", { role: "cell" }, after))));
+  $("raw").textContent = canonical(report);
+  $("review").hidden = false;
+}
+
+function rows() {
+  const { columns, group, label } = question;
+  const features = (report.features ?? []).map((code, i) => {
+    const members = columns.slice(i * group, (i + 1) * group), [first] = members;
+    if (members.length === 1) return [first.name, was(first), named(first, code)];
+    const merged = entered && (members.some((column) => column.values.indexOf(entered[column.name]) > 0) ? "any" : "none");
+    return [`${first.name} to ${members.at(-1).name}`, merged ?? "not kept", ["none", "any"][code]];
+  });
+  return report.label === null ? features : [...features, [label.name, was(label), named(label, report.label)]];
+}
+
+const was = ({ name, values }) => (entered ? (values ? shown(entered[name], values) : entered[name]) : "not kept");
+
+function named({ values, edges }, code) {
+  return edges ? `${edges[code]} to ${edges[code + 1]}` : shown(values[code], values);
+}
+
+// --- Sending --------------------------------------------------------------------------------------------------------
+
+const REFUSALS = {
+  401: "The token is not this participant's. Check your invitation.",
+  403: "The token is not this participant's. Check your invitation.",
+  409: "Another report of this participant was received before, from another device. The first one counts.",
+  410: "The campaign is closed: no report is accepted any more.",
+  422: "The collector does not accept this report. Tell the campaign's contact.",
+};
+
+const sentKey = () => `veilgraph:sent:${report.campaign}:${report.node}`;
+
+async function deliver() {
+  problem("");
+  if (!$("token").value) throw new VeilgraphError("Open this page by the link in your invitation: sending needs your token.");
+  $("send").disabled = true;
+  say("Sending…");
+  try {
+    const stored = await send();
+    localStorage.setItem(sentKey(), "1");
+    $("review").hidden = true;
+    confirmed(stored ? "Your report was stored." : "Your report had been stored before; nothing was added.");
+    $("done-heading").focus();
+    say("");
+  } finally {
+    $("send").disabled = false;
+  }
+}
+
+/** Sending the same report again is harmless, so a busy or absent collector is simply tried again. */
+async function send(attempts = 6) {
+  const headers = { Authorization: `Bearer ${$("token").value}`, "Content-Type": "application/json" };
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    const request = { method: "PUT", headers, body: canonical(report), redirect: "error" };
+    const reply = await fetch(`v1/reports/${encodeURIComponent(report.node)}`, request).catch(() => null);
+    if (reply?.ok) return reply.status === 201;
+    if (reply && ![429, 502, 503, 504].includes(reply.status))
+      throw new VeilgraphError(REFUSALS[reply.status] ?? `The collector answered ${reply.status}. Try again later.`);
+    if (attempt + 1 === attempts) break;
+    const pause = Math.max(Math.min(Number(reply?.headers.get("Retry-After")) || 0, 60), 2 ** attempt * (1 - Math.random() / 2));
+    say(`The collector is busy or out of reach. Trying again in ${Math.ceil(pause)} seconds…`);
+    await new Promise((done) => setTimeout(done, 1000 * pause));
+  }
+  throw new VeilgraphError("The collector is out of reach. Your report is kept on this device: open this page again later to send it.");
+}
+
+function confirmed(words) {
+  $("receipt").textContent = `${words} This device keeps it and will never draw another one for this campaign.`;
+  $("done").hidden = false;
+}
+
+// --- The page -------------------------------------------------------------------------------------------------------
+
+function element(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+function say(words) {
+  $("status").textContent = words;
+}
+
+function problem(words) {
+  $("problem").textContent = words;
+  $("problem").hidden = !words;
+  if (words) $("problem").scrollIntoView({ block: "center" });
+}
+
+async function attempt(work) {
+  try { await work(); } catch (error) { fail(error); }
+}
+
+function fail(error) {
+  say("");
+  problem(error instanceof VeilgraphError ? error.message : "Something went wrong on this page. Load it again; a report that was drawn is kept.");
+  if (!campaign) $("purpose").textContent = "This campaign cannot be answered";
+}

@@ -1,0 +1,665 @@
+"""Everything that a participant's device needs, in one file and with the standard library alone.
+
+Copy this file into any program; it needs nothing else of veilgraph. It trusts nobody: the campaign's id, its integer
+tables and the guarantee that they give are checked here, by other code than the one that wrote them, before the
+record is looked at.
+
+**The words that decide a report.** All randomness is a stream of *words*, uniform integers below 2**53. *A number
+below n* takes words until one is below 2**53 - (2**53 mod n), and is that word mod n. With d features of which m
+are sampled, a report takes, in this order:
+
+1. for each feature i = 0, ..., d - 1: a number below d - i; the feature is sampled if it is less than m minus the
+   features sampled so far. If sampled, one word decides its report by its table; if not, a number below its domain
+   size is reported.
+2. for the label, if it is reported: one word, by its table.
+
+*A word w by the table (k, true, other) of the value v* reports v if w < true, else v + 1 + (w - true) div other,
+modulo k. `GRRFS.randomize` on one row and the browser's module take the same words in the same order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import ipaddress
+import json
+import os
+import re
+import secrets
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal, localcontext
+from email.utils import parsedate_to_datetime
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+try:
+    from veilgraph.errors import CampaignError, DomainError, RunError, SendError
+except ImportError:  # this file alone
+
+    class CampaignError(ValueError):  # type: ignore[no-redef]
+        """A campaign that must not be answered."""
+
+    class DomainError(ValueError):  # type: ignore[no-redef]
+        """A private value outside its declared domain; says where, never what."""
+
+    class RunError(Exception):  # type: ignore[no-redef]
+        """A store that cannot be used."""
+
+    class SendError(Exception):  # type: ignore[no-redef]
+        """A report that could not be handed over."""
+
+
+__all__ = ["CampaignError", "DomainError", "RunError", "SendError", "answer", "encode", "randomize", "send", "verify"]
+
+WORD_BITS = 53
+WORDS = 2**WORD_BITS
+
+Word = Callable[[], int]
+Codes = tuple[int, ...]
+
+_LONGEST_CAMPAIGN = 64 * 2**20
+_MOST_FEATURES = 2**14
+_MOST_STEPS = 1_000_000
+# Stated figures are doubles written as text; they and the exact ones agree far better than this.
+_BILLIONTH = Decimal("1e-9")
+
+_NUMBER = re.compile(r"\s*[+-]?(Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)\s*")
+_RETRIED = {429, 502, 503, 504}
+_LONGEST_WAIT = 300.0
+_REFUSALS = {
+    400: "the collector could not read the report",
+    401: "the token is not this node's; ask the campaign's contact for it",
+    403: "the token is not this node's; ask the campaign's contact for it",
+    404: "the collector has no such address, or knows no such node",
+    409: "another report of this node stands already: the first one counts, and a second is never accepted",
+    410: "the campaign is closed: no report is accepted any more",
+    413: "the report is too large for the collector",
+    422: "the report does not fit the collector's campaign; is it the campaign that you answered?",
+}
+
+
+class _Table(NamedTuple):
+    domain_size: int
+    true: int
+    other: int
+
+
+class Question(NamedTuple):
+    """A campaign that was verified: what is asked, and the integers that protect the answer."""
+
+    id: str
+    columns: tuple[dict[str, Any], ...]
+    group: int
+    label_name: str
+    classes: tuple[str, ...]
+    sampled: int
+    features: tuple[_Table, ...] | None
+    label: _Table | None
+    closes: datetime
+    epsilon: Decimal
+    """What the tables give: user level, any two records, features and label together."""
+
+
+# --- The answer ------------------------------------------------------------------------------------------------------
+
+
+def answer(
+    campaign: str | bytes,
+    record: Mapping[str, Any],
+    *,
+    node: str,
+    store: str | os.PathLike[str],
+    max_epsilon: float,
+    now: datetime | None = None,
+) -> dict[str, Any]:
+    """The report of one person: drawn once, stored, and the same for ever after.
+
+    Before the record is looked at, the campaign is refused if it is altered or closed, if its tables do not give the
+    guarantee that it states, or if that is more than `max_epsilon`. If the store holds a report for the campaign and
+    node, that one is returned and the record is not looked at: a second draw would reveal more.
+
+    Args:
+        campaign: the campaign's JSON.
+        record: a raw value for each column of the schema, and the class under the label's name. The label may be
+            None, which leaves it out; that it was left out is visible and not protected.
+        node: the person's node in the public graph.
+        store: a folder on the device that outlives the program.
+        max_epsilon: the most that the person accepts: user level (any two records), features and label together.
+        now: the time; default: the device's clock.
+
+    Returns:
+        The report as JSON values, to be given to `send`.
+    """
+    question = verify(campaign, max_epsilon=max_epsilon, now=now)
+    check_node(node)
+    path = Path(store) / f"{question.id}.{hashlib.sha256(node.encode()).hexdigest()[:32]}.json"
+    if (stored := _stored(path, question, node)) is not None:
+        return stored
+    features, label = encode(question, record)
+    codes, reported = randomize(question, features, label)
+    report = {
+        "campaign": question.id,
+        "node": node,
+        "features": None if codes is None else list(codes),
+        "label": reported,
+    }
+    _keep(path, _canonical(report))
+    kept = _stored(path, question, node)  # another process may have been first
+    if kept is None:
+        raise RunError(f"{path} was removed while it was written; nothing was answered")
+    return kept
+
+
+def encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None, int | None]:
+    """Codes of the reported features and of the label; what is not declared is refused by its column alone."""
+    features = label = None
+    if question.features is not None:
+        codes = [_code(column, record) for column in question.columns]
+        starts = range(0, len(codes), question.group)
+        features = tuple(max(codes[start : start + question.group]) for start in starts)
+    if question.label is not None:
+        name = question.label_name
+        if name not in record:
+            raise DomainError(f"the record has no '{name}'; give its class, or None to leave it out")
+        if record[name] is not None:
+            label = _code({"name": name, "values": question.classes}, record)
+    if features is None and label is None:
+        raise DomainError("the record leaves out everything that is asked")
+    return features, label
+
+
+def randomize(
+    question: Question, features: Codes | None, label: int | None, *, word: Word | None = None
+) -> tuple[Codes | None, int | None]:
+    """Randomize codes with words in the order that the top of this file lays down.
+
+    Args:
+        question: a verified campaign.
+        features: the codes of the features, or None.
+        label: the code of the label, or None.
+        word: the source of words; default: the operating system. Anything else is for tests.
+    """
+    word = word or (lambda: secrets.randbits(WORD_BITS))
+    reported: list[int] = []
+    to_sample = question.sampled
+    tables = question.features or ()
+    for i, (value, table) in enumerate(zip(features or (), tables, strict=features is not None)):
+        sampled = _below(len(tables) - i, word) < to_sample
+        to_sample -= sampled
+        reported.append(_respond(value, table, word) if sampled else _below(table.domain_size, word))
+    response = None if label is None or question.label is None else _respond(label, question.label, word)
+    return (None if features is None else tuple(reported)), response
+
+
+def _below(bound: int, word: Word) -> int:
+    """Uniform on 0, ..., bound - 1 without bias: words beyond the last whole multiple are drawn again."""
+    limit = WORDS - WORDS % bound
+    while (drawn := word()) >= limit:
+        pass
+    return drawn % bound
+
+
+def _respond(value: int, table: _Table, word: Word) -> int:
+    surplus = word() - table.true
+    return value if surplus < 0 else (value + 1 + surplus // table.other) % table.domain_size
+
+
+# --- The record ------------------------------------------------------------------------------------------------------
+
+
+def _code(column: Mapping[str, Any], record: Mapping[str, Any]) -> int:
+    name = column["name"]
+    if name not in record:
+        raise DomainError(f"the record has no '{name}', which the campaign asks")
+    if "edges" in column:
+        return _bin(name, [float(edge) for edge in column["edges"]], record[name])
+    for text in _texts(record[name]):
+        if text in column["values"]:
+            code: int = column["values"].index(text)
+            return code
+    raise DomainError(f"'{name}': not one of the {len(column['values'])} declared values (value withheld)")
+
+
+def _bin(name: str, edges: list[float], value: object) -> int:
+    if isinstance(value, str):
+        readable = len(value) <= 400 and _NUMBER.fullmatch(value) is not None
+    else:
+        readable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**1023
+    if not readable:
+        raise DomainError(f"'{name}': it has bins, so its value must be a number (value withheld)")
+    number = float(value)  # type: ignore[arg-type]
+    if not edges[0] <= number <= edges[-1] or number in (float("inf"), float("-inf")):
+        raise DomainError(f"'{name}': outside the declared range {edges[0]:g}..{edges[-1]:g} (value withheld)")
+    return min(bisect_right(edges, number), len(edges) - 1) - 1
+
+
+def _texts(value: object) -> Iterator[str]:
+    """How a value may have been declared: 1 and 1.0 are the same, True is 'True' or '1'."""
+    if isinstance(value, bool):
+        yield from (str(value), str(int(value)))
+    elif isinstance(value, str):
+        yield value
+    elif isinstance(value, int) and abs(value) < 2**64:
+        yield str(value)
+    elif isinstance(value, float):
+        yield str(int(value)) if value.is_integer() else str(value)
+
+
+# --- The campaign ----------------------------------------------------------------------------------------------------
+
+
+def verify(campaign: str | bytes, *, max_epsilon: float, now: datetime | None = None) -> Question:
+    """Refuse a campaign that should not be answered: altered, closed, too revealing, or not what it claims."""
+    if isinstance(max_epsilon, bool) or not isinstance(max_epsilon, (int, float)) or not max_epsilon > 0:
+        raise CampaignError("max_epsilon must be a number above 0: the most that you accept")
+    question = _question(_parsed(campaign))
+    now = now or datetime.now(UTC)
+    if now.tzinfo is None:
+        raise CampaignError("now must have a time zone")
+    if now >= question.closes:
+        raise CampaignError(f"the campaign closed at {question.closes:%Y-%m-%d %H:%M:%S} UTC")
+    if question.epsilon > Decimal(max_epsilon) + _slack(Decimal(max_epsilon)):
+        raise CampaignError(
+            f"a report would cost epsilon {question.epsilon:.4f} (user level, any two records), "
+            f"which is above your limit of {max_epsilon:g}"
+        )
+    return question
+
+
+def _parsed(campaign: str | bytes) -> dict[str, Any]:
+    def whole(_: str) -> None:
+        raise CampaignError("a number in the campaign is not whole")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise CampaignError("a key occurs twice in the campaign")
+        return dict(pairs)
+
+    if len(campaign) > _LONGEST_CAMPAIGN:
+        raise CampaignError("the campaign is too large")
+    try:
+        text = campaign.decode() if isinstance(campaign, bytes) else campaign
+        document = json.loads(text, parse_float=whole, parse_constant=whole, object_pairs_hook=unique)
+    except CampaignError:
+        raise
+    except (ValueError, RecursionError):
+        raise CampaignError("the campaign is not readable as JSON") from None
+    keys = "closes contact features format graph guarantee id label purpose schema"
+    content = dict(_object(document, keys, "the campaign"))
+    if type(content["format"]) is not int or content["format"] != 1:
+        raise CampaignError("the campaign's format is not 1: this client is too old for it, or it is not a campaign")
+    stated = content.pop("id")
+    if stated != hashlib.sha256(_canonical(content).encode()).hexdigest():
+        raise CampaignError("the campaign was altered: its content is not what its id says")
+    return {**content, "id": stated}
+
+
+def _question(campaign: dict[str, Any]) -> Question:
+    schema = _object(campaign["schema"], "columns group label note", "schema")
+    label = _object(schema["label"], "classes name", "schema.label")
+    columns = tuple(_column(entry) for entry in _list(schema["columns"], "schema.columns"))
+    sizes = _merged([_size(column) for column in columns], _whole(schema["group"], "schema.group"))
+    classes = tuple(_text(name, "a class") for name in _list(label["classes"], "schema.label.classes"))
+    sampled, features = _features(campaign["features"], sizes)
+    table = _label(campaign["label"], len(classes))
+    if features is None and table is None:
+        raise CampaignError("the campaign asks nothing")
+    names = [column["name"] for column in columns] + [_text(label["name"], "schema.label.name")]
+    if len(set(names)) < len(names) or len(set(classes)) < len(classes):
+        raise CampaignError("the campaign declares a name twice")
+    return Question(
+        id=campaign["id"],
+        columns=columns,
+        group=schema["group"],
+        label_name=label["name"],
+        classes=classes,
+        sampled=sampled,
+        features=features,
+        label=table,
+        closes=_date(campaign["closes"]),
+        epsilon=_check_guarantee(campaign["guarantee"], features, sampled, table),
+    )
+
+
+def _column(entry: object) -> dict[str, Any]:
+    if isinstance(entry, dict) and "edges" in entry:
+        parts = _object(entry, "edges name", "a column")
+        edges = [_number(edge, "an edge") for edge in _list(parts["edges"], "edges")]
+        if len(edges) < 3 or not all(low < high for low, high in pairwise(edges)):
+            raise CampaignError("a column's edges must be 3 or more, and rise")
+    else:
+        parts = _object(entry, "name values", "a column")
+        values = [_text(value, "a value") for value in _list(parts["values"], "values")]
+        if len(values) < 2 or len(set(values)) < len(values):
+            raise CampaignError("a column's values must be 2 or more, all different")
+    _text(parts["name"], "a column's name")
+    return parts
+
+
+def _size(column: Mapping[str, Any]) -> int:
+    return len(column["edges"]) - 1 if "edges" in column else len(column["values"])
+
+
+def _merged(sizes: list[int], group: int) -> list[int]:
+    if group > 1 and set(sizes) != {2}:
+        raise CampaignError("the campaign merges columns that are not binary")
+    return sizes[::group]
+
+
+def _features(stated: object, sizes: list[int]) -> tuple[int, tuple[_Table, ...] | None]:
+    if stated is None:
+        return 0, None
+    parts = _object(stated, "epsilon mechanism sampled tables", "features")
+    _number(parts["epsilon"], "features.epsilon")
+    sampled = _whole(parts["sampled"], "features.sampled")
+    if sampled > len(sizes) or len(sizes) > _MOST_FEATURES or sampled * (len(sizes) - sampled) > _MOST_STEPS:
+        raise CampaignError(f"the campaign samples {sampled} of {len(sizes)} features, which is not possible")
+    entries = _list(parts["tables"], "features.tables")
+    if parts["mechanism"] != "grr_fs" or len(entries) != len(sizes):
+        raise CampaignError("features: another mechanism than grr_fs, or not one table for each feature")
+    return sampled, tuple(_table(entry, size) for entry, size in zip(entries, sizes, strict=True))
+
+
+def _label(stated: object, size: int) -> _Table | None:
+    if stated is None:
+        return None
+    parts = _object(stated, "epsilon mechanism table", "label")
+    _number(parts["epsilon"], "label.epsilon")
+    if parts["mechanism"] != "grr":
+        raise CampaignError("label: another mechanism than grr")
+    return _table(parts["table"], size)
+
+
+def _table(entry: object, size: int) -> _Table:
+    parts = _object(entry, "domain_size other true", "a table")
+    table = _Table(**{key: _whole(parts[key], f"a table's {key}") for key in _Table._fields})
+    used = table.true + (table.domain_size - 1) * table.other
+    if table.domain_size != size or used != WORDS or table.true <= table.other:
+        raise CampaignError(
+            "a table is not a randomized response for its domain: "
+            "it must use up 2**53 words, most of them for the true value"
+        )
+    return table
+
+
+def _check_guarantee(
+    stated: object, features: tuple[_Table, ...] | None, sampled: int, label: _Table | None
+) -> Decimal:
+    """Recompute every stated epsilon from the integers; return the user level's total."""
+    parts = _object(stated, "attribute_level user_level", "guarantee")
+    users = _object(parts["user_level"], "features label total", "guarantee.user_level")
+    with localcontext(prec=40):
+        exact = {"features": _user_level(features or (), sampled), "label": _user_level((label,) if label else (), 1)}
+        exact["total"] = exact["features"] + exact["label"]
+        attributes = _attribute_levels(features, sampled) if features else []
+        if not isinstance(parts["attribute_level"], list) or len(parts["attribute_level"]) != len(attributes):
+            raise CampaignError("guarantee.attribute_level must list one epsilon for each feature")
+        pairs = [(users[key], exact[key]) for key in exact]
+        pairs += zip(parts["attribute_level"], attributes, strict=True)
+        for text, epsilon in pairs:
+            if abs(Decimal(_number(text, "an epsilon")) - epsilon) > _slack(epsilon):
+                raise CampaignError(
+                    f"the campaign's tables do not give the guarantee that it states: a report would cost "
+                    f"epsilon {exact['total']:.4f} (user level, any two records)"
+                )
+        return exact["total"]
+
+
+def _user_level(tables: Sequence[_Table], sampled: int) -> Decimal:
+    """The `sampled` most revealing tables, added up: ln(true/other) each."""
+    ordered = sorted(tables, key=lambda table: Fraction(table.true, table.other), reverse=True)[:sampled]
+    return sum((n * (Decimal(t.true) / t.other).ln() for t, n in Counter(ordered).items()), Decimal(0))
+
+
+def _attribute_levels(tables: tuple[_Table, ...], sampled: int) -> list[Decimal]:
+    """ln of the likelihood ratio for two records that differ in one feature, where no other feature matches."""
+    misses = [Decimal(t.domain_size * t.other) / WORDS for t in tables]
+    least = _mean_product(misses, sampled)
+    levels: dict[_Table, Decimal] = {}
+    for i, table in enumerate(tables):
+        if table not in levels:
+            match = Decimal(table.domain_size * table.true) / WORDS
+            levels[table] = (_mean_product([*misses[:i], match, *misses[i + 1 :]], sampled) / least).ln()
+    return [levels[table] for table in tables]
+
+
+def _mean_product(factors: list[Decimal], sampled: int) -> Decimal:
+    """The mean of the product of `sampled` of the factors, over all choices; chosen as a device chooses them."""
+    means = {0: Decimal(1)}  # by the number of factors taken so far
+    for i, factor in enumerate(factors):
+        left, after = len(factors) - i, dict[int, Decimal]()
+        for taken, mean in means.items():
+            if missing := sampled - taken:
+                after[taken + 1] = after.get(taken + 1, Decimal(0)) + mean * factor * missing / left
+            if left > missing:
+                after[taken] = after.get(taken, Decimal(0)) + mean * (left - missing) / left
+        means = after
+    return means[sampled]
+
+
+def _slack(epsilon: Decimal) -> Decimal:
+    return _BILLIONTH * max(Decimal(1), epsilon)
+
+
+def _canonical(document: object) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _object(value: object, keys: str, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or set(value) != set(keys.split()):
+        raise CampaignError(f"{where} must be an object with exactly the keys {keys.replace(' ', ', ')}")
+    return value
+
+
+def _list(value: object, where: str) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise CampaignError(f"{where} must be a list, not empty")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise CampaignError(f"{where} must be text")
+    return value
+
+
+def _whole(value: object, where: str) -> int:
+    if type(value) is not int or not 1 <= value < WORDS:
+        raise CampaignError(f"{where} must be a whole number from 1 to 2**53 - 1")
+    return value
+
+
+def _number(value: object, where: str) -> float:
+    if not isinstance(value, str) or len(value) > 40 or not _NUMBER.fullmatch(value):
+        raise CampaignError(f"{where} must be a number, written as text")
+    return float(value)
+
+
+def _date(value: object) -> datetime:
+    try:
+        return datetime.strptime(_text(value, "closes"), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        raise CampaignError("closes must be a UTC time such as 2027-01-31T00:00:00Z") from None
+
+
+def check_node(node: object) -> str:
+    """A node id that can be a line of a table and a part of a URL."""
+    allowed = isinstance(node, str) and 1 <= len(node) <= 256 and node not in (".", "..")
+    if not allowed or any(c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in str(node)):
+        raise CampaignError("node must be text of 1 to 256 characters without control characters, not . or ..")
+    return str(node)
+
+
+# --- The store -------------------------------------------------------------------------------------------------------
+
+
+def _stored(path: Path, question: Question, node: str) -> dict[str, Any] | None:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    with suppress(ValueError, RecursionError):
+        report = json.loads(text)
+        if _fits(report, question, node):
+            return dict(report)
+    raise RunError(
+        f"{path} is damaged: restore it from a backup. Do not delete it: if its report was sent, "
+        "a second draw would reveal more than the campaign states"
+    )
+
+
+def _fits(report: object, question: Question, node: str) -> bool:
+    if not isinstance(report, dict) or set(report) != {"campaign", "node", "features", "label"}:
+        return False
+    features, label = report["features"], report["label"]
+    return (
+        report["campaign"] == question.id
+        and report["node"] == node
+        and not (features is None and label is None)
+        and (features is None or _are_codes(features, question.features or ()))
+        and (label is None or _are_codes([label], (question.label,) if question.label else ()))
+    )
+
+
+def _are_codes(codes: object, tables: Sequence[_Table]) -> bool:
+    return (
+        isinstance(codes, list)
+        and len(codes) == len(tables)
+        and all(type(c) is int and 0 <= c < t.domain_size for c, t in zip(codes, tables, strict=True))
+    )
+
+
+def _keep(path: Path, text: str) -> None:
+    """On disk, whole, and never in place of another: a crash leaves the report or nothing, two processes agree."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)  # unlike a renaming, refuses to replace
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise RunError(f"the report cannot be stored in {path.parent}: {error.strerror}; nothing was sent") from None
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # folders cannot be opened there, and their entries are durable
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# --- The collector ---------------------------------------------------------------------------------------------------
+
+
+def send(
+    url: str,
+    report: Mapping[str, Any],
+    token: str,
+    *,
+    attempts: int = 8,
+    timeout: float = 30.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Hand a report over; sending it again, after a failure or by mistake, changes nothing.
+
+    An overloaded, restarting or unreachable collector is tried again, after the time that it asks for and at least
+    after 0.5, 1, 2, ... seconds, each shortened at random by up to half so that many devices do not return at once.
+
+    Args:
+        url: the collector's address. Https, or http on this machine: the token must not travel in the clear.
+        report: what `answer` returned.
+        token: the node's token.
+        attempts: how often to try.
+        timeout: seconds to wait for each answer.
+        sleep: how to wait.
+
+    Returns:
+        True if the report was stored now, False if it had been stored before.
+    """
+    request = _request(url, report, token)
+    failure = ""
+    for attempt in range(attempts):
+        pause = 0.5 * 2**attempt * (1 - secrets.randbelow(1000) / 2000)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310 (the scheme is checked)
+                if response.status in (200, 201):
+                    return bool(response.status == 201)
+                raise SendError(f"the collector answered {response.status}, which is not an answer to a report")
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code not in _RETRIED:
+                    raise SendError(_REFUSALS.get(error.code, f"the collector answered {error.code}")) from None
+                failure = f"the collector answered {error.code}"
+                pause = max(pause, _asked_pause(error.headers.get("Retry-After")))
+        except (http.client.InvalidURL, ValueError):
+            raise SendError("the collector's address cannot be used; check it") from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                raise SendError("the collector's certificate is not valid; nothing was sent") from None
+            failure = f"the collector cannot be reached ({type(reason).__name__})"
+        if pause > _LONGEST_WAIT:
+            raise SendError(f"{failure} and asks to wait {pause:.0f} seconds; send the same report again later")
+        if attempt + 1 < attempts:
+            sleep(pause)
+    raise SendError(f"{failure}, {attempts} times; the report is stored: send the same one again later")
+
+
+def _request(url: str, report: Mapping[str, Any], token: str) -> urllib.request.Request:
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:
+        raise SendError("the collector's address cannot be used; check it") from None
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_this_machine(parts.hostname or "")):
+        raise SendError("the collector's address must begin with https:// (http:// only on this machine)")
+    if not token.isascii() or not token.isprintable():
+        raise SendError("the token is damaged: it must be plain characters")
+    node = urllib.parse.quote(check_node(report["node"]), safe="")
+    return urllib.request.Request(  # noqa: S310 (the scheme is checked)
+        f"{url.rstrip('/')}/v1/reports/{node}",
+        data=_canonical(dict(report)).encode(),
+        method="PUT",
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def _asked_pause(header: str | None) -> float:
+    """Retry-After: seconds, or a date."""
+    if not header:
+        return 0.0
+    if header.isascii() and header.isdigit():
+        return float(header[:9])
+    with suppress(ValueError, TypeError):
+        return (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
+    return 0.0

@@ -1,0 +1,82 @@
+"""Who may report for a node: a token for each, made from a key that only the collector's owner holds.
+
+A token is an HMAC, so nothing is stored to check it, and tokens of other nodes, campaigns or keys say nothing about
+it. It shows that its holder may answer for the node. It is not part of the report and decides nothing about it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+from veilgraph.errors import RunError
+
+_KEY_BYTES = 32
+_PURPOSE = b"veilgraph participant token 1"
+
+
+def new_key() -> str:
+    """A fresh secret key, URL-safe text of 32 random bytes.
+
+    >>> new_key() != new_key()
+    True
+    """
+    return secrets.token_urlsafe(_KEY_BYTES)
+
+
+def check_key(key: str) -> str:
+    """Return `key` if it can have come from `new_key`; a key that someone could guess is refused.
+
+    >>> check_key("hunter2")
+    Traceback (most recent call last):
+    veilgraph.errors.RunError: a token key must be 43 URL-safe characters or more: make one with 'campaign tokens'
+    """
+    if len(key) < len(base64.urlsafe_b64encode(bytes(_KEY_BYTES)).rstrip(b"=")) or not key.isascii():
+        raise RunError("a token key must be 43 URL-safe characters or more: make one with 'campaign tokens'")
+    return key
+
+
+def read_keys(path: Path) -> list[str]:
+    """Keys from a file, one on each line: the first signs, each is accepted."""
+    try:
+        keys = path.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError):
+        raise RunError(f"{path} cannot be read as a file of keys") from None
+    if not keys:
+        raise RunError(f"{path} holds no key: remove it, and 'campaign tokens' makes a new one")
+    return [check_key(key) for key in keys]
+
+
+def token_for(key: str, campaign_id: str, node: str) -> str:
+    r"""HMAC-SHA256 under `key` of purpose, campaign and node, as base64url without padding.
+
+    Parts are joined by a null character, which neither an id nor a node can hold, so no two pairs of campaign and
+    node share a message.
+
+    >>> len(token_for(new_key(), "5f7f", "u17"))
+    43
+    """
+    message = b"\0".join([_PURPOSE, campaign_id.encode(), node.encode(errors="surrogatepass")])
+    digest = hmac.digest(key.encode(), message, hashlib.sha256)
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def check_token(key: str | Iterable[str], campaign_id: str, node: str, token: str) -> bool:
+    """Whether `token` is the node's, under `key` or, while keys are rotated, under any of several.
+
+    The comparison takes the same time wherever the first difference is, and every key is tried.
+
+    >>> key = new_key()
+    >>> check_token([new_key(), key], "5f7f", "u17", token_for(key, "5f7f", "u17"))
+    True
+    >>> check_token(key, "5f7f", "u18", token_for(key, "5f7f", "u17"))
+    False
+    """
+    keys = [key] if isinstance(key, str) else list(key)
+    given = token.encode(errors="replace")
+    matches = [hmac.compare_digest(token_for(k, campaign_id, node).encode(), given) for k in keys]
+    return any(matches)

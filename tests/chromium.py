@@ -1,0 +1,154 @@
+"""A real browser for tests: Chromium, steered through a pipe, without a driver and without a network."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium, which shows the pages, is not installed")
+
+_OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--mute-audio",
+    "--remote-debugging-pipe",
+]
+
+
+class Page:
+    """One tab. Messages of the page's console and its exceptions are kept in `complaints`."""
+
+    def __init__(self, to_browser: int, from_browser: int) -> None:
+        self._to, self._from, self._buffer, self._number = to_browser, from_browser, b"", 0
+        self._session: str | None = None
+        self.complaints: list[str] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """A command of the Chrome DevTools Protocol, and its result."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while (reply := self._next()).get("id") != self._number:
+            self._hear(reply)
+        assert "error" not in reply, (method, reply["error"])
+        result: dict[str, Any] = reply["result"]
+        return result
+
+    def _next(self, patience: float = 30.0) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._from], [], [], patience)
+            assert ready, "the browser does not answer"
+            received = os.read(self._from, 2**20)
+            assert received, "the browser ended"
+            self._buffer += received
+        line, self._buffer = self._buffer.split(b"\0", 1)
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        if event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
+            self.complaints.append(event["params"]["entry"]["text"])
+        if event.get("method") == "Runtime.exceptionThrown":
+            self.complaints.append(json.dumps(event["params"]["exceptionDetails"]))
+
+    def open(self, url: str, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
+        """Load an address in a window of the given size; the height does not matter to what is seen."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=url)
+        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def run(self, script: str) -> Any:
+        """The value of an expression on the page; promises are waited for."""
+        reply = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
+        )
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
+
+    def until(self, condition: str, patience: float = 15.0) -> None:
+        """Wait until an expression is true."""
+        end = time.monotonic() + patience
+        while not self.run(f"Boolean({condition})"):
+            assert time.monotonic() < end, f"never: {condition}; the page says {self.run('document.body.innerText')!r}"
+            time.sleep(0.02)
+
+    def press(self, key: str, *, text: str = "", shift: bool = False) -> None:
+        """Press and release a key, as a person at a keyboard does."""
+        codes = {"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40, "ArrowRight": 39}
+        common = {"key": key, "windowsVirtualKeyCode": codes.get(key, ord(key[0].upper())), "modifiers": 8 * shift}
+        text = text or {"Enter": "\r", " ": " "}.get(key, key if len(key) == 1 else "")
+        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **common)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def screenshot(self, path: Path) -> None:
+        """The whole page, however long it is."""
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
+        path.write_bytes(base64.b64decode(data))
+
+
+@contextmanager
+def chromium() -> Iterator[Page]:
+    """A browser of its own with an empty profile, ended afterwards."""
+    assert CHROMIUM is not None
+    command_end, to_browser = os.pipe()
+    from_browser, answer_end = os.pipe()
+
+    def take_pipes() -> None:  # the protocol's: commands on descriptor 3, answers on 4
+        # Out of the way first: either end may itself be 3 or 4.
+        commands, answers = (fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (command_end, answer_end))
+        os.dup2(commands, 3)
+        os.dup2(answers, 4)
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        process = subprocess.Popen(
+            [CHROMIUM, *_OPTIONS, f"--user-data-dir={profile}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            close_fds=False,
+            preexec_fn=take_pipes,
+        )
+        os.close(command_end)
+        os.close(answer_end)
+        try:
+            yield Page(to_browser, from_browser)
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+            os.close(to_browser)
+            os.close(from_browser)

@@ -1,0 +1,313 @@
+"""From a schema to a report that was handed in, on the command line alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.client.pages import serving
+from tests.client.test_participant import rewritten
+from veilgraph.campaign import Campaign
+from veilgraph.cli import main
+from veilgraph.graph import Graph
+from veilgraph.report import Report
+from veilgraph.schema import Column, FeatureSchema
+from veilgraph.tokens import check_token
+
+Capture = pytest.CaptureFixture[str]
+
+SCHEMA = FeatureSchema(
+    columns=(Column(name="age", edges=(0, 30, 120)), Column(name="smoker", values=("no", "yes"))),
+    classes=("well", "ill"),
+)
+WORDS = ["--purpose", "To learn", "--contact", "a@example.org", "--closes", "2100-01-01", "--label", "health"]
+BUDGET = ["--epsilon-x", "0.5", "--sampled", "1", "--epsilon-y", "1"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    SCHEMA.save("s.toml")
+    Path("edges.csv").write_text("from,to\n007,b\nb,c/d\n")
+    Path("record.json").write_text(json.dumps({"age": 44, "smoker": "yes", "health": "ill"}))
+    return tmp_path
+
+
+def new(*arguments: str) -> int:
+    return main(
+        ["campaign", "new", "--schema", "s.toml", "--graph", "edges.csv", *WORDS, "--out", "c.json", *arguments]
+    )
+
+
+def made() -> Campaign:
+    assert new(*BUDGET) == 0
+    return Campaign.from_json(Path("c.json").read_bytes())
+
+
+def complaint(capsys: Capture, arguments: list[str]) -> str:
+    capsys.readouterr()
+    assert main(arguments) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_new_writes_a_campaign_that_check_accepts(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    assert campaign.schema == SCHEMA
+    assert campaign.label == "health"
+    assert campaign.graph == Graph.from_files("edges.csv").fingerprint
+    assert "epsilon = 1.5000 in total" in capsys.readouterr().out
+    assert main(["campaign", "check", "c.json", "--graph", "edges.csv"]) == 0
+    assert "its tables give what it states" in capsys.readouterr().out
+    assert main(["campaign", "check", "c.json", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["id"] == campaign.id
+    assert facts["open"] is True
+    assert facts["epsilon_user_level"] == pytest.approx(1.5)
+
+
+def test_new_prints_json(folder: Path, capsys: Capture) -> None:
+    assert new(*BUDGET, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["guarantee"]["user_level"]["label"] == pytest.approx(1.0)
+
+
+def test_nodes_without_edges_belong_to_the_graph_where_a_node_table_names_them(folder: Path, capsys: Capture) -> None:
+    Path("nodes.csv").write_text("id\n007\nb\nc/d\nalone\n")
+    assert new(*BUDGET, "--nodes", "nodes.csv") == 0
+    assert Campaign.from_json(Path("c.json").read_bytes()).nodes == 4
+    assert main(["campaign", "check", "c.json", "--graph", "edges.csv", "--nodes", "nodes.csv"]) == 0
+    assert "is not the campaign's graph" in complaint(capsys, ["campaign", "check", "c.json", "--graph", "edges.csv"])
+
+
+def test_show_explains_in_plain_words(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    capsys.readouterr()
+    assert main(["campaign", "show", "c.json"]) == 0
+    words = capsys.readouterr().out
+    for part in (
+        "To learn",
+        "a@example.org",
+        "2100-01-01",
+        "picks 1 of them",
+        "age: 0..30, 30..120",
+        "health",
+        "Not protected",
+    ):
+        assert part in words
+    assert "no report is more than 4.49 times as likely" in words
+    assert campaign.id in words
+    assert main(["campaign", "show", "c.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["document"] == campaign.document
+
+
+def test_check_refuses_what_is_altered_or_states_another_guarantee(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    Path("altered.json").write_text(campaign.to_json().replace("To learn", "To earn"))
+    assert "altered" in complaint(capsys, ["campaign", "check", "altered.json"])
+    Path("lies.json").write_text(rewritten(campaign, guarantee__user_level__total="0.5"))
+    assert "not what the tables give" in complaint(capsys, ["campaign", "check", "lies.json"])
+    assert "No such file" in complaint(capsys, ["campaign", "check", "absent.json"])
+
+
+MISTAKES: dict[str, list[str]] = {
+    "nothing is asked": [],
+    "belong together": ["--epsilon-x", "1"],
+    "which has passed": [*BUDGET, "--closes", "2020-01-01"],
+    "give a date": [*BUDGET, "--closes", "soon"],
+    "name the label otherwise": [*BUDGET, "--label", "age"],
+    "sampled is 3": ["--epsilon-x", "1", "--sampled", "3"],
+    "not finite": ["--epsilon-y", "inf"],
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_new_refuses_what_cannot_be(message: str, folder: Path, capsys: Capture) -> None:
+    assert new(*MISTAKES[message]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("c.json").exists()
+
+
+def test_nothing_is_overwritten(folder: Path, capsys: Capture) -> None:
+    made()
+    assert new(*BUDGET) == 2
+    assert "exists" in capsys.readouterr().err
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    with Path(path).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+TOKENS = ["campaign", "tokens", "c.json", "--keys-file", "keys.txt", "--out", "t.csv"]
+
+
+def test_tokens_open_each_node_and_are_secret(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    assert main([*TOKENS, "--graph", "edges.csv", "--url", "https://collect.example.org/"]) == 0
+    key = Path("keys.txt").read_text().strip()
+    assert [row["node"] for row in rows("t.csv")] == ["007", "b", "c/d"]
+    assert all(check_token(key, campaign.id, row["node"], row["token"]) for row in rows("t.csv"))
+    last = rows("t.csv")[-1]
+    assert last["link"] == f"https://collect.example.org/#node=c%2Fd&token={last['token']}"
+    for secret in ("keys.txt", "t.csv"):
+        assert stat.S_IMODE(Path(secret).stat().st_mode) == 0o600
+    assert key not in capsys.readouterr().out
+
+
+def test_tokens_are_signed_by_the_first_key(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    Path("keys.txt").write_text("n" * 43 + "\n" + "o" * 43 + "\n")
+    Path("ids.csv").write_text("id\nb\n")
+    capsys.readouterr()
+    assert main([*TOKENS, "--nodes", "ids.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"campaign": campaign.id, "tokens": 1, "out": "t.csv"}
+    assert check_token("n" * 43, campaign.id, "b", rows("t.csv")[0]["token"])
+
+
+def test_mistakes_with_tokens_are_one_line(folder: Path, capsys: Capture) -> None:
+    made()
+    assert "give either" in complaint(capsys, TOKENS)
+    Path("keys.txt").write_text("hunter2\n")
+    assert "43 URL-safe" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
+    Path("keys.txt").write_text("\n")
+    assert "holds no key" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
+    Path("keys.txt").unlink()
+    Path("ids.csv").write_text("id\n..\n")
+    assert "node must be" in complaint(capsys, [*TOKENS, "--nodes", "ids.csv"])
+    assert not Path("t.csv").exists()
+
+
+def randomize(*arguments: str, record: str = "record.json", node: str = "007", limit: str = "2") -> list[str]:
+    return [
+        "randomize",
+        "c.json",
+        "--record",
+        record,
+        "--node",
+        node,
+        "--max-epsilon",
+        limit,
+        "--out",
+        "r.json",
+        *arguments,
+    ]
+
+
+def test_randomize_draws_once(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    assert main(randomize()) == 0
+    first = Path("r.json").read_text()
+    assert Report.from_json(first, campaign).node == "007"
+    Path("record.json").unlink()
+    assert main(randomize()) == 0, "the record was looked at again"
+    assert Path("r.json").read_text() == first
+    assert len(list((folder / "data" / "veilgraph" / "reports").iterdir())) == 1
+    capsys.readouterr()
+    assert main(randomize("--json")) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(first)
+
+
+@pytest.mark.parametrize(
+    ("table", "label"),
+    [
+        ("age,smoker,health\n44,yes,ill\n", True),
+        ("id,age,smoker,health\nb,999,no,?\n007,44,yes,\n", False),
+    ],
+)
+def test_randomize_takes_a_row_of_a_table(table: str, label: bool, folder: Path) -> None:
+    campaign = made()
+    Path("record.csv").write_text(table)
+    assert main(randomize("--store", "mine", record="record.csv")) == 0
+    assert (Report.from_json(Path("r.json").read_bytes(), campaign).label is not None) == label
+    assert len(list(Path("mine").iterdir())) == 1
+
+
+def test_randomize_refuses_before_it_opens_the_record(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    Path("record.json").unlink()
+    assert "above your limit" in complaint(capsys, randomize(limit="1.4"))
+    Path("c.json").write_text(campaign.to_json().replace("To learn", "To earn"))
+    assert "altered" in complaint(capsys, randomize())
+
+
+RECORDS: dict[str, tuple[str, str]] = {
+    "must hold a JSON object": ("r1.json", "[]"),
+    "it must hold a JSON object": ("r2.json", "{"),
+    "has 2 rows": ("r3.csv", "age,smoker,health\n31337,no,ill\n31337,no,ill\n"),
+    "has 0 rows": ("r4.csv", "id,age,smoker,health\nzzz,31337,no,ill\n"),
+    "outside the declared range": ("r5.json", '{"age": 31337, "smoker": "no", "health": "ill"}'),
+    "has no 'smoker'": ("r6.json", '{"age": 3}'),
+    "not one of the 2 declared values": ("r7.json", '{"age": 3, "smoker": "31337", "health": "ill"}'),
+}
+
+
+@pytest.mark.parametrize("message", RECORDS)
+def test_a_record_that_does_not_fit_is_one_line_without_values(message: str, folder: Path, capsys: Capture) -> None:
+    made()
+    name, content = RECORDS[message]
+    Path(name).write_text(content)
+    said = complaint(capsys, randomize(record=name))
+    assert message in said
+    assert "31337" not in said
+    assert not Path("r.json").exists()
+
+
+def test_randomize_does_not_overwrite_another_file(folder: Path, capsys: Capture) -> None:
+    made()
+    Path("r.json").write_text("precious")
+    assert "holds something else" in complaint(capsys, randomize())
+    assert Path("r.json").read_text() == "precious"
+
+
+def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = made()
+    assert main([*TOKENS, "--graph", "edges.csv"]) == 0
+    for node, name in (("007", "r1.json"), ("c/d", "r2.json")):
+        assert main([*randomize(node=node)[:-1], name]) == 0
+    with serving(campaign.to_json()) as collector:
+        collector.codes = [201, 200]
+        url = collector.url
+        capsys.readouterr()
+        assert main(["submit", "r1.json", "r2.json", "--url", url, "--tokens", "t.csv", "--json"]) == 0
+        outcomes: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+        assert [(each["node"], each["status"]) for each in outcomes] == [("007", "stored"), ("c/d", "stored before")]
+        key = Path("keys.txt").read_text().strip()
+        for node, authorization, document in collector.received:
+            assert check_token(key, campaign.id, node, authorization.removeprefix("Bearer "))
+            assert Report.parse(document, campaign).node == node
+        collector.codes = [503, 409, 201]
+        monkeypatch.setenv("VEILGRAPH_TOKEN", "t0ken")
+        assert main(["submit", "r1.json", "--url", url]) == 2
+        captured = capsys.readouterr()
+        assert "007: failed: another report of this node stands" in captured.out
+        assert "1 of 1 reports were not accepted" in captured.err
+        assert "t0ken" not in captured.out + captured.err
+        assert main(["submit", "r1.json", "--url", url]) == 0
+        assert "007: stored" in capsys.readouterr().out
+
+
+def test_mistakes_in_submitting_are_one_line(folder: Path, capsys: Capture) -> None:
+    made()
+    assert main(randomize()) == 0
+    assert "give --token" in complaint(capsys, ["submit", "r.json", "--url", "https://x.example"])
+    assert "not a report" in complaint(capsys, ["submit", "c.json", "--url", "https://x.example", "--token", "t"])
+    Path("odd.json").write_text('{"campaign": "c", "node": [], "features": [], "label": 1}')
+    assert "node must be" in complaint(capsys, ["submit", "odd.json", "--url", "https://x.example", "--token", "t"])
+    Path("t.csv").write_text("node,token\nb,t\n")
+    assert "no token for node 007" in complaint(
+        capsys, ["submit", "r.json", "--url", "https://x.example", "--tokens", "t.csv"]
+    )
+
+
+def test_a_token_is_not_sent_in_the_clear(folder: Path, capsys: Capture) -> None:
+    made()
+    assert main(randomize()) == 0
+    assert main(["submit", "r.json", "--url", "http://collect.example.org", "--token", "t0ken"]) == 2
+    assert "https" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Clients: common vectors, and what each refuses."""

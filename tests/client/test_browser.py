@@ -1,0 +1,130 @@
+"""The browser's module: small, alone, and of the same mind as the Python client and the package."""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.client.browser_module import MODULE, in_node, needs_node
+from tests.client.campaigns import BEFORE, CAMPAIGNS, CLOSES
+from tests.client.mutations import mutated_campaigns
+from tests.client.test_participant import FORGERIES, MISTAKES, RECORD, SECRET, rewritten
+from veilgraph.campaign import Campaign, canonical_json
+from veilgraph.client import participant
+from veilgraph.errors import CampaignError, VeilgraphError
+from veilgraph.report import Report
+
+BINARY = CAMPAIGNS["binary"]
+
+
+def test_the_module_is_below_10_kb_and_imports_nothing() -> None:
+    source = MODULE.read_text(encoding="utf-8")
+    assert len(MODULE.read_bytes()) < 10_000
+    assert not re.search(r"^\s*import\b|import\(|Math\.random|eval\(|Function\(", source, flags=re.MULTILINE)
+
+
+@needs_node
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_campaign_is_refused(forgery: str, tmp_path: Path) -> None:
+    (reply,) = in_node(tmp_path, "verify", [rewritten(BINARY, **FORGERIES[forgery])])
+    assert "error" in reply
+
+
+@needs_node
+def test_altered_closed_and_too_revealing_campaigns_are_refused(tmp_path: Path) -> None:
+    text = BINARY.to_json()
+    altered, untouched = in_node(tmp_path, "verify", [text.replace("To learn", "To earn"), text])
+    assert "altered" in altered["error"]
+    assert untouched["result"]["epsilon"] == pytest.approx(2.0)
+    assert "closed" in in_node(tmp_path, "verify", [text], now=CLOSES)[0]["error"]
+    assert "result" in in_node(tmp_path, "verify", [text], now=CLOSES - timedelta(seconds=1))[0]
+    assert "above your limit" in in_node(tmp_path, "verify", [text], max_epsilon=1.99)[0]["error"]
+    assert "result" in in_node(tmp_path, "verify", [text], max_epsilon=2)[0]
+
+
+@needs_node
+def test_every_client_computes_the_same_guarantee(tmp_path: Path) -> None:
+    replies = in_node(tmp_path, "verify", [campaign.to_json() for campaign in CAMPAIGNS.values()])
+    for campaign, reply in zip(CAMPAIGNS.values(), replies, strict=True):
+        assert reply["result"]["id"] == campaign.id
+        assert reply["result"]["epsilon"] == pytest.approx(campaign.guarantee.total_user_level, rel=1e-12, abs=1e-12)
+
+
+@needs_node
+def test_no_message_contains_a_private_value(tmp_path: Path) -> None:
+    complete = {"age": 1, "city": "oslo", "smoker": "no", "weight": 1, "größe \U0001f4cf": "<1", "label": "ill"}
+    text = CAMPAIGNS["all features sampled"].to_json()
+    wrong = {name: change for name, change in MISTAKES.items() if "huge" not in name and name != "not a number"}
+    items = [{"campaign": text, "record": complete | change} for change in wrong.values()]
+    for name, reply in zip(wrong, in_node(tmp_path, "encode", items), strict=True):
+        assert "error" in reply, name
+        assert SECRET not in reply["error"]
+    assert "result" in in_node(tmp_path, "encode", [{"campaign": text, "record": complete}])[0]
+
+
+@needs_node
+def test_a_report_is_drawn_once_and_kept(tmp_path: Path) -> None:
+    item: dict[str, Any] = {"campaign": BINARY.to_json(), "record": RECORD, "node": "u/1", "times": 5}
+    (reply,) = in_node(tmp_path, "answer", [item])
+    reports = reply["result"]["reports"]
+    assert [Report.parse(report, BINARY).node for report in reports] == ["u/1"] * 5
+    assert all(report == reports[0] for report in reports)
+    ((key, kept),) = reply["result"]["kept"].items()
+    assert key == f"veilgraph:{BINARY.id}:u/1"
+    assert kept == Report.parse(reports[0], BINARY).to_json()
+    # What is kept is re-sent whatever the record says now; what is damaged is never drawn afresh.
+    again, damaged = in_node(
+        tmp_path, "answer", [item | {"record": {}, "planted": {key: kept}}, item | {"planted": {key: "{"}}]
+    )
+    assert again["result"]["reports"][0] == reports[0]
+    assert "damaged" in damaged["error"]
+
+
+@needs_node
+def test_drawn_reports_differ_from_draw_to_draw(tmp_path: Path) -> None:
+    """16 bits of 8 features, nearly uniform: 40 draws collide in all with probability far below 1e-60."""
+    item = {"campaign": BINARY.to_json(), "record": RECORD, "times": 1}
+    replies = in_node(tmp_path, "answer", [item | {"node": f"u{i}"} for i in range(40)])
+    assert len({str(reply["result"]["reports"][0]["features"]) for reply in replies}) > 10
+
+
+@needs_node
+def test_canonical_forms_agree(tmp_path: Path) -> None:
+    values: list[Any] = [
+        {"b": [1, None, {"é": '\x7f\x00\n\t"\\/\U0001f4cf\u2028\uffff'}], "a": True, "": []},
+        {},
+        [2**53 - 1, -7, 0],
+        "",
+    ]
+    assert [reply["result"] for reply in in_node(tmp_path, "canonical", values)] == [canonical_json(v) for v in values]
+
+
+@needs_node
+def test_whatever_the_package_accepts_both_clients_accept_and_no_mutant_crashes_one(tmp_path: Path) -> None:
+    rng = random.Random(6)  # noqa: S311
+    texts = [
+        text
+        for name in ("binary", "mixed domains, bins and names beyond ASCII", "merged columns")
+        for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 700, rng)
+    ]
+    accepted = 0
+    for text, reply in zip(texts, in_node(tmp_path, "verify", texts), strict=True):
+        try:
+            question = participant.verify(text, max_epsilon=1e6, now=BEFORE)
+        except CampaignError:
+            question = None
+        if question is not None and "result" in reply:
+            assert reply["result"]["epsilon"] == pytest.approx(float(question.epsilon), abs=1e-9)
+        try:
+            Campaign.from_json(text)
+        except VeilgraphError:
+            continue
+        if question is None or "result" not in reply:
+            assert "closed" in reply["error"]
+        accepted += 1
+    assert accepted > 20, "no mutant was a campaign: the mutations are too wild to compare anything"

@@ -1,0 +1,263 @@
+"""The participant's page in a real browser: what it shows, what it sends, what it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from tests.chromium import Page, chromium, needs_chromium
+from tests.client.browser_module import BROWSER
+from tests.client.campaigns import CAMPAIGNS, campaign
+from tests.client.pages import serving
+from tests.client.test_participant import rewritten
+from veilgraph.report import Report
+from veilgraph.schema import Column, FeatureSchema
+
+SCHEMA = FeatureSchema(
+    columns=(
+        Column(name="age", edges=(0, 30, 50, 120)),
+        Column(name="<img src=x onerror=alert(1)>", values=("no", "yes")),
+        Column(name="district", values=("North", "South", "East", "West", "Harbour", "Old Town", "Hills")),
+    ),
+    classes=("well", "ill"),
+)
+CAMPAIGN = campaign(SCHEMA, epsilon_x=0.5, sampled=1, epsilon_y=1.0, label="health")
+INVITATION = "#node=u%2F17&token=t0ken"
+FILL = """
+document.getElementById("q0").value = "41.25";
+document.querySelectorAll("input[name=q1]")[1].click();
+document.getElementById("q2").value = "Harbour";
+document.querySelectorAll("input[name=q3]")[1].click();
+document.getElementById("consent").click();
+"""
+SUBMIT = "document.querySelector('#form button').click()"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with chromium() as opened:
+        yield opened
+
+
+def shown(page: Page, name: str) -> bool:
+    return bool(page.run(f"!document.getElementById('{name}').hidden"))
+
+
+def ready(page: Page, url: str, **window: Any) -> None:
+    page.complaints.clear()
+    page.open(url, **window)
+    page.until("!document.getElementById('guarantee').hidden")
+
+
+@needs_chromium
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
+def test_a_person_answers_sees_the_report_sends_it_and_is_told(page: Page, width: int, dark: bool) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        ready(page, collector.url + INVITATION, width=width, dark=dark)
+        assert page.run("location.hash") == "", "the token stays in sight"
+        assert "7.39" not in page.run("document.getElementById('exact').textContent")
+        assert "4.49 times as likely" in page.run("document.getElementById('exact').textContent")  # e^1.5
+        assert page.run("document.querySelectorAll('img').length") == 0
+        page.run(FILL + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        assert collector.received == [], "sent before the person agreed"
+        assert page.run("document.documentElement.scrollWidth") == width
+        rows = page.run("[...document.querySelectorAll('#rows tr')].map(r => [...r.children].map(c => c.textContent))")
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        ((node, token, document),) = collector.received
+        report = Report.parse(document, CAMPAIGN)
+        assert (node, token, report.node) == ("u/17", "Bearer t0ken", "u/17")
+        assert [row[1] for row in rows] == ["41.25", "yes", "Harbour", "ill"]
+        assert report.features is not None
+        assert report.label is not None
+        said = [["0 to 30", "30 to 50", "50 to 120"], ["no", "yes"], SCHEMA.columns[2].values, SCHEMA.classes]
+        codes = [*report.features, report.label]
+        assert [row[2] for row in rows] == [names[code] for names, code in zip(said, codes, strict=True)]
+        assert page.complaints == []
+
+
+@needs_chromium
+def test_a_report_is_kept_across_visits_and_the_answers_are_not(page: Page) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        collector.codes = [409]
+        ready(page, collector.url + INVITATION)
+        page.run(FILL + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        drawn = page.run("document.getElementById('raw').textContent")
+        kept = page.run("JSON.stringify(localStorage)")
+        assert "Harbour" not in kept
+        assert "41.25" not in kept
+        page.run("document.getElementById('send').click()")
+        page.until("document.getElementById('problem').textContent.includes('The first one counts')")
+        ready(page, collector.url + INVITATION)
+        assert not shown(page, "form")
+        assert page.run("document.getElementById('raw').textContent") == drawn
+        assert page.run("document.querySelector('#rows td').textContent") == "not kept"
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        assert [json.loads(drawn)] * 2 == [document for _, _, document in collector.received]
+        ready(page, collector.url + INVITATION)
+        assert shown(page, "done")
+        assert not shown(page, "form")
+
+
+@needs_chromium
+def test_a_busy_collector_is_tried_again(page: Page) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        collector.codes = [503, 200]
+        ready(page, collector.url + INVITATION)
+        page.run(FILL + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        page.run("document.getElementById('send').click()")
+        page.until("document.getElementById('receipt').textContent.includes('had been stored before')")
+        assert len(collector.received) == 2
+
+
+@needs_chromium
+def test_everything_can_be_done_from_the_keyboard(page: Page) -> None:
+    def focused() -> str:
+        return str(
+            page.run("document.activeElement.id || document.activeElement.name || document.activeElement.tagName")
+        )
+
+    def tab_to(name: str) -> None:
+        for _ in range(20):
+            page.press("Tab")
+            if focused() == name:
+                outline = page.run(
+                    "getComputedStyle(document.activeElement.closest('.choice') ?? document.activeElement).outlineStyle"
+                )
+                assert outline == "solid", f"{name} does not show that it has the focus"
+                return
+        pytest.fail(f"{name} is never reached; the focus is on {focused()}")
+
+    with serving(CAMPAIGN.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        tab_to("q0")
+        for key in "29":
+            page.press(key)
+        tab_to("q1")
+        page.press(" ")
+        tab_to("q2")
+        page.press("N")
+        tab_to("q3")
+        page.press(" ")
+        tab_to("consent")
+        page.press(" ")
+        page.press("Enter")
+        page.until("!document.getElementById('review').hidden")
+        assert focused() == "review-heading"
+        tab_to("send")
+        page.press("Enter")
+        page.until("!document.getElementById('done').hidden")
+        assert focused() == "done-heading"
+        assert len(collector.received) == 1
+
+
+@needs_chromium
+def test_every_field_has_a_name_that_is_read_out(page: Page) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        ready(page, collector.url)
+        page.call("Accessibility.enable")
+        nodes = page.call("Accessibility.getFullAXTree")["nodes"]
+        fields = [
+            n
+            for n in nodes
+            if n.get("role", {}).get("value") in {"textbox", "radio", "checkbox", "spinbutton", "combobox"}
+        ]
+        assert len(fields) == 1 + 2 + 1 + 2 + 2 + 1  # age, two radios, district, two radios, node and token, consent
+        assert all(field["name"]["value"].strip() for field in fields)
+
+
+@needs_chromium
+def test_an_unfinished_form_draws_nothing(page: Page) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run(FILL + "document.getElementById('consent').click();" + SUBMIT)
+        page.run("new Promise((done) => setTimeout(done, 100))")
+        assert not shown(page, "review")
+        assert page.run("localStorage.length") == 0
+
+
+@needs_chromium
+def test_a_limit_of_ones_own_is_kept_to(page: Page) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run(FILL + "document.getElementById('limit').value = '1.4';" + SUBMIT)
+        page.until("document.getElementById('problem').textContent.includes('above your limit of 1.4')")
+        assert page.run("Object.keys(localStorage)") == ["veilgraph:limit"]
+        ready(page, collector.url + INVITATION)
+        assert page.run("document.getElementById('limit').value") == "1.4"
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (CAMPAIGN.to_json().replace("To learn", "To earn"), "altered"),
+        (rewritten(CAMPAIGN, guarantee__user_level__total="0.5"), "do not give the stated guarantee"),
+        (rewritten(CAMPAIGN, closes="2020-01-01T00:00:00Z"), "closed"),
+        ("{}", "not a campaign"),
+    ],
+)
+def test_a_campaign_that_must_not_be_answered_shows_no_form(page: Page, text: str, message: str) -> None:
+    with serving(text) as collector:
+        page.open(collector.url + INVITATION)
+        page.until("!document.getElementById('problem').hidden")
+        assert message in page.run("document.getElementById('problem').textContent")
+        assert not shown(page, "form")
+
+
+# Whatever the form asks: the first choice everywhere, the low end of every range.
+FILL_ANYTHING = """
+for (const field of document.querySelectorAll("#questions input[type=number]")) field.value = field.min || 0;
+for (const field of document.querySelectorAll("#questions select")) field.selectedIndex = 1;
+for (const group of document.querySelectorAll("#questions fieldset")) group.querySelector("input").click();
+document.getElementById("consent").click();
+"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_every_kind_of_campaign_can_be_answered(page: Page, name: str) -> None:
+    with serving(CAMPAIGNS[name].to_json()) as collector:
+        ready(page, collector.url + INVITATION, width=390)
+        weak = CAMPAIGNS[name].guarantee.total_user_level > 4.6  # more than 99 in 100, from even odds
+        assert shown(page, "weak") == weak
+        page.run(FILL_ANYTHING + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        assert page.run("document.documentElement.scrollWidth") == 390
+        rows = page.run("document.querySelectorAll('#rows tr').length")
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        ((_, _, document),) = collector.received
+        report = Report.parse(document, CAMPAIGNS[name])
+        assert rows == len(report.features or ()) + (report.label is not None)
+        assert page.complaints == []
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_the_page_holds_no_inline_code_and_loads_its_own_files_only() -> None:
+    parser = _Tags()
+    parser.feed((BROWSER / "participant.html").read_text(encoding="utf-8"))
+    for tag, attributes in parser.tags:
+        assert tag != "style"
+        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+        assert tag != "script" or attributes.get("src") == "participant.js"
+    for name in ("participant.html", "participant.css", "participant.js", "veilgraph.js"):
+        text = (BROWSER / name).read_text(encoding="utf-8")
+        assert not re.search(r"https?://|innerHTML|outerHTML|insertAdjacent|document\.write|@import|url\(", text), name

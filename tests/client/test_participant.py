@@ -1,0 +1,576 @@
+"""The Python client: what it refuses, that it draws once, that its channel is exact, and how it sends."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import random
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from email.utils import format_datetime
+from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from tests.client.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, records
+from veilgraph.campaign import Campaign, content_id
+from veilgraph.client import answer, participant, send
+from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
+from veilgraph.mechanisms.subsets import mean_over_subsets
+from veilgraph.report import Report
+from veilgraph.schema import Column, FeatureSchema
+
+BINARY = CAMPAIGNS["binary"]
+RECORD: dict[str, Any] = {f"x{i}": i % 2 for i in range(8)} | {"ill": "yes"}
+
+
+class Untouchable(dict[str, Any]):
+    """A record that nobody may look at."""
+
+    def __getitem__(self, key: str) -> Any:
+        pytest.fail("the record was looked at")
+
+    def __contains__(self, key: object) -> bool:
+        pytest.fail("the record was looked at")
+
+
+def rewritten(campaign: Campaign, **changes: Any) -> str:
+    """The campaign with other content and an id that fits it: a forger who knows the format."""
+    document = json.loads(campaign.to_json())
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        inner = document
+        for key in parents:
+            inner = inner[int(key) if key.isdigit() else key]
+        inner[int(last) if last.isdigit() else last] = value
+    document.pop("id")
+    return json.dumps({**document, "id": content_id(document)})
+
+
+def ask(text: str, store: Path, record: Any = RECORD, **settings: Any) -> dict[str, Any]:
+    defaults: dict[str, Any] = {"node": "u1", "store": store, "max_epsilon": 5.0, "now": BEFORE}
+    return answer(text, record, **(defaults | settings))
+
+
+# --- Refusals --------------------------------------------------------------------------------------------------------
+
+FORGERIES: dict[str, dict[str, Any]] = {
+    "a smaller stated total": {"guarantee__user_level__total": "0.5"},
+    "a smaller stated epsilon of the features": {"guarantee__user_level__features": "0.5"},
+    "a smaller stated epsilon of the label": {"guarantee__user_level__label": "0.5"},
+    "a smaller attribute level": {"guarantee__attribute_level__3": "0.01"},
+    "an attribute level left out": {"guarantee__attribute_level": []},
+    "a label table that tells more": {"label__table": {"domain_size": 2, "true": 2**53 - 1, "other": 1}},
+    "one feature's table that tells more": {
+        "features__tables__5": {"domain_size": 2, "true": 2**53 - 2**40, "other": 2**40}
+    },
+    "words left over": {"label__table": {"domain_size": 2, "true": 2**52, "other": 2**51}},
+    # With the guarantee that the tables give, so that nothing but the table itself is wrong.
+    "words left over, and said so": {
+        "label__table": {"domain_size": 2, "true": 2**52, "other": 2**51},
+        "guarantee__user_level__label": repr(math.log(2)),
+        "guarantee__user_level__total": repr(1 + math.log(2)),
+    },
+    "a lie in most reports, and said so": {
+        "label__table": {"domain_size": 2, "true": 1, "other": 2**53 - 1},
+        "guarantee__user_level__label": repr(-math.log(2**53 - 1)),
+        "guarantee__user_level__total": repr(1 - math.log(2**53 - 1)),
+    },
+    "one word too many, and said so": {
+        "label__table": {"domain_size": 2, "true": 2**52 + 2**51, "other": 2**51 + 1},
+        "guarantee__user_level__label": repr(math.log(3)),
+        "guarantee__user_level__total": repr(1 + math.log(3)),
+    },
+    "more words than there are, and said so": {
+        "label__table": {"domain_size": 2, "true": 2**53 - 1, "other": 2**52},
+        "guarantee__user_level__label": repr(math.log(2)),
+        "guarantee__user_level__total": repr(1 + math.log(2)),
+    },
+    "a table that always tells the truth": {"label__table": {"domain_size": 2, "true": 2**53, "other": 0}},
+    "more features sampled": {"features__sampled": 8},
+    "more features sampled than there are": {"features__sampled": 9},
+    "a table for another domain": {"label__table": {"domain_size": 3, "true": 2**53 - 2, "other": 1}},
+    "a table of bools": {"label__table": {"domain_size": 2, "true": True, "other": True}},
+    "a table that lies": {"label__table": {"domain_size": 2, "true": 1, "other": 2**53 - 1}},
+    "nothing asked": {"features": None, "label": None},
+    "an unknown mechanism": {"label__mechanism": "identity"},
+    "an unknown key": {"extra": 1},
+    "another format": {"format": 2},
+    "no date": {"closes": "never"},
+    "NaN for an epsilon": {"guarantee__user_level__total": "NaN"},
+    "infinity for an epsilon": {"guarantee__user_level__total": "Infinity"},
+    "merged columns that are not binary": {"schema__group": 8, "schema__columns__0__values": ["a", "b", "c"]},
+    "a column without values": {"schema__columns__0__values": []},
+    "a column twice": {"schema__columns__0__name": "x1"},
+    "a label named like a column": {"schema__label__name": "x1"},
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_campaign_is_refused_before_the_record_is_touched(forgery: str, tmp_path: Path) -> None:
+    text = rewritten(BINARY, **FORGERIES[forgery])
+    with pytest.raises(CampaignError):
+        ask(text, tmp_path, Untouchable())
+    with pytest.raises(CampaignError):
+        Campaign.from_json(text)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_altered_campaign_is_refused_before_the_record_is_touched(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="altered"):
+        ask(BINARY.to_json().replace("To learn", "To earn"), tmp_path, Untouchable())
+
+
+def test_a_closed_campaign_is_refused_before_the_record_is_touched(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="closed at 2100-01-01"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), now=CLOSES)
+    assert ask(BINARY.to_json(), tmp_path, now=CLOSES - timedelta(seconds=1))
+
+
+def test_a_clock_without_a_zone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="time zone"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), now=datetime(2026, 1, 1))
+
+
+def test_a_campaign_above_the_persons_limit_is_refused_before_the_record_is_touched(tmp_path: Path) -> None:
+    """The binary campaign costs 2 * 0.5 + 1 = 2 at user level: exactly that is accepted, less is not."""
+    with pytest.raises(CampaignError, match=r"above your limit of 1\.99"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), max_epsilon=1.99)
+    assert ask(BINARY.to_json(), tmp_path, max_epsilon=2)
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan"), True, None, "5"])
+def test_a_limit_that_is_none_is_refused(limit: Any, tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="max_epsilon"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), max_epsilon=limit)
+
+
+@pytest.mark.parametrize("node", ["", ".", "..", "a\nb", "x" * 257, "\ud800", None, 7])
+def test_a_node_that_no_address_can_hold_is_refused(node: Any, tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="node must be"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), node=node)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "1e400", '{"a": NaN}', "[" * 100_000, b"\xff\xfe", "1" * 5000])
+def test_what_is_not_a_campaign_is_refused(text: str | bytes, tmp_path: Path) -> None:
+    with pytest.raises(CampaignError):
+        answer(text, Untouchable(), node="u1", store=tmp_path, max_epsilon=1)
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_the_client_computes_the_guarantee_that_the_mechanisms_claim(name: str) -> None:
+    question = participant.verify(CAMPAIGNS[name].to_json(), max_epsilon=1e6, now=BEFORE)
+    assert float(question.epsilon) == pytest.approx(CAMPAIGNS[name].guarantee.total_user_level, abs=1e-12, rel=1e-14)
+
+
+# --- The record ------------------------------------------------------------------------------------------------------
+
+SECRET = "31337"  # noqa: S105
+MISTAKES: dict[str, dict[str, Any]] = {
+    "a number out of range": {"age": 31337},
+    "text where a number is asked": {"age": f"x{SECRET}"},
+    "a bool where a number is asked": {"age": True},
+    "a list where a number is asked": {"age": [31337]},
+    "not a number": {"age": float("nan")},
+    "an endless number": {"weight": "Infinity"},
+    "a huge number": {"age": 31337 * 10**5000},
+    "a number that no double holds": {"age": f"{SECRET}e400"},
+    "an undeclared value": {"city": SECRET},
+    "an undeclared number": {"city": 31337},
+    "a huge integer for a value": {"city": 31337 * 10**5000},
+    "nothing where a value is asked": {"city": None},
+    "an object where a value is asked": {"city": {"name": SECRET}},
+    "an undeclared class": {"label": SECRET},
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_no_exception_contains_a_private_value(mistake: str, tmp_path: Path) -> None:
+    record = next(records(CAMPAIGNS["large epsilon"], random.Random(0))) | MISTAKES[mistake]  # noqa: S311
+    with pytest.raises(DomainError) as caught:
+        ask(CAMPAIGNS["all features sampled"].to_json(), tmp_path, record)
+    shown = "".join(traceback.format_exception_only(caught.value)) + repr(caught.value.__context__)
+    assert SECRET not in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", ["age", "label"])
+def test_a_record_that_lacks_what_is_asked_is_refused_by_name(missing: str, tmp_path: Path) -> None:
+    record = next(records(CAMPAIGNS["all features sampled"], random.Random(0)))  # noqa: S311
+    del record[missing]
+    with pytest.raises(DomainError, match=f"has no '{missing}'"):
+        ask(CAMPAIGNS["all features sampled"].to_json(), tmp_path, record)
+
+
+def test_a_label_can_be_left_out_but_not_everything(tmp_path: Path) -> None:
+    assert ask(BINARY.to_json(), tmp_path, {**RECORD, "ill": None})["label"] is None
+    with pytest.raises(DomainError, match="leaves out everything"):
+        ask(CAMPAIGNS["label only"].to_json(), tmp_path, {"label": None})
+
+
+@given(
+    edges=st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=8, unique=True).map(sorted),
+    position=st.floats(0, 1),
+    at_edge=st.integers(0, 7),
+    text=st.booleans(),
+)
+def test_records_are_encoded_as_the_schema_does(edges: list[float], position: float, at_edge: int, text: bool) -> None:
+    column = Column(name="x", edges=tuple(edges))
+    for value in (edges[0] + position * (edges[-1] - edges[0]), edges[at_edge % len(edges)]):
+        value = min(max(value, edges[0]), edges[-1])
+        given_value = repr(value) if text else value
+        code = participant._code({"name": "x", "edges": [repr(edge) for edge in edges]}, {"x": given_value})
+        assert code == column.encode([given_value])[0]
+
+
+@given(value=st.one_of(st.booleans(), st.integers(-3, 3), st.sampled_from([0.0, 1.0, 0.5, "0", "1", "True", "0.5"])))
+def test_values_are_read_as_the_schema_does(value: Any) -> None:
+    for values in (("0", "1"), ("True", "False"), ("0.5", "1", "-2")):
+        column = Column(name="x", values=values)
+        try:
+            expected = column.encode([value])[0]
+        except DomainError:
+            with pytest.raises(DomainError):
+                participant._code({"name": "x", "values": values}, {"x": value})
+        else:
+            assert participant._code({"name": "x", "values": values}, {"x": value}) == expected
+
+
+# --- Drawn once ------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_is_drawn_once_and_the_record_is_not_looked_at_again(tmp_path: Path) -> None:
+    first = ask(BINARY.to_json(), tmp_path)
+    assert Report.parse(first, BINARY).node == "u1"
+    assert all(ask(BINARY.to_json(), tmp_path, Untouchable()) == first for _ in range(3))
+
+
+def test_other_nodes_and_other_campaigns_are_other_reports(tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    ask(BINARY.to_json(), tmp_path, node="u2/../x")
+    ask(rewritten(BINARY, purpose="Another"), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_the_store_is_the_persons_alone(tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path / "new" / "store")
+    (path,) = (tmp_path / "new" / "store").iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+DAMAGE = ["", "{", "null", '{"campaign":1}', "[" * 50_000]
+
+
+@pytest.mark.parametrize("content", DAMAGE, ids=range(len(DAMAGE)))
+def test_a_damaged_store_is_never_answered_afresh(content: str, tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_text(content)
+    with pytest.raises(RunError, match="Do not delete it"):
+        ask(BINARY.to_json(), tmp_path, Untouchable())
+
+
+@pytest.mark.parametrize("key", ["features", "label", "node", "campaign"])
+def test_a_stored_report_that_does_not_fit_is_damaged(key: str, tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: [7]}))
+    with pytest.raises(RunError, match="damaged"):
+        ask(BINARY.to_json(), tmp_path, Untouchable())
+
+
+def test_nothing_is_answered_that_could_not_be_stored(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file where the folder should be")
+    with pytest.raises(RunError, match="store"):
+        ask(BINARY.to_json(), tmp_path / "store")
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match="No space left"):
+        ask(BINARY.to_json(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _answer_in_process(store: str) -> str:
+    return json.dumps(ask(BINARY.to_json(), Path(store)))
+
+
+def test_processes_that_answer_at_once_agree(tmp_path: Path) -> None:
+    with get_context("fork").Pool(4) as pool:
+        reports = pool.map(_answer_in_process, [str(tmp_path)] * 40, chunksize=1)
+    assert len(set(reports)) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+# --- The channel -----------------------------------------------------------------------------------------------------
+
+
+def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 6 words in place of 2**53 every sequence of words can be listed, and every probability counted.
+
+    The tables are 4 : 2 and 4 : 1 : 1 for the features, of which one is sampled, and 4 : 2 for the label, so a client
+    states ln(4 * 2), from the more revealing feature and the label. No two records exceed it.
+    """
+    monkeypatch.setattr(participant, "WORDS", 6)
+    tables = (participant._Table(2, 4, 2), participant._Table(3, 4, 1))
+    label = participant._Table(2, 4, 2)
+    question = participant.Question("", (), 1, "y", ("a", "b"), 1, tables, label, CLOSES, Decimal(0))
+    everything = list(itertools.product(range(2), range(3), range(2)))
+    counts: dict[tuple[int, ...], Counter[tuple[int, ...]]] = {record: Counter() for record in everything}
+    for record, words in itertools.product(everything, itertools.product(range(6), repeat=5)):
+        left = iter(words)
+        features, said = participant.randomize(question, record[:2], record[2], word=lambda: next(left))  # noqa: B023
+        assert features is not None
+        assert said is not None
+        counts[record][*features, said] += 1
+    for record, report in itertools.product(everything, repeat=2):
+        factors = [
+            Fraction(table.domain_size * (table.true if value == said else table.other), 6)
+            for table, value, said in zip(tables, record, report, strict=False)
+        ]
+        of_label = Fraction(label.true if record[2] == report[2] else label.other, 6)
+        expected = mean_over_subsets(factors, 1, one=Fraction(1)) / 6 * of_label
+        assert Fraction(counts[record][report], 6**5) == expected
+    worst = max(Fraction(counts[a][report], counts[b][report]) for a in counts for b in counts for report in everything)
+    assert worst == Fraction(2 * 4 + 3 * 4, 2 * 2 + 3 * 1) * 2 < 4 * 2
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 5, 7, 12, 16])
+def test_numbers_below_a_bound_are_uniform(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(participant, "WORDS", 16)
+    drawn: Counter[int] = Counter()
+    for word in range(16):
+        left = iter([word, -1])
+        if (number := participant._below(bound, lambda: next(left))) >= 0 and next(left, None) == -1:  # noqa: B023
+            drawn[number] += 1
+    assert set(drawn) == set(range(bound))
+    assert len(set(drawn.values())) == 1
+
+
+def test_reports_follow_the_mechanisms_probabilities() -> None:
+    """20,000 reports through the client against the exact distribution, at one in a million."""
+    small = campaign(
+        FeatureSchema(columns=(Column(name="a"), Column(name="b", values=("x", "y", "z"))), classes=("n", "p")),
+        epsilon_x=1.0,
+        sampled=1,
+        epsilon_y=0.5,
+    )
+    question = participant.verify(small.to_json(), max_epsilon=2, now=BEFORE)
+    rng = random.Random(20261115)  # noqa: S311
+    seen: Counter[tuple[int, ...]] = Counter()
+    for _ in range(20_000):
+        features, label = participant.randomize(question, (1, 2), 0, word=lambda: rng.getrandbits(53))
+        seen[*(features or ()), label or 0] += 1
+    assert small.feature_mechanism is not None
+    assert small.label_mechanism is not None
+    reports = list(itertools.product(range(2), range(3), range(2)))
+    expected = [
+        20_000
+        * float(small.feature_mechanism.probability(r[:2], (1, 2)) * small.label_mechanism.probability(r[2:], (0,)))
+        for r in reports
+    ]
+    assert chisquare([seen[r] for r in reports], expected).pvalue > 1e-6
+    # The same reports do not follow the distribution of another record: the test can fail.
+    other = [
+        20_000
+        * float(small.feature_mechanism.probability(r[:2], (0, 2)) * small.label_mechanism.probability(r[2:], (0,)))
+        for r in reports
+    ]
+    assert chisquare([seen[r] for r in reports], other).pvalue < 1e-6
+
+
+def test_words_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def randbits(bits: int) -> int:
+        asked.append(bits)
+        return 0
+
+    monkeypatch.setattr("veilgraph.client.participant.secrets.randbits", randbits)
+    ask(BINARY.to_json(), tmp_path)
+    assert asked == [53] * 17
+
+
+# --- Alone -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_client_loads_nothing_of_third_parties() -> None:
+    program = (
+        "import sys; before = set(sys.modules); from veilgraph.client import answer; "
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}; "
+        "print(sorted(new - set(sys.stdlib_module_names)), "
+        "sorted(name for name in sys.modules if name.startswith('veilgraph.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == (
+        "['veilgraph'] ['veilgraph.client', 'veilgraph.client.participant', 'veilgraph.errors']"
+    )
+
+
+def test_the_client_is_one_file_that_runs_alone(tmp_path: Path) -> None:
+    shutil.copy(participant.__file__, tmp_path / "participant.py")
+    (tmp_path / "campaign.json").write_text(BINARY.to_json())
+    program = (
+        f"import sys; sys.path[:] = [{str(tmp_path)!r}] + [p for p in sys.path if 'site-packages' not in p]; "
+        "import participant, json; "
+        f"report = participant.answer(open({str(tmp_path / 'campaign.json')!r}).read(), {RECORD!r}, node='u1', "
+        f"store={str(tmp_path / 'store')!r}, max_epsilon=5); "
+        "print(json.dumps(report)); "
+        "assert not any(name.startswith('veilgraph') for name in sys.modules)\n"
+        "try: participant.answer('{}', {}, node='u', store='s', max_epsilon=1)\n"
+        "except participant.CampaignError: pass"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert Report.parse(json.loads(done.stdout), BINARY).node == "u1"
+
+
+# --- Sending ---------------------------------------------------------------------------------------------------------
+
+REPORT = {"campaign": "c", "node": "a/b ü", "features": [0], "label": 1}
+
+
+class Collector:
+    """A collector that answers what it is told, and remembers what it was asked."""
+
+    def __init__(self, replies: list[tuple[int, dict[str, str]]]) -> None:
+        self.replies = replies
+        self.seen: list[tuple[str, str, bytes]] = []
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                collector.seen.append((self.path, self.headers["Authorization"], body))
+                code, headers = collector.replies.pop(0)
+                if code == 0:  # hangs up
+                    self.close_connection = True
+                    return
+                self.send_response(code)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@contextmanager
+def collector(*replies: int | tuple[int, dict[str, str]]) -> Iterator[Collector]:
+    started = Collector([(reply, {}) if isinstance(reply, int) else reply for reply in replies])
+    thread = threading.Thread(target=started.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield started
+    finally:
+        started.server.shutdown()
+        thread.join()
+        started.server.server_close()
+
+
+@pytest.mark.parametrize(("code", "stored"), [(201, True), (200, False)])
+def test_a_report_is_put_under_its_node_with_its_token(code: int, stored: bool) -> None:
+    with collector(code) as running:
+        assert send(running.url + "/", REPORT, "t0ken") is stored
+    ((path, token, body),) = running.seen
+    assert path == "/v1/reports/a%2Fb%20%C3%BC"
+    assert token == "Bearer t0ken"  # noqa: S105
+    assert json.loads(body) == REPORT
+
+
+def test_a_busy_or_absent_collector_is_tried_again_with_the_same_report() -> None:
+    pauses: list[float] = []
+    with collector(503, 0, 429, 502, 201) as running:
+        assert send(running.url, REPORT, "t", sleep=pauses.append)
+    assert len({body for _, _, body in running.seen}) == 1
+    assert all(0.25 * 2**i <= pause <= 0.5 * 2**i for i, pause in enumerate(pauses))
+    assert len(pauses) == 4
+
+
+def test_the_collectors_own_pause_is_honoured() -> None:
+    pauses: list[float] = []
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    replies = [(429, {"Retry-After": "7"}), (503, {"Retry-After": date}), (503, {"Retry-After": "soon"}), (200, {})]
+    with collector(*replies) as running:
+        assert not send(running.url, REPORT, "t", sleep=pauses.append)
+    assert pauses[0] == 7
+    assert 50 < pauses[1] <= 60
+    assert pauses[2] <= 2
+
+
+def test_a_pause_beyond_patience_is_an_error() -> None:
+    with collector((503, {"Retry-After": "9" * 50})) as running, pytest.raises(SendError, match="asks to wait"):
+        send(running.url, REPORT, "t", sleep=lambda _: pytest.fail("it waited"))
+
+
+def test_a_collector_that_stays_away_is_an_error_after_all_attempts() -> None:
+    pauses: list[float] = []
+    with collector() as running:
+        url = running.url
+    with pytest.raises(SendError, match="3 times; the report is stored"):
+        send(url, REPORT, "t", attempts=3, sleep=pauses.append)
+    assert len(pauses) == 2
+
+
+REFUSED = {409: "first one counts", 401: "token", 410: "closed", 422: "does not fit", 418: "answered 418", 302: "302"}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_a_refusal_is_final_and_says_why(code: int) -> None:
+    with collector(code) as running, pytest.raises(SendError, match=REFUSED[code]) as caught:
+        send(running.url, REPORT, "s3cret", sleep=lambda _: pytest.fail("it waited"))
+    assert "s3cret" not in str(caught.value)
+    assert len(running.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://example.org", "ftp://127.0.0.1", "file:///etc/passwd", "", "http://127.0.0.1.example.org"]
+)
+def test_a_token_never_travels_in_the_clear(url: str) -> None:
+    with pytest.raises(SendError, match="https"):
+        send(url, REPORT, "t")
+
+
+@pytest.mark.parametrize("url", ["https://[::1", "https://x:port", "https://exa mple.org", "https://" + "ü" * 70])
+def test_an_address_that_cannot_be_is_not_tried_again(url: str) -> None:
+    with pytest.raises(SendError, match="cannot be used"):
+        send(url, REPORT, "t", sleep=lambda _: pytest.fail("it waited"))
+
+
+def test_a_slow_collector_does_not_hold_a_device_up() -> None:
+    with collector() as running:
+        running.server.RequestHandlerClass.do_PUT = lambda _: time.sleep(0.5)  # type: ignore[attr-defined]
+        with pytest.raises(SendError, match="cannot be reached"):
+            send(running.url, REPORT, "t", attempts=1, timeout=0.05)
+
+
+def test_every_error_of_the_client_is_the_packages() -> None:
+    assert issubclass(participant.CampaignError, VeilgraphError)
+    assert participant.CampaignError is CampaignError

@@ -1,0 +1,113 @@
+"""The same words make the same report in Python, in numpy and in the browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.client import make_vectors
+from tests.client.browser_module import in_node, needs_node
+from tests.client.campaigns import BEFORE, CAMPAIGNS, ScriptedWords
+from veilgraph.campaign import Campaign
+from veilgraph.client import participant
+from veilgraph.schema import NO_LABEL
+
+VECTORS: list[dict[str, Any]] = json.loads(make_vectors.PATH.read_text(encoding="utf-8"))
+by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+
+
+def test_the_vectors_are_what_the_script_writes() -> None:
+    assert make_vectors.make() == make_vectors.PATH.read_text(encoding="utf-8")
+
+
+def test_the_vectors_cover_every_campaign_and_turn() -> None:
+    assert [vector["name"] for vector in VECTORS] == list(CAMPAIGNS)
+    words = [len(case["words"]) for vector in VECTORS for case in vector["cases"]]
+    assert len(words) == 300
+    binary = next(vector for vector in VECTORS if vector["name"] == "binary")
+    assert any(len(case["words"]) > 2 * 8 + 1 for case in binary["cases"]), "no word was ever rejected"
+    assert any(case["label"] is None and case["features"] for vector in VECTORS for case in vector["cases"])
+
+
+@by_name
+def test_the_python_client_agrees(vector: dict[str, Any]) -> None:
+    question = participant.verify(vector["campaign"], max_epsilon=1e6, now=BEFORE)
+    for case in vector["cases"]:
+        left = iter(case["words"])
+        codes = participant.encode(question, case["record"])
+        features, label = participant.randomize(question, *codes, word=lambda: next(left))  # noqa: B023
+        assert (features and list(features), label) == (case["features"], case["label"])
+        assert list(left) == []
+
+
+@by_name
+def test_the_simulations_mechanisms_agree(vector: dict[str, Any]) -> None:
+    campaign = Campaign.from_json(vector["campaign"])
+    for case in vector["cases"]:
+        rng = ScriptedWords(case["words"])
+        if campaign.feature_mechanism is not None:
+            record = {column.name: [case["record"][column.name]] for column in campaign.schema.columns}
+            row = campaign.schema.encode(record)
+            assert campaign.feature_mechanism.randomize(row, rng=rng)[0].tolist() == case["features"]
+        label = campaign.schema.encode_labels([case["record"][campaign.label]])
+        if campaign.label_mechanism is not None and label[0] != NO_LABEL:
+            assert campaign.label_mechanism.randomize(label, rng=rng).tolist() == [case["label"]]
+        else:
+            assert case["label"] is None
+        assert rng.left == []
+
+
+@needs_node
+def test_the_browser_agrees(tmp_path: Path) -> None:
+    for vector, reply in zip(VECTORS, in_node(tmp_path, "vectors", VECTORS), strict=True):
+        expected = [
+            {"features": case["features"], "label": case["label"], "consumed": len(case["words"])}
+            for case in vector["cases"]
+        ]
+        assert reply == {"result": expected}, vector["name"]
+
+
+@needs_node
+def test_the_browser_makes_words_of_53_bits_from_its_own_randomness(tmp_path: Path) -> None:
+    """A word is 21 bits of one number and 32 of the next; the 11 bits that are dropped change nothing."""
+    items = [
+        {
+            "campaign": vector["campaign"],
+            "cases": [
+                {
+                    "record": case["record"],
+                    "pairs": [[(word >> 32) << 11 | 0x2A5, word & 0xFFFFFFFF] for word in case["words"]],
+                }
+                for case in vector["cases"]
+            ],
+        }
+        for vector in VECTORS
+    ]
+    for vector, reply in zip(VECTORS, in_node(tmp_path, "system", items), strict=True):
+        assert reply == {"result": [[case["features"], case["label"]] for case in vector["cases"]]}, vector["name"]
+
+
+def test_a_changed_word_changes_reports() -> None:
+    """The comparison above can fail: shifting every word by one turns some decision of every campaign."""
+    for vector in VECTORS:
+        question = participant.verify(vector["campaign"], max_epsilon=1e6, now=BEFORE)
+        different = 0
+        for case in vector["cases"]:
+            left = iter([*[(word + 1) % 2**53 for word in case["words"]], *range(1000)])
+            codes = participant.encode(question, case["record"])
+            features, label = participant.randomize(question, *codes, word=lambda: next(left))  # noqa: B023
+            different += (features and list(features), label) != (case["features"], case["label"])
+        assert different, vector["name"]
+
+
+def test_numpy_is_drawn_row_by_row_in_the_same_order() -> None:
+    """Many rows at once take words feature by feature, so the order is the clients' for one row only."""
+    mechanism = CAMPAIGNS["binary"].feature_mechanism
+    assert mechanism is not None
+    rng = ScriptedWords(list(range(1000)))
+    mechanism.randomize(np.zeros((1, 8), dtype=np.uint8), rng=rng)
+    assert len(rng.left) == 1000 - 2 * 8
