@@ -138,10 +138,11 @@ def _table2_table(table2: Mapping[str, Any]) -> Table:
 def _growth_table(growth: Mapping[str, Any]) -> Table:
     rows = growth["rows"]
     return Table(
-        title="Growth with size",
-        headings=tuple(key.replace("_", " ") for key in rows[0]),
+        title=f"Growth with size: time grows as nodes to the power {growth['exponent']:.2f}",
+        headings=tuple(rows[0]),
         rows=[
-            tuple(f"{value:,.4g}" if isinstance(value, float) else str(value) for value in row.values()) for row in rows
+            tuple(f"{value:.3g}" if isinstance(value, float) else f"{value:,}" for value in row.values())
+            for row in rows
         ],
     )
 

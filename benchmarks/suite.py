@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib
-import importlib.util
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from benchmarks.workload import largest
 from veilgraph.learn.device import resolve_device
 
 Progress = Callable[[str, int, int], None]
+
+GROWTH_SIZES = (10**4, 10**5, 10**6)
 
 
 def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progress) -> dict[str, Any]:
@@ -45,8 +48,8 @@ def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progres
     }
     if full:
         report["table2"] = _table2(data_dir, place, progress)
-        if importlib.util.find_spec("benchmarks.growth"):
-            report["growth"] = importlib.import_module("benchmarks.growth").measure(device=place, progress=progress)
+        if (growth := _find_growth()) is not None:
+            report["growth"] = _growth(growth, place, progress)
     return report
 
 
@@ -55,3 +58,32 @@ def _table2(data_dir: Path | None, device: torch.device, progress: Progress) -> 
     if missing := missing_datasets(experiment, data_dir):
         return {"left_out": f"needs data sets that are not there: veilgraph data fetch {' '.join(missing)}"}
     return measure_table2(experiment, data_dir, device, progress=progress)
+
+
+def _find_growth() -> Any:
+    """The benchmark of growth with size, where this checkout has one."""
+    try:
+        return importlib.import_module("benchmarks.growth")
+    except ModuleNotFoundError as error:
+        if error.name != "benchmarks.growth":
+            raise
+        return None
+
+
+def _growth(growth: Any, device: torch.device, progress: Progress) -> dict[str, Any]:
+    """Every size anew, in a process of its own."""
+    progress("growth", 0, 1)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(Path(__file__).parents[1]):
+        sizes = growth.grow(GROWTH_SIZES, Path(folder), ["--device", device.type])
+    progress("growth", 1, 1)
+    totals = [sum(size["seconds"].values()) for size in sizes]
+    rows = [
+        {
+            "nodes": size["nodes"],
+            "edges": size["edges"],
+            "seconds": total,
+            "peak GiB": max(size["peak_bytes"].values()) / 2**30,
+        }
+        for size, total in zip(sizes, totals, strict=True)
+    ]
+    return {"rows": rows, "exponent": growth.exponent([size["nodes"] for size in sizes], totals), "sizes": sizes}
