@@ -13,6 +13,7 @@ from benchmarks import floors, literal
 from benchmarks.floors import Work
 from benchmarks.literal_run import literal_reports, literal_run, literal_training
 from benchmarks.machine import Machine
+from benchmarks.progress import Progress
 from benchmarks.timing import seconds
 from benchmarks.workload import BUDGET, Workload
 from veilgraph.experiments import simulate
@@ -29,8 +30,6 @@ HOPS = 4
 EPSILONS = (3.0, 2.0, 1.0, 0.5)
 """Label budgets of the paper's Table 2: runs of one seed share the feature reports over all of them."""
 BATCH_SEEDS, TABLE_SEEDS = 2, 5
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)

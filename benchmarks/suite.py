@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import importlib
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,11 @@ import torch
 import veilgraph
 from benchmarks.hot_path import measure_hot_path
 from benchmarks.machine import measure_machine
+from benchmarks.progress import Progress, part
 from benchmarks.stages import measure_stages
 from benchmarks.table2 import measure_table2, missing_datasets, published_part
 from benchmarks.workload import largest
 from veilgraph.learn.device import resolve_device
-
-Progress = Callable[[str, int, int], None]
 
 GROWTH_SIZES = (10**4, 10**5, 10**6)
 
@@ -34,7 +32,8 @@ def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progres
         device: "auto", "cpu" or "cuda".
         progress: told what is measured, how much is done, and of how much.
     """
-    place = resolve_device(device)
+    place, growth = resolve_device(device), _find_growth() if full else None
+    parts = 3 + full + (growth is not None)
     progress("the machine", 0, 1)
     machine, workload = measure_machine(place), largest(data_dir)
     report: dict[str, Any] = {
@@ -43,13 +42,15 @@ def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progres
         "device": place.type,
         "machine": vars(machine) | {"in_words": machine.in_words()},
         "workload": workload.in_words(),
-        "stages": measure_stages(workload, machine, place, progress=progress),
-        "hot_path": measure_hot_path(workload, place),
+        "stages": measure_stages(workload, machine, place, progress=part(progress, 1, parts)),
     }
+    part(progress, 2, parts)("the hot path", 0, 1)
+    report["hot_path"] = measure_hot_path(workload, place)
     if full:
-        report["table2"] = _table2(data_dir, place, progress)
-        if (growth := _find_growth()) is not None:
-            report["growth"] = _growth(growth, place, progress)
+        report["table2"] = _table2(data_dir, place, part(progress, 3, parts))
+    if growth is not None:
+        report["growth"] = _growth(growth, place, part(progress, 4, parts))
+    progress("done", 1, 1)
     return report
 
 

@@ -6,7 +6,6 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 
 from benchmarks import literal
 from benchmarks.literal_run import literal_run
+from benchmarks.progress import Progress, part
 from benchmarks.timing import seconds
 from veilgraph.errors import RunError
 from veilgraph.experiments.methods import find_method, make_method
@@ -24,8 +24,6 @@ from veilgraph.experiments.store import CellStore
 from veilgraph.graph import Split
 from veilgraph.learn import RGNN
 from veilgraph.schema import NO_LABEL
-
-Progress = Callable[[str, int, int], None]
 
 
 def published_part() -> Experiment:
@@ -47,9 +45,9 @@ def measure_table2(
     """Both parts for real, each from nothing; one literal run for each data set, multiplied by its number of runs."""
     jobs = jobs or ((os.cpu_count() or 1) if device.type == "cpu" else 1)
     column = experiment.only(methods=[RGNN.name])
-    column_s = _seconds_of(column, data_dir, device, jobs, progress)
-    whole_s = _seconds_of(experiment, data_dir, device, jobs, progress)
-    literal_rows = _literal_rows(column, data_dir, device, progress)
+    column_s = _seconds_of(column, data_dir, device, jobs, part(progress, 0, 3))
+    whole_s = _seconds_of(experiment, data_dir, device, jobs, part(progress, 1, 3))
+    literal_rows = _literal_rows(column, data_dir, device, part(progress, 2, 3))
     literal_s = sum(row["runs"] * row["literal_s"] for row in literal_rows)
     return {
         "jobs": jobs,
