@@ -23,6 +23,8 @@ class Machine:
         cores: of the machine.
         threads: that torch uses.
         torch: its version.
+        load: processes that were running or waiting for a core before the measurement, over a minute; None where the
+            system does not say.
         memory_bandwidth: bytes per second that a copy far larger than any cache reads and writes.
         cache_bandwidth: the same for a copy that stays in the cache.
         peak: float32 operations per second of a large matrix product.
@@ -33,10 +35,16 @@ class Machine:
     cores: int
     threads: int
     torch: str
+    load: float | None
     memory_bandwidth: float
     cache_bandwidth: float
     peak: float
     peak_one_thread: float
+
+    @property
+    def busy(self) -> bool:
+        """Whether other work may have slowed everything down."""
+        return self.load is not None and self.load > self.cores / 2
 
     def in_words(self) -> str:
         """For a person."""
@@ -51,6 +59,7 @@ class Machine:
 def measure_machine(device: torch.device, *, scale: float = 1.0) -> Machine:
     """Copy and multiply. A `scale` below 1 shrinks the arrays, for tests: its figures say nothing."""
     large, small, side = (2**26, 2**19, 2048) if device.type == "cpu" else (2**29, 2**21, 8192)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     peak = matrix_product_rate(int(side * scale), device)
     with _one_thread():
         alone = peak if device.type == "cuda" else matrix_product_rate(int(side * scale), device)
@@ -59,6 +68,7 @@ def measure_machine(device: torch.device, *, scale: float = 1.0) -> Machine:
         cores=os.cpu_count() or 1,
         threads=torch.get_num_threads(),
         torch=torch.__version__,
+        load=load,
         memory_bandwidth=copy_rate(int(large * scale), device, copies=1),
         cache_bandwidth=copy_rate(int(small * scale), device, copies=32),
         peak=peak,

@@ -40,7 +40,7 @@ def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progres
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         "veilgraph": veilgraph.__version__,
         "device": place.type,
-        "machine": vars(machine) | {"in_words": machine.in_words()},
+        "machine": vars(machine) | {"in_words": machine.in_words(), "busy": machine.busy},
         "workload": workload.in_words(),
         "stages": measure_stages(workload, machine, place, progress=part(progress, 1, parts)),
     }

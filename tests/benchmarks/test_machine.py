@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from benchmarks.floors import Sizes, Work
@@ -17,6 +19,7 @@ MACHINE = Machine(
     cores=2,
     threads=2,
     torch="2",
+    load=0.1,
     memory_bandwidth=10.0,
     cache_bandwidth=100.0,
     peak=1000.0,
@@ -34,6 +37,12 @@ def test_a_machine_is_measured_and_torch_keeps_its_threads(monkeypatch: pytest.M
     assert torch.get_num_threads() == threads
     assert machine.name
     assert machine.name in machine.in_words()
+
+
+def test_a_machine_with_other_work_says_so() -> None:
+    assert not MACHINE.busy
+    assert replace(MACHINE, load=1.5).busy
+    assert not replace(MACHINE, load=None).busy
 
 
 def test_a_floor_is_work_divided_by_the_ceiling() -> None:

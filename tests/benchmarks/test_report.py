@@ -33,7 +33,7 @@ def report(**more: Any) -> dict[str, Any]:
         "date": "2026-01-02",
         "veilgraph": "0",
         "device": "cpu",
-        "machine": vars(MACHINE) | {"in_words": MACHINE.in_words()},
+        "machine": vars(MACHINE) | {"in_words": MACHINE.in_words(), "busy": False},
         "workload": "a block model",
         "stages": [stage("features", 0.1), stage("clusters", None)],
         "hot_path": {
@@ -76,6 +76,13 @@ def test_what_is_left_out_says_why() -> None:
     left_out = report(table2={"left_out": "needs data sets that are not there"})
     assert "Left out, Table 2: needs data sets that are not there." in markdown(left_out)
     assert len(list(tables(left_out))) == 2
+
+
+def test_a_busy_machine_is_named_beside_its_figures() -> None:
+    busy = report()
+    busy["machine"] |= {"busy": True, "load": 7.25}
+    assert "Other work was running (a load of 7.2 on 2 cores)" in markdown(busy)
+    assert "Other work" not in markdown(report())
 
 
 def test_three_files_are_written(tmp_path: Path) -> None:
