@@ -41,10 +41,11 @@ def tables(report: Mapping[str, Any]) -> Iterator[Table]:
 def sentences(report: Mapping[str, Any]) -> Iterator[str]:
     """What must be known to read the tables."""
     yield f"Measured on {report['date']} with veilgraph {report['veilgraph']} on {report['machine']['in_words']}."
-    if report["machine"]["busy"]:
+    machine = report["machine"]
+    if machine["busy"]:
         yield (
-            f"Other work was running (a load of {report['machine']['load']:.1f} on {report['machine']['cores']} cores), so "
-            "no time or ratio here is worth much: measure again when the machine is quiet."
+            f"Other work was running (a load of {machine['load']:.1f} on {machine['cores']} cores), so no time or ratio "
+            "here is worth much: measure again when the machine is quiet."
         )
     yield f"Stages: {report['workload']}."
     table2 = report.get("table2", {})
