@@ -44,8 +44,8 @@ def sentences(report: Mapping[str, Any]) -> Iterator[str]:
     machine = report["machine"]
     if machine["busy"]:
         yield (
-            f"Other work was running (a load of {machine['load']:.1f} on {machine['cores']} cores), so no time or ratio "
-            "here is worth much: measure again when the machine is quiet."
+            f"Other work was running (a load of {machine['load']:.1f} on {machine['cores']} cores), so no time or "
+            "ratio here is worth much: measure again when the machine is quiet."
         )
     yield f"Stages: {report['workload']}."
     table2 = report.get("table2", {})
