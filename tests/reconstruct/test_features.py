@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from benchmarks import literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import literal
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph, PerturbedGraph
@@ -54,10 +54,11 @@ def random_records(seed: int, nodes: int = 15) -> np.ndarray:
 def test_equal_to_algorithm_1_as_printed(seed: int, hops: int, sampled: int, epsilon: float) -> None:
     graph = random_graph(seed)
     perturbed = perturbed_graph(graph, random_records(seed), sampled=sampled, epsilon=epsilon, seed=seed)
-    expected = literal.feature_frequencies(graph, perturbed.features, SIZES, epsilon, sampled, hops)
+    hop = literal.node_hop(graph)
+    expected = literal.feature_frequencies(hop, perturbed.features, SIZES, epsilon, sampled, hops)
     found = reconstruct_features(perturbed, hops, mean=NeighbourhoodMean.of(graph))
     for i, size in enumerate(SIZES):
-        columns = np.array(expected[i])[:, 1:] if size == 2 else np.array(expected[i])
+        columns = expected[i][:, 1:] if size == 2 else expected[i]
         # float32 shares, multiplied by at most d / (m (p - q)).
         scale = len(SIZES) / sampled / float(GRR(size, epsilon).channel.gain)
         assert np.allclose(found.of_feature(i), columns, atol=1e-5 * scale)
