@@ -202,7 +202,9 @@ def _fit_feature_pool(pool: Pool, terms: Tensor, labels: HeldOutLabels, operator
     extra = feature_terms(pool.combine(terms), labels, operators)
     without, held = _out_of_fold(terms, labels), _out_of_fold(torch.cat([terms, extra]), labels)
     joint = fit_pool(held, labels, torch.cat([pool.weights, torch.zeros(len(extra))]))
-    before, after = (labels.log_likelihood(p.combine(h)).sum() for p, h in ((pool, without), (joint, held)))
+    # The views alone get the same second chance from the same centre: what they gain by it is not the features'.
+    again = fit_pool(without, labels, pool.weights)
+    before, after = (labels.log_likelihood(p.combine(h)).sum() for p, h in ((again, without), (joint, held)))
     return joint if float(after - before) > len(extra) else None
 
 
