@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from veilgraph.graph import Graph
 from veilgraph.learn.backbones import CONVOLUTIONS, HIDDEN
-from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, propagated_inputs
+from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, stacked_inputs
 from veilgraph.reconstruct.operators import GraphOperators
 
 with warnings.catch_warnings():
@@ -44,7 +45,7 @@ def settings_of(seed: int, **changed: float) -> ReplicaSettings:
 
 def stacked(name: str, operators: GraphOperators, inputs: list[Tensor], *replicas: ReplicaSettings) -> StackedNetworks:
     convolution = CONVOLUTIONS[name]
-    propagated = torch.stack([propagated_inputs(convolution, operators, each) for each in inputs])
+    propagated = stacked_inputs(convolution, operators, [partial(torch.clone, each) for each in inputs])
     return StackedNetworks(convolution, operators, propagated, num_classes=CLASSES, settings=replicas)
 
 

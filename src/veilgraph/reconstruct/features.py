@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -16,9 +17,12 @@ from veilgraph.errors import ReconstructionError
 from veilgraph.frequency import estimate_frequencies, population_variance, project_to_simplex
 from veilgraph.graph import PerturbedGraph
 from veilgraph.mechanisms import GRRFS, SymmetricChannel
-from veilgraph.reconstruct.propagation import NeighbourhoodMean
+from veilgraph.progress import tracked
+from veilgraph.reconstruct.propagation import NeighbourhoodMean, block_width
 
 Decoding = Literal["distribution", "argmax"]
+
+_ALL = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,33 +92,43 @@ def reconstruct_features(
     mechanism = perturbed.feature_mechanism
     if not isinstance(mechanism, GRRFS):
         raise ReconstructionError(f"Algorithm 1 reconstructs GRR-FS reports, not those of {type(mechanism).__name__}")
-    device = mean.device
-    reporting = torch.from_numpy(perturbed.has_features).to(device)
+    reporting = torch.from_numpy(perturbed.has_features).to(mean.device)
     if not reporting.any():
         raise ReconstructionError("no node reported features: leave feature reconstruction out")
-    observed = one_hot_reports(perturbed, device)
-    shares = _masked_mean(observed, reporting, hops, mean)
     channels = tuple(mechanism.channel(i) for i in range(mechanism.num_features))
+    frequencies = _shares(perturbed, reporting, hops, mean)
+    if estimate:
+        _estimate_in_place(frequencies, channels)
 
     def count_reports() -> Tensor:
         sizes = mean.effective_sample_size(reporting, hops)
         return torch.where(sizes > 0, sizes, float(reporting.sum()))
 
-    frequencies = _estimates(shares, channels) if estimate else shares
     return ReconstructedFeatures(
         channels=channels, frequencies=frequencies, estimated=estimate, _count_reports=count_reports
     )
 
 
-def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu") -> Tensor:
-    """x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported."""
-    codes = perturbed.features.astype(np.int64)
-    blocks = [
-        codes[:, i : i + 1] == np.arange(size if columns_of(size) > 1 else 1) + (columns_of(size) == 1)
-        for i, size in enumerate(perturbed.schema.domain_sizes)
-    ]
-    columns = np.concatenate(blocks, axis=1) & perturbed.has_features[:, None]
-    return torch.from_numpy(columns).to(device, torch.float32)
+def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu", part: slice = _ALL) -> Tensor:
+    """x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported.
+
+    Args:
+        perturbed: the graph and its reports.
+        device: where to.
+        part: of the columns.
+    """
+    feature_of, value_of = _columns(perturbed.schema.domain_sizes)
+    reported = perturbed.features[:, feature_of[part]]  # codes as they are, a byte each
+    hits = reported == value_of[part].astype(reported.dtype)
+    hits &= perturbed.has_features[:, None]
+    return torch.from_numpy(hits).to(device, torch.float32)
+
+
+def _columns(domain_sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The feature and the value that each column is about; of a binary feature it is value 1."""
+    widths = [columns_of(size) for size in domain_sizes]
+    values = [np.arange(width) if width > 1 else np.ones(1, dtype=np.int64) for width in widths]
+    return np.repeat(np.arange(len(widths)), widths), np.concatenate(values)
 
 
 def columns_of(domain_size: int) -> int:
@@ -129,21 +143,36 @@ def _parts(channels: Sequence[SymmetricChannel]) -> Iterator[tuple[SymmetricChan
         yield channel, slice(start, start := start + columns_of(channel.domain_size))
 
 
-def _estimates(shares: Tensor, channels: Sequence[SymmetricChannel]) -> Tensor:
-    if len(set(channels)) == 1:  # then all columns at once
-        return estimate_frequencies(shares, channels[0])
-    return torch.cat([estimate_frequencies(shares[:, part], channel) for channel, part in _parts(channels)], dim=1)
+def _estimate_in_place(shares: Tensor, channels: Sequence[SymmetricChannel]) -> None:
+    """Feature by feature: nothing as large as the table is made beside it."""
+    alike = len(set(channels)) == 1
+    width = block_width(shares.device, shares.shape[0])
+    parts = [(channels[0], part) for part in _blocks(shares.shape[1], width)] if alike else _parts(channels)
+    for channel, part in parts:
+        shares[:, part] = estimate_frequencies(shares[:, part], channel)
 
 
-def _masked_mean(observed: Tensor, reporting: Tensor, hops: int, mean: NeighbourhoodMean) -> Tensor:
-    """Mean over the reporting nodes of each neighbourhood; over all reporting nodes where there is none."""
-    overall = observed.sum(0) / reporting.sum()
-    if reporting.all():
-        return mean.propagate(observed, hops)
-    mass = reporting.to(observed.dtype).unsqueeze(1)
-    propagated = mean.propagate(torch.cat([observed, mass], dim=1), hops)
-    shares, mass = propagated[:, :-1], propagated[:, -1:]
-    return torch.where(mass > 0, shares / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
+def _shares(perturbed: PerturbedGraph, reporting: Tensor, hops: int, mean: NeighbourhoodMean) -> Tensor:
+    """Mean over the reporting nodes of each neighbourhood; over all reporting nodes where there is none.
+
+    As many columns at a time as go through a product best: only the result is as large as the table.
+    """
+    width = sum(map(columns_of, perturbed.schema.domain_sizes))
+    blocks = _blocks(width, block_width(mean.device, mean.num_nodes))
+    mass = None if reporting.all() else mean.propagate(reporting.to(torch.float32).unsqueeze(1), hops)
+    shares = torch.empty(mean.num_nodes, width, device=mean.device)
+    for part in tracked(blocks, "features, blocks of columns"):
+        observed = one_hot_reports(perturbed, mean.device, part)
+        propagated = mean.propagate(observed, hops)
+        if mass is not None:
+            overall = observed.sum(0) / reporting.sum()
+            propagated = torch.where(mass > 0, propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
+        shares[:, part] = propagated
+    return shares
+
+
+def _blocks(columns: int, width: int) -> list[slice]:
+    return [slice(start, start + width) for start in range(0, columns, width)]
 
 
 def _one_hot_argmax(estimates: Tensor) -> Tensor:

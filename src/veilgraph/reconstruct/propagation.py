@@ -168,7 +168,10 @@ def _power(matrix: Tensor, block: Tensor, times: int) -> Tensor:
 
 
 def weighted_adjacency(
-    adjacency: Adjacency, *, rows: NDArray[np.floating[Any]] | None = None, columns: NDArray[np.floating[Any]] | None = None
+    adjacency: Adjacency,
+    *,
+    rows: NDArray[np.floating[Any]] | None = None,
+    columns: NDArray[np.floating[Any]] | None = None,
 ) -> Tensor:
     """A graph's matrix with entries r_u c_v; matrices of one adjacency share its index arrays.
 
