@@ -10,7 +10,6 @@ import argparse
 import json
 import logging
 import math
-import os
 import resource
 import subprocess
 import sys
@@ -106,7 +105,7 @@ class StagedRGNN(RGNN):
 
 def measure(nodes: int, *, epochs: int, device: str, memory: int) -> dict[str, Any]:
     """All stages on one graph, in this process."""
-    where = resolve_device(device)
+    where, before = resolve_device(device), _peak_bytes()
     stages = Stages(where)
     with stages("generate"):
         private = csbm(nodes, mean_degree=MEAN_DEGREE, num_features=FEATURES, seed=0)
@@ -136,6 +135,7 @@ def measure(nodes: int, *, epochs: int, device: str, memory: int) -> dict[str, A
         "majority_share": majority_share(private),
         "seconds": {name: stages.seconds[name] for name in STAGES},
         "seconds_per_epoch": float(np.median(np.diff(method.epoch_starts))) if epochs > 1 else None,
+        "bytes_before": before,
         "peak_bytes": {name: stages.peak_bytes[name] for name in STAGES},
     }
 
@@ -240,7 +240,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5, help="training epochs")
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
     parser.add_argument("--memory", type=int, default=DEFAULT_MEMORY, help="bytes that training may take")
-    parser.add_argument("--limit", type=int, help="bytes of address space beyond which a size fails")
+    parser.add_argument("--limit", type=int, help="bytes of memory beyond which a size fails")
     parser.add_argument("--out", type=Path, default=Path("growth"), help="folder of growth.json, .md and .svg")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
@@ -248,7 +248,7 @@ def main() -> None:
     if options.one is not None:
         logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {options.one:,} nodes, %(message)s")
         if options.limit is not None:
-            resource.setrlimit(resource.RLIMIT_AS, (options.limit, options.limit))
+            resource.setrlimit(resource.RLIMIT_DATA, (options.limit, options.limit))
         found = measure(options.one, epochs=options.epochs, device=options.device, memory=options.memory)
         print(json.dumps(found))
         return

@@ -95,12 +95,14 @@ class GNNMethod(Method):
         for run in runs:
             check_fit_input(run.perturbed, run.split)
             run.method._check_settings()
-        by_graph: dict[tuple[Any, torch.device], list[Run]] = {}
+        by_graph: dict[tuple[Any, torch.device, bool], list[Run]] = {}
         for run in runs:
-            by_graph.setdefault((run.perturbed.graph, resolve_device(run.method.device)), []).append(run)
-        for (graph, device), same_graph in by_graph.items():
+            stackable = _convolution(run.method.backbone) is not None
+            place = run.perturbed.graph, resolve_device(run.method.device), stackable
+            by_graph.setdefault(place, []).append(run)
+        for (graph, device, stackable), same_graph in by_graph.items():
             operators = operators_of(graph, device)
-            needs = _needs(same_graph[0].perturbed, memory)
+            needs = _needs(same_graph[0].perturbed, memory, in_blocks=stackable)
             for batch in _plan(same_graph, operators, needs, memory):
                 _fit_batch(cls, batch, operators, needs.block)
                 yield batch.runs
@@ -113,7 +115,7 @@ class GNNMethod(Method):
             return self._probabilities
         operators = operators_of(perturbed.graph, resolve_device(self.device))
         inputs = partial(self._inputs, perturbed, operators)
-        block = _needs(perturbed, DEFAULT_MEMORY).block
+        block = _needs(perturbed, DEFAULT_MEMORY, in_blocks=_convolution(self.backbone) is not None).block
         with torch.random.fork_rng():
             networks = _make_networks([self], [inputs], operators, self._probabilities.shape[1], block)
         networks.load(self._weights)
@@ -193,8 +195,14 @@ class _Needs:
     block: int | None
 
 
-def _needs(perturbed: PerturbedGraph, memory: int) -> _Needs:
-    """Hidden units of all nodes at once where memory allows it, otherwise of one block of nodes after another."""
+def _needs(perturbed: PerturbedGraph, memory: int, *, in_blocks: bool) -> _Needs:
+    """Hidden units of all nodes at once where memory allows it, otherwise of one block of nodes after another.
+
+    Args:
+        perturbed: what is fitted.
+        memory: that is allowed.
+        in_blocks: whether the network can be computed in blocks; a module of the user's own cannot.
+    """
     nodes, classes = perturbed.graph.num_nodes, perturbed.schema.num_classes
     columns = sum(map(columns_of, perturbed.schema.domain_sizes))
     # Single-precision numbers: both halves of an input and one of them before it is stacked; some arrays of the
@@ -202,7 +210,7 @@ def _needs(perturbed: PerturbedGraph, memory: int) -> _Needs:
     inputs, whole, blocks = (
         4 * nodes * width for width in (3 * columns, 6 * (HIDDEN + classes), HIDDEN + 12 * classes)
     )
-    if inputs + whole <= memory or nodes <= _BLOCK_NODES:
+    if inputs + whole <= memory or nodes <= _BLOCK_NODES or not in_blocks:
         return _Needs(input_bytes=inputs, replica_bytes=whole, block=None)
     return _Needs(input_bytes=inputs, replica_bytes=blocks, block=_BLOCK_NODES)
 

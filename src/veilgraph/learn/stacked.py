@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from veilgraph.learn.adam import ReplicaAdam
 from veilgraph.learn.backbones import HIDDEN, Convolution
 from veilgraph.learn.dropout import ReplicaDropout
+from veilgraph.learn.node_blocks import in_node_blocks
 from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.reconstruct.propagation import repeated_product
 
@@ -88,12 +88,12 @@ class StackedNetworks:
     def evaluate(self) -> Tensor:
         """Logits [replicas, classes, nodes] without dropout."""
         with torch.no_grad():
-            return self._logits(self._outputs(None)[0])
+            return self._logits(self._outputs()[0])
 
     def passes(self) -> tuple[Tensor, Tensor]:
         """Logits with dropout, for the loss, and without, for the score; they share the first layer."""
         if not self._dropout.active:
-            logits = self._logits(self._outputs(None)[0])
+            logits = self._logits(self._outputs()[0])
             return logits, logits.detach()
         complete, thinned = self._outputs(self._dropout.masks(HIDDEN, self._inputs.shape[1]))
         with torch.no_grad():
@@ -115,7 +115,7 @@ class StackedNetworks:
 
     def weights_of(self, replica: int) -> dict[str, Tensor]:
         """One replica's weights by name."""
-        return {name: part[replica].detach().cpu() for name, part in self._parts().items()}
+        return {name: part[replica].detach().cpu() for name, part in self._parts(self._weights).items()}
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Give every replica these weights."""
@@ -123,39 +123,32 @@ class StackedNetworks:
         with torch.no_grad():
             self._weights.copy_(flat.to(self._weights.device).expand_as(self._weights))
 
-    def _parts(self) -> dict[str, Tensor]:
+    def _parts(self, weights: Tensor) -> dict[str, Tensor]:
         sizes = [rows * columns for rows, columns in self._shapes.values()]
-        parts = torch.split(self._weights, sizes, dim=1)
+        parts = torch.split(weights, sizes, dim=1)
         return {name: part.view(-1, *shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
 
-    def _outputs(self, masks: Tensor | None) -> tuple[Tensor, ...]:
+    def _outputs(self, masks: Tensor | None = None) -> tuple[Tensor, ...]:
         """What the second layer is to propagate, without dropout and, where there are masks, with it."""
-        nodes = self._inputs.shape[1]
-        if self._block >= nodes:
-            return self._outputs_of(slice(None), masks)
-        blocks = [slice(start, start + self._block) for start in range(0, nodes, self._block)]
-        parts = [
-            checkpoint(self._outputs_of, block, masks, use_reentrant=False, preserve_rng_state=False)
-            for block in blocks
-        ]
-        return tuple(torch.cat(each, dim=2) for each in zip(*parts, strict=True))
 
-    def _outputs_of(self, nodes: slice, masks: Tensor | None) -> tuple[Tensor, ...]:
-        hidden, weights = self._first_layer(nodes), self._parts()["second.weight"]
-        if masks is None:
-            return (torch.bmm(weights, hidden),)
-        complete = torch.bmm(weights.detach(), hidden.detach())
-        return complete, torch.bmm(weights * self._dropout.scales, hidden * masks[:, :, nodes])
+        def outputs_of(weights: Tensor, nodes: slice) -> tuple[Tensor, ...]:
+            hidden, second = self._first_layer(weights, nodes), self._parts(weights)["second.weight"]
+            if masks is None:
+                return (torch.bmm(second, hidden),)
+            complete = torch.bmm(second.detach(), hidden.detach())
+            return complete, torch.bmm(second * self._dropout.scales, hidden * masks[:, :, nodes])
 
-    def _first_layer(self, nodes: slice) -> Tensor:
-        parts, inputs = self._parts(), self._inputs[:, nodes]
+        return in_node_blocks(outputs_of, self._weights, self._inputs.shape[1], self._block)
+
+    def _first_layer(self, weights: Tensor, nodes: slice) -> Tensor:
+        parts, inputs = self._parts(weights), self._inputs[:, nodes]
         distinct, count, columns = inputs.shape
-        weights = parts["first.weight"].reshape(distinct, -1, columns)
+        first = parts["first.weight"].reshape(distinct, -1, columns)
         bias = parts["first.bias"].reshape(distinct, -1, 1)
-        return torch.baddbmm(bias, weights, inputs.mT).relu_().view(-1, HIDDEN, count)
+        return torch.baddbmm(bias, first, inputs.mT).relu_().view(-1, HIDDEN, count)
 
     def _logits(self, outputs: Tensor) -> Tensor:
-        logits = self._product.along_nodes(outputs[:, : self._classes]) + self._parts()["second.bias"]
+        logits = self._product.along_nodes(outputs[:, : self._classes]) + self._parts(self._weights)["second.bias"]
         return logits + outputs[:, self._classes :] if self._convolution.own else logits
 
 

@@ -118,8 +118,7 @@ def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu
         part: of the columns.
     """
     feature_of, value_of = _columns(perturbed.schema.domain_sizes)
-    reported = perturbed.features[:, feature_of[part]]  # codes as they are, a byte each
-    hits = reported == value_of[part].astype(reported.dtype)
+    hits = perturbed.features[:, feature_of[part]] == value_of[part]  # codes as they are stored, most often a byte each
     hits &= perturbed.has_features[:, None]
     return torch.from_numpy(hits).to(device, torch.float32)
 
