@@ -43,7 +43,7 @@ def test_a_graph_holds_every_edge_once_and_counts_what_it_dropped(pairs: list[tu
     for node in range(8):
         expected = sorted({u + v - node for u, v in proper if node in (u, v)})
         assert neighbours[starts[node] : starts[node + 1]].tolist() == expected
-    assert (starts.dtype, neighbours.dtype) == (np.int32, np.int32)
+    assert starts.dtype == neighbours.dtype == np.dtype(np.int32)
     assert {tuple(end) for end in graph.edge_index.T.tolist()} == {p for u, v in proper for p in ((u, v), (v, u))}
 
 

@@ -57,7 +57,7 @@ def test_sizes_are_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pyte
         measured.append(command)
         return subprocess.CompletedProcess(command, 0, stdout=json.dumps(SIZES[1]).encode())
 
-    monkeypatch.setattr(growth.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     assert growth.grow([1000, 10_000], tmp_path, ["--epochs", "2"]) == SIZES
     assert [command[command.index("--one") + 1] for command in measured] == ["10000"]
     assert json.loads((tmp_path / "growth.json").read_text()) == SIZES

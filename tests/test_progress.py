@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 
-import veilgraph.progress as progress
 from veilgraph.progress import say, tracked
 
 
@@ -14,7 +14,7 @@ from veilgraph.progress import say, tracked
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the clock shows; set it by hand."""
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 

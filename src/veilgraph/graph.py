@@ -349,7 +349,7 @@ def read_ids(path: str | Path) -> list[str]:
 
 def _sorted_keys(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.int64]:
     """u n + v, u < v, of every edge that is no self loop; one array at a time, since edges may be many."""
-    keys = np.minimum(pairs[0], pairs[1]).astype(np.int64, copy=False)
+    keys: NDArray[np.int64] = np.minimum(pairs[0], pairs[1]).astype(np.int64, copy=False)
     keys *= num_nodes
     keys += np.maximum(pairs[0], pairs[1]).astype(np.int64, copy=False)
     keys = keys[pairs[0] != pairs[1]]

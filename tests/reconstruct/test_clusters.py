@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import veilgraph.reconstruct.clusters as clusters_module
-
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.reconstruct import cluster

@@ -69,7 +69,7 @@ class PrivateGraph:
         """A hash of the graph and all records, by which a stored run knows its data."""
         digest = hashlib.sha256()
         for array in (self.graph.edges, self.features, self.labels):
-            digest.update(np.ascontiguousarray(array).reshape(-1))
+            digest.update(np.ascontiguousarray(array).reshape(-1).data)
         return digest.hexdigest()
 
     def __repr__(self) -> str:

@@ -185,7 +185,9 @@ def weighted_adjacency(
     weights = np.repeat(_single(rows, nodes), np.diff(starts))
     if columns is not None:
         weights *= _single(columns, nodes)[neighbours]
-    return _compressed(*map(torch.from_numpy, (starts, neighbours, weights)), (nodes, nodes))
+    return _compressed(
+        torch.from_numpy(starts), torch.from_numpy(neighbours), torch.from_numpy(weights), (nodes, nodes)
+    )
 
 
 def closed(adjacency: Adjacency) -> Adjacency:

@@ -66,7 +66,7 @@ def _best_with_room(scores: NDArray[np.float64], room: NDArray[np.int64]) -> NDA
     >>> _best_with_room(np.array([[3.0, 1.0], [5.0, 1.0], [1.0, 2.0]]), np.array([1, 2])).tolist()
     [1, 0, 1]
     """
-    choice = scores.argmax(axis=1)
+    choice: NDArray[np.int64] = scores.argmax(axis=1)
     while (full := np.bincount(choice, minlength=len(room)) > room).any():
         part = int(full.argmax())
         wanting = np.flatnonzero(choice == part)
