@@ -16,7 +16,7 @@ except ImportError:
     raise MissingExtraError("pymetis", "server") from None
 
 
-MOST_METIS_EDGES = 2_000_000
+MOST_METIS_EDGES = 5_000_000
 """METIS takes about 200 bytes for each edge beside the graph, and time that grows faster than edges do."""
 
 
