@@ -12,6 +12,7 @@ from veilgraph.datasets import csbm
 from veilgraph.errors import GraphError
 from veilgraph.evaluation import accuracy, compare_frequencies, majority_share
 from veilgraph.experiments import simulate
+from veilgraph.experiments.simulate import FeatureRandomizer, grr_fs, joint_grr_best
 from veilgraph.graph import Split
 from veilgraph.schema import NO_LABEL
 
@@ -36,10 +37,12 @@ def test_the_majority_share_is_the_accuracy_of_the_largest_class() -> None:
     assert majority_share(PRIVATE) == accuracy(always, PRIVATE, np.ones(400, dtype=np.bool_))
 
 
-def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+@pytest.mark.parametrize("mechanism", [grr_fs, joint_grr_best])
+def test_intervals_cover_the_truth_as_often_as_they_say(mechanism: FeatureRandomizer) -> None:
     covered = []
     for seed in range(5):
-        perturbed = simulate(PRIVATE, PrivacyBudget(2.0, 1.0, 10), SPLIT, rng=np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        perturbed = simulate(PRIVATE, PrivacyBudget(1.0, 1.0, 10), SPLIT, rng=rng, features=mechanism)
         rows = compare_frequencies(PRIVATE, perturbed)
         assert len(rows) == 20 * 3
         covered += [abs(row.estimated - row.true) < 1.96 * row.standard_error for row in rows]

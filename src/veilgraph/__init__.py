@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, Split
-    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
-    from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, OSRandom
+    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly, Veil
+    from veilgraph.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
     from veilgraph.report import Report
     from veilgraph.schema import Column, FeatureSchema, propose_schema
 
@@ -33,6 +33,7 @@ _HOME = {
     "GRRFS": "mechanisms",
     "Graph": "graph",
     "Guarantee": "budget",
+    "JointGRR": "mechanisms",
     "Mechanism": "mechanisms",
     "Method": "learn",
     "MultiBit": "mechanisms",
@@ -45,6 +46,7 @@ _HOME = {
     "Report": "report",
     "Split": "graph",
     "StructureOnly": "learn",
+    "Veil": "learn",
     "statistical_audit": "audit",
     "propose_schema": "schema",
     "simulate": "experiments",
@@ -61,6 +63,7 @@ __all__ = [
     "FeatureSchema",
     "Graph",
     "Guarantee",
+    "JointGRR",
     "Mechanism",
     "Method",
     "MultiBit",
@@ -72,6 +75,7 @@ __all__ = [
     "Report",
     "Split",
     "StructureOnly",
+    "Veil",
     "propose_schema",
     "simulate",
     "statistical_audit",

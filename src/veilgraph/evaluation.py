@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import GraphError
-from veilgraph.frequency import estimate_frequencies, fixed_people_variance
+from veilgraph.frequency import estimate_frequencies, fixed_people_variance, population_variance
 from veilgraph.graph import PerturbedGraph
-from veilgraph.mechanisms import GRRFS
+from veilgraph.reconstruct.answers import answers_of
 from veilgraph.schema import NO_LABEL
 
 
@@ -51,20 +51,26 @@ class FrequencyComparison:
 
 def compare_frequencies(private: PrivateGraph, perturbed: PerturbedGraph) -> list[FrequencyComparison]:
     """Every value of every feature over the whole graph; of a binary feature, value 1."""
-    mechanism = perturbed.feature_mechanism
-    if not isinstance(mechanism, GRRFS):
-        raise GraphError(f"frequencies are estimated from GRR-FS reports, not from {type(mechanism).__name__}")
+    answers = answers_of(perturbed)
     codes = private.schema.code_names
     rows: list[FrequencyComparison] = []
-    for i, (name, size) in enumerate(zip(private.schema.feature_names, mechanism.domain_sizes, strict=True)):
-        values = np.arange(size) if size > 2 else np.array([1])
+    for i, (name, channel) in enumerate(zip(private.schema.feature_names, answers.channels, strict=True)):
+        values = np.arange(channel.domain_size) if channel.domain_size > 2 else np.array([1])
+        asked = answers.asked[:, i]
+        if not asked.any():  # of few people, none may have been asked about a feature
+            continue
         true, observed = (
             torch.from_numpy((column[:, None] == values).mean(axis=0))
-            for column in (private.features[:, i], perturbed.features[perturbed.has_features, i])
+            for column in (private.features[:, i], answers.codes[asked, i])
         )
-        channel = mechanism.channel(i)
         estimated = estimate_frequencies(observed, channel)
-        errors = fixed_people_variance(estimated, channel, float(perturbed.has_features.sum())).sqrt()
+        people = float(asked.sum())
+        # Those who are asked are drawn from these people: the fewer, the more it matters who they are.
+        errors = torch.lerp(
+            population_variance(estimated, channel, people),
+            fixed_people_variance(estimated, channel, people),
+            answers.rate,
+        ).sqrt()
         rows += [
             FrequencyComparison(
                 feature=name, value=codes[i][v], true=float(t), estimated=float(e), standard_error=float(s)

@@ -12,6 +12,9 @@ Two variances, for two questions. People drawn from a population: a report is bi
 :math:`\lambda(1-\lambda) / (n\,gain^2)`. These very people, only the randomizer drawn anew: holders and others
 are two binomials, the variance is smaller. The paper uses the first (and drops a factor 1/gamma in lambda).
 
+Where only some people are asked about a feature, n counts those who are, and `asking_variance` adds what comes of
+who they happen to be.
+
 Weighted neighbourhoods: for weights w that sum to 1, n becomes the effective sample size :math:`1 / \sum_u w_u^2`.
 """
 
@@ -52,6 +55,23 @@ def population_variance(frequencies: Tensor, channel: SymmetricChannel, sample_s
     """
     observed = expected_observation(frequencies.clamp(0, 1), channel)
     return observed * (1 - observed) / (sample_size * float(channel.gain) ** 2)
+
+
+def asking_variance(
+    frequencies: Tensor, channel: SymmetricChannel, sample_size: Tensor | float, *, anchor: Tensor | float, rate: float
+) -> Tensor:
+    r"""What it adds to a variance that each person is asked with probability `rate`, and counts as `anchor` if not.
+
+    .. math:: (1 - r) \frac{(\lambda - c)^2}{n\,gain^2}
+
+    for n answers. It vanishes where the anchor c is the share that would have been reported anyway.
+
+    >>> from veilgraph.mechanisms import GRR
+    >>> float(asking_variance(torch.tensor(0.5), GRR(2, 1.0).channel, 100, anchor=0.5, rate=0.1))
+    0.0
+    """
+    observed = expected_observation(frequencies.clamp(0, 1), channel)
+    return (1 - rate) * (observed - anchor) ** 2 / (sample_size * float(channel.gain) ** 2)
 
 
 def fixed_people_variance(frequencies: Tensor, channel: SymmetricChannel, sample_size: Tensor | float) -> Tensor:

@@ -58,7 +58,14 @@ def test_audit_refutes_theorem_1_and_not_the_exact_figure(capsys: Capture) -> No
     assert not exact["refuted"]
 
 
-@pytest.mark.parametrize("mechanism", ["--mechanism grr --domain-size 5", "--mechanism multi-bit --features 20"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        "--mechanism grr --domain-size 5",
+        "--mechanism multi-bit --features 20",
+        "--mechanism joint-grr --features 20 --sampled 3",
+    ],
+)
 def test_audit_knows_every_mechanism(mechanism: str, capsys: Capture) -> None:
     assert main(f"audit {mechanism} --epsilon-x 1 --trials 20000 --seed 0".split()) == 0
     assert "Not refuted" in capsys.readouterr().out

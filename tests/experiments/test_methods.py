@@ -40,7 +40,10 @@ def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
         find_method("gnn")
 
 
-@pytest.mark.parametrize("name", ["rgnn", "graphsage", "gcn", "gat", "lpgnn", "lpgnn_equal"])
+@pytest.mark.parametrize(
+    "name",
+    ["rgnn", "graphsage", "gcn", "gat", "lpgnn", "lpgnn_equal", "rgnn_grr_on_all", "rgnn_multi_bit", "rgnn_joint_grr"],
+)
 @pytest.mark.parametrize("epsilon_x", [1.0, 0.1, 0.01])
 def test_methods_that_are_compared_spend_the_same_at_user_level(name: str, epsilon_x: float) -> None:
     entry = find_method(name)

@@ -14,20 +14,22 @@ from veilgraph.datasets import csbm
 from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
-from veilgraph.experiments.simulate import multi_bit
+from veilgraph.experiments.simulate import joint_grr_best, multi_bit
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.learn import LPGNN, RGNN, MajorityClass, Method, PlainGNN, StructureOnly
+from veilgraph.learn import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 
 PRIVATE = csbm(200, num_classes=3, num_features=6, seed=0)
 SPLIT = Split.random(200, seed=0)
 BUDGET = PrivacyBudget(1.0, 2.0, 3)
 PERTURBED = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0))
+JOINT_GRR = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0), features=joint_grr_best)
 MULTI_BIT = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0), features=multi_bit)
 
 MAKERS: dict[str, Callable[[], Method]] = {
     "rgnn-sage": lambda: RGNN(epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
     "rgnn-gcn": lambda: RGNN(backbone="gcn", epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
     "rgnn-gat": lambda: RGNN(backbone="gat", epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
+    "rgnn-joint-grr": lambda: RGNN(epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
     "rgnn-no-fx": lambda: RGNN(epochs=5, num_clusters=4, reconstruct_x=False),
     "rgnn-no-fy": lambda: RGNN(epochs=5, num_clusters=4, reconstruct_y=False),
     "rgnn-no-llp": lambda: RGNN(epochs=5, use_proportions=False),
@@ -38,6 +40,8 @@ MAKERS: dict[str, Callable[[], Method]] = {
     "lpgnn-gcn": lambda: LPGNN(backbone="gcn", epochs=5, feature_hops=2, label_hops=1),
     "lpgnn-no-correction": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2, forward_correction=False),
     "majority": MajorityClass,
+    "veil": Veil,
+    "veil-labels": LabelVeil,
 }
 
 
@@ -54,7 +58,7 @@ def make(name: str) -> Callable[[], Method]:
 @pytest.fixture
 def perturbed(name: str) -> PerturbedGraph:
     """The same people's reports, by the mechanism that the method is made for."""
-    return MULTI_BIT if name.startswith("lpgnn") else PERTURBED
+    return MULTI_BIT if name.startswith("lpgnn") else JOINT_GRR if name.endswith("joint-grr") else PERTURBED
 
 
 def test_probabilities_are_distributions_over_all_nodes(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 
 from veilgraph.errors import BudgetError
-from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit
+from veilgraph.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit
 
 
 class MechanismName(StrEnum):
     """The mechanisms by their names on the command line."""
 
     GRR_FS = "grr-fs"
+    JOINT_GRR = "joint-grr"
     MULTI_BIT = "multi-bit"
     GRR = "grr"
 
@@ -20,11 +21,13 @@ def make_mechanism(name: MechanismName, domain_sizes: tuple[int, ...], sampled: 
     """The named mechanism for features of these domain sizes."""
     if name is MechanismName.GRR_FS:
         return GRRFS(domain_sizes, sampled=sampled, epsilon=epsilon)
+    if name is MechanismName.JOINT_GRR:
+        return JointGRR(domain_sizes, sampled=sampled, epsilon=epsilon)
     if name is MechanismName.MULTI_BIT:
         lower, upper = (0.0,) * len(domain_sizes), tuple(size - 1.0 for size in domain_sizes)
         return MultiBit(lower, upper, sampled=sampled, epsilon=epsilon)
     if len(domain_sizes) != 1:
-        raise BudgetError(f"grr randomizes one value, not {len(domain_sizes)}: use --features 1, or grr-fs")
+        raise BudgetError(f"grr randomizes one value, not {len(domain_sizes)}: use --features 1, or joint-grr")
     return GRR(domain_sizes[0], epsilon=epsilon)
 
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from veilgraph.budget import PrivacyBudget
 from veilgraph.errors import RunError
-from veilgraph.experiments.simulate import FeatureRandomizer, grr_fs, multi_bit, multi_bit_best
-from veilgraph.learn import LPGNN, RGNN, MajorityClass, Method, PlainGNN, StructureOnly
+from veilgraph.experiments.simulate import (
+    FeatureRandomizer,
+    grr_fs,
+    grr_on_all,
+    joint_grr_best,
+    multi_bit,
+    multi_bit_best,
+)
+from veilgraph.learn import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 from veilgraph.schema import FeatureSchema
 
 
@@ -89,6 +96,16 @@ METHODS: dict[str, MethodEntry] = {
         parameters=_TRAINING | _HOPS | {"backbone"},
         features=multi_bit_best,
     ),
+    "veil": MethodEntry(title="Veil", make=Veil, parameters=frozenset({"seed"})),
+    "veil_equal": MethodEntry(
+        title="Veil, joint GRR features at equal user-level epsilon",
+        make=Veil,
+        parameters=frozenset({"seed"}),
+        features=joint_grr_best,
+    ),
+    "veil_labels": MethodEntry(
+        title="Veil without features", make=LabelVeil, parameters=frozenset({"seed"}), features=None
+    ),
     "structure_only": MethodEntry(
         title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"}), features=None
     ),
@@ -96,6 +113,18 @@ METHODS: dict[str, MethodEntry] = {
     "non_private": MethodEntry(
         title="Non-private GNN", make=PlainGNN, parameters=_TRAINING | {"backbone"}, private=False
     ),
+}
+
+# The same learner on other reports, at the user-level epsilon (any two records) that m * epsilon_x names.
+_EQUAL_EPSILON: dict[str, tuple[str, FeatureRandomizer]] = {
+    "grr_on_all": ("GRR on all features", grr_on_all),
+    "multi_bit": ("multi-bit, best m", multi_bit_best),
+    "joint_grr": ("joint GRR, best m", joint_grr_best),
+}
+METHODS |= {
+    f"{learner}_{suffix}": replace(METHODS[learner], title=f"{METHODS[learner].title}, {title}", features=features)
+    for learner in ("rgnn",)
+    for suffix, (title, features) in _EQUAL_EPSILON.items()
 }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.mechanisms import GRR, GRRFS, Mechanism, MultiBit, RandomIntegers
+from veilgraph.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, RandomIntegers
 from veilgraph.schema import NO_LABEL, FeatureSchema
 
 LPGNN_BEST_EPSILON = 2.18
@@ -25,6 +25,17 @@ FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], Mechanism]
 def grr_fs(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
     """The paper's mechanism."""
     return GRRFS(schema.domain_sizes, sampled=budget.sampled, epsilon=budget.epsilon_x)
+
+
+def grr_on_all(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
+    """GRR on every feature at the same user-level epsilon m * epsilon_x: the best m for GRR-FS."""
+    total = budget.sampled * budget.epsilon_x
+    return GRRFS(schema.domain_sizes, sampled=schema.num_features, epsilon=total / schema.num_features)
+
+
+def joint_grr_best(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
+    """Joint GRR at the same user-level epsilon m * epsilon_x, with the m whose estimates vary least."""
+    return JointGRR.best(schema.domain_sizes, budget.sampled * budget.epsilon_x)
 
 
 def multi_bit(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:

@@ -6,5 +6,6 @@ from veilgraph.learn.majority import MajorityClass
 from veilgraph.learn.method import Method
 from veilgraph.learn.plain import PlainGNN
 from veilgraph.learn.rgnn import RGNN
+from veilgraph.learn.veil import LabelVeil, Veil
 
-__all__ = ["LPGNN", "RGNN", "MajorityClass", "Method", "PlainGNN", "StructureOnly"]
+__all__ = ["LPGNN", "RGNN", "LabelVeil", "MajorityClass", "Method", "PlainGNN", "StructureOnly", "Veil"]

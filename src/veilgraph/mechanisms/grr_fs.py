@@ -78,6 +78,11 @@ class GRRFS:
         return Fraction(self.sampled, self.num_features)
 
     @property
+    def answering_rate(self) -> Fraction:
+        """1: unsampled features are answered too, by uniform values."""
+        return Fraction(1)
+
+    @property
     def claim(self) -> Claim:
         """Exact for both relations, from the integers.
 

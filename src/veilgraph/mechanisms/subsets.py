@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -57,3 +59,19 @@ def mean_over_subsets(factors: Sequence[Any], sampled: int, *, one: Any) -> Any:
 def _reachable(i: int, sampled: int, num_features: int) -> Iterable[int]:
     """How many of the features 0..i can have been taken, in falling order."""
     return range(min(i + 1, sampled), max(0, sampled - (num_features - i - 1)) - 1, -1)
+
+
+def joint_sizes(domain_sizes: Iterable[int], sampled: int) -> dict[int, int]:
+    """How many sets of `sampled` features have each number of joint values, without listing the sets.
+
+    >>> joint_sizes([2, 2, 3], 2)  # one set of 2 * 2 values, two of 2 * 3
+    {4: 1, 6: 2}
+    """
+    sets: Counter[tuple[int, int]] = Counter({(0, 1): 1})
+    for size, features in Counter(domain_sizes).items():
+        extended: Counter[tuple[int, int]] = Counter()
+        for (taken, joint), count in sets.items():
+            for more in range(min(features, sampled - taken) + 1):
+                extended[taken + more, joint * size**more] += count * math.comb(features, more)
+        sets = extended
+    return {joint: count for (taken, joint), count in sorted(sets.items()) if taken == sampled}

@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from veilgraph.errors import ReconstructionError
-from veilgraph.frequency import estimate_frequencies, population_variance, project_to_simplex
+from veilgraph.frequency import asking_variance, estimate_frequencies, population_variance, project_to_simplex
 from veilgraph.graph import PerturbedGraph
-from veilgraph.mechanisms import GRRFS, SymmetricChannel
+from veilgraph.mechanisms import SymmetricChannel
 from veilgraph.progress import tracked
+from veilgraph.reconstruct.answers import Answers, answers_of
 from veilgraph.reconstruct.propagation import NeighbourhoodMean, block_width
 
 Decoding = Literal["distribution", "argmax"]
@@ -34,17 +35,21 @@ class ReconstructedFeatures:
         frequencies: unbiased estimates, not projected. A binary feature has one column (the share of value 1),
             a feature with more values one column for each.
         estimated: False where the frequencies are observed shares, for ablations.
+        answering_rate: the share of reporting people who are asked about a given feature.
+        overall: the share of each column among all answers, which stands in where nobody was asked.
     """
 
     channels: tuple[SymmetricChannel, ...]
     frequencies: Tensor
     estimated: bool
+    answering_rate: float
+    overall: Tensor = field(repr=False)
     _count_reports: Callable[[], Tensor] = field(repr=False)
 
     @cached_property
     def sample_sizes(self) -> Tensor:
-        """How many reports each node's estimate is worth; counted when asked for, since training never does."""
-        return self._count_reports()
+        """How many answers each node's estimate is worth; counted when wanted, since training never does."""
+        return self.answering_rate * self._count_reports()
 
     @cached_property
     def standard_errors(self) -> Tensor:
@@ -54,7 +59,9 @@ class ReconstructedFeatures:
             shares = self.frequencies[:, part]
             estimates = shares if self.estimated else estimate_frequencies(shares, channel)
             scale = 1.0 if self.estimated else float(channel.gain)
-            errors[:, part] = scale * population_variance(estimates, channel, sizes).sqrt()
+            variance = population_variance(estimates, channel, sizes)
+            variance += asking_variance(estimates, channel, sizes, anchor=self.overall[part], rate=self.answering_rate)
+            errors[:, part] = scale * variance.sqrt()
         return errors
 
     def of_feature(self, feature: int) -> Tensor:
@@ -89,43 +96,59 @@ def reconstruct_features(
         mean: the graph's neighbourhood mean, on the device to use.
         estimate: undo the mechanism's bias.
     """
-    mechanism = perturbed.feature_mechanism
-    if not isinstance(mechanism, GRRFS):
-        raise ReconstructionError(f"Algorithm 1 reconstructs GRR-FS reports, not those of {type(mechanism).__name__}")
+    answers = answers_of(perturbed)
     reporting = torch.from_numpy(perturbed.has_features).to(mean.device)
     if not reporting.any():
         raise ReconstructionError("no node reported features: leave feature reconstruction out")
-    channels = tuple(mechanism.channel(i) for i in range(mechanism.num_features))
-    frequencies = _shares(perturbed, reporting, hops, mean)
+    frequencies, overall = _shares(answers, hops, mean)
     if estimate:
-        _estimate_in_place(frequencies, channels)
+        _estimate_in_place(frequencies, answers.channels)
 
     def count_reports() -> Tensor:
         sizes = mean.effective_sample_size(reporting, hops)
         return torch.where(sizes > 0, sizes, float(reporting.sum()))
 
     return ReconstructedFeatures(
-        channels=channels, frequencies=frequencies, estimated=estimate, _count_reports=count_reports
+        channels=answers.channels,
+        frequencies=frequencies,
+        estimated=estimate,
+        answering_rate=answers.rate,
+        overall=overall,
+        _count_reports=count_reports,
     )
 
 
-def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu", part: slice = _ALL) -> Tensor:
-    """x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported.
+def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu") -> Tensor:
+    r"""x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported.
 
-    Args:
-        perturbed: the graph and its reports.
-        device: where to.
-        part: of the columns.
+    Where only a share r of people is asked about a feature, an answer's column z becomes
+
+    .. math:: c + (z - c) / r
+
+    and c where there is none, c being the overall share among the answers. Its mean is that of z, so that a mean over
+    people estimates what it would if all of them had answered, and being asked or not adds variance only in so far as
+    a neighbourhood differs from the whole.
     """
-    feature_of, value_of = _columns(perturbed.schema.domain_sizes)
-    hits = perturbed.features[:, feature_of[part]] == value_of[part]  # codes as they are stored, most often a byte each
-    hits &= perturbed.has_features[:, None]
-    return torch.from_numpy(hits).to(device, torch.float32)
+    return torch.from_numpy(_columns(answers_of(perturbed))).to(device)
 
 
-def _columns(domain_sizes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _columns(answers: Answers, part: slice = _ALL) -> NDArray[np.float32]:
+    """Some of the columns of all features; codes stay as they are stored, most often a byte each."""
+    feature_of, value_of = _meaning(answers.channels)
+    here = answers.about(feature_of[part])
+    columns = ((here.codes == value_of[part]) & answers.reporting[:, None]).astype(np.float32)
+    if answers.rate == 1:
+        return columns
+    asked, uniform = here.asked, np.array([1 / channel.domain_size for channel in here.channels])
+    people = asked.sum(axis=0)
+    overall = np.where(people > 0, columns.sum(axis=0) / np.maximum(people, 1), uniform).astype(np.float32)
+    columns = np.where(asked, overall + (columns - overall) / np.float32(answers.rate), overall)
+    return np.where(answers.reporting[:, None], columns, np.float32(0))
+
+
+def _meaning(channels: Sequence[SymmetricChannel]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The feature and the value that each column is about; of a binary feature it is value 1."""
-    widths = [columns_of(size) for size in domain_sizes]
+    widths = [columns_of(channel.domain_size) for channel in channels]
     values = [np.arange(width) if width > 1 else np.ones(1, dtype=np.int64) for width in widths]
     return np.repeat(np.arange(len(widths)), widths), np.concatenate(values)
 
@@ -143,7 +166,7 @@ def _parts(channels: Sequence[SymmetricChannel]) -> Iterator[tuple[SymmetricChan
 
 
 def _estimate_in_place(shares: Tensor, channels: Sequence[SymmetricChannel]) -> None:
-    """Feature by feature: nothing as large as the table is made beside it."""
+    """A few columns at a time: nothing as large as the table is made beside it."""
     alike = len(set(channels)) == 1
     width = block_width(shares.device, shares.shape[0])
     parts = [(channels[0], part) for part in _blocks(shares.shape[1], width)] if alike else _parts(channels)
@@ -151,23 +174,24 @@ def _estimate_in_place(shares: Tensor, channels: Sequence[SymmetricChannel]) -> 
         shares[:, part] = estimate_frequencies(shares[:, part], channel)
 
 
-def _shares(perturbed: PerturbedGraph, reporting: Tensor, hops: int, mean: NeighbourhoodMean) -> Tensor:
-    """Mean over the reporting nodes of each neighbourhood; over all reporting nodes where there is none.
+def _shares(answers: Answers, hops: int, mean: NeighbourhoodMean) -> tuple[Tensor, Tensor]:
+    """Mean over the reporting nodes of each neighbourhood, and over all of them, which is used where there is none.
 
     As many columns at a time as go through a product best: only the result is as large as the table.
     """
-    width = sum(map(columns_of, perturbed.schema.domain_sizes))
-    blocks = _blocks(width, block_width(mean.device, mean.num_nodes))
+    width = sum(columns_of(channel.domain_size) for channel in answers.channels)
+    reporting = torch.from_numpy(answers.reporting).to(mean.device)
     mass = None if reporting.all() else mean.propagate(reporting.to(torch.float32).unsqueeze(1), hops)
-    shares = torch.empty(mean.num_nodes, width, device=mean.device)
-    for part in tracked(blocks, "features, blocks of columns"):
-        observed = one_hot_reports(perturbed, mean.device, part)
+    shares, overall = torch.empty(mean.num_nodes, width, device=mean.device), torch.empty(width, device=mean.device)
+    for part in tracked(_blocks(width, block_width(mean.device, mean.num_nodes)), "features, blocks of columns"):
+        observed = torch.from_numpy(_columns(answers, part)).to(mean.device)
+        overall[part] = observed.sum(0) / reporting.sum()
         propagated = mean.propagate(observed, hops)
         if mass is not None:
-            overall = observed.sum(0) / reporting.sum()
-            propagated = torch.where(mass > 0, propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
+            within = propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny)
+            propagated = torch.where(mass > 0, within, overall[part])
         shares[:, part] = propagated
-    return shares
+    return shares, overall
 
 
 def _blocks(columns: int, width: int) -> list[slice]:
