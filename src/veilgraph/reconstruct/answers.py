@@ -34,7 +34,8 @@ class Answers:
     @property
     def asked(self) -> NDArray[np.bool_]:
         """Where there is an answer."""
-        return self.reporting[:, None] & (self.codes != NOT_ASKED)
+        answered: NDArray[np.bool_] = self.codes != NOT_ASKED
+        return answered & self.reporting[:, None]
 
     def about(self, features: NDArray[np.int64]) -> Answers:
         """The answers about some features, in the order given."""

@@ -136,7 +136,8 @@ def _columns(answers: Answers, part: slice = _ALL) -> NDArray[np.float32]:
     """Some of the columns of all features; codes stay as they are stored, most often a byte each."""
     feature_of, value_of = _meaning(answers.channels)
     here = answers.about(feature_of[part])
-    columns = ((here.codes == value_of[part]) & answers.reporting[:, None]).astype(np.float32)
+    hits: NDArray[np.bool_] = here.codes == value_of[part]
+    columns = (hits & answers.reporting[:, None]).astype(np.float32)
     if answers.rate == 1:
         return columns
     asked, uniform = here.asked, np.array([1 / channel.domain_size for channel in here.channels])
