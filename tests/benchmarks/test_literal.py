@@ -17,7 +17,7 @@ from veilgraph.experiments import simulate
 from veilgraph.learn import RGNN, StructureOnly
 from veilgraph.learn.backbones import HIDDEN, SAGE
 from veilgraph.learn.controls import RESTARTS, STEPS
-from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, propagated_inputs
+from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, stacked_inputs
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import operators_of
@@ -120,7 +120,7 @@ def _give_weights_of_the_package(training: literal.Training, workload: Workload)
     networks = StackedNetworks(
         SAGE,
         operators,
-        propagated_inputs(SAGE, operators, training.inputs).unsqueeze(0),
+        stacked_inputs(SAGE, operators, [lambda: training.inputs]),
         num_classes=workload.private.schema.num_classes,
         settings=[ReplicaSettings(seed=SETTINGS.seed, dropout=0.0, learning_rate=0.01, weight_decay=0.0)],
     )
