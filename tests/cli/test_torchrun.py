@@ -80,6 +80,8 @@ def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Coll
     kill_after_checkpoint(again, 0, out, epochs=first)
     said, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said
+    assert "train: partition: 2 parts of at most" in said
+    assert f"train: training goes on after epoch {first}" in said
     assert not (out / "checkpoint.npz").exists()
     facts = json.loads((out / "training.json").read_text(encoding="utf-8"))
     assert 0 < first < facts["resumed_after_epochs"] < EPOCHS

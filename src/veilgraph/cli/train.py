@@ -75,7 +75,8 @@ def train(
             "device": device,
         }
         chosen = make_method(method, public, **parameters)
-        trained = fit(loaded, perturbed, chosen, seed=seed, hold_out=hold_out, folder=out, processes=processes)
+        with show_progress("train"):
+            trained = fit(loaded, perturbed, chosen, seed=seed, hold_out=hold_out, folder=out, processes=processes)
         trained.facts["screening"] = {
             "excluded": screened,
             "suspicions": [asdict(suspicion) for suspicion in screening.suspicions],

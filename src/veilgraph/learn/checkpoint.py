@@ -44,7 +44,10 @@ class Checkpoint:
         """With what the file holds, if it is of the same work."""
         if every < 1:
             raise RunError(f"a checkpoint every {every} epochs: it must be at least 1")
-        return cls(work=work, path=path, every=every, saved=_read(path, work))
+        opened = cls(work=work, path=path, every=every, saved=_read(path, work))
+        if opened.epochs:
+            say(f"training goes on after epoch {opened.epochs:,}, where {path} was left")
+        return opened
 
     @property
     def epochs(self) -> int:
