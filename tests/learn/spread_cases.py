@@ -15,6 +15,7 @@ from torch import distributed
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
+from veilgraph.experiments.simulate import grr_fs, joint_grr_best
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import RGNN, PlainGNN
 from veilgraph.learn.gnn import GNNMethod
@@ -26,13 +27,16 @@ SPLIT = Split.random(NODES + ISOLATED, seed=0)
 
 
 @cache
-def perturbed(everyone: bool) -> PerturbedGraph:
-    """A simulated collection; unless everyone takes part, some nodes are silent, and a whole region is."""
+def perturbed(everyone: bool, joint: bool = False) -> PerturbedGraph:
+    """A simulated collection; unless everyone takes part, some nodes are silent, and a whole region is.
+
+    In a joint one, nobody is asked about every feature.
+    """
     private = csbm(NODES + ISOLATED, seed=0)
     edges = private.graph.edges[:, (private.graph.edges < NODES).all(axis=0)]
-    drawn = simulate(
-        private, PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=8), SPLIT, rng=np.random.default_rng(0)
-    )
+    budget = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=2 if joint else 8)
+    randomizer = joint_grr_best if joint else grr_fs
+    drawn = simulate(private, budget, SPLIT, rng=np.random.default_rng(0), features=randomizer)
     graph = Graph.from_edges(edges, NODES + ISOLATED)
     if everyone:
         return replace(drawn, graph=graph)
@@ -44,16 +48,20 @@ def perturbed(everyone: bool) -> PerturbedGraph:
     return replace(drawn, graph=graph, has_features=heard, has_label=drawn.has_label & heard)
 
 
-def cases() -> dict[str, tuple[GNNMethod, bool]]:
-    """Methods, and whether everyone reports to them."""
+def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
+    """Methods and the collections that they learn from."""
     fewer: dict[str, Any] = {"epochs": 12, "device": "cpu"}
     hops: dict[str, Any] = {"feature_hops": 3, "label_hops": 2}
     return {
-        "rgnn sage": (RGNN(**hops, **fewer), False),
-        "rgnn gcn": (RGNN(backbone="gcn", num_clusters=40, **hops, **fewer), True),
-        "rgnn without bags": (RGNN(use_proportions=False, weight_decay=0.01, dropout=0.0, **hops, **fewer), False),
-        "plain sage": (PlainGNN(**fewer), True),
-        "plain gcn": (PlainGNN(backbone="gcn", dropout=0.2, seed=3, **fewer), False),
+        "rgnn sage": (RGNN(**hops, **fewer), (False, False)),
+        "rgnn gcn": (RGNN(backbone="gcn", num_clusters=40, **hops, **fewer), (True, False)),
+        "rgnn without bags": (
+            RGNN(use_proportions=False, weight_decay=0.01, dropout=0.0, **hops, **fewer),
+            (False, False),
+        ),
+        "rgnn of joint reports": (RGNN(**hops, **fewer), (False, True)),
+        "plain sage": (PlainGNN(**fewer), (True, False)),
+        "plain gcn": (PlainGNN(backbone="gcn", dropout=0.2, seed=3, **fewer), (False, False)),
     }
 
 
@@ -74,12 +82,12 @@ def main(out: Path) -> None:
     meter = Meter()
     with joined(torch.device("cpu")) as processes:
         found: dict[str, Any] = {"processes": processes.count}
-        for name, (method, everyone) in cases().items():
+        for name, (method, collection) in cases().items():
             if not processes.leads:
                 follow(processes)
                 continue
             meter.bytes = 0
-            fit_spread(processes, method, perturbed(everyone), SPLIT)
+            fit_spread(processes, method, perturbed(*collection), SPLIT)
             found[f"{name}: traffic"] = np.array(meter.bytes)
             found[f"{name}: probabilities"] = method.predict_proba()
             found[f"{name}: loss"] = np.array(method.curve.train_loss)

@@ -22,8 +22,8 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("name", cases())
 def test_several_processes_compute_what_one_does(name: str, found: dict[str, np.ndarray]) -> None:
-    method, everyone = cases()[name]
-    method.fit(perturbed(everyone), SPLIT)
+    method, collection = cases()[name]
+    method.fit(perturbed(*collection), SPLIT)
     # Single precision adds nodes in another order: 1e-7 of a gradient, which a dozen steps of Adam spread a little.
     for key, expected in {
         "loss": np.array(method.curve.train_loss),
@@ -36,8 +36,8 @@ def test_several_processes_compute_what_one_does(name: str, found: dict[str, np.
 @pytest.mark.parametrize("name", cases())
 def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) -> None:
     """docs/scaling.md: 4 bytes for each row at the boundary, each column and each product."""
-    method, everyone = cases()[name]
-    reports = perturbed(everyone)
+    method, (everyone, joint) = cases()[name]
+    reports = perturbed(everyone, joint)
     columns, classes = reports.schema.num_features, reports.schema.num_classes  # all features are binary
     widths = columns  # of the first layer
     if isinstance(method, RGNN):
