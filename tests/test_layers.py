@@ -14,6 +14,7 @@ SOURCE = Path(veilgraph.__file__).parent
 # Lower layers first. A part may import itself, its own row where that is harmless, and everything below.
 LAYERS = [
     {"errors", "files", "progress"},
+    {"processes"},
     {"tokens", "client"},
     {"schema", "budget"},
     {"mechanisms"},
@@ -47,7 +48,7 @@ FORBIDDEN = {
 
 # Third-party libraries that only some parts may touch.
 CONFINED = {
-    "torch": {"frequency", "reconstruct", "learn", "training", "collector", "evaluation", "experiments"},
+    "torch": {"processes", "frequency", "reconstruct", "learn", "training", "collector", "evaluation", "experiments"},
     "torch_geometric": {"learn"},
     "pymetis": {"reconstruct"},
     "sklearn": {"datasets"},

@@ -21,7 +21,8 @@ from veilgraph.errors import FitError, RunError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.training import Model, make_method, save, train
+from veilgraph.learn import RGNN
+from veilgraph.training import Model, Trained, make_method, save, train
 
 NODES = 400
 BUDGET = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=8)
@@ -68,7 +69,8 @@ class Collected:
     def train(self, **options: object) -> int:
         files = {"campaign": self.folder / "campaign.json", "graph": self.folder / "edges.csv"}
         files["nodes"] = self.folder / "nodes.csv"
-        return self.command("train", store=self.store, out=self.folder / "model", epochs=15, **files, **options)
+        given = {"out": self.folder / "model", "epochs": 15, **files, **options}
+        return self.command("train", store=self.store, **given)
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +181,32 @@ def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
     np.testing.assert_array_equal(
         Model.load(tmp_path / "model", device="cpu").method.predict_proba(), trained.method.predict_proba()
     )
+
+
+def test_what_a_killed_process_left_behind_is_no_stranger(collected: Collected, tmp_path: Path) -> None:
+    (tmp_path / ".checkpoint.npz.17.part").touch()
+    method = make_method("plain", collected.perturbed.graph, epochs=1)
+    save(train(collected.campaign, collected.perturbed, method, folder=tmp_path), tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".jsonl", ".npz"}
+
+
+def test_an_interrupted_training_goes_on_and_other_reports_begin_anew(collected: Collected, tmp_path: Path) -> None:
+    def interrupted(state: object) -> None:
+        raise KeyboardInterrupt
+
+    def fitted(perturbed: PerturbedGraph, folder: Path | None) -> Trained:
+        method = make_method("rgnn", perturbed.graph, epochs=25, device="cpu")
+        return train(collected.campaign, perturbed, method, folder=folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RGNN, "predict_proba", interrupted)  # after the last epoch, before anything is saved
+        with pytest.raises(KeyboardInterrupt):
+            save(fitted(collected.perturbed, tmp_path), tmp_path)
+    resumed, whole = fitted(collected.perturbed, tmp_path), fitted(collected.perturbed, None)
+    assert resumed.facts["resumed_after_epochs"] == 20
+    np.testing.assert_array_equal(resumed.method.predict_proba(), whole.method.predict_proba())
+    labels = (collected.perturbed.labels + 1) % collected.private.schema.num_classes
+    assert fitted(replace(collected.perturbed, labels=labels), tmp_path).facts["resumed_after_epochs"] == 0
 
 
 @pytest.mark.parametrize("missing", ["training.json", "campaign.json", "reports.jsonl"])

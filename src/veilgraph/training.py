@@ -1,8 +1,8 @@
 """Training on what was collected: the split, the fit and the model are those of every simulation.
 
 A model's folder holds the method (`model.json`, `weights.npz`), the campaign (`campaign.json`), the reports that it
-was trained on (`reports.jsonl`: randomized, as they left the devices) and how it came about (`training.json`). Nothing
-in it is code.
+was trained on (`reports.jsonl`: randomized, as they left the devices) and how it came about (`training.json`); until it
+is finished, where training left off (`checkpoint.npz`). Nothing in it is code.
 """
 
 from __future__ import annotations
@@ -20,16 +20,21 @@ from numpy.typing import NDArray
 from veilgraph.campaign import Campaign
 from veilgraph.collected import perturbed_graph, reports_of
 from veilgraph.errors import FitError, RunError
-from veilgraph.files import write_whole
+from veilgraph.files import is_draft, write_whole
 from veilgraph.frequency import estimate_frequencies, estimated_variance
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
+from veilgraph.learn.checkpoint import Checkpoint, work_of
+from veilgraph.learn.device import resolve_device
 from veilgraph.learn.gnn import GNNMethod
+from veilgraph.learn.spread import fit_spread
+from veilgraph.processes import Processes
 from veilgraph.reconstruct.propagation import reach
 from veilgraph.report import Report
 
 METHODS: dict[str, type[GNNMethod]] = {"rgnn": RGNN, "plain": PlainGNN}
 _TRAIN_SHARE = 2 / 3
+_CHECKPOINT = "checkpoint.npz"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +69,14 @@ def make_method(name: str, graph: Graph, **parameters: Any) -> GNNMethod:
 
 
 def train(
-    campaign: Campaign, perturbed: PerturbedGraph, method: GNNMethod, *, seed: int = 0, hold_out: float = 0.0
+    campaign: Campaign,
+    perturbed: PerturbedGraph,
+    method: GNNMethod,
+    *,
+    seed: int = 0,
+    hold_out: float = 0.0,
+    folder: Path | None = None,
+    processes: Processes | None = None,
 ) -> Trained:
     """Fit on the reported labels, two thirds to train on and one third to select the epoch.
 
@@ -74,6 +86,8 @@ def train(
         method: not yet fitted.
         seed: of the split.
         hold_out: share of the reported labels that take no part in anything and estimate the accuracy instead.
+        folder: of the model, where an interrupted fit leaves its state, and from where this one goes on.
+        processes: that fit together, with this one in the lead; without them it fits alone.
     """
     if not 0 <= hold_out < 1:
         raise FitError(f"hold_out is {hold_out}: give a share from 0 to below 1")
@@ -85,7 +99,11 @@ def train(
         eligible=perturbed.has_label,
     )
     seen = replace(perturbed, has_label=perturbed.has_label & split.labelled)
-    method.fit(seen, split)
+    checkpoint = None if folder is None else _checkpoint(check_folder(folder), method, seen, split)
+    if processes is None or processes.count == 1:
+        method.fit(seen, split, checkpoint=checkpoint)
+    else:
+        fit_spread(processes, method, seen, split, checkpoint=checkpoint)
     facts: dict[str, Any] = {
         "campaign": campaign.id,
         "method": method.name,
@@ -98,6 +116,8 @@ def train(
         "validation": int(split.validation.sum()),
         "held_out": int(split.test.sum()),
         "seed": seed,
+        "processes": 1 if processes is None else processes.count,
+        "resumed_after_epochs": 0 if checkpoint is None else checkpoint.epochs,
     }
     if split.test.any():
         control = StructureOnly().fit(seen, split)
@@ -118,10 +138,25 @@ def _estimated_accuracy(method: Method, perturbed: PerturbedGraph, held_out: NDA
     return {"accuracy": float(estimate_frequencies(observed, channel)), "standard_error": float(error)}
 
 
+def _checkpoint(folder: Path, method: GNNMethod, perturbed: PerturbedGraph, split: Split) -> Checkpoint:
+    """Of this very work: another graph, report, split or setting makes it another; the number of processes does not."""
+    settings = {"method": method.name, **method._parameters(), "device": resolve_device(method.device).type}
+    reports = perturbed.features, perturbed.labels, perturbed.has_features, perturbed.has_label
+    work = work_of(settings, [perturbed.graph.edges, *reports, split.train, split.validation])
+    return Checkpoint.open(folder / _CHECKPOINT, work)
+
+
+def check_folder(folder: Path) -> Path:
+    """Return `folder` if a model can be written there; one that holds anything else is refused."""
+    held = sorted(p.name for p in folder.iterdir() if not is_draft(p)) if folder.exists() else []
+    if "model.json" not in held and (strangers := [name for name in held if name != _CHECKPOINT]):
+        raise RunError(f"{folder} holds '{strangers[0]}' and no model: choose another folder")
+    return folder
+
+
 def save(trained: Trained, folder: Path) -> None:
     """Write the model's folder, over an older model if there is one; a folder of anything else is refused."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / "model.json").exists():
-        raise RunError(f"{folder} holds '{next(folder.iterdir()).name}' and no model: choose another folder")
+    check_folder(folder)
     # First away and last back: a folder without it was not finished.
     (folder / "training.json").unlink(missing_ok=True)
     trained.method.save(folder)
@@ -129,6 +164,8 @@ def save(trained: Trained, folder: Path) -> None:
     lines = (report.to_json() + "\n" for report in reports_of(trained.perturbed, trained.campaign))
     write_whole(folder / "reports.jsonl", "".join(lines))
     write_whole(folder / "training.json", json.dumps(trained.facts, indent=2))
+    for path in (folder / _CHECKPOINT, *filter(is_draft, folder.iterdir())):
+        path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -63,6 +63,12 @@ class Counters:
         with torch.no_grad():
             self.weights.copy_(self.best)
 
+    def state(self) -> dict[str, Tensor]:
+        return {"weights": self.weights.detach(), "best": self.best}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        raise NotImplementedError
+
     def weights_of(self, replica: int) -> dict[str, Tensor]:
         return {"steps": self.weights[replica].detach()}
 

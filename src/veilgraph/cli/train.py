@@ -42,37 +42,47 @@ def train(
 ) -> None:
     """Train on collected reports; missing ones are masked."""
     with needs_extra("server"):
-        from veilgraph.training import make_method, save
+        from veilgraph.learn.device import resolve_device
+        from veilgraph.learn.spread import follow
+        from veilgraph.processes import joined
+        from veilgraph.training import check_folder, make_method, save
         from veilgraph.training import train as fit
     from veilgraph.campaign import Campaign
     from veilgraph.collected import check_graph, perturbed_graph
     from veilgraph.graph import Graph
     from veilgraph.screen import screen
 
-    loaded = Campaign.from_json(campaign.read_bytes())
-    public = check_graph(loaded, Graph.from_files(graph, nodes=nodes))
-    with reading(store, loaded) as reports:
-        perturbed = perturbed_graph(loaded, public, reports)
-    screening = screen(perturbed)
-    if screened:
-        perturbed = screening.exclude(perturbed)
-    parameters = {
-        "backbone": backbone,
-        "feature_hops": feature_hops,
-        "label_hops": label_hops,
-        "num_clusters": clusters,
-        "llp_weight": llp_weight,
-        "epochs": epochs,
-        "seed": seed,
-        "device": device,
-    }
-    trained = fit(loaded, perturbed, make_method(method, public, **parameters), seed=seed, hold_out=hold_out)
-    trained.facts["screening"] = {
-        "excluded": screened,
-        "suspicions": [asdict(suspicion) for suspicion in screening.suspicions],
-    }
-    save(trained, out)
-    _print(trained.facts | {"folder": str(out)}, loaded, as_json)
+    with joined(resolve_device(device)) as processes:
+        if not processes.leads:
+            follow(processes)
+            return
+        check_folder(out)
+        loaded = Campaign.from_json(campaign.read_bytes())
+        public = check_graph(loaded, Graph.from_files(graph, nodes=nodes))
+        with reading(store, loaded) as reports:
+            perturbed = perturbed_graph(loaded, public, reports)
+        screening = screen(perturbed)
+        if screened:
+            perturbed = screening.exclude(perturbed)
+        parameters = {
+            "backbone": backbone,
+            "feature_hops": feature_hops,
+            "label_hops": label_hops,
+            "num_clusters": clusters,
+            "llp_weight": llp_weight,
+            "epochs": epochs,
+            "seed": seed,
+            "device": device,
+        }
+        chosen = make_method(method, public, **parameters)
+        with show_progress("train"):
+            trained = fit(loaded, perturbed, chosen, seed=seed, hold_out=hold_out, folder=out, processes=processes)
+        trained.facts["screening"] = {
+            "excluded": screened,
+            "suspicions": [asdict(suspicion) for suspicion in screening.suspicions],
+        }
+        save(trained, out)
+        _print(trained.facts | {"folder": str(out)}, loaded, as_json)
 
 
 @contextmanager
@@ -104,6 +114,8 @@ def _print(facts: dict[str, Any], campaign: Campaign, as_json: bool) -> None:
         f"Trained {facts['method']} on {facts['feature_reports']:,} feature reports and {facts['label_reports']:,} "
         f"label reports of {facts['nodes']:,} nodes."
     )
+    if facts["resumed_after_epochs"]:
+        typer.echo(f"Went on after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
     for suspicion in facts["screening"]["suspicions"]:
         fate = "left out" if facts["screening"]["excluded"] else "kept, --screen leaves them out"
         flagged, expected = suspicion["flagged"], suspicion["expected"]

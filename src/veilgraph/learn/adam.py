@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -35,6 +37,16 @@ class ReplicaAdam:
         self._decaying = any(weight_decays)
         self._mean, self._square = torch.zeros_like(weights), torch.zeros_like(weights)
         self._steps = torch.zeros((), device=weights.device)
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """All that the next step depends on, besides the weights and their gradient."""
+        return {"adam.mean": self._mean, "adam.square": self._square, "adam.steps": self._steps}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        for name, tensor in self.state.items():
+            tensor.copy_(state[name])
 
     @torch.no_grad()
     def step(self) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor
+
+from veilgraph.reconstruct.peers import ALONE, Alone
 
 _LEVELS = 256
 _MASKS = 1
@@ -21,6 +25,8 @@ class ReplicaDropout:
         probabilities: one for each replica.
         seeds: one for each replica.
         device: where masks are drawn.
+        peers: who holds the rest of the graph. A unit's mask depends on its node, whoever holds it: every process
+            draws the masks of all nodes and keeps those of its own.
 
     Attributes:
         active: whether any replica drops anything.
@@ -34,7 +40,10 @@ class ReplicaDropout:
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
-    def __init__(self, probabilities: list[float], seeds: list[int], device: torch.device) -> None:
+    def __init__(
+        self, probabilities: list[float], seeds: list[int], device: torch.device, peers: Alone = ALONE
+    ) -> None:
+        self._peers = peers
         self.active = any(probabilities)
         distinct = sorted(set(seeds))
         self.generators = [torch.Generator(device).manual_seed(_stream(seed)) for seed in distinct]
@@ -44,16 +53,20 @@ class ReplicaDropout:
         self._thresholds = dropped.to(torch.uint8).view(-1, 1, 1).to(device)
         self.scales = (_LEVELS / (_LEVELS - dropped)).view(-1, 1, 1).to(device)
 
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Where the generators are."""
+        return {f"generator.{i}": generator.get_state() for i, generator in enumerate(self.generators)}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Put the generators where they were."""
+        for i, generator in enumerate(self.generators):
+            generator.set_state(state[f"generator.{i}"])
+
     def masks(self, units: int, nodes: int) -> Tensor:
         """[replicas, units, nodes]: 1 where a unit stays and 0 where it is dropped."""
-        device, words = self.scales.device, -(-units * nodes // 8)
-        streams = torch.stack(
-            [
-                torch.empty(words, dtype=torch.int64, device=device).random_(-(2**63), None, generator=generator)
-                for generator in self.generators
-            ]
-        ).view(torch.uint8)
-        bits = streams[:, : units * nodes].view(-1, units, nodes)
+        device, draw = self.scales.device, self._here if self._peers is not ALONE else self._all
+        bits = torch.stack([draw(generator, units, nodes) for generator in self.generators])
         if device.type != "cpu":
             return (bits[self._stream_index] >= self._thresholds).to(torch.float32)
         # numpy compares and converts bytes five times as fast as torch does.
@@ -61,6 +74,30 @@ class ReplicaDropout:
         for row, stream in enumerate(self._stream_of):
             np.greater_equal(bits[stream].numpy(), self._thresholds[row].numpy(), out=kept[row])
         return torch.from_numpy(kept.astype(np.float32))
+
+    def _all(self, generator: torch.Generator, units: int, nodes: int) -> Tensor:
+        return _bytes(generator, units * nodes)[: units * nodes].view(units, nodes)
+
+    def _here(self, generator: torch.Generator, units: int, nodes: int) -> Tensor:
+        """The same bytes for the nodes that are here; one unit of all nodes after another, where that draws the same.
+
+        A GPU's generator gives other numbers in pieces than at once.
+        """
+        whole = self._peers.whole(nodes)
+        if generator.device.type != "cpu":
+            return self._peers.here(self._all(generator, units, whole))
+        here, left = torch.empty(units, nodes, dtype=torch.uint8), torch.empty(0, dtype=torch.uint8)
+        for unit in here:
+            drawn = torch.cat([left, _bytes(generator, whole - len(left))])
+            unit.copy_(self._peers.here(drawn[:whole]))
+            left = drawn[whole:]
+        return here
+
+
+def _bytes(generator: torch.Generator, least: int) -> Tensor:
+    """Random bytes, eight at a time, at least as many as asked for."""
+    words = torch.empty(-(-least // 8), dtype=torch.int64, device=generator.device)
+    return words.random_(-(2**63), None, generator=generator).view(torch.uint8)
 
 
 def _stream(seed: int) -> int:

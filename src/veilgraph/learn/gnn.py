@@ -22,6 +22,7 @@ from veilgraph.errors import FitError
 from veilgraph.files import write_whole
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.backbones import CONVOLUTIONS, HIDDEN, BackboneFactory, Convolution, module_factory
+from veilgraph.learn.checkpoint import Checkpoint
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.losses import noisy_log_likelihood
 from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run, check_fit_input
@@ -81,9 +82,19 @@ class GNNMethod(Method):
         """The settings that runs must have in common for `_loss` to take them together."""
         return None
 
-    def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
-        """Train on training reports; keep the epoch that explains the validation reports best."""
-        for _ in self.fit_together([Run(method=self, perturbed=perturbed, split=split)]):
+    def bag_counts(self) -> tuple[int, ...]:
+        """The numbers of clusters that `_loss` asks for, so that a graph can be spread with its bags."""
+        return ()
+
+    def fit(self, perturbed: PerturbedGraph, split: Split, *, checkpoint: Checkpoint | None = None) -> Self:
+        """Train on training reports; keep the epoch that explains the validation reports best.
+
+        Args:
+            perturbed: the reports.
+            split: whose labels train and whose select.
+            checkpoint: where an interrupted fit left off, and where this one leaves its state.
+        """
+        for _ in self.fit_together([Run(method=self, perturbed=perturbed, split=split, checkpoint=checkpoint)]):
             pass
         return self
 
@@ -94,7 +105,8 @@ class GNNMethod(Method):
         The same as fitting each on its own, up to the rounding of sums.
         """
         for run in runs:
-            check_fit_input(run.perturbed, run.split)
+            device = resolve_device(run.method.device)
+            check_fit_input(run.perturbed, run.split, operators_of(run.perturbed.graph, device).peers)
             run.method._check_settings()
         by_graph: dict[tuple[Any, torch.device, bool], list[Run]] = {}
         for run in runs:
@@ -222,7 +234,7 @@ def _plan(runs: Sequence[Run], operators: GraphOperators, needs: _Needs, memory:
     return plan_batches(
         runs,
         shape_of=lambda run: (
-            _convolution(run.method.backbone) or id(run),
+            id(run) if run.checkpoint is not None else _convolution(run.method.backbone) or id(run),
             run.method.epochs,
             run.method._loss_settings(),
             id(run.perturbed.schema),
@@ -255,9 +267,13 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
             networks,
             loss=cls._loss(batch.runs, operators),
             score=noisy_log_likelihood(
-                reports, [run.split.validation & run.perturbed.has_label for run in batch.runs], device
+                reports,
+                [run.split.validation & run.perturbed.has_label for run in batch.runs],
+                device,
+                operators.peers,
             ),
             epochs=methods[0].epochs,
+            checkpoint=batch.runs[0].checkpoint,
         )
     probabilities = _probabilities(networks.evaluate())
     for replica, (method, curve) in enumerate(zip(methods, curves, strict=True)):

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
+from veilgraph.reconstruct.peers import ALONE, Alone
 from veilgraph.reconstruct.propagation import SparseProduct, sparse_csr
 from veilgraph.reconstruct.proportions import Bags
 
 _FLOOR = 1e-6
 
 
-def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int) -> Tensor:
+def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int, peers: Alone = ALONE) -> Tensor:
     """[classes, nodes] with 1/|nodes| at the label of each marked node: a product with it is a mean over them.
 
     >>> weighted_targets(torch.tensor([1, 0, 1]), torch.tensor([True, False, True]), 2)
@@ -27,7 +28,7 @@ def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int) -> Tensor:
             [0.5000, 0.0000, 0.5000]])
     """
     hits = labels.unsqueeze(0) == torch.arange(num_classes, device=labels.device).unsqueeze(1)
-    return (hits & nodes) / nodes.sum()
+    return (hits & nodes) / peers.total(nodes.sum())
 
 
 def cross_entropy(log_probabilities: Tensor, targets: Tensor) -> Tensor:
@@ -44,9 +45,11 @@ class ProportionLoss:
 
     Args:
         bags: of each replica.
+        peers: who holds the bags' other members.
     """
 
-    def __init__(self, bags: Sequence[Bags]) -> None:
+    def __init__(self, bags: Sequence[Bags], peers: Alone = ALONE) -> None:
+        self._peers = peers
         self._membership = SparseProduct.of(_block_diagonal([each.membership for each in bags]))
         self._target = torch.cat([each.proportions for each in bags]).clamp(min=_FLOOR)
         counts = torch.tensor([len(each.sizes) for each in bags])
@@ -58,13 +61,16 @@ class ProportionLoss:
     def __call__(self, probabilities: Tensor) -> Tensor:
         """The loss of each replica."""
         rows = probabilities.mT.reshape(-1, probabilities.shape[1])
-        predicted = self._membership(rows).clamp(min=_FLOOR)
+        predicted = self._peers.total(self._membership(rows)).clamp(min=_FLOOR)
         divergence = (predicted * (predicted / self._target).log()).sum(dim=1, keepdim=True)
         return self._mean(divergence).squeeze(1)
 
 
 def noisy_log_likelihood(
-    reports: Sequence[PerturbedGraph], nodes: Sequence[NDArray[np.bool_]], device: torch.device
+    reports: Sequence[PerturbedGraph],
+    nodes: Sequence[NDArray[np.bool_]],
+    device: torch.device,
+    peers: Alone = ALONE,
 ) -> Callable[[Tensor], Tensor]:
     r"""Mean :math:`\ln [\hat y P]_{y'}` over some nodes of each replica, as a function of logits.
 
@@ -74,6 +80,7 @@ def noisy_log_likelihood(
         reports: of each replica; P is its label channel.
         nodes: whose labels count, for each replica.
         device: where logits will be.
+        peers: who holds the rest of the graph.
     """
     size = max(int(each.sum()) for each in nodes)
     chosen = torch.zeros(len(nodes), size, dtype=torch.int64)
@@ -82,7 +89,7 @@ def noisy_log_likelihood(
         count = int(mask.sum())
         chosen[row, :count] = torch.from_numpy(np.flatnonzero(mask))
         labels[row, :count] = torch.from_numpy(each.labels[mask])
-        weights[row, :count] = 1 / count
+        weights[row, :count] = 1 / peers.total(torch.tensor(count))
     channels = [each.label_mechanism.channel for each in reports]
     gain, other = (
         torch.tensor([float(value) for value in values], device=device).unsqueeze(1)
@@ -93,7 +100,7 @@ def noisy_log_likelihood(
     def score(logits: Tensor) -> Tensor:
         at_nodes = logits.gather(2, chosen.unsqueeze(1).expand(-1, logits.shape[1], -1))
         chance = at_nodes.softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1) * gain + other
-        return (chance.clamp(min=_FLOOR).log() * weights).sum(dim=1)
+        return peers.total((chance.clamp(min=_FLOOR).log() * weights).sum(dim=1))
 
     return score
 

@@ -80,7 +80,7 @@ class LPGNN(GNNMethod):
         def loss(logits: Tensor) -> Tensor:
             observed = logits.softmax(dim=1) * gain + other
             propagated = operators.symmetric.along_nodes(observed, hops)
-            return cross_entropy(propagated.clamp(min=_FLOOR).log(), targets)
+            return operators.peers.total(cross_entropy(propagated.clamp(min=_FLOOR).log(), targets))
 
         return loss
 
@@ -89,6 +89,6 @@ class LPGNN(GNNMethod):
         nodes = torch.from_numpy(run.split.train & run.perturbed.has_label).to(operators.device)
         propagated = operators.symmetric(one_hot_labels(run.perturbed).to(operators.device), self.label_hops)
         nodes &= propagated.sum(dim=1) > 0
-        if not nodes.any():
+        if not operators.peers.total(nodes.sum()):
             raise FitError(f"no label report is {self.label_hops} hops from a training node: choose other label_hops")
-        return weighted_targets(propagated.argmax(dim=1), nodes, run.perturbed.schema.num_classes)
+        return weighted_targets(propagated.argmax(dim=1), nodes, run.perturbed.schema.num_classes, operators.peers)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from veilgraph.budget import Guarantee
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.learn.checkpoint import Checkpoint
+from veilgraph.reconstruct.peers import ALONE, Alone
 
 DEFAULT_MEMORY = 8 * 2**30
 """Bytes that fits which are trained together may take."""
@@ -26,11 +28,14 @@ class Run:
         method: whose class takes such runs together, and knows its settings.
         perturbed: the reports.
         split: of the nodes.
+        checkpoint: where an interrupted fit left off, and where this one is to leave its state; such a run is trained
+            by itself.
     """
 
     method: Any
     perturbed: PerturbedGraph
     split: Split
+    checkpoint: Checkpoint | None = None
 
 
 class Method(ABC):
@@ -76,11 +81,15 @@ class Method(ABC):
         return guarantee.total_user_level if self.uses_features else guarantee.label_user_level
 
 
-def check_fit_input(perturbed: PerturbedGraph, split: Split) -> None:
+def check_fit_input(perturbed: PerturbedGraph, split: Split, peers: Alone = ALONE) -> None:
     """Refuse what nothing can be learned from."""
     if split.train.shape != (perturbed.graph.num_nodes,):
         raise FitError(f"the split is for {len(split.train)} nodes, the graph has {perturbed.graph.num_nodes}")
-    if not (split.train & perturbed.has_label).any():
+    if not _anywhere(split.train & perturbed.has_label, peers):
         raise FitError("no labelled nodes among the training nodes: at least one must report its label")
-    if not (split.validation & perturbed.has_label).any():
+    if not _anywhere(split.validation & perturbed.has_label, peers):
         raise FitError("no labelled nodes among the validation nodes: selection needs at least one")
+
+
+def _anywhere(nodes: NDArray[np.bool_], peers: Alone) -> bool:
+    return bool(peers.most(int(nodes.any())))

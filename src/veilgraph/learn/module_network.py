@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from veilgraph.errors import FitError
 from veilgraph.learn.backbones import BackboneFactory
 from veilgraph.learn.stacked import ReplicaSettings
 from veilgraph.reconstruct.operators import GraphOperators
@@ -83,6 +84,14 @@ class ModuleNetwork:
     def restore(self) -> None:
         """Go back to the weights that were kept."""
         self._module.load_state_dict(self._best)
+
+    def state(self) -> None:
+        """Not known: a module may keep anything anywhere."""
+        return
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Nothing is ever saved."""
+        raise FitError("a module has no state that could be gone on from")
 
     def weights_of(self, replica: int) -> dict[str, Tensor]:
         """The weights by name."""

@@ -27,7 +27,7 @@ class PlainGNN(GNNMethod):
     name: ClassVar[str] = "plain"
 
     def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
-        return one_hot_reports(perturbed, operators.device)
+        return one_hot_reports(perturbed, operators.device, operators.peers)
 
     def _input_settings(self) -> Hashable:
         return None
@@ -40,8 +40,9 @@ class PlainGNN(GNNMethod):
                     torch.from_numpy(run.perturbed.labels),
                     torch.from_numpy(run.split.train & run.perturbed.has_label),
                     run.perturbed.schema.num_classes,
+                    operators.peers,
                 )
                 for run in runs
             ]
         ).to(operators.device)
-        return lambda logits: cross_entropy(logits.log_softmax(dim=1), targets)
+        return lambda logits: operators.peers.total(cross_entropy(logits.log_softmax(dim=1), targets))

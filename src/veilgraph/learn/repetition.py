@@ -17,6 +17,7 @@ def repeat(
     *,
     device: torch.device,
     generators: Sequence[torch.Generator] | None = None,
+    after: Callable[[int], None] | None = None,
 ) -> None:
     """Do `work` so many times, each on the state that the one before left.
 
@@ -26,6 +27,8 @@ def repeat(
         device: where the tensors are.
         generators: all that `work` draws from; None if it is not known to be the same work every time. Then, and on a
             processor, nothing is recorded.
+        after: told how often the work was done; it may read from the device. While a GPU gets ready to record, it is
+            not told.
 
     >>> counter = torch.zeros(1)
     >>> repeat(lambda: counter.add_(1) and None, 5, device=torch.device("cpu"))
@@ -33,8 +36,10 @@ def repeat(
     5
     """
     if device.type != "cuda" or generators is None or times <= _BEFORE_RECORDING:
-        for _ in tracked(range(times), "training, epochs"):
+        for done in tracked(range(times), "training, epochs"):
             work()
+            if after is not None:
+                after(done + 1)
         return
     # Libraries make their workspaces when they are first used, which cannot be recorded; and recording needs a
     # stream of its own.
@@ -49,5 +54,7 @@ def repeat(
         graph.register_generator_state(generator)
     with torch.cuda.graph(graph):
         work()
-    for _ in range(times - _BEFORE_RECORDING):
+    for done in range(_BEFORE_RECORDING, times):
         graph.replay()
+        if after is not None:
+            after(done + 1)

@@ -62,7 +62,7 @@ class RGNN(GNNMethod):
 
     def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         if not self.reconstruct_x:
-            return one_hot_reports(perturbed, operators.device)
+            return one_hot_reports(perturbed, operators.device, operators.peers)
         features = reconstruct_features(perturbed, self.feature_hops, mean=operators.mean, estimate=self.estimate)
         return features.inputs(self.decoding)
 
@@ -72,18 +72,24 @@ class RGNN(GNNMethod):
     def _loss_settings(self) -> Hashable:
         return self.use_proportions
 
+    def bag_counts(self) -> tuple[int, ...]:
+        """C, unless there are no bags."""
+        return (self.num_clusters,) if self.use_proportions else ()
+
     @classmethod
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
         methods: list[RGNN] = [run.method for run in runs]
         targets = torch.stack([run.method._targets(run, operators) for run in runs])
+        peers = operators.peers
         if not methods[0].use_proportions:
-            return lambda logits: cross_entropy(logits.log_softmax(dim=1), targets)
-        divergence = ProportionLoss([run.method._bags(run, operators) for run in runs])
+            return lambda logits: peers.total(cross_entropy(logits.log_softmax(dim=1), targets))
+        divergence = ProportionLoss([run.method._bags(run, operators) for run in runs], peers)
         weights = torch.tensor([method.llp_weight for method in methods], device=operators.device)
 
         def loss(logits: Tensor) -> Tensor:
             log_probabilities = logits.log_softmax(dim=1)
-            return cross_entropy(log_probabilities, targets) + weights * divergence(log_probabilities.exp())
+            entropy = peers.total(cross_entropy(log_probabilities, targets))
+            return entropy + weights * divergence(log_probabilities.exp())
 
         return loss
 
@@ -97,9 +103,9 @@ class RGNN(GNNMethod):
             labels = reconstruct_labels(
                 perturbed, self.label_hops, mean=operators.mean, estimate=self.estimate
             ).decoded()
-        return weighted_targets(labels, nodes, perturbed.schema.num_classes)
+        return weighted_targets(labels, nodes, perturbed.schema.num_classes, operators.peers)
 
     def _bags(self, run: Run, operators: GraphOperators) -> Bags:
         clusters = operators.clusters(self.num_clusters)
-        bags = bag_proportions(run.perturbed, clusters, run.split.train, estimate=self.estimate)
+        bags = bag_proportions(run.perturbed, clusters, run.split.train, estimate=self.estimate, peers=operators.peers)
         return bags.to(operators.device)

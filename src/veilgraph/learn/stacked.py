@@ -13,6 +13,7 @@ from veilgraph.learn.backbones import HIDDEN, Convolution
 from veilgraph.learn.dropout import ReplicaDropout
 from veilgraph.learn.node_blocks import in_node_blocks
 from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.peers import ALONE
 from veilgraph.reconstruct.propagation import repeated_product
 
 
@@ -54,6 +55,7 @@ class StackedNetworks:
         block: int | None = None,
     ) -> None:
         self._block = block or inputs.shape[1]
+        self._peers = operators.peers
         self._convolution, self._product = convolution, convolution.operator(operators)
         self._inputs, self._classes = inputs, num_classes
         self._settings = settings
@@ -62,7 +64,10 @@ class StackedNetworks:
         self._weights = torch.stack(initial).to(operators.device).requires_grad_()
         self._best = self._weights.detach().clone()
         self._dropout = ReplicaDropout(
-            [each.dropout for each in settings], [each.seed for each in settings], operators.device
+            [each.dropout for each in settings],
+            [each.seed for each in settings],
+            operators.device,
+            operators.peers,
         )
         self._optimizer = ReplicaAdam(
             self._weights,
@@ -81,9 +86,9 @@ class StackedNetworks:
         return self._weights.device
 
     @property
-    def generators(self) -> list[torch.Generator]:
-        """What an epoch draws from."""
-        return self._dropout.generators
+    def generators(self) -> list[torch.Generator] | None:
+        """What an epoch draws from; not told where it talks to other processes, which cannot be recorded."""
+        return self._dropout.generators if self._peers is ALONE else None
 
     def evaluate(self) -> Tensor:
         """Logits [replicas, classes, nodes] without dropout."""
@@ -101,8 +106,27 @@ class StackedNetworks:
         return self._logits(thinned), evaluated
 
     def step(self) -> None:
-        """Move along the gradient."""
+        """Move along the gradient.
+
+        Of several processes, each has the gradient of its own nodes' share in the one objective that all of them
+        computed, so theirs are added. (DistributedDataParallel would average the gradients of as many objectives, of a
+        module with a tensor for each weight; here all weights are one tensor already, and one sum is all it takes.)
+        """
+        if self._weights.grad is not None:
+            self._weights.grad = self._peers.total(self._weights.grad)
         self._optimizer.step()
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next epoch depends on."""
+        return {"weights": self._weights.detach(), "best": self._best, **self._optimizer.state, **self._dropout.state}
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        with torch.no_grad():
+            self._weights.copy_(state["weights"])
+        self._best.copy_(state["best"])
+        self._optimizer.resume(state)
+        self._dropout.resume(state)
 
     def keep(self, replicas: Tensor) -> None:
         """Remember the present weights of the replicas that are marked."""
@@ -171,7 +195,8 @@ def stacked_inputs(
         nodes, columns = each.shape
         if stack is None:
             stack = each.new_empty(len(inputs), nodes, columns * (2 if convolution.own else 1))
-        repeated_product(convolution.operator(operators).matrix, each, 1, out=stack[place, :, :columns])
+        product, part = convolution.operator(operators), stack[place, :, :columns]
+        repeated_product(product.matrix, each, 1, out=part, peers=product.peers)
         if convolution.own:
             stack[place, :, columns:] = each
     if stack is None:

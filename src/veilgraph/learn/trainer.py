@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.errors import FitError
+from veilgraph.learn.checkpoint import Checkpoint
 from veilgraph.learn.repetition import repeat
 
 
@@ -67,6 +68,14 @@ class Networks(Protocol):
         """Go back to the weights that were kept."""
         ...
 
+    def state(self) -> dict[str, Tensor] | None:
+        """All that the next epoch depends on; None if it cannot be told."""
+        ...
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        ...
+
     def weights_of(self, replica: int) -> dict[str, Tensor]:
         """One replica's weights by name."""
         ...
@@ -77,14 +86,21 @@ class Networks(Protocol):
 
 
 def train(
-    networks: Networks, *, loss: Callable[[Tensor], Tensor], score: Callable[[Tensor], Tensor], epochs: int
+    networks: Networks,
+    *,
+    loss: Callable[[Tensor], Tensor],
+    score: Callable[[Tensor], Tensor],
+    epochs: int,
+    checkpoint: Checkpoint | None = None,
 ) -> list[LearningCurve]:
     """Minimise each replica's `loss(logits)`; each keeps the weights of the epoch with its best `score(logits)`.
 
     The weights that an epoch leads to are scored in the pass that the next epoch needs anyway. Nothing is read back
-    from the device before the end, so that a GPU can repeat a recorded epoch.
+    from the device before the end, so that a GPU can repeat a recorded epoch; except for a checkpoint, from which
+    training goes on if there is one.
     """
     record = _Record(networks.replicas, epochs, networks.device)
+    done = _go_on(networks, record, checkpoint)
 
     def epoch() -> None:
         logits, evaluated = networks.passes()
@@ -94,12 +110,25 @@ def train(
         networks.step()
         record.note_loss(objective.detach())
 
-    repeat(epoch, epochs, device=networks.device, generators=networks.generators)
+    def note(more: int) -> None:
+        state = networks.state() if checkpoint is not None and (done + more) % checkpoint.every == 0 else None
+        if checkpoint is not None and state is not None:
+            checkpoint.write(state | record.state)
+
+    repeat(epoch, epochs - done, device=networks.device, generators=networks.generators, after=note)
     networks.keep(record.note_score(score(networks.evaluate())))
     if not bool((record.best > -math.inf).all()):
         raise FitError("training diverged: no epoch has a score that is a number; choose a lower learning_rate")
     networks.restore()
     return record.curves()
+
+
+def _go_on(networks: Networks, record: _Record, checkpoint: Checkpoint | None) -> int:
+    """Take up the state that a checkpoint holds; after how many epochs it was left."""
+    if checkpoint is None or checkpoint.saved is None:
+        return 0
+    networks.resume(checkpoint.saved)
+    return record.resume(checkpoint.saved)
 
 
 class _Record:
@@ -117,6 +146,23 @@ class _Record:
         self._losses = torch.zeros(replicas, epochs + 1, device=device)
         self._scores = torch.zeros(replicas, epochs + 1, device=device)
         self._steps = torch.zeros(1, dtype=torch.int64, device=device)
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """By name."""
+        return {
+            "record.best": self.best,
+            "record.selected": self._selected,
+            "record.losses": self._losses,
+            "record.scores": self._scores,
+            "record.steps": self._steps,
+        }
+
+    def resume(self, state: Mapping[str, Tensor]) -> int:
+        """Go on from a state; how many epochs it has seen."""
+        for name, tensor in self.state.items():
+            tensor.copy_(state[name])
+        return int(self._steps)
 
     def note_score(self, scores: Tensor) -> Tensor:
         """Keep the scores of the present weights; which replicas were never better?

@@ -19,6 +19,7 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.mechanisms import SymmetricChannel
 from veilgraph.progress import tracked
 from veilgraph.reconstruct.answers import Answers, answers_of
+from veilgraph.reconstruct.peers import ALONE, Alone
 from veilgraph.reconstruct.propagation import NeighbourhoodMean, block_width
 
 Decoding = Literal["distribution", "argmax"]
@@ -98,9 +99,10 @@ def reconstruct_features(
     """
     answers = answers_of(perturbed)
     reporting = torch.from_numpy(perturbed.has_features).to(mean.device)
-    if not reporting.any():
+    reports = int(mean.peers.total(reporting.sum()))
+    if reports == 0:
         raise ReconstructionError("no node reported features: leave feature reconstruction out")
-    frequencies, overall = _shares(answers, hops, mean)
+    frequencies, overall = _shares(answers, reports, hops, mean)
     if estimate:
         _estimate_in_place(frequencies, answers.channels)
 
@@ -118,7 +120,7 @@ def reconstruct_features(
     )
 
 
-def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu") -> Tensor:
+def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu", peers: Alone = ALONE) -> Tensor:
     r"""x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported.
 
     Where only a share r of people is asked about a feature, an answer's column z becomes
@@ -129,10 +131,10 @@ def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu
     people estimates what it would if all of them had answered, and being asked or not adds variance only in so far as
     a neighbourhood differs from the whole.
     """
-    return torch.from_numpy(_columns(answers_of(perturbed))).to(device)
+    return torch.from_numpy(_columns(answers_of(perturbed), peers=peers)).to(device)
 
 
-def _columns(answers: Answers, part: slice = _ALL) -> NDArray[np.float32]:
+def _columns(answers: Answers, part: slice = _ALL, peers: Alone = ALONE) -> NDArray[np.float32]:
     """Some of the columns of all features; codes stay as they are stored, most often a byte each."""
     feature_of, value_of = _meaning(answers.channels)
     here = answers.about(feature_of[part])
@@ -141,8 +143,9 @@ def _columns(answers: Answers, part: slice = _ALL) -> NDArray[np.float32]:
     if answers.rate == 1:
         return columns
     asked, uniform = here.asked, np.array([1 / channel.domain_size for channel in here.channels])
-    people = asked.sum(axis=0)
-    overall = np.where(people > 0, columns.sum(axis=0) / np.maximum(people, 1), uniform).astype(np.float32)
+    people = peers.total(torch.from_numpy(asked.sum(axis=0))).numpy()
+    holding = peers.total(torch.from_numpy(columns.sum(axis=0))).numpy()
+    overall = np.where(people > 0, holding / np.maximum(people, 1), uniform).astype(np.float32)
     columns = np.where(asked, overall + (columns - overall) / np.float32(answers.rate), overall)
     return np.where(answers.reporting[:, None], columns, np.float32(0))
 
@@ -175,18 +178,21 @@ def _estimate_in_place(shares: Tensor, channels: Sequence[SymmetricChannel]) -> 
         shares[:, part] = estimate_frequencies(shares[:, part], channel)
 
 
-def _shares(answers: Answers, hops: int, mean: NeighbourhoodMean) -> tuple[Tensor, Tensor]:
+def _shares(answers: Answers, reports: int, hops: int, mean: NeighbourhoodMean) -> tuple[Tensor, Tensor]:
     """Mean over the reporting nodes of each neighbourhood, and over all of them, which is used where there is none.
 
     As many columns at a time as go through a product best: only the result is as large as the table.
     """
     width = sum(columns_of(channel.domain_size) for channel in answers.channels)
+    peers, nodes = mean.peers, mean.num_nodes
     reporting = torch.from_numpy(answers.reporting).to(mean.device)
-    mass = None if reporting.all() else mean.propagate(reporting.to(torch.float32).unsqueeze(1), hops)
-    shares, overall = torch.empty(mean.num_nodes, width, device=mean.device), torch.empty(width, device=mean.device)
-    for part in tracked(_blocks(width, block_width(mean.device, mean.num_nodes)), "features, blocks of columns"):
-        observed = torch.from_numpy(_columns(answers, part)).to(mean.device)
-        overall[part] = observed.sum(0) / reporting.sum()
+    mass = None
+    if reports < peers.whole(nodes):
+        mass = mean.propagate(reporting.to(torch.float32).unsqueeze(1), hops)
+    shares, overall = torch.empty(nodes, width, device=mean.device), torch.empty(width, device=mean.device)
+    for part in tracked(_blocks(width, block_width(mean.device, peers.planned(nodes))), "features, blocks of columns"):
+        observed = torch.from_numpy(_columns(answers, part, peers)).to(mean.device)
+        overall[part] = peers.total(observed.sum(0)) / reports
         propagated = mean.propagate(observed, hops)
         if mass is not None:
             within = propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny)

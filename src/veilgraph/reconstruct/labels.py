@@ -58,20 +58,21 @@ def reconstruct_labels(
         mean: the graph's neighbourhood mean, on the device to use.
         estimate: undo the randomization; otherwise observed shares are kept, for ablations.
     """
-    if not perturbed.has_label.any():
+    labelled = torch.from_numpy(perturbed.has_label).to(mean.device)
+    reports = int(mean.peers.total(labelled.sum()))
+    if reports == 0:
         raise ReconstructionError("no labelled nodes: at least one node must report its label")
     channel = perturbed.label_mechanism.channel
-    labelled = torch.from_numpy(perturbed.has_label).to(mean.device)
     observed = one_hot_labels(perturbed).to(mean.device)
     propagated = mean.propagate(observed, hops)
     mass = propagated.sum(1, keepdim=True)
     in_reach = mass.squeeze(1) > 0
-    overall = observed.sum(0) / labelled.sum()
+    overall = mean.peers.total(observed.sum(0)) / reports
     shares = torch.where(mass > 0, propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
     estimates = estimate_frequencies(shares, channel)
 
     def measure_errors() -> Tensor:
-        sizes = torch.where(in_reach, mean.effective_sample_size(labelled, hops), float(labelled.sum()))
+        sizes = torch.where(in_reach, mean.effective_sample_size(labelled, hops), float(reports))
         errors = population_variance(estimates, channel, sizes.unsqueeze(1)).sqrt()
         return errors if estimate else errors * float(channel.gain)
 

@@ -9,9 +9,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.reconstruct.clusters import cluster
-from veilgraph.reconstruct.propagation import NeighbourhoodMean, SparseProduct, closed, weighted_adjacency
+from veilgraph.reconstruct.partition import GraphPart
+from veilgraph.reconstruct.peers import ALONE, Alone, Peers
+from veilgraph.reconstruct.propagation import (
+    NeighbourhoodMean,
+    SparseProduct,
+    closed,
+    rows_of,
+    weighted_adjacency,
+)
 
 
 class GraphOperators:
@@ -24,6 +33,7 @@ class GraphOperators:
 
     def __init__(self, graph: Graph, device: torch.device | str = "cpu") -> None:
         self.graph, self.device = graph, torch.device(device)
+        self.peers: Alone = ALONE
         self._clusters: dict[int, NDArray[np.int64]] = {}
 
     @cached_property
@@ -66,7 +76,63 @@ class GraphOperators:
         return SparseProduct.of(matrix.to(self.device), symmetric=True)
 
 
+class PartOperators(GraphOperators):
+    """The rows of a graph's matrices that belong to one part of it; products ask the other parts for what they need.
+
+    An edge is in both directions, so a matrix and its transpose have their entries in the same places: gradients
+    need the rows of the same neighbours that values need.
+
+    Args:
+        part: that this process holds.
+        device: where the matrices live.
+    """
+
+    def __init__(self, part: GraphPart, device: torch.device | str = "cpu") -> None:
+        super().__init__(part, device)
+        self.peers = Peers(part, self.device)
+        self._clusters = dict(part.clusters)
+        self._part = part
+
+    @cached_property
+    def mean(self) -> NeighbourhoodMean:
+        """D^-1 (A + I)."""
+        return NeighbourhoodMean(self._rows(self._around.mean.matrix), self.peers)
+
+    @cached_property
+    def neighbours(self) -> SparseProduct:
+        """D^-1 A."""
+        return self._part_of(self._around.neighbours)
+
+    @cached_property
+    def symmetric(self) -> SparseProduct:
+        """D^-1/2 A D^-1/2."""
+        return self._part_of(self._around.symmetric)
+
+    @cached_property
+    def closed_symmetric(self) -> SparseProduct:
+        """D^-1/2 (A + I) D^-1/2."""
+        return self._part_of(self._around.closed_symmetric)
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Not to be had."""
+        raise ReconstructionError("layers that walk along edges need the whole graph: train them in one process")
+
+    @property
+    def _around(self) -> GraphOperators:
+        """Not kept: of its matrices only the part's rows stay."""
+        return GraphOperators(self._part.around)
+
+    def _part_of(self, product: SparseProduct) -> SparseProduct:
+        matrix = self._rows(product.matrix)
+        symmetric = product.transposed is product.matrix
+        return SparseProduct(matrix, matrix if symmetric else self._rows(product.transposed), self.peers)
+
+    def _rows(self, matrix: Tensor) -> Tensor:
+        return rows_of(matrix, torch.from_numpy(self._part.places)).to(self.device)
+
+
 @lru_cache(maxsize=2)
 def operators_of(graph: Graph, device: torch.device) -> GraphOperators:
-    """The operators of a graph, kept for the next fit on it."""
-    return GraphOperators(graph, device)
+    """The operators of a graph or of a part of one, kept for the next fit on it."""
+    return PartOperators(graph, device) if isinstance(graph, GraphPart) else GraphOperators(graph, device)

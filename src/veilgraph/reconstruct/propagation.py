@@ -21,6 +21,7 @@ from torch.nn.functional import embedding_bag
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.progress import tracked
+from veilgraph.reconstruct.peers import ALONE, Alone
 
 _CACHE_LINE = 16  # 32-bit numbers: what one gather from memory brings anyway
 _GPU_BLOCK_BYTES = 2**32
@@ -38,6 +39,7 @@ class NeighbourhoodMean:
     """
 
     matrix: Tensor
+    peers: Alone = ALONE
 
     @classmethod
     def of(cls, graph: Graph, device: torch.device | str = "cpu") -> NeighbourhoodMean:
@@ -56,7 +58,7 @@ class NeighbourhoodMean:
 
     def propagate(self, columns: Tensor, hops: int) -> Tensor:
         """W^K applied to every column."""
-        return repeated_product(self.matrix, columns, hops)
+        return repeated_product(self.matrix, columns, hops, peers=self.peers)
 
     def effective_sample_size(self, reporting: Tensor, hops: int, *, seed: int = 0) -> Tensor:
         r"""How many equally weighted reports each node's K-hop mean is worth: (sum w)^2 / sum w^2.
@@ -70,6 +72,8 @@ class NeighbourhoodMean:
             hops: K.
             seed: of the random signs.
         """
+        if self.peers is not ALONE:
+            raise ReconstructionError("sample sizes need the whole graph: ask for them in one process")
         mask = reporting.to(self.matrix.dtype).unsqueeze(1)
         mass = self.propagate(mask, hops)
         if hops == 0:
@@ -97,6 +101,7 @@ class SparseProduct:
 
     matrix: Tensor
     transposed: Tensor
+    peers: Alone = ALONE
 
     @classmethod
     def of(cls, matrix: Tensor, *, symmetric: bool = False) -> SparseProduct:
@@ -119,26 +124,29 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, stack: Tensor, product: SparseProduct, times: int) -> Tensor:
         ctx.product, ctx.times = product, times
-        return _stacked_product(product.matrix, stack, times)
+        return _stacked_product(product.matrix, stack, times, product.peers)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        return _stacked_product(ctx.product.transposed, gradients[0], ctx.times), None, None
+        product = ctx.product
+        return _stacked_product(product.transposed, gradients[0], ctx.times, product.peers), None, None
 
 
-def _stacked_product(matrix: Tensor, stack: Tensor, times: int) -> Tensor:
+def _stacked_product(matrix: Tensor, stack: Tensor, times: int, peers: Alone) -> Tensor:
     """Blocks of replicas whose columns fill a cache line (or a GPU) go through the product together."""
     replicas, columns, nodes = stack.shape
-    together = max(1, block_width(stack.device, nodes) // columns)
+    together = max(1, block_width(stack.device, peers.planned(nodes)) // columns)
     result = stack.new_empty(replicas, columns, matrix.shape[0])
     for start in range(0, replicas, together):
         block = stack[start : start + together]
-        propagated = repeated_product(matrix, block.permute(2, 0, 1).reshape(nodes, -1), times)
+        propagated = repeated_product(matrix, block.permute(2, 0, 1).reshape(nodes, -1), times, peers=peers)
         result[start : start + together] = propagated.view(-1, *block.shape[:2]).permute(1, 2, 0)
     return result
 
 
-def repeated_product(matrix: Tensor, columns: Tensor, times: int, *, out: Tensor | None = None) -> Tensor:
+def repeated_product(
+    matrix: Tensor, columns: Tensor, times: int, *, out: Tensor | None = None, peers: Alone = ALONE
+) -> Tensor:
     """matrix^times @ columns, in blocks of columns that stay in the cache (in memory, on a GPU) between products.
 
     Args:
@@ -146,14 +154,15 @@ def repeated_product(matrix: Tensor, columns: Tensor, times: int, *, out: Tensor
         columns: of numbers.
         times: the power.
         out: where to write the result, which may be columns of a wider array.
+        peers: who holds the rest of the graph.
     """
     check_hops(times)
-    width = block_width(columns.device, columns.shape[0])
+    width = block_width(columns.device, peers.planned(columns.shape[0]))
     if out is None and (columns.shape[1] <= width or times == 0):
-        return _power(matrix, columns, times)
+        return _power(matrix, columns, times, peers)
     result = columns.new_empty(matrix.shape[0], columns.shape[1]) if out is None else out
     for block, target in zip(torch.split(columns, width, dim=1), torch.split(result, width, dim=1), strict=True):
-        target.copy_(_power(matrix, block.contiguous(), times))
+        target.copy_(_power(matrix, block.contiguous(), times, peers))
     return result
 
 
@@ -162,9 +171,9 @@ def block_width(device: torch.device, nodes: int) -> int:
     return _CACHE_LINE if device.type == "cpu" else max(1, _GPU_BLOCK_BYTES // (4 * nodes))
 
 
-def _power(matrix: Tensor, block: Tensor, times: int) -> Tensor:
+def _power(matrix: Tensor, block: Tensor, times: int, peers: Alone) -> Tensor:
     for _ in tracked(range(times), "propagation, hops"):
-        block = _product(matrix, block)
+        block = _product(matrix, peers.reached(block))
     return block
 
 
@@ -220,6 +229,17 @@ def closed(adjacency: Adjacency) -> Adjacency:
 
 def _single(scale: NDArray[np.floating[Any]] | None, nodes: int) -> NDArray[np.float32]:
     return np.ones(nodes, dtype=np.float32) if scale is None else scale.astype(np.float32)
+
+
+def rows_of(matrix: Tensor, rows: Tensor) -> Tensor:
+    """Some rows of a sparse matrix, in its order."""
+    counts = matrix.crow_indices().diff()
+    chosen = torch.zeros(matrix.shape[0], dtype=torch.bool, device=matrix.device)
+    chosen[rows] = True
+    entries = torch.repeat_interleave(chosen, counts)
+    starts = torch.nn.functional.pad(counts[chosen].cumsum(0), (1, 0)).to(matrix.crow_indices().dtype)
+    columns, weights = matrix.col_indices()[entries], matrix.values()[entries]
+    return _compressed(starts, columns, weights, (len(rows), matrix.shape[1]))
 
 
 def sparse_csr(rows: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from veilgraph.frequency import estimate_frequencies, population_variance, project_to_simplex
 from veilgraph.graph import PerturbedGraph
 from veilgraph.reconstruct.labels import one_hot_labels
+from veilgraph.reconstruct.peers import ALONE, Alone
 from veilgraph.reconstruct.propagation import sparse_csr
 
 
@@ -38,7 +39,12 @@ class Bags:
 
 
 def bag_proportions(
-    perturbed: PerturbedGraph, clusters: NDArray[np.int64], members: NDArray[np.bool_], *, estimate: bool = True
+    perturbed: PerturbedGraph,
+    clusters: NDArray[np.int64],
+    members: NDArray[np.bool_],
+    *,
+    estimate: bool = True,
+    peers: Alone = ALONE,
 ) -> Bags:
     """Algorithm 3, lines 4 and 7: mean randomized label of each bag, then undo the randomization.
 
@@ -47,13 +53,16 @@ def bag_proportions(
         clusters: the cluster of each node.
         members: the nodes whose reports and predictions count (the training nodes).
         estimate: undo the randomization; otherwise the observed proportions are kept, for ablations.
+        peers: who holds the rest of the graph.
     """
     channel = perturbed.label_mechanism.channel
     nodes = torch.from_numpy(members & perturbed.has_label).nonzero().squeeze(1)
-    _, bag_of, sizes = torch.unique(torch.from_numpy(clusters)[nodes], return_inverse=True, return_counts=True)
+    cluster_of = torch.from_numpy(clusters)[nodes]
+    counts = peers.total(torch.bincount(cluster_of, minlength=peers.most(int(clusters.max()) + 1)))
+    bag_of, sizes = (counts > 0).cumsum(0)[cluster_of] - 1, counts[counts > 0]
     weights = 1.0 / sizes[bag_of].to(torch.float32)
     membership = sparse_csr(bag_of, nodes, weights, (len(sizes), perturbed.graph.num_nodes))
-    observed = membership @ one_hot_labels(perturbed)
+    observed = peers.total(membership @ one_hot_labels(perturbed))
     estimates = estimate_frequencies(observed, channel)
     errors = population_variance(estimates, channel, sizes.unsqueeze(1)).sqrt()
     return Bags(

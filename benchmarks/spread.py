@@ -1,0 +1,126 @@
+"""What a graph costs when it is spread over processes; `python -m benchmarks.spread`.
+
+How many rows parts borrow from each other, what arrives at a process in a fit, and what memory one needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from veilgraph.budget import PrivacyBudget
+from veilgraph.datasets import csbm, load
+from veilgraph.experiments import simulate
+from veilgraph.graph import Graph, Split
+from veilgraph.learn import RGNN
+from veilgraph.learn.dropout import ReplicaDropout
+from veilgraph.learn.spread import fit_spread, follow
+from veilgraph.processes import joined
+from veilgraph.reconstruct.partition import partition
+
+PARTS = (2, 4, 8)
+PROCESSES = (2, 4)
+BUDGET = PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=10)
+FEATURES = 48
+
+
+def boundaries(name: str, graph: Graph) -> list[dict[str, Any]]:
+    """For each number of parts: how large they are, and how many rows they borrow for one product."""
+    rows = []
+    for count in PARTS:
+        parts = partition(graph, count)
+        borrowed = [part.boundary for part in parts]
+        rows.append(
+            {
+                "graph": name,
+                "nodes": graph.num_nodes,
+                "edges": graph.num_edges,
+                "parts": count,
+                "largest_part": max(part.num_nodes for part in parts),
+                "most_borrowed": max(borrowed),
+                "borrowed_per_node": sum(borrowed) / graph.num_nodes,
+            }
+        )
+    return rows
+
+
+def mask_rate() -> float:
+    """Bytes of dropout masks that a process draws in a second."""
+    dropout, units, nodes = ReplicaDropout([0.5], [0], torch.device("cpu")), 16, 2**21
+    started = time.process_time()
+    dropout._all(dropout.generators[0], units, nodes)
+    return units * nodes / (time.process_time() - started)
+
+
+def fit_here(nodes: int, folder: Path) -> None:
+    """One process of a fit; writes the memory that it took beyond its libraries."""
+    libraries = _peak()
+    with joined(torch.device("cpu")) as processes:
+        if processes.leads:
+            private, split = csbm(nodes, num_features=FEATURES, seed=0), Split.random(nodes, seed=0)
+            reports = simulate(private, BUDGET, split, rng=np.random.default_rng(0))
+            method = RGNN(feature_hops=4, label_hops=2, epochs=2, device="cpu")
+            del private
+            if processes.count > 1:
+                fit_spread(processes, method, reports, split)
+            else:
+                method.fit(reports, split)
+        else:
+            follow(processes)
+        found = {"rank": processes.rank, "bytes": _peak() - libraries}
+        (folder / f"{processes.rank}.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+def memory(nodes: int) -> list[dict[str, Any]]:
+    """Peak memory of the leader, which reads and partitions, and of the largest follower."""
+    rows = []
+    for count in (1, *PROCESSES):
+        with tempfile.TemporaryDirectory() as folder:
+            launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+            arguments = ["-m", "benchmarks.spread", "--fit", str(nodes), "--folder", folder]
+            environment = os.environ | {"OMP_NUM_THREADS": "1"}
+            subprocess.run([sys.executable, *launcher, *arguments], check=True, env=environment)
+            found = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).iterdir()]
+        followers = [each["bytes"] for each in found if each["rank"] > 0]
+        leader = next(each["bytes"] for each in found if each["rank"] == 0)
+        rows.append({"nodes": nodes, "processes": count, "leader": leader, "follower": max(followers, default=None)})
+    return rows
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main() -> None:
+    """Print JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spread", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=100_000, help="of the synthetic graph")
+    parser.add_argument("--graphs", nargs="*", default=[], help="public data sets whose boundaries to measure as well")
+    parser.add_argument("--fit", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.fit is not None:
+        fit_here(options.fit, options.folder)
+        return
+    graphs = {name: load(name).graph for name in options.graphs} | {"csbm": csbm(options.nodes, seed=0).graph}
+    found = {
+        "boundaries": [row for name, graph in graphs.items() for row in boundaries(name, graph)],
+        "memory": memory(options.nodes),
+        "mask_bytes_per_second": mask_rate(),
+    }
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

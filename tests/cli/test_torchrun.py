@@ -1,0 +1,106 @@
+"""`veilgraph train` under torchrun: the same model, and nothing lost when a process ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.test_training import Collected
+from tests.torchrun import torchrun
+from veilgraph.learn import RGNN
+
+EPOCHS = 200
+PATIENCE = 120  # seconds; two cores may be busy with other tests
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
+    return Collected(tmp_path_factory.mktemp("collected"))
+
+
+def train(collected: Collected, out: Path, *, restarts: int = 0, **changes: object) -> subprocess.Popen[str]:
+    options = {
+        "store": collected.store,
+        "campaign": collected.folder / "campaign.json",
+        "graph": collected.folder / "edges.csv",
+        "nodes": collected.folder / "nodes.csv",
+        "out": out,
+        "epochs": EPOCHS,
+        "device": "cpu",
+        **changes,
+    }
+    words = [str(word) for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
+    return torchrun(2, "veilgraph", "train", *words, restarts=restarts)
+
+
+def process_of(rank: int, launcher: int) -> int:
+    """The process that torchrun gave a rank to."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children")
+    if not children.exists():
+        pytest.skip("there is no /proc here that tells a process's children")
+    for child in children.read_text(encoding="utf-8").split():
+        if f"\0RANK={rank}\0".encode() in b"\0" + Path(f"/proc/{child}/environ").read_bytes():
+            return int(child)
+    raise AssertionError(f"rank {rank} is not there")
+
+
+def kill_after_checkpoint(started: subprocess.Popen[str], rank: int, out: Path, *, epochs: int) -> None:
+    """SIGKILL for one process, once the checkpoint has more than so many epochs behind it."""
+    deadline = time.monotonic() + PATIENCE
+    while epochs_done(out / "checkpoint.npz") <= epochs:
+        assert started.poll() is None, started.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process_of(rank, started.pid), signal.SIGKILL)
+
+
+def epochs_done(checkpoint: Path) -> int:
+    return int(np.load(checkpoint)["record.steps"].item()) if checkpoint.exists() else 0
+
+
+def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Collected, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    started = train(collected, out)
+    kill_after_checkpoint(started, 1, out, epochs=0)
+    said, _ = started.communicate(timeout=PATIENCE)
+    assert started.returncode != 0
+    assert "error: process 0 of 2 stops, since another one ended or did not answer" in said
+    assert not (out / "training.json").exists()
+    first = epochs_done(out / "checkpoint.npz")
+
+    # The same command goes on; this time its leader is killed, and torchrun may start it once more.
+    again = train(collected, out, restarts=1)
+    kill_after_checkpoint(again, 0, out, epochs=first)
+    said, _ = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, said
+    assert "train: partition: 2 parts of at most" in said
+    assert f"train: training goes on after epoch {first}" in said
+    assert not (out / "checkpoint.npz").exists()
+    facts = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    assert 0 < first < facts["resumed_after_epochs"] < EPOCHS
+    assert facts["processes"] == 2
+
+    alone = collected.folder / "alone"
+    assert collected.train(out=alone, epochs=EPOCHS) == 0
+    for name in ("campaign.json", "reports.jsonl"):
+        assert (out / name).read_bytes() == (alone / name).read_bytes()
+    # As in tests/learn/test_spread.py, with many more steps for differences to grow in.
+    together, apart = RGNN.load(out, device="cpu"), RGNN.load(alone, device="cpu")
+    np.testing.assert_allclose(together.curve.train_loss, apart.curve.train_loss, rtol=1e-3)
+    np.testing.assert_allclose(together.predict_proba(), apart.predict_proba(), atol=1e-3)
+
+
+def test_the_leaders_mistake_ends_all_processes_with_its_message(collected: Collected, tmp_path: Path) -> None:
+    started = train(collected, tmp_path / "model", backbone="gat")
+    said, _ = started.communicate(timeout=PATIENCE)
+    assert started.returncode != 0
+    assert "error: the backbone 'gat' walks along edges" in said
+    assert "error: process 1 of 2 stops" in said
+    assert "veilgraph.errors" not in said  # no traceback of ours

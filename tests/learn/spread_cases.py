@@ -1,0 +1,100 @@
+"""Fits that one process and several must agree on; run under torchrun, the leader writes what came out."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import distributed
+
+from veilgraph.budget import PrivacyBudget
+from veilgraph.datasets import csbm
+from veilgraph.experiments import simulate
+from veilgraph.experiments.simulate import grr_fs, joint_grr_best
+from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.learn import RGNN, PlainGNN
+from veilgraph.learn.gnn import GNNMethod
+from veilgraph.learn.spread import fit_spread, follow
+from veilgraph.processes import joined
+
+NODES, ISOLATED = 300, 20
+SPLIT = Split.random(NODES + ISOLATED, seed=0)
+
+
+@cache
+def perturbed(everyone: bool, joint: bool = False) -> PerturbedGraph:
+    """A simulated collection; unless everyone takes part, some nodes are silent, and a whole region is.
+
+    In a joint one, nobody is asked about every feature.
+    """
+    private = csbm(NODES + ISOLATED, seed=0)
+    edges = private.graph.edges[:, (private.graph.edges < NODES).all(axis=0)]
+    budget = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=2 if joint else 8)
+    randomizer = joint_grr_best if joint else grr_fs
+    drawn = simulate(private, budget, SPLIT, rng=np.random.default_rng(0), features=randomizer)
+    graph = Graph.from_edges(edges, NODES + ISOLATED)
+    if everyone:
+        return replace(drawn, graph=graph)
+    numbers = np.arange(graph.num_nodes)
+    # Nodes around the busiest one send nothing, so that some have no report in reach.
+    busiest = int(graph.degrees.argmax())
+    near = np.isin(numbers, graph.edges[:, (graph.edges == busiest).any(axis=0)])
+    heard = (numbers % 3 > 0) & ~near
+    return replace(drawn, graph=graph, has_features=heard, has_label=drawn.has_label & heard)
+
+
+def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
+    """Methods and the collections that they learn from."""
+    fewer: dict[str, Any] = {"epochs": 12, "device": "cpu"}
+    hops: dict[str, Any] = {"feature_hops": 3, "label_hops": 2}
+    return {
+        "rgnn sage": (RGNN(**hops, **fewer), (False, False)),
+        "rgnn gcn": (RGNN(backbone="gcn", num_clusters=40, **hops, **fewer), (True, False)),
+        "rgnn without bags": (
+            RGNN(use_proportions=False, weight_decay=0.01, dropout=0.0, **hops, **fewer),
+            (False, False),
+        ),
+        "rgnn of joint reports": (RGNN(**hops, **fewer), (False, True)),
+        "plain sage": (PlainGNN(**fewer), (True, False)),
+        "plain gcn": (PlainGNN(backbone="gcn", dropout=0.2, seed=3, **fewer), (False, False)),
+    }
+
+
+class Meter:
+    """Counts the bytes that arrive at this process, exchange by exchange."""
+
+    def __init__(self) -> None:
+        self.bytes, self._exchange = 0, distributed.all_to_all_single
+        distributed.all_to_all_single = self  # type: ignore[assignment]
+
+    def __call__(self, received: torch.Tensor, *rest: Any) -> None:
+        self.bytes += received.nbytes
+        self._exchange(received, *rest)
+
+
+def main(out: Path) -> None:
+    """Every case, in all processes together."""
+    meter = Meter()
+    with joined(torch.device("cpu")) as processes:
+        found: dict[str, Any] = {"processes": processes.count}
+        for name, (method, collection) in cases().items():
+            if not processes.leads:
+                follow(processes)
+                continue
+            meter.bytes = 0
+            fit_spread(processes, method, perturbed(*collection), SPLIT)
+            found[f"{name}: traffic"] = np.array(meter.bytes)
+            found[f"{name}: probabilities"] = method.predict_proba()
+            found[f"{name}: loss"] = np.array(method.curve.train_loss)
+            found[f"{name}: score"] = np.array(method.curve.validation_score)
+        if processes.leads:
+            np.savez(out, **found)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,47 @@
+"""Several processes compute what one computes, whatever the method, the masks and the number of parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.learn.spread_cases import SPLIT, cases, perturbed
+from tests.torchrun import torchrun
+from veilgraph.learn import RGNN
+from veilgraph.reconstruct.partition import partition
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    out = tmp_path_factory.mktemp("spread") / "found.npz"
+    started = torchrun(request.param, "tests.learn.spread_cases", out)
+    said, _ = started.communicate(timeout=120)
+    assert started.returncode == 0, said
+    return dict(np.load(out))
+
+
+@pytest.mark.parametrize("name", cases())
+def test_several_processes_compute_what_one_does(name: str, found: dict[str, np.ndarray]) -> None:
+    method, collection = cases()[name]
+    method.fit(perturbed(*collection), SPLIT)
+    # Single precision adds nodes in another order: 1e-7 of a gradient, which a dozen steps of Adam spread a little.
+    for key, expected in {
+        "loss": np.array(method.curve.train_loss),
+        "score": np.array(method.curve.validation_score),
+        "probabilities": method.predict_proba(),
+    }.items():
+        np.testing.assert_allclose(found[f"{name}: {key}"], expected, rtol=0, atol=1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) -> None:
+    """docs/scaling.md: 4 bytes for each row at the boundary, each column and each product."""
+    method, (everyone, joint) = cases()[name]
+    reports = perturbed(everyone, joint)
+    columns, classes = reports.schema.num_features, reports.schema.num_classes  # all features are binary
+    widths = columns  # of the first layer
+    if isinstance(method, RGNN):
+        widths += method.feature_hops * (columns + (not everyone)) + method.label_hops * classes
+    widths += classes * (method.epochs * (3 if method.dropout else 2) + 2)
+    boundary = partition(reports.graph, int(found["processes"]))[0].boundary
+    assert found[f"{name}: traffic"] == 4 * boundary * widths
