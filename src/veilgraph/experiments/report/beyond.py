@@ -91,6 +91,21 @@ def veil_tallies(rows: Sequence[Row]) -> list[Tally]:
     return tallies
 
 
+def features_in_words(rows: Sequence[Row]) -> str:
+    """What Veil gains by the reports of features; "" where nothing can be compared."""
+    label_alone = Opponent(method="veil_labels")
+    found = [label_alone.difference(veil, rows) for veil in veil_settings(rows)]
+    differences = [each for each in found if each is not None]
+    if not differences:
+        return ""
+    tally = Tally.of(label_alone.method, differences)
+    return (
+        f"What features add: against Veil with the label alone, which spends ε_y only, Veil on the paper's reports "
+        f"gains {tally.mean_text} points in the mean of {tally.settings} settings; it is clearly above in "
+        f"{tally.clearly_above} and clearly below in {tally.clearly_below}."
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComparedCell:
     """One method in one setting.

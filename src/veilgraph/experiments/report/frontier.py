@@ -230,18 +230,19 @@ def price_sheet(rows: Sequence[Row], published: Sequence[Published]) -> Sheet | 
             "ε_x",
             "ε_y",
             "Published RGNN",
-            "Its user-level ε",
-            "Veil, label alone: ε needed",
+            "Its ε",
+            "ε of Veil",
             "Ratio",
-            "Smallest measured ε that reaches it",
-            "Control: ε needed",
+            "Measured ε of Veil",
+            "ε of the control",
         ),
         words=1,
         rows=tuple(_price_text(each) for each in found),
         note=(
             f"{prices_in_words(found)} Every ε is at user level and holds for any two records; the paper's is "
-            "m ε_x + ε_y. Needed: where the mean over seeds, as the running maximum over totals, reaches the published "
-            "accuracy, interpolated over log ε and rounded up; ≤ where the smallest total that was run suffices."
+            "m ε_x + ε_y. That of Veil, with the label alone, and of the control is where the mean over seeds, as the "
+            "running maximum over totals, reaches the published accuracy, interpolated over log ε and rounded up; ≤ "
+            "where the smallest total that was run suffices. Measured: the smallest total that was run and reaches it."
         ),
     )
     return Sheet(name="frontier-epsilon", table=table, records=tuple(_price_record(each) for each in found))

@@ -30,7 +30,9 @@ except ImportError:
 _WIDTH = 336
 _TICKS = (0.25, 0.5, 1, 2, 4, 8, 16)
 _AXIS = "total user-level ε (any two records)"
-_PUBLISHED_LABEL = "RGNN, published"
+_VEIL, _DIVIDED, _CONTROL = "Veil, label alone", "Veil, best split", "control"
+_PAPER, _PUBLISHED, _CEILING = "RGNN, paper's split", "RGNN, published", "not private"
+_LEGEND = (_VEIL, _DIVIDED, _CONTROL, _PAPER, _PUBLISHED, _CEILING)
 _OVERVIEW_COLUMNS = 3
 
 
@@ -47,17 +49,17 @@ class _Band:
 def _bands(rows: Sequence[Row], dataset: str) -> list[_Band]:
     """What is drawn as a line with a band, the most important on top, as far as there are rows for it."""
     bands = [
-        _Band(label="RGNN, paper's split", points=curve(rows, dataset, PAPER), colour="rgnn", marker="s"),
-        _Band(label="control", points=curve(rows, dataset, CONTROL), colour=CONTROL, marker="D", line=(0, (4, 2))),
+        _Band(label=_PAPER, points=curve(rows, dataset, PAPER), colour="rgnn", marker="s"),
+        _Band(label=_CONTROL, points=curve(rows, dataset, CONTROL), colour=CONTROL, marker="D", line=(0, (4, 2))),
         _Band(
-            label="Veil, best split",
+            label=_DIVIDED,
             points=divided_curve(rows, dataset),
             colour="veil",
             marker="",
             line=(0, (1, 2)),
             strength=0.6,
         ),
-        _Band(label="Veil, label alone", points=curve(rows, dataset, LABEL_ALONE), colour="veil", marker="o"),
+        _Band(label=_VEIL, points=curve(rows, dataset, LABEL_ALONE), colour="veil", marker="o"),
     ]
     return [band for band in bands if band.points]
 
@@ -78,7 +80,7 @@ def frontier_panels(rows: Sequence[Row], published: Sequence[Published]) -> list
 
 def _panel(rows: Sequence[Row], dataset: str, published: Sequence[Published]) -> Panel:
     def paint(figure: Figure) -> None:
-        axes = figure.add_axes((0.1, 0.135, 0.885, 0.68))
+        axes = figure.add_axes((0.1, 0.135, 0.885, 0.7))
         _draw(axes, rows, dataset, published)
         axes.set_xlabel(_AXIS, color=colour("muted"))
         _legend(figure, axes, columns=2, size=10, anchor=(0.0, 1.0))
@@ -95,14 +97,15 @@ def frontier_overview(rows: Sequence[Row], published: Sequence[Published]) -> Pa
         return None
     columns = min(_OVERVIEW_COLUMNS, len(datasets))
     lines = -(-len(datasets) // columns)
-    width, height = 320 * columns, 84 + 236 * lines
+    pitch, head, foot = 214, 42, 20
+    width, height = 320 * columns, head + pitch * lines + foot
 
     def paint(figure: Figure) -> None:
         axes = None
         for place, dataset in enumerate(datasets):
             line, column = divmod(place, columns)
-            left, top = 34 + (width - 20) / columns * column, 62 + 236 * line
-            box = (left / width, 1 - (top + 182) / height, ((width - 20) / columns - 40) / width, 168 / height)
+            left, bottom = 30 + width / columns * column, height - head - pitch * (line + 1) + 30
+            box = (left / width, bottom / height, (width / columns - 42) / width, (pitch - 54) / height)
             axes = figure.add_axes(box)
             _draw(axes, rows, dataset, published)
             axes.set_title(dataset_name(dataset), loc="left", fontsize=13, weight="bold", pad=6)
@@ -124,7 +127,7 @@ def _draw(axes: Axes, rows: Sequence[Row], dataset: str, published: Sequence[Pub
             color=colour(CEILING),
             linewidth=1.4,
             linestyle=(0, (6, 3)),
-            label="not private",
+            label=_CEILING,
             zorder=1,
         )
     own = [each for each in published if each.dataset == dataset]
@@ -137,7 +140,7 @@ def _draw(axes: Axes, rows: Sequence[Row], dataset: str, published: Sequence[Pub
             markeredgecolor=colour("rgnn"),
             markeredgewidth=1.3,
             markersize=5.5,
-            label=_PUBLISHED_LABEL,
+            label=_PUBLISHED,
             zorder=4,
         )
     axes.set_xscale("log", base=2)
@@ -180,7 +183,7 @@ def _draw_band(axes: Axes, band: _Band) -> None:
 
 def _legend(figure: Figure, axes: Axes, *, columns: int, size: float, anchor: tuple[float, float]) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda place: (not labels[place].startswith("Veil, label"), place))
+    order = sorted(range(len(labels)), key=lambda place: _LEGEND.index(labels[place]))
     figure.legend(
         [handles[place] for place in order],
         [labels[place] for place in order],
@@ -204,7 +207,7 @@ def _spoken(rows: Sequence[Row], dataset: str, published: Sequence[Published]) -
         for band in reversed(_bands(rows, dataset))
     ]
     if own := [each for each in published if each.dataset == dataset]:
-        lines.append(f"{_PUBLISHED_LABEL}: " + ", ".join(f"{each.epsilon:g}: {100 * each.mean:.1f}" for each in own))
+        lines.append(f"{_PUBLISHED}: " + ", ".join(f"{each.epsilon:g}: {100 * each.mean:.1f}" for each in own))
     ceiling = find(rows, dataset=dataset, method=CEILING)
     beside = "" if ceiling is None else f" Not private: {100 * ceiling.mean:.1f}."
     return f"Accuracy in percent over the {_AXIS}. {'; '.join(lines)}.{beside}"

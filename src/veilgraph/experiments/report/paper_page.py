@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import veilgraph
 from veilgraph.experiments.report.aims import Aim, Outcome, judge_aims
-from veilgraph.experiments.report.beyond import compared_tables, veil_sheet, veil_tallies
+from veilgraph.experiments.report.beyond import compared_tables, features_in_words, veil_sheet, veil_tallies
 from veilgraph.experiments.report.claims import Claim, Tally, Verdict, counterpart, judge_claims, wins_and_losses
 from veilgraph.experiments.report.comparison import CONTROL, epsilon_text, short_epsilon
 from veilgraph.experiments.report.frontier import (
@@ -165,9 +165,8 @@ def paper_sections(found: Found, titles: Mapping[str, str]) -> list[Section]:
     sections = []
     for name in sorted(found, key=_place):
         rows = found[name]
-        remark, overview = "", None
-        if name == "frontier":
-            remark, overview = ceiling_in_words(rows), frontier_overview(rows, published_accuracies())
+        remark = {"beyond": features_in_words, "frontier": ceiling_in_words}.get(name, lambda _: "")(rows)
+        overview = frontier_overview(rows, published_accuracies()) if name == "frontier" else None
         sections.append(
             Section(
                 name=name,
