@@ -1,68 +1,294 @@
-"""Algorithms 1 and 2 as the paper prints them: one loop per line of pseudocode, nothing shared, nothing skipped.
+"""RGNN as the paper prints it, loop for loop: the yardstick for speed, and the reference that tests compare with.
 
-The yardstick for speed, and the reference that tests compare the package with.
+What the pseudocode of Algorithms 1 to 3 repeats is repeated here: a loop over people for the randomizers, a
+propagation for each feature, a loop over nodes and clusters for the bags, a slice for each bag in each epoch, and in
+each epoch every layer from its inputs on. Nothing is shared between features, epochs or runs. Inside these loops the
+work is done by PyTorch and PyTorch Geometric as anyone would use them, so that the comparison is between ways to
+organise the computation and not between languages; only `node_hop` is the innermost loop as printed, for tests.
 """
 
 from __future__ import annotations
 
+import copy
+import importlib
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from veilgraph.graph import Graph
 
-Rows = list[list[float]]
+Hop = Callable[[Tensor], Tensor]
+"""One hop: every row becomes the mean over its node's closed neighbourhood."""
+
+_FLOOR = 1e-6
 
 
-def neighbours_of(graph: Graph) -> list[list[int]]:
-    """N(v) of every node."""
-    neighbours: list[list[int]] = [[] for _ in range(graph.num_nodes)]
+def grr_probabilities(domain_size: int, epsilon: float) -> tuple[float, float]:
+    """P and q of generalized randomized response."""
+    total = math.exp(epsilon) + domain_size - 1
+    return math.exp(epsilon) / total, 1 / total
+
+
+def transitions(classes: int, epsilon: float) -> Tensor:
+    """The matrix P: p on the diagonal, q elsewhere."""
+    p, q = grr_probabilities(classes, epsilon)
+    return torch.full((classes, classes), q) + torch.eye(classes) * (p - q)
+
+
+def grr(value: int, domain_size: int, epsilon: float, rng: np.random.Generator) -> int:
+    """One value: itself with probability p, each other one with probability q."""
+    p, _ = grr_probabilities(domain_size, epsilon)
+    return value if rng.random() < p else int(value + rng.integers(1, domain_size)) % domain_size
+
+
+def randomize_features(
+    records: NDArray[Any], domain_sizes: Sequence[int], epsilon: float, sampled: int, rng: np.random.Generator
+) -> NDArray[Any]:
+    """GRR-FS, person by person: m features by GRR, the others uniform."""
+    reports = np.empty_like(records)
+    for v in range(len(records)):
+        reports[v] = rng.integers(0, domain_sizes)
+        for i in rng.choice(len(domain_sizes), sampled, replace=False):
+            reports[v, i] = grr(int(records[v, i]), domain_sizes[i], epsilon, rng)
+    return reports
+
+
+def randomize_labels(
+    labels: NDArray[np.int64], labelled: NDArray[np.bool_], classes: int, epsilon: float, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """GRR for every labelled node, 0 for the others."""
+    return np.array(
+        [grr(int(y), classes, epsilon, rng) if known else 0 for y, known in zip(labels, labelled, strict=True)]
+    )
+
+
+def node_hop(graph: Graph) -> Hop:
+    """A hop as printed: for every node, the mean over itself and its neighbours."""
+    closed: list[list[int]] = [[v] for v in range(graph.num_nodes)]
     for u, v in graph.edges.T.tolist():
-        neighbours[u].append(v)
-        neighbours[v].append(u)
-    return neighbours
+        closed[u].append(v)
+        closed[v].append(u)
+    return lambda rows: torch.stack([rows[around].mean(dim=0) for around in closed])
 
 
-def propagate(rows: Rows, neighbours: list[list[int]], hops: int) -> Rows:
-    """K times: every node's row becomes the mean over itself and its neighbours."""
+def message_hop(graph: Graph, device: torch.device | str = "cpu") -> Hop:
+    """A hop as a layer of PyTorch Geometric makes it: a message along every edge, and the mean of what arrives."""
+    layer = layers().SimpleConv(aggr="mean")
+    loops = np.tile(np.arange(graph.num_nodes), (2, 1))
+    edges = torch.from_numpy(np.concatenate([graph.edge_index, loops], axis=1)).to(device)
+    return lambda rows: layer(rows, edges)
+
+
+def product_hop(matrix: Tensor) -> Hop:
+    """A hop as a product with a sparse matrix that was made before: a faster way to write the same loop."""
+    return lambda rows: matrix @ rows
+
+
+def propagate(rows: Tensor, hop: Hop, hops: int) -> Tensor:
+    """K hops."""
     for _ in range(hops):
-        updated = []
-        for v, around in enumerate(neighbours):
-            closed = [v, *around]
-            updated.append([sum(rows[u][j] for u in closed) / len(closed) for j in range(len(rows[v]))])
-        rows = updated
+        rows = hop(rows)
     return rows
 
 
 def feature_frequencies(
-    graph: Graph, reports: NDArray[np.integer], domain_sizes: Sequence[int], epsilon: float, sampled: int, hops: int
-) -> list[Rows]:
+    hop: Hop,
+    reports: NDArray[np.integer],
+    domain_sizes: Sequence[int],
+    epsilon: float,
+    sampled: int,
+    hops: int,
+    device: torch.device | str = "cpu",
+) -> list[Tensor]:
     """Algorithm 1 up to its argmax: for each feature, pi~ of every node and value."""
-    neighbours = neighbours_of(graph)
     d, m = len(domain_sizes), sampled
     estimates = []
     for i, gamma in enumerate(domain_sizes):
-        one_hot = [[float(value == j) for j in range(gamma)] for value in reports[:, i].tolist()]
-        observed = propagate(one_hot, neighbours, hops)
-        p = math.exp(epsilon) / (math.exp(epsilon) + gamma - 1)
-        q = 1 / (math.exp(epsilon) + gamma - 1)
-        offset = (m - d - m * gamma * q) / (m * gamma * (p - q))
-        estimates.append([[d * share / (m * (p - q)) + offset for share in row] for row in observed])
+        column = torch.from_numpy(reports[:, i].astype(np.int64)).to(device)
+        observed = propagate(nn.functional.one_hot(column, gamma).to(torch.float32), hop, hops)
+        p, q = grr_probabilities(gamma, epsilon)
+        estimates.append(d * observed / (m * (p - q)) + (m - d - m * gamma * q) / (m * gamma * (p - q)))
     return estimates
 
 
-def label_frequencies(
-    graph: Graph, labels: NDArray[np.integer], labelled: NDArray[np.bool_], classes: int, epsilon: float, hops: int
-) -> Rows:
-    """Algorithm 2 up to its argmax: pi~ = P^-1 lambda' of every node."""
-    rows = [
-        [float(known and label == k) for k in range(classes)]
-        for label, known in zip(labels.tolist(), labelled.tolist(), strict=True)
+def feature_inputs(estimates: Sequence[Tensor]) -> Tensor:
+    """What the GNN sees: the share of value 1 of a binary feature, the one-hot argmax of another."""
+    columns = [
+        each[:, 1:] if each.shape[1] == 2 else nn.functional.one_hot(each.argmax(1), each.shape[1])
+        for each in estimates
     ]
-    observed = propagate(rows, neighbours_of(graph), hops)
-    p = math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
-    q = 1 / (math.exp(epsilon) + classes - 1)
-    inverse = np.linalg.inv(np.full((classes, classes), q) + np.eye(classes) * (p - q))
-    return [(inverse @ np.array(row)).tolist() for row in observed]
+    return torch.cat([each.to(torch.float32) for each in columns], dim=1)
+
+
+def label_frequencies(
+    hop: Hop,
+    labels: NDArray[np.integer],
+    labelled: NDArray[np.bool_],
+    classes: int,
+    epsilon: float,
+    hops: int,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """Algorithm 2 up to its argmax: pi~ = P^-1 lambda', for one labelled node after another."""
+    known = torch.from_numpy(labelled).to(device)
+    rows = nn.functional.one_hot(torch.from_numpy(labels.astype(np.int64)).to(device), classes).to(torch.float32)
+    observed = propagate(rows * known.unsqueeze(1), hop, hops)
+    inverse = torch.linalg.inv(transitions(classes, epsilon)).to(device)
+    estimates = torch.zeros_like(observed)
+    for v in np.flatnonzero(labelled).tolist():
+        estimates[v] = inverse @ observed[v]
+    return estimates
+
+
+def bag_frequencies(
+    clusters: NDArray[np.int64],
+    labels: NDArray[np.integer],
+    members: NDArray[np.bool_],
+    classes: int,
+    epsilon: float,
+) -> dict[int, tuple[list[int], Tensor]]:
+    """Algorithm 3, lines 4 and 7: each bag's labelled members and P^-1 b', by a look at every node for every bag."""
+    inverse = torch.linalg.inv(transitions(classes, epsilon))
+    cluster_of, label_of, counts = clusters.tolist(), labels.tolist(), members.tolist()
+    bags: dict[int, tuple[list[int], Tensor]] = {}
+    for r in range(max(cluster_of) + 1):
+        inside, totals = [], [0.0] * classes
+        for v in range(len(cluster_of)):
+            if cluster_of[v] == r and counts[v]:
+                inside.append(v)
+                totals[label_of[v]] += 1
+        if inside:
+            bags[r] = (inside, inverse @ (torch.tensor(totals) / len(inside)))
+    return bags
+
+
+def simplex(estimates: Tensor) -> Tensor:
+    """The nearest distribution, by the sorted partial sums (Held, Wolfe and Crowder 1974)."""
+    falling = estimates.sort(descending=True).values
+    surplus = (falling.cumsum(0) - 1) / torch.arange(1, len(falling) + 1)
+    last = int((falling > surplus).nonzero().max())
+    return (estimates - surplus[last]).clamp(min=0)
+
+
+def bag_loss(probabilities: Tensor, bags: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Algorithm 3, lines 10 and 12: bag after bag, the mean prediction of its members and its divergence."""
+    losses = []
+    for members, target in bags:
+        predicted = probabilities[members].mean(0).clamp(min=_FLOOR)
+        losses.append((predicted * (predicted / target.clamp(min=_FLOOR)).log()).sum())
+    return torch.stack(losses).mean()
+
+
+def structure_only(
+    graph: Graph, reports: Tensor, restarts: Sequence[float], steps: Sequence[int], agreement: Callable[[Tensor], float]
+) -> tuple[float, int]:
+    """The control's restart and steps: a propagation of its own for every pair, the first of the best is taken."""
+    sources, targets = torch.from_numpy(graph.edge_index).to(reports.device)
+    scale = torch.from_numpy(graph.degrees).clamp(min=1).to(reports.device, torch.float32).rsqrt()
+    weights = (scale[sources] * scale[targets]).unsqueeze(1)
+    best, chosen = -math.inf, (restarts[0], steps[0])
+    for count in steps:
+        for restart in restarts:
+            scores = reports
+            for _ in range(count):
+                arrived = torch.zeros_like(scores).index_add_(0, targets, weights * scores[sources])
+                scores = (1 - restart) * arrived + restart * reports
+            if (found := agreement(scores)) > best:
+                best, chosen = found, (restart, count)
+    return chosen
+
+
+class Sage(nn.Module):
+    """Two GraphSAGE layers of PyTorch Geometric with ReLU and dropout between them."""
+
+    def __init__(self, num_inputs: int, hidden: int, num_classes: int, dropout: float) -> None:
+        super().__init__()
+        self.first = layers().SAGEConv(num_inputs, hidden)
+        self.second = layers().SAGEConv(hidden, num_classes)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Class scores (logits) of every node."""
+        scores: Tensor = self.second(self.dropout(self.first(x, edge_index).relu()), edge_index)
+        return scores
+
+
+@dataclass(kw_only=True)
+class Training:
+    """Algorithm 3, lines 8 to 13, and the selection of an epoch on randomized validation labels.
+
+    Attributes:
+        module: the GNN.
+        inputs: x~.
+        edge_index: both directions of every edge.
+        train: numbers of the training nodes.
+        targets: their reconstructed classes.
+        validation: numbers of the validation nodes.
+        reported: their randomized classes.
+        transitions: P, of the label.
+        bags: members and proportions b~ of each bag.
+        llp_weight: alpha.
+        learning_rate: of Adam.
+    """
+
+    module: nn.Module
+    inputs: Tensor
+    edge_index: Tensor
+    train: Tensor
+    targets: Tensor
+    validation: Tensor
+    reported: Tensor
+    transitions: Tensor
+    bags: Sequence[tuple[Tensor, Tensor]]
+    llp_weight: float = 1.0
+    learning_rate: float = 0.01
+    losses: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._optimizer = torch.optim.Adam(self.module.parameters(), lr=self.learning_rate)
+        self._best: dict[str, Any] = {}
+
+    def epoch(self) -> None:
+        """One step, then a pass without dropout for the score; the weights of the best score are kept."""
+        self.module.train()
+        self._optimizer.zero_grad()
+        scores = self.module(self.inputs, self.edge_index)
+        loss = nn.functional.cross_entropy(scores[self.train], self.targets)
+        loss = loss + self.llp_weight * bag_loss(scores.softmax(dim=1), self.bags)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        self.losses.append(float(loss.detach()))
+        self.scores.append(self._score())
+        if self.scores[-1] >= max(self.scores):
+            self._best = copy.deepcopy(self.module.state_dict())
+
+    def predict(self) -> Tensor:
+        """Class probabilities with the weights that were kept."""
+        self.module.load_state_dict(self._best)
+        return self._probabilities()
+
+    def _score(self) -> float:
+        chances = self._probabilities()[self.validation] @ self.transitions
+        return float(chances.gather(1, self.reported.unsqueeze(1)).clamp(min=_FLOOR).log().mean())
+
+    def _probabilities(self) -> Tensor:
+        self.module.eval()
+        with torch.no_grad():
+            probabilities: Tensor = self.module(self.inputs, self.edge_index).softmax(dim=1)
+        return probabilities
+
+
+def layers() -> Any:
+    """torch_geometric's layers."""
+    with warnings.catch_warnings():
+        # torch_geometric still compiles parts of itself with torch.jit, which torch calls deprecated.
+        warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)
+        return importlib.import_module("torch_geometric.nn")

@@ -39,6 +39,11 @@ def test_a_graph_holds_every_edge_once_and_counts_what_it_dropped(pairs: list[tu
     assert graph.dropped_duplicates == len(pairs) - loops - len(proper)
     assert graph.num_edges == len(proper)
     assert graph.degrees.tolist() == [sum(node in pair for pair in proper) for node in range(8)]
+    starts, neighbours = graph.adjacency
+    for node in range(8):
+        expected = sorted({u + v - node for u, v in proper if node in (u, v)})
+        assert neighbours[starts[node] : starts[node + 1]].tolist() == expected
+    assert starts.dtype == neighbours.dtype == np.dtype(np.int32)
     assert {tuple(end) for end in graph.edge_index.T.tolist()} == {p for u, v in proper for p in ((u, v), (v, u))}
 
 

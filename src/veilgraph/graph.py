@@ -8,11 +8,13 @@ import json
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from veilgraph.budget import Guarantee
 from veilgraph.errors import GraphError, MissingExtraError
@@ -21,6 +23,18 @@ from veilgraph.schema import FeatureSchema
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class Adjacency(NamedTuple):
+    """Who is next to whom, in compressed rows; 32-bit numbers where they suffice.
+
+    Attributes:
+        starts: where each node's neighbours start in `neighbours`; one more entry than nodes.
+        neighbours: of node 0, of node 1 and so on, each list sorted.
+    """
+
+    starts: NDArray[np.signedinteger[Any]]
+    neighbours: NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,22 +70,23 @@ class Graph:
             raise GraphError("the graph has no edges: there is no neighbourhood to reconstruct anything from")
         if pairs.ndim != 2 or pairs.shape[0] != 2 or not np.issubdtype(pairs.dtype, np.integer):
             raise GraphError(f"edges have shape {pairs.shape} and type {pairs.dtype}: give two rows of integers")
-        unknown = (pairs < 0) | (pairs >= num_nodes)
-        if unknown.any():
-            node = int(pairs[unknown][0])
+        if pairs.min() < 0 or pairs.max() >= num_nodes:
+            node = int(pairs[(pairs < 0) | (pairs >= num_nodes)][0])
             raise GraphError(f"an edge names node {node}, but nodes are 0..{num_nodes - 1}")
-        low, high = pairs.min(axis=0).astype(np.int64), pairs.max(axis=0).astype(np.int64)
-        proper = low != high
-        keys = np.sort(low[proper] * num_nodes + high[proper])
-        keys = keys[np.diff(keys, prepend=-1) > 0]
+        keys = _sorted_keys(pairs, num_nodes)
+        first = np.ones(len(keys), dtype=np.bool_)
+        np.not_equal(keys[1:], keys[:-1], out=first[1:])
+        proper, keys = len(keys), keys[first]
         if keys.size == 0:
             raise GraphError("the graph has self loops only: it needs an edge between two nodes")
+        ordered = np.empty((2, len(keys)), dtype=np.int64)
+        np.divmod(keys, num_nodes, out=(ordered[0], ordered[1]))
         return cls(
             num_nodes=num_nodes,
-            edges=np.stack([keys // num_nodes, keys % num_nodes]),
+            edges=ordered,
             node_ids=None if node_ids is None else tuple(node_ids),
-            dropped_self_loops=int((~proper).sum()),
-            dropped_duplicates=int(proper.sum() - keys.size),
+            dropped_self_loops=pairs.shape[1] - proper,
+            dropped_duplicates=proper - keys.size,
         )
 
     @classmethod
@@ -146,6 +161,23 @@ class Graph:
     def degrees(self) -> NDArray[np.int64]:
         """Number of neighbours of each node."""
         return np.bincount(self.edges.ravel(), minlength=self.num_nodes)
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The neighbours of every node, made once: all that matrices and clusters need of the graph.
+
+        >>> starts, neighbours = Graph.from_edges([[0, 1], [1, 2]], num_nodes=3).adjacency
+        >>> starts.tolist(), neighbours.tolist()
+        ([0, 1, 3, 4], [1, 0, 2, 1])
+        """
+        sources, targets = self.edges  # sorted: the upper triangle in compressed rows
+        index = np.int32 if max(2 * self.num_edges, self.num_nodes) < 2**31 else np.int64
+        starts = np.zeros(self.num_nodes + 1, dtype=index)
+        np.cumsum(np.bincount(sources, minlength=self.num_nodes), out=starts[1:])
+        entries = np.ones(self.num_edges, dtype=np.int8), targets.astype(index), starts
+        upper = csr_array(entries, shape=(self.num_nodes, self.num_nodes))
+        both = upper + upper.T.tocsr()
+        return Adjacency(both.indptr, both.indices)
 
     @property
     def edge_index(self) -> NDArray[np.int64]:
@@ -313,6 +345,16 @@ def read_ids(path: str | Path) -> list[str]:
     if missing.any():
         raise GraphError(f"{path}, row {int(missing.argmax())}: the id is missing; give every node one")
     return [str(node) for node in table["id"]]
+
+
+def _sorted_keys(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.int64]:
+    """u n + v, u < v, of every edge that is no self loop; one array at a time, since edges may be many."""
+    keys: NDArray[np.int64] = np.minimum(pairs[0], pairs[1]).astype(np.int64, copy=False)
+    keys *= num_nodes
+    keys += np.maximum(pairs[0], pairs[1]).astype(np.int64, copy=False)
+    keys = keys[pairs[0] != pairs[1]]
+    keys.sort()
+    return keys
 
 
 def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:

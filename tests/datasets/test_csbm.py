@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
@@ -201,3 +202,9 @@ def test_a_wrong_parameter_is_refused_on_one_line(wrong: dict[str, Any], message
         csbm(**wrong)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_edges_do_not_depend_on_how_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = csbm(300, seed=4)
+    monkeypatch.setattr(importlib.import_module("veilgraph.datasets.csbm"), "_PAIRS_AT_ONCE", 7)
+    assert csbm(300, seed=4).fingerprint == whole.fingerprint

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from veilgraph.graph import Graph
 from veilgraph.learn.backbones import CONVOLUTIONS, HIDDEN
-from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, propagated_inputs
+from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, stacked_inputs
 from veilgraph.reconstruct.operators import GraphOperators
 
 with warnings.catch_warnings():
@@ -42,10 +43,12 @@ def settings_of(seed: int, **changed: float) -> ReplicaSettings:
     return ReplicaSettings(seed=seed, **(settings | changed))
 
 
-def stacked(name: str, operators: GraphOperators, inputs: list[Tensor], *replicas: ReplicaSettings) -> StackedNetworks:
+def stacked(
+    name: str, operators: GraphOperators, inputs: list[Tensor], *replicas: ReplicaSettings, block: int | None = None
+) -> StackedNetworks:
     convolution = CONVOLUTIONS[name]
-    propagated = torch.stack([propagated_inputs(convolution, operators, each) for each in inputs])
-    return StackedNetworks(convolution, operators, propagated, num_classes=CLASSES, settings=replicas)
+    propagated = stacked_inputs(convolution, operators, [partial(torch.clone, each) for each in inputs])
+    return StackedNetworks(convolution, operators, propagated, num_classes=CLASSES, settings=replicas, block=block)
 
 
 class TwoLayers(nn.Module):
@@ -200,3 +203,49 @@ def test_kept_weights_come_back_for_the_replicas_that_were_marked() -> None:
     restored = networks.evaluate()
     assert torch.equal(restored, torch.stack([after_one[0], after_two[1]]))
     assert (restored != start).any(dim=2).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("block", [1, 7, NODES - 1, NODES])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_blocks_of_nodes_give_the_gradients_of_the_whole_graph(name: str, block: int, dropout: float) -> None:
+    operators, inputs = random_operators(0), [random_inputs(0), random_inputs(1)]
+    replicas = [settings_of(seed, dropout=dropout) for seed in range(4)]
+    whole = stacked(name, operators, inputs, *replicas)
+    parts = stacked(name, operators, inputs, *replicas, block=block)
+    direction = torch.randn(4, CLASSES, NODES, generator=torch.Generator().manual_seed(0))
+    for _ in range(3):  # weights and masks change, and remain the same for both
+        for expected, found in zip(whole.passes(), parts.passes(), strict=True):
+            assert torch.allclose(found, expected, rtol=0, atol=TOLERANCE)
+            if expected.requires_grad:
+                (expected * direction).sum().backward()  # type: ignore[no-untyped-call]
+                (found * direction).sum().backward()  # type: ignore[no-untyped-call]
+        assert whole._weights.grad is not None
+        assert parts._weights.grad is not None
+        assert whole._weights.grad.abs().max() > 0.1
+        assert torch.allclose(parts._weights.grad, whole._weights.grad, rtol=0, atol=10 * TOLERANCE)
+        parts._weights.grad.copy_(whole._weights.grad)  # Adam's first steps are as long for tiny differences
+        whole.step()
+        parts.step()
+    assert torch.allclose(parts.evaluate(), whole.evaluate(), rtol=0, atol=TOLERANCE)
+
+
+def test_blocks_hold_no_hidden_units_of_other_blocks() -> None:
+    """What autograd keeps between the passes is smaller than the hidden units of all nodes."""
+
+    def kept(block: int | None) -> int:
+        networks = stacked("sage", random_operators(0), [random_inputs(0)], settings_of(0), block=block)
+        sizes: dict[int, int] = {}
+
+        def note(tensor: Tensor) -> Tensor:
+            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        fixed = {each.untyped_storage().data_ptr() for each in (networks._inputs, networks._weights)}
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            networks.passes()
+        return sum(size for storage, size in sizes.items() if storage not in fixed)
+
+    hidden = 4 * HIDDEN * NODES
+    assert kept(None) >= hidden
+    assert kept(3) < hidden

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+import veilgraph.learn.gnn as gnn
 import veilgraph.learn.replicas as replicas
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import csbm
@@ -161,6 +163,34 @@ def test_neither_the_order_of_runs_nor_the_memory_changes_results(family: str, m
 def test_memory_for_less_than_one_fit_is_refused_with_the_numbers() -> None:
     with pytest.raises(FitError, match=r"one fit needs about 0.1 MiB and 0.0 MiB are allowed: allow more memory"):
         fitted_together(runs_of("plain", "sage", draws=[0]), memory=1000)
+
+
+@pytest.mark.parametrize("backbone", ["sage", "gcn"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_little_memory_means_blocks_of_nodes_and_the_same_results(
+    family: str, backbone: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="veilgraph")
+    runs, expected = runs_of(family, backbone, [0]), runs_of(family, backbone, [0])
+    fitted_together(expected)
+    assert caplog.messages == []
+    monkeypatch.setattr(gnn, "_BLOCK_NODES", 50)
+    columns, classes = len(PRIVATE.schema.domain_sizes), PRIVATE.schema.num_classes
+    enough = 4 * NODES * (3 * columns + HIDDEN + 12 * classes)  # for one fit in blocks, and not for a whole one
+    assert all(len(batch) == 1 for batch in fitted_together(runs, memory=enough))
+    assert len(caplog.messages) == len(runs)
+    assert "blocks of 50" in caplog.messages[0]
+    for found, alone in zip(runs, expected, strict=True):
+        assert_the_same(found.method, alone.method)
+    with pytest.raises(FitError, match="allow more memory"):
+        fitted_together(runs, memory=enough - 1)
+
+
+def test_attention_cannot_be_computed_in_blocks_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gnn, "_BLOCK_NODES", 50)
+    columns, classes = len(PRIVATE.schema.domain_sizes), PRIVATE.schema.num_classes
+    with pytest.raises(FitError, match="allow more memory"):
+        fitted_together(runs_of("rgnn", "gat", [0])[:1], memory=4 * NODES * (3 * columns + HIDDEN + 12 * classes))
 
 
 def test_a_fit_that_diverges_is_refused_and_not_predicted_from() -> None:

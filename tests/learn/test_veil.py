@@ -150,8 +150,8 @@ def test_what_nodes_are_called_does_not_matter() -> None:
     )
     for name, view in views.items():
         if name.startswith("beliefs"):
-            expected = view.log_probabilities(labels.prior, 1.0)[order]
-            assert torch.allclose(moved_views[name].log_probabilities(labels.prior, 1.0), expected, atol=1e-3)
+            expected = view.log_probabilities(labels.prior, (1.0,))[order]
+            assert torch.allclose(moved_views[name].log_probabilities(labels.prior, (1.0,)), expected, atol=1e-3)
         else:
             # How many reports an estimate rests on is measured with random signs, which do not move along.
             excess = view.diffusion.excess[order]  # type: ignore[attr-defined]

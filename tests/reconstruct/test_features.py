@@ -7,15 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from benchmarks import literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import veilgraph.reconstruct.features as features_module
+from benchmarks import literal
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.mechanisms import GRR, GRRFS, MultiBit
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_features
+from veilgraph.reconstruct.answers import answers_of
+from veilgraph.reconstruct.features import _columns, one_hot_reports
 from veilgraph.schema import Column, FeatureSchema
 
 SIZES = (2, 3, 2, 4)
@@ -54,10 +57,11 @@ def random_records(seed: int, nodes: int = 15) -> np.ndarray:
 def test_equal_to_algorithm_1_as_printed(seed: int, hops: int, sampled: int, epsilon: float) -> None:
     graph = random_graph(seed)
     perturbed = perturbed_graph(graph, random_records(seed), sampled=sampled, epsilon=epsilon, seed=seed)
-    expected = literal.feature_frequencies(graph, perturbed.features, SIZES, epsilon, sampled, hops)
+    hop = literal.node_hop(graph)
+    expected = literal.feature_frequencies(hop, perturbed.features, SIZES, epsilon, sampled, hops)
     found = reconstruct_features(perturbed, hops, mean=NeighbourhoodMean.of(graph))
     for i, size in enumerate(SIZES):
-        columns = np.array(expected[i])[:, 1:] if size == 2 else np.array(expected[i])
+        columns = expected[i][:, 1:] if size == 2 else expected[i]
         # float32 shares, multiplied by at most d / (m (p - q)).
         scale = len(SIZES) / sampled / float(GRR(size, epsilon).channel.gain)
         assert np.allclose(found.of_feature(i), columns, atol=1e-5 * scale)
@@ -179,3 +183,38 @@ def test_more_hops_mean_smaller_errors() -> None:
     mean = NeighbourhoodMean.of(private.graph)
     errors = [float(reconstruct_features(perturbed, hops, mean=mean).standard_errors.mean()) for hops in (0, 1, 2, 4)]
     assert errors == sorted(errors, reverse=True)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10_000), st.integers(1, 9), st.booleans())
+def test_blocks_of_columns_give_what_all_columns_at_once_give(seed: int, width: int, complete: bool) -> None:
+    graph = random_graph(seed)
+    perturbed = perturbed_graph(graph, random_records(seed).astype(np.uint8), seed=seed)
+    if not complete:
+        reporting = np.random.default_rng(seed).random(15) < 0.5
+        perturbed = replace(perturbed, has_features=reporting | (np.arange(15) == 0))
+    mean = NeighbourhoodMean.of(graph)
+    expected = reconstruct_features(perturbed, 2, mean=mean).frequencies
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(features_module, "block_width", lambda device, nodes: width)
+        found = reconstruct_features(perturbed, 2, mean=mean).frequencies
+    # A product of another width may add in another order: 15 numbers of at most 1, then times 1 / gain < 20.
+    assert torch.allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_a_part_of_the_one_hot_columns_is_that_part_of_them_all() -> None:
+    perturbed = perturbed_graph(random_graph(0), random_records(0).astype(np.uint8))
+    perturbed = replace(perturbed, has_features=np.arange(15) % 3 > 0)
+    whole = one_hot_reports(perturbed)
+    expected = [
+        [
+            float(code == value and reported)
+            for code, size in zip(row, SIZES, strict=True)
+            for value in (range(size) if size > 2 else [1])
+        ]
+        for row, reported in zip(perturbed.features.tolist(), perturbed.has_features, strict=True)
+    ]
+    assert whole.tolist() == expected
+    for start in range(whole.shape[1]):
+        part = slice(start, start + 3)
+        assert np.array_equal(_columns(answers_of(perturbed), part), whole[:, part])

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from benchmarks import literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import literal
 from veilgraph.errors import ReconstructionError
 from veilgraph.frequency import estimate_frequencies
 from veilgraph.graph import Graph, PerturbedGraph
@@ -42,17 +42,21 @@ def test_equal_to_algorithm_2_as_printed(seed: int, hops: int, epsilon: float) -
     graph = Graph.from_edges(np.concatenate([rng.integers(0, 14, (2, 20)), [[0], [1]]], axis=1), 14)
     labels, labelled = rng.integers(0, CLASSES, 14), rng.random(14) < 0.5
     labelled[0] = True
-    literal_estimate = np.array(literal.label_frequencies(graph, labels, labelled, CLASSES, epsilon, hops))
+    hop, known = literal.node_hop(graph), torch.from_numpy(labelled).to(torch.float64).unsqueeze(1)
+    observed = literal.propagate(torch.eye(CLASSES, dtype=torch.float64)[torch.from_numpy(labels)] * known, hop, hops)
+    literal_estimate = observed.numpy() @ np.linalg.inv(literal.transitions(CLASSES, epsilon).double().numpy()).T
+    for_labelled = literal.label_frequencies(hop, labels, labelled, CLASSES, epsilon, hops).numpy()
     found = reconstruct_labels(
         labelled_graph(graph, labels, labelled, epsilon=epsilon), hops, mean=NeighbourhoodMean.of(graph)
     )
     # Algorithm 2 leaves lambda' unnormalised; P^-1 is linear, so ours is its estimate divided by the labelled mass.
-    weights = np.array(literal.propagate([[float(k)] for k in labelled], literal.neighbours_of(graph), hops))
+    weights = literal.propagate(known, hop, hops).numpy()
     reached = weights[:, 0] > 0
     assert (found.in_reach.numpy() == reached).all()
     scale = 1 / float(GRR(CLASSES, epsilon).channel.gain)
     ours, printed = found.distribution.numpy()[reached], (literal_estimate / weights.clip(1e-30))[reached]
     assert np.allclose(ours, printed, atol=2e-5 * scale)
+    assert np.allclose(for_labelled[labelled], literal_estimate[labelled], atol=2e-5 * scale)
 
 
 @settings(deadline=None, max_examples=40)

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from benchmarks import literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import veilgraph.reconstruct.propagation as propagation
+from benchmarks import literal
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
@@ -28,9 +28,9 @@ def test_propagation_equals_the_literal_loop(seed: int, hops: int) -> None:
     rng = np.random.default_rng(seed)
     edges = np.concatenate([rng.integers(0, 12, (2, 20)), [[0], [1]]], axis=1)
     graph = Graph.from_edges(edges, num_nodes=12)
-    columns = rng.random((12, 3))
-    expected = literal.propagate(columns.tolist(), literal.neighbours_of(graph), hops)
-    found = NeighbourhoodMean.of(graph).propagate(torch.from_numpy(columns).float(), hops)
+    columns = torch.from_numpy(rng.random((12, 3)))
+    expected = literal.propagate(columns, literal.node_hop(graph), hops)
+    found = NeighbourhoodMean.of(graph).propagate(columns.float(), hops)
     assert np.allclose(found, expected, atol=1e-6)
 
 

@@ -10,9 +10,11 @@ import typer
 import veilgraph
 from veilgraph.cli.account import account
 from veilgraph.cli.audit import audit
+from veilgraph.cli.bench import bench
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.data import data_app
 from veilgraph.cli.paper import paper_app
+from veilgraph.cli.plan import plan
 from veilgraph.cli.predict import predict
 from veilgraph.cli.randomize import randomize
 from veilgraph.cli.run import run
@@ -28,6 +30,11 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 # Exit code of a command that was interrupted, by the shell's convention.
 _STOPPED = 130
+_KEPT = "stopped; what was finished is kept, and the same command goes on from there"
+_STARTS_OVER = {
+    "bench": "stopped; ratios are measured in one piece, so nothing is kept: run the same command again",
+    "plan": "stopped; nothing is kept of a plan: run the same command again",
+}
 
 app = typer.Typer(
     name="veilgraph",
@@ -38,7 +45,9 @@ app = typer.Typer(
 )
 app.command()(account)
 app.command()(audit)
+app.command()(plan)
 app.command()(predict)
+app.command()(bench)
 app.command()(run)
 app.command()(serve)
 app.command()(train)
@@ -78,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = _STOPPED
     if code == _STOPPED:
-        typer.echo("stopped; what was finished is kept, and the same command goes on from there", err=True)
+        typer.echo(_STARTS_OVER.get("".join(arguments[:1]), _KEPT), err=True)
     return code if isinstance(code, int) else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,13 +16,38 @@ _LOG_STEPS = 10
 def show_progress(task: str) -> Iterator[Callable[[str, int, int], None]]:
     """Yield a function to call with what is being done, how much is done, and how much there is."""
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _log_lines(console, task)
-        return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as bar:
-        row = bar.add_task(task, total=None)
-        yield lambda what, done, total: bar.update(row, description=f"{task}: {what}", completed=done, total=total)
+    with _library_lines(console, task):
+        if not console.is_terminal:
+            yield _log_lines(console, task)
+            return
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        with Progress(*columns, console=console, transient=True) as bar:
+            row = bar.add_task(task, total=None)
+            yield lambda what, done, total: bar.update(row, description=f"{task}: {what}", completed=done, total=total)
+
+
+class _Lines(logging.Handler):
+    """Prints what the library tells of choices that it made and of long work."""
+
+    def __init__(self, console: Console, task: str) -> None:
+        super().__init__()
+        self._console, self._task = console, task
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.print(f"{self._task}: {record.getMessage()}", highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _library_lines(console: Console, task: str) -> Iterator[None]:
+    logger, lines = logging.getLogger("veilgraph"), _Lines(console, task)
+    level = logger.level
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(lines)
+        logger.setLevel(level)
 
 
 def _log_lines(console: Console, task: str) -> Callable[[str, int, int], None]:

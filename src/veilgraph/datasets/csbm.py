@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from veilgraph.datasets.private_graph import PrivateGraph
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
+from veilgraph.progress import tracked
 from veilgraph.schema import Column, FeatureSchema
 
 _LARGEST_DOMAIN = 2**16
+_PAIRS_AT_ONCE = 2**20
 _MOST_NODES = 40_000_000  # up to here 1 + 8 t < 2^53 for every pair number t, so its square root in floats is exact
 _NUMBER = (int, float, np.integer, np.floating)
 
@@ -184,9 +186,29 @@ def _draw_edges(blocks: Blocks, num_edges: int, homophily: float, rng: np.random
                 f"mean_degree and homophily ask for {drawn} edges {kind} classes where {room} are possible: "
                 "lower mean_degree, change homophily or add nodes"
             )
-    inner = blocks.pairs_within(_draw_distinct(within, blocks.num_within, rng))
-    outer = blocks.pairs_between(_draw_distinct(between, blocks.num_between, rng))
-    return np.concatenate([inner, outer], axis=1)
+    edges = np.empty((2, num_edges), dtype=np.int64)
+    _fill(
+        edges[:, :within], blocks.pairs_within, _draw_distinct(within, blocks.num_within, rng), "edges within classes"
+    )
+    _fill(
+        edges[:, within:],
+        blocks.pairs_between,
+        _draw_distinct(between, blocks.num_between, rng),
+        "edges between classes",
+    )
+    return edges
+
+
+def _fill(
+    edges: NDArray[np.int64],
+    pairs: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    numbers: NDArray[np.int64],
+    what: str,
+) -> None:
+    """Pairs by their numbers, a few at a time: unnumbering one takes several numbers."""
+    for start in tracked(range(0, len(numbers), _PAIRS_AT_ONCE), what):
+        part = slice(start, start + _PAIRS_AT_ONCE)
+        edges[:, part] = pairs(numbers[part])
 
 
 def _draw_distinct(count: int, population: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -201,7 +223,7 @@ def _draw_features(
     domain_size = schema.domain_sizes[0]
     codes = np.empty((len(labels), schema.num_features), dtype=schema.code_dtype)
     preferred = rng.integers(domain_size, size=(schema.num_features, schema.num_classes), dtype=codes.dtype)
-    for i in range(schema.num_features):
+    for i in tracked(range(schema.num_features), "features"):
         anything = rng.integers(domain_size, size=len(labels), dtype=codes.dtype)
         codes[:, i] = np.where(rng.random(len(labels)) < signal, preferred[i, labels], anything)
     return codes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -119,7 +120,8 @@ def plan_collection(
         seed: of the simulations.
         progress: told what is done, how much, and of how much.
     """
-    check_epsilon(total_epsilon)
+    if math.isinf(check_epsilon(total_epsilon)):
+        raise RunError(f"total_epsilon is {total_epsilon}: without a limit there is nothing to divide")
     if not 0 < label_share <= 1:
         raise RunError(f"label_share is {label_share}: it must be above 0 and at most 1")
     scenarios = tuple(

@@ -16,9 +16,10 @@ from veilgraph.frequency import estimate_frequencies, project_to_simplex
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.method import Method, check_fit_input
+from veilgraph.learn.threads import threads_for
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
-from veilgraph.reconstruct.propagation import block_width
+from veilgraph.reconstruct.propagation import block_width, repeated_product
 
 RESTARTS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 STEPS = (1, 2, 4, 8, 16, 32)
@@ -51,9 +52,10 @@ class StructureOnly(Method):
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Choose restart and steps on held-out reports, then propagate all of them."""
         check_fit_input(perturbed, split)
-        operators = operators_of(perturbed.graph, resolve_device(self.device))
-        self.restart, self.steps = _choose(perturbed, split, operators)
-        self._probabilities = self._propagated(perturbed, operators)
+        with threads_for(perturbed.graph.num_nodes):
+            operators = operators_of(perturbed.graph, resolve_device(self.device))
+            self.restart, self.steps = _choose(perturbed, split, operators)
+            self._probabilities = self._propagated(perturbed, operators)
         return self
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
@@ -101,7 +103,7 @@ def _propagations(
     scores = reports.repeat(1, len(restarts))
     sources = scores * weight
     for step in range(1, max(steps) + 1):
-        scores = torch.addcmul(sources, operators.symmetric.matrix @ scores, 1 - weight)
+        scores = torch.addcmul(sources, repeated_product(operators.symmetric.matrix, scores, 1), 1 - weight)
         if step in steps:
             yield step, scores.view(-1, len(restarts), classes).transpose(0, 1)
 

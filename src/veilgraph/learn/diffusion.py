@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.learn.held_out import HeldOutLabels
+from veilgraph.reconstruct.propagation import repeated_product
 
 RANGES = {0.5: (4,), 0.3: (16,), 0.1: (16,), 0.03: (32,), 0.01: (2, 4, 32), 0.003: (64,)}
 """Steps for each restart: from the nearest neighbours to whole regions."""
@@ -68,7 +69,7 @@ def diffusions(labels: HeldOutLabels, matrix: Tensor, *, seed: int) -> dict[tupl
 def _propagate(matrix: Tensor, sources: Tensor, restart: float, steps: tuple[int, ...]) -> Iterator[tuple[int, Tensor]]:
     columns, injected = sources, restart * sources
     for step in range(1, max(steps) + 1):
-        columns = torch.add(injected, matrix @ columns, alpha=1 - restart)
+        columns = torch.add(injected, repeated_product(matrix, columns, 1), alpha=1 - restart)
         if step in steps:
             yield step, columns
 

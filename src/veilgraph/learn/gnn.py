@@ -6,8 +6,9 @@ import io
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from zipfile import BadZipFile
@@ -26,10 +27,15 @@ from veilgraph.learn.losses import noisy_log_likelihood
 from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run, check_fit_input
 from veilgraph.learn.module_network import ModuleNetwork
 from veilgraph.learn.replicas import Batch, plan_batches
-from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, propagated_inputs
+from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, stacked_inputs
+from veilgraph.learn.threads import threads_for
 from veilgraph.learn.trainer import LearningCurve, Networks, train
+from veilgraph.progress import say
 from veilgraph.reconstruct.features import columns_of
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
+
+_BLOCK_NODES = 2**16
+"""Hidden units of so many nodes stay in a processor's cache, and are enough to keep a GPU busy."""
 
 
 @dataclass(kw_only=True)
@@ -90,13 +96,17 @@ class GNNMethod(Method):
         for run in runs:
             check_fit_input(run.perturbed, run.split)
             run.method._check_settings()
-        by_graph: dict[tuple[Any, torch.device], list[Run]] = {}
+        by_graph: dict[tuple[Any, torch.device, bool], list[Run]] = {}
         for run in runs:
-            by_graph.setdefault((run.perturbed.graph, resolve_device(run.method.device)), []).append(run)
-        for (graph, device), same_graph in by_graph.items():
+            stackable = _convolution(run.method.backbone) is not None
+            place = run.perturbed.graph, resolve_device(run.method.device), stackable
+            by_graph.setdefault(place, []).append(run)
+        for (graph, device, stackable), same_graph in by_graph.items():
             operators = operators_of(graph, device)
-            for batch in _plan(same_graph, operators, memory):
-                _fit_batch(cls, batch, operators)
+            needs = _needs(same_graph[0].perturbed, memory, in_blocks=stackable)
+            for batch in _plan(same_graph, operators, needs, memory):
+                with threads_for(graph.num_nodes):
+                    _fit_batch(cls, batch, operators, needs.block)
                 yield batch.runs
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
@@ -106,9 +116,10 @@ class GNNMethod(Method):
         if perturbed is None:
             return self._probabilities
         operators = operators_of(perturbed.graph, resolve_device(self.device))
-        inputs = self._inputs(perturbed, operators)
+        inputs = partial(self._inputs, perturbed, operators)
+        block = _needs(perturbed, DEFAULT_MEMORY, in_blocks=_convolution(self.backbone) is not None).block
         with torch.random.fork_rng():
-            networks = _make_networks([self], [inputs], operators, self._probabilities.shape[1])
+            networks = _make_networks([self], [inputs], operators, self._probabilities.shape[1], block)
         networks.load(self._weights)
         (probabilities,) = _probabilities(networks.evaluate())
         return probabilities
@@ -171,10 +182,43 @@ class GNNMethod(Method):
         )
 
 
-def _plan(runs: Sequence[Run], operators: GraphOperators, memory: int) -> Iterator[Batch[Run]]:
+@dataclass(frozen=True, kw_only=True)
+class _Needs:
+    """Bytes of one fit.
+
+    Attributes:
+        input_bytes: of an input.
+        replica_bytes: of a replica in training, apart from its input.
+        block: how many nodes' hidden units are held at once; None for all.
+    """
+
+    input_bytes: int
+    replica_bytes: int
+    block: int | None
+
+
+def _needs(perturbed: PerturbedGraph, memory: int, *, in_blocks: bool) -> _Needs:
+    """Hidden units of all nodes at once where memory allows it, otherwise of one block of nodes after another.
+
+    Args:
+        perturbed: what is fitted.
+        memory: that is allowed.
+        in_blocks: whether the network can be computed in blocks; a module of the user's own cannot.
+    """
+    nodes, classes = perturbed.graph.num_nodes, perturbed.schema.num_classes
+    columns = sum(map(columns_of, perturbed.schema.domain_sizes))
+    # Single-precision numbers: both halves of an input and one of them before it is stacked; some arrays of the
+    # hidden layer and of classes. In blocks, of the hidden layer only the dropout mask has all nodes.
+    inputs, whole, blocks = (
+        4 * nodes * width for width in (3 * columns, 6 * (HIDDEN + classes), HIDDEN + 12 * classes)
+    )
+    if inputs + whole <= memory or nodes <= _BLOCK_NODES or not in_blocks:
+        return _Needs(input_bytes=inputs, replica_bytes=whole, block=None)
+    return _Needs(input_bytes=inputs, replica_bytes=blocks, block=_BLOCK_NODES)
+
+
+def _plan(runs: Sequence[Run], operators: GraphOperators, needs: _Needs, memory: int) -> Iterator[Batch[Run]]:
     """Batches of runs on one graph; a module of the user's own is trained alone."""
-    schema, nodes = runs[0].perturbed.schema, operators.graph.num_nodes
-    columns = sum(map(columns_of, schema.domain_sizes))
     return plan_batches(
         runs,
         shape_of=lambda run: (
@@ -189,21 +233,24 @@ def _plan(runs: Sequence[Run], operators: GraphOperators, memory: int) -> Iterat
             run.perturbed.feature_mechanism,
             run.method._input_settings(),
         ),
-        # Single-precision numbers: both halves of an input, before and after they are stacked; some arrays of the
-        # hidden layer and of classes.
-        input_bytes=4 * nodes * 4 * columns,
-        replica_bytes=4 * nodes * 6 * (HIDDEN + schema.num_classes),
+        input_bytes=needs.input_bytes,
+        replica_bytes=needs.replica_bytes,
         memory=memory,
         device=operators.device,
     )
 
 
-def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperators) -> None:
+def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperators, block: int | None) -> None:
+    if block is not None:
+        say(
+            f"training: memory for all {operators.graph.num_nodes:,} nodes' hidden units is not allowed, "
+            f"they are made again for blocks of {block:,}"
+        )
     device, reports = operators.device, [run.perturbed for run in batch.runs]
     methods: list[GNNMethod] = [run.method for run in batch.runs]
-    inputs = (run.method._inputs(run.perturbed, operators) for run in batch.runs[:: batch.sharing])
+    inputs = [partial(run.method._inputs, run.perturbed, operators) for run in batch.runs[:: batch.sharing]]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        networks = _make_networks(methods, inputs, operators, reports[0].schema.num_classes)
+        networks = _make_networks(methods, inputs, operators, reports[0].schema.num_classes, block)
         curves = train(
             networks,
             loss=cls._loss(batch.runs, operators),
@@ -219,19 +266,24 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
 
 
 def _make_networks(
-    methods: Sequence[GNNMethod], inputs: Iterable[Tensor], operators: GraphOperators, num_classes: int
+    methods: Sequence[GNNMethod],
+    inputs: Sequence[Callable[[], Tensor]],
+    operators: GraphOperators,
+    num_classes: int,
+    block: int | None,
 ) -> Networks:
     settings = [method._replica_settings() for method in methods]
     if (convolution := _convolution(methods[0].backbone)) is None:
         factory = module_factory(methods[0].backbone, methods[0].dropout)
-        (only_input,) = inputs
-        return ModuleNetwork(factory, operators, only_input, num_classes=num_classes, settings=settings[0])
+        (make_input,) = inputs
+        return ModuleNetwork(factory, operators, make_input(), num_classes=num_classes, settings=settings[0])
     return StackedNetworks(
         convolution,
         operators,
-        torch.stack([propagated_inputs(convolution, operators, each) for each in inputs]),
+        stacked_inputs(convolution, operators, inputs),
         num_classes=num_classes,
         settings=settings,
+        block=block,
     )
 
 

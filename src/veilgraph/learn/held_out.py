@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -124,7 +125,7 @@ class HeldOutLabels:
 
 def _log_ratio(keep: float, other: float) -> float:
     """Ln(p / q), bounded where reports are not randomized: a float holds no infinite evidence."""
-    return min(np.log(keep) - np.log(max(other, 1e-30)), 30.0)
+    return min(math.log(keep) - math.log(max(other, 1e-30)), 30.0)
 
 
 def _draw_folds(has_label: NDArray[np.bool_], count: int, seed: int) -> NDArray[np.int64]:

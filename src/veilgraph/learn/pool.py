@@ -26,14 +26,18 @@ _PRECISION, _BIAS_PRECISION = 100.0, 30.0
 _ITERATIONS = 60
 
 
+Setting = tuple[float, ...]
+"""How far to trust a view, in one or two numbers."""
+
+
 class Expert(Protocol):
     """An opinion on every node, up to parameters that say how far to trust it."""
 
-    def settings(self) -> Sequence[tuple[float, ...]]:
+    def settings(self) -> Sequence[Setting]:
         """The parameters to choose from."""
         ...
 
-    def doubt(self, *setting: float) -> float:
+    def doubt(self, setting: Setting) -> float:
         """How unlikely the parameters were beforehand, -ln of a density."""
         ...
 
@@ -41,7 +45,7 @@ class Expert(Protocol):
         """The same opinion on reporting nodes alone, from the versions without their reports."""
         ...
 
-    def log_probabilities(self, prior: Tensor, *setting: float) -> Tensor:
+    def log_probabilities(self, prior: Tensor, setting: Setting) -> Tensor:
         """Class distributions [n, versions, c]."""
         ...
 
@@ -52,20 +56,22 @@ class Beliefs:
 
     log_beliefs: Tensor
 
-    def settings(self) -> Sequence[tuple[float, ...]]:
+    def settings(self) -> Sequence[Setting]:
         """One factor for all."""
         return [(factor,) for factor in FACTORS]
 
-    def doubt(self, factor: float) -> float:
+    def doubt(self, setting: Setting) -> float:
         """How unusual the factor is."""
+        (factor,) = setting
         return math.log(factor / _USUAL_FACTOR) ** 2 / 2
 
     def out_of_fold(self, labels: HeldOutLabels) -> Beliefs:
         """Of reporting nodes."""
         return Beliefs(labels.out_of_fold(self.log_beliefs).unsqueeze(1))
 
-    def log_probabilities(self, prior: Tensor, factor: float) -> Tensor:
+    def log_probabilities(self, prior: Tensor, setting: Setting) -> Tensor:
         """Flattened or sharpened by a factor."""
+        (factor,) = setting
         return (factor * self.log_beliefs).log_softmax(dim=2)
 
 
@@ -75,12 +81,13 @@ class Surroundings:
 
     diffusion: Diffusion
 
-    def settings(self) -> Sequence[tuple[float, ...]]:
+    def settings(self) -> Sequence[Setting]:
         """Sharpness in units of c, and caution in units of the reports that an estimate needs to mean something."""
         return list(itertools.product(SHARPNESS, CAUTION))
 
-    def doubt(self, sharpness: float, caution: float) -> float:
+    def doubt(self, setting: Setting) -> float:
         """How unusual they are."""
+        sharpness, caution = setting
         return (math.log(sharpness / _USUAL_SHARPNESS) ** 2 + math.log(caution) ** 2) / 2
 
     def out_of_fold(self, labels: HeldOutLabels) -> Surroundings:
@@ -90,30 +97,31 @@ class Surroundings:
         )
         return Surroundings(Diffusion(excess=excess, sizes=sizes, needed=self.diffusion.needed))
 
-    def log_probabilities(self, prior: Tensor, sharpness: float, caution: float) -> Tensor:
+    def log_probabilities(self, prior: Tensor, setting: Setting) -> Tensor:
         """See `Diffusion`."""
+        sharpness, caution = setting
         return self.diffusion.log_probabilities(prior, sharpness, caution)
 
 
-def calibrate(expert: Expert, labels: HeldOutLabels) -> tuple[float, ...]:
+def calibrate(expert: Expert, labels: HeldOutLabels) -> Setting:
     """The setting under which unseen reports are likeliest, less what speaks against it beforehand."""
     # A few thousand reports settle one or two numbers.
     some = labels.thinned(_ENOUGH)
     held = expert.out_of_fold(some)
 
-    def score(setting: tuple[float, ...]) -> float:
-        opinion = held.log_probabilities(labels.prior, *setting).squeeze(1)
-        return float(some.log_likelihood(opinion).sum()) - held.doubt(*setting)
+    def score(setting: Setting) -> float:
+        opinion = held.log_probabilities(labels.prior, setting).squeeze(1)
+        return float(some.log_likelihood(opinion).sum()) - held.doubt(setting)
 
     return max(held.settings(), key=score)
 
 
-def opinions(experts: Mapping[str, Expert], settings: Mapping[str, tuple[float, ...]], labels: HeldOutLabels) -> Tensor:
+def opinions(experts: Mapping[str, Expert], settings: Mapping[str, Setting], labels: HeldOutLabels) -> Tensor:
     """Log-probabilities [experts, n, F + 1, c] with a floor: a pool must not be decided by one that is certain."""
     floor = torch.tensor(math.log(_DOUBT / labels.num_classes))
     return torch.stack(
         [
-            torch.logaddexp(experts[name].log_probabilities(labels.prior, *setting), floor)
+            torch.logaddexp(experts[name].log_probabilities(labels.prior, setting), floor)
             for name, setting in settings.items()
         ]
     )
@@ -135,7 +143,8 @@ class Pool:
 
     def combine(self, terms: Tensor) -> Tensor:
         """Log-probabilities from terms [experts, ..., c]."""
-        return (torch.tensordot(self.weights, terms, dims=1) + self.bias).log_softmax(dim=-1)
+        pooled: Tensor = torch.tensordot(self.weights, terms, dims=1) + self.bias
+        return pooled.log_softmax(dim=-1)
 
 
 def model_average(terms: Tensor, labels: HeldOutLabels) -> Tensor:
@@ -164,5 +173,5 @@ def fit_pool(terms: Tensor, labels: HeldOutLabels, centre: Tensor) -> Pool:
         value.backward()  # type: ignore[no-untyped-call]
         return float(value.detach())
 
-    optimiser.step(closure)
+    optimiser.step(closure)  # type: ignore[no-untyped-call]
     return Pool(weights=roots.detach().square(), bias=bias.detach(), objective=-float(loss().detach()))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from veilgraph.progress import tracked
+
 _BEFORE_RECORDING = 3
 
 
@@ -31,7 +33,7 @@ def repeat(
     5
     """
     if device.type != "cuda" or generators is None or times <= _BEFORE_RECORDING:
-        for _ in range(times):
+        for _ in tracked(range(times), "training, epochs"):
             work()
         return
     # Libraries make their workspaces when they are first used, which cannot be recorded; and recording needs a

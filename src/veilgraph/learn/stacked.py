@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +11,9 @@ from torch import Tensor
 from veilgraph.learn.adam import ReplicaAdam
 from veilgraph.learn.backbones import HIDDEN, Convolution
 from veilgraph.learn.dropout import ReplicaDropout
+from veilgraph.learn.node_blocks import in_node_blocks
 from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.propagation import repeated_product
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +36,11 @@ class StackedNetworks:
     Args:
         convolution: of both layers.
         operators: of the graph.
-        inputs: propagated inputs [distinct, nodes, columns] from `propagated_inputs`; successive replicas share one.
+        inputs: propagated inputs [distinct, nodes, columns] from `stacked_inputs`; successive replicas share one.
         num_classes: outputs.
         settings: one for each replica.
+        block: how many nodes' hidden units are held at once; None for all. They are made once more in the backward
+            pass, so gradients are those of the whole graph.
     """
 
     def __init__(
@@ -47,7 +51,9 @@ class StackedNetworks:
         *,
         num_classes: int,
         settings: Sequence[ReplicaSettings],
+        block: int | None = None,
     ) -> None:
+        self._block = block or inputs.shape[1]
         self._convolution, self._product = convolution, convolution.operator(operators)
         self._inputs, self._classes = inputs, num_classes
         self._settings = settings
@@ -82,18 +88,17 @@ class StackedNetworks:
     def evaluate(self) -> Tensor:
         """Logits [replicas, classes, nodes] without dropout."""
         with torch.no_grad():
-            return self._second_layer(self._first_layer())
+            return self._logits(self._outputs()[0])
 
     def passes(self) -> tuple[Tensor, Tensor]:
         """Logits with dropout, for the loss, and without, for the score; they share the first layer."""
-        hidden = self._first_layer()
         if not self._dropout.active:
-            logits = self._second_layer(hidden)
+            logits = self._logits(self._outputs()[0])
             return logits, logits.detach()
+        complete, thinned = self._outputs(self._dropout.masks(HIDDEN, self._inputs.shape[1]))
         with torch.no_grad():
-            evaluated = self._second_layer(hidden.detach())
-        masks = self._dropout.masks(*hidden.shape[1:])
-        return self._second_layer(hidden * masks, self._dropout.scales), evaluated
+            evaluated = self._logits(complete)
+        return self._logits(thinned), evaluated
 
     def step(self) -> None:
         """Move along the gradient."""
@@ -110,7 +115,7 @@ class StackedNetworks:
 
     def weights_of(self, replica: int) -> dict[str, Tensor]:
         """One replica's weights by name."""
-        return {name: part[replica].detach().cpu() for name, part in self._parts().items()}
+        return {name: part[replica].detach().cpu() for name, part in self._parts(self._weights).items()}
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Give every replica these weights."""
@@ -118,29 +123,60 @@ class StackedNetworks:
         with torch.no_grad():
             self._weights.copy_(flat.to(self._weights.device).expand_as(self._weights))
 
-    def _parts(self) -> dict[str, Tensor]:
+    def _parts(self, weights: Tensor) -> dict[str, Tensor]:
         sizes = [rows * columns for rows, columns in self._shapes.values()]
-        parts = torch.split(self._weights, sizes, dim=1)
+        parts = torch.split(weights, sizes, dim=1)
         return {name: part.view(-1, *shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
 
-    def _first_layer(self) -> Tensor:
-        parts = self._parts()
-        distinct, nodes, columns = self._inputs.shape
-        weights = parts["first.weight"].reshape(distinct, -1, columns)
-        bias = parts["first.bias"].reshape(distinct, -1, 1)
-        return torch.baddbmm(bias, weights, self._inputs.mT).relu_().view(-1, HIDDEN, nodes)
+    def _outputs(self, masks: Tensor | None = None) -> tuple[Tensor, ...]:
+        """What the second layer is to propagate, without dropout and, where there are masks, with it."""
 
-    def _second_layer(self, hidden: Tensor, scales: Tensor | float = 1.0) -> Tensor:
-        parts = self._parts()
-        outputs = torch.bmm(parts["second.weight"] * scales, hidden)
-        logits = self._product.along_nodes(outputs[:, : self._classes]) + parts["second.bias"]
+        def outputs_of(weights: Tensor, nodes: slice) -> tuple[Tensor, ...]:
+            hidden, second = self._first_layer(weights, nodes), self._parts(weights)["second.weight"]
+            if masks is None:
+                return (torch.bmm(second, hidden),)
+            complete = torch.bmm(second.detach(), hidden.detach())
+            return complete, torch.bmm(second * self._dropout.scales, hidden * masks[:, :, nodes])
+
+        return in_node_blocks(outputs_of, self._weights, self._inputs.shape[1], self._block)
+
+    def _first_layer(self, weights: Tensor, nodes: slice) -> Tensor:
+        parts, inputs = self._parts(weights), self._inputs[:, nodes]
+        distinct, count, columns = inputs.shape
+        first = parts["first.weight"].reshape(distinct, -1, columns)
+        bias = parts["first.bias"].reshape(distinct, -1, 1)
+        return torch.baddbmm(bias, first, inputs.mT).relu_().view(-1, HIDDEN, count)
+
+    def _logits(self, outputs: Tensor) -> Tensor:
+        logits = self._product.along_nodes(outputs[:, : self._classes]) + self._parts(self._weights)["second.bias"]
         return logits + outputs[:, self._classes :] if self._convolution.own else logits
 
 
-def propagated_inputs(convolution: Convolution, operators: GraphOperators, inputs: Tensor) -> Tensor:
-    """What the first layer multiplies: inputs after propagation, beside themselves where they enter on their own."""
-    arrived = convolution.operator(operators)(inputs)
-    return torch.cat([arrived, inputs], dim=1) if convolution.own else arrived
+def stacked_inputs(
+    convolution: Convolution, operators: GraphOperators, inputs: Sequence[Callable[[], Tensor]]
+) -> Tensor:
+    """What the first layer multiplies: [inputs, nodes, columns].
+
+    Each input after propagation, beside itself where it enters on its own. It is made when it is its turn and written
+    where it belongs, so that apart from the result no more than one exists.
+
+    Args:
+        convolution: of the first layer.
+        operators: of the graph.
+        inputs: each makes [nodes, columns].
+    """
+    stack: Tensor | None = None
+    for place, make in enumerate(inputs):
+        each = make()
+        nodes, columns = each.shape
+        if stack is None:
+            stack = each.new_empty(len(inputs), nodes, columns * (2 if convolution.own else 1))
+        repeated_product(convolution.operator(operators).matrix, each, 1, out=stack[place, :, :columns])
+        if convolution.own:
+            stack[place, :, columns:] = each
+    if stack is None:
+        raise ValueError("there are no inputs to stack: give at least one")
+    return stack
 
 
 def _shapes(convolution: Convolution, columns: int, num_classes: int) -> dict[str, tuple[int, int]]:

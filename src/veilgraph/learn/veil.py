@@ -20,7 +20,9 @@ from veilgraph.learn.evidence import report_evidence
 from veilgraph.learn.held_out import HeldOutLabels
 from veilgraph.learn.method import Method, check_fit_input
 from veilgraph.learn.pool import Beliefs, Expert, Pool, Surroundings, calibrate, fit_pool, model_average, opinions
-from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.learn.threads import threads_for
+from veilgraph.reconstruct.operators import GraphOperators, operators_of
+from veilgraph.reconstruct.propagation import repeated_product
 
 WEAK, STRONG = 2.0, 4.0
 """By how much a sweep of belief propagation amplifies faint evidence."""
@@ -34,6 +36,7 @@ FEATURE_RESTARTS = (1.0, 0.5, 0.2, 0.05)
 _MOST_COPYING = 0.9
 _MOST_SWEEPS = 40
 _FEATURE_STEPS = 16
+_CPU = torch.device("cpu")
 
 
 @dataclass(kw_only=True)
@@ -78,8 +81,12 @@ class Veil(Method):
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Compute every view with and without each fold, calibrate, pool."""
         check_fit_input(perturbed, split)
-        perturbed = self._needed(perturbed)
-        labels, operators = HeldOutLabels.of(perturbed, seed=self.seed), GraphOperators(perturbed.graph)
+        with threads_for(perturbed.graph.num_nodes):
+            self._fit(self._needed(perturbed))
+        return self
+
+    def _fit(self, perturbed: PerturbedGraph) -> None:
+        labels, operators = HeldOutLabels.of(perturbed, seed=self.seed), operators_of(perturbed.graph, _CPU)
         experts = structural_experts(labels, operators, seed=self.seed)
         self.settings = {name: calibrate(expert, labels) for name, expert in experts.items()}
         terms = opinions(experts, self.settings, labels)
@@ -87,7 +94,6 @@ class Veil(Method):
         self.pool = fit_pool(held, labels, model_average(held, labels))
         self.feature_pool = _fit_feature_pool(self.pool, terms, labels, operators)
         self._probabilities = self._posterior(self.pool, terms, labels, operators)
-        return self
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Of the fitted graph, or of another one: its own reports, with the calibration and weights of this one."""
@@ -100,7 +106,7 @@ class Veil(Method):
         if not perturbed.has_label.any():
             raise FitError("no labelled nodes: at least one node must report its label")
         perturbed = self._needed(perturbed)
-        labels, operators = HeldOutLabels.of(perturbed, seed=self.seed), GraphOperators(perturbed.graph)
+        labels, operators = HeldOutLabels.of(perturbed, seed=self.seed), operators_of(perturbed.graph, _CPU)
         learned = any(name.startswith("beliefs learned") for name in self.settings)
         experts = structural_experts(labels, operators, seed=self.seed, learned=learned)
         return self._posterior(self.pool, opinions(experts, self.settings, labels), labels, operators)
@@ -190,7 +196,9 @@ def feature_terms(pooled: Tensor, labels: HeldOutLabels, operators: GraphOperato
     for restart in FEATURE_RESTARTS:
         columns = own
         for _ in range(_FEATURE_STEPS if restart < 1 else 0):
-            columns = torch.add(restart * own, operators.symmetric.matrix @ columns, alpha=1 - restart)
+            columns = torch.add(
+                restart * own, repeated_product(operators.symmetric.matrix, columns, 1), alpha=1 - restart
+            )
         terms.append(columns.reshape(evidence.shape) / columns.std().clamp(min=1e-6))
     return torch.stack(terms)
 
@@ -202,7 +210,9 @@ def _fit_feature_pool(pool: Pool, terms: Tensor, labels: HeldOutLabels, operator
     extra = feature_terms(pool.combine(terms), labels, operators)
     without, held = _out_of_fold(terms, labels), _out_of_fold(torch.cat([terms, extra]), labels)
     joint = fit_pool(held, labels, torch.cat([pool.weights, torch.zeros(len(extra))]))
-    before, after = (labels.log_likelihood(p.combine(h)).sum() for p, h in ((pool, without), (joint, held)))
+    # The views alone get the same second chance from the same centre: what they gain by it is not the features'.
+    again = fit_pool(without, labels, pool.weights)
+    before, after = (labels.log_likelihood(p.combine(h)).sum() for p, h in ((again, without), (joint, held)))
     return joint if float(after - before) > len(extra) else None
 
 

@@ -21,6 +21,7 @@ from veilgraph.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.mechanisms.mechanism import Record, Report
 from veilgraph.mechanisms.randomness import RandomIntegers
 from veilgraph.mechanisms.subsets import draw_subsets, mean_over_subsets
+from veilgraph.progress import tracked
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ class GRRFS:
             check_codes(values[:, i], size, feature=f"feature {i}")
         reports = np.empty_like(values)
         subsets = draw_subsets(len(values), num_features=self.num_features, sampled=self.sampled, rng=rng)
-        for i, (response, sampled) in enumerate(zip(self.responses, subsets, strict=True)):
+        for i, sampled in zip(tracked(range(self.num_features), "randomized features"), subsets, strict=True):
+            response = self.responses[i]
             reports[sampled, i] = response.randomize(values[sampled, i], rng=rng)
             reports[~sampled, i] = rng.integers(0, response.domain_size, size=int((~sampled).sum()))
         return reports

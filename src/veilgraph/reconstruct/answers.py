@@ -21,15 +21,26 @@ class Answers:
 
     Attributes:
         codes: an answer for each node and feature, NOT_ASKED where there is none.
-        asked: where there is one.
+        reporting: who sent anything.
         channels: of an answer, for each feature.
         rate: the share of reporting people who are asked about a given feature, by the mechanism's own chance.
     """
 
     codes: NDArray[Any]
-    asked: NDArray[np.bool_]
+    reporting: NDArray[np.bool_]
     channels: tuple[SymmetricChannel, ...]
     rate: float
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """Where there is an answer."""
+        answered: NDArray[np.bool_] = self.codes != NOT_ASKED
+        return answered & self.reporting[:, None]
+
+    def about(self, features: NDArray[np.int64]) -> Answers:
+        """The answers about some features, in the order given."""
+        channels = tuple(self.channels[i] for i in features)
+        return Answers(codes=self.codes[:, features], reporting=self.reporting, channels=channels, rate=self.rate)
 
 
 def answers_of(perturbed: PerturbedGraph) -> Answers:
@@ -46,8 +57,7 @@ def answers_of(perturbed: PerturbedGraph) -> Answers:
             f"features with more than two values cannot be reconstructed from reports of {type(mechanism).__name__}: "
             "use GRRFS or JointGRR"
         )
-    asked = perturbed.has_features[:, None] & (codes != NOT_ASKED)
-    return Answers(codes=codes, asked=asked, channels=channels, rate=float(rate))
+    return Answers(codes=codes, reporting=perturbed.has_features, channels=channels, rate=float(rate))
 
 
 def _is_binary(mechanism: MultiBit, perturbed: PerturbedGraph) -> bool:

@@ -1,4 +1,4 @@
-"""Bags for learning from label proportions: METIS partitions of the public graph."""
+"""Bags for learning from label proportions: partitions of the public graph, by METIS where it has room."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import MissingExtraError, ReconstructionError
 from veilgraph.graph import Graph
+from veilgraph.progress import say
+from veilgraph.reconstruct.streaming import stream_partition
 
 try:
     import pymetis
@@ -14,8 +16,14 @@ except ImportError:
     raise MissingExtraError("pymetis", "server") from None
 
 
+MOST_METIS_EDGES = 5_000_000
+"""METIS takes about 200 bytes for each edge beside the graph, and time that grows faster than edges do."""
+
+
 def cluster(graph: Graph, num_clusters: int, *, seed: int = 0) -> NDArray[np.int64]:
     """The cluster of each node: parts of about n/C nodes with few edges between them, the same for a seed.
+
+    Graphs of more than `MOST_METIS_EDGES` edges are partitioned by `stream_partition`.
 
     >>> two_triangles = Graph.from_edges([[0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]], num_nodes=6)
     >>> parts = cluster(two_triangles, 2)
@@ -28,9 +36,14 @@ def cluster(graph: Graph, num_clusters: int, *, seed: int = 0) -> NDArray[np.int
         )
     if num_clusters == 1:  # METIS has nothing to do
         return np.zeros(graph.num_nodes, dtype=np.int64)
-    sources, targets = graph.edge_index
-    order = np.argsort(sources, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(graph.degrees)])
-    adjacency = pymetis.CSRAdjacency(starts, targets[order])
-    result = pymetis.part_graph(num_clusters, adjacency, options=pymetis.Options(seed=seed))
+    if graph.num_edges > MOST_METIS_EDGES:
+        say(f"bags: {graph.num_edges:,} edges are too many for METIS, nodes are streamed into {num_clusters} bags")
+        return stream_partition(graph.adjacency, num_clusters, seed=seed)
+    result = pymetis.part_graph(num_clusters, _metis_input(graph), options=pymetis.Options(seed=seed))
     return np.asarray(result.vertex_part, dtype=np.int64)
+
+
+def _metis_input(graph: Graph) -> pymetis.CSRAdjacency:
+    """METIS breaks ties by the order of neighbours, so that another order would move every published figure a bit."""
+    sources, targets = graph.edge_index.astype(np.int32)
+    return pymetis.CSRAdjacency(graph.adjacency.starts, targets[np.argsort(sources, kind="stable")])

@@ -17,10 +17,13 @@ from veilgraph.errors import ReconstructionError
 from veilgraph.frequency import asking_variance, estimate_frequencies, population_variance, project_to_simplex
 from veilgraph.graph import PerturbedGraph
 from veilgraph.mechanisms import SymmetricChannel
+from veilgraph.progress import tracked
 from veilgraph.reconstruct.answers import Answers, answers_of
-from veilgraph.reconstruct.propagation import NeighbourhoodMean
+from veilgraph.reconstruct.propagation import NeighbourhoodMean, block_width
 
 Decoding = Literal["distribution", "argmax"]
+
+_ALL = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,12 +97,12 @@ def reconstruct_features(
         estimate: undo the mechanism's bias.
     """
     answers = answers_of(perturbed)
-    device = mean.device
-    reporting = torch.from_numpy(perturbed.has_features).to(device)
+    reporting = torch.from_numpy(perturbed.has_features).to(mean.device)
     if not reporting.any():
         raise ReconstructionError("no node reported features: leave feature reconstruction out")
-    observed = torch.from_numpy(_columns(answers, perturbed.has_features)).to(device)
-    shares = _masked_mean(observed, reporting, hops, mean)
+    frequencies, overall = _shares(answers, hops, mean)
+    if estimate:
+        _estimate_in_place(frequencies, answers.channels)
 
     def count_reports() -> Tensor:
         sizes = mean.effective_sample_size(reporting, hops)
@@ -107,10 +110,10 @@ def reconstruct_features(
 
     return ReconstructedFeatures(
         channels=answers.channels,
-        frequencies=_estimates(shares, answers.channels) if estimate else shares,
+        frequencies=frequencies,
         estimated=estimate,
         answering_rate=answers.rate,
-        overall=observed.sum(0) / reporting.sum(),
+        overall=overall,
         _count_reports=count_reports,
     )
 
@@ -126,24 +129,29 @@ def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu
     people estimates what it would if all of them had answered, and being asked or not adds variance only in so far as
     a neighbourhood differs from the whole.
     """
-    return torch.from_numpy(_columns(answers_of(perturbed), perturbed.has_features)).to(device)
+    return torch.from_numpy(_columns(answers_of(perturbed))).to(device)
 
 
-def _columns(answers: Answers, reporting: NDArray[np.bool_]) -> NDArray[np.float32]:
-    codes, sizes = answers.codes.astype(np.int64), [channel.domain_size for channel in answers.channels]
-    blocks = [
-        codes[:, i : i + 1] == np.arange(size if columns_of(size) > 1 else 1) + (columns_of(size) == 1)
-        for i, size in enumerate(sizes)
-    ]
-    columns = (np.concatenate(blocks, axis=1) & reporting[:, None]).astype(np.float32)
+def _columns(answers: Answers, part: slice = _ALL) -> NDArray[np.float32]:
+    """Some of the columns of all features; codes stay as they are stored, most often a byte each."""
+    feature_of, value_of = _meaning(answers.channels)
+    here = answers.about(feature_of[part])
+    hits: NDArray[np.bool_] = here.codes == value_of[part]
+    columns = (hits & answers.reporting[:, None]).astype(np.float32)
     if answers.rate == 1:
         return columns
-    widths = [columns_of(size) for size in sizes]
-    asked, uniform = np.repeat(answers.asked, widths, axis=1), np.repeat(1 / np.array(sizes), widths)
+    asked, uniform = here.asked, np.array([1 / channel.domain_size for channel in here.channels])
     people = asked.sum(axis=0)
     overall = np.where(people > 0, columns.sum(axis=0) / np.maximum(people, 1), uniform).astype(np.float32)
     columns = np.where(asked, overall + (columns - overall) / np.float32(answers.rate), overall)
-    return np.where(reporting[:, None], columns, np.float32(0))
+    return np.where(answers.reporting[:, None], columns, np.float32(0))
+
+
+def _meaning(channels: Sequence[SymmetricChannel]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The feature and the value that each column is about; of a binary feature it is value 1."""
+    widths = [columns_of(channel.domain_size) for channel in channels]
+    values = [np.arange(width) if width > 1 else np.ones(1, dtype=np.int64) for width in widths]
+    return np.repeat(np.arange(len(widths)), widths), np.concatenate(values)
 
 
 def columns_of(domain_size: int) -> int:
@@ -158,21 +166,37 @@ def _parts(channels: Sequence[SymmetricChannel]) -> Iterator[tuple[SymmetricChan
         yield channel, slice(start, start := start + columns_of(channel.domain_size))
 
 
-def _estimates(shares: Tensor, channels: Sequence[SymmetricChannel]) -> Tensor:
-    if len(set(channels)) == 1:  # then all columns at once
-        return estimate_frequencies(shares, channels[0])
-    return torch.cat([estimate_frequencies(shares[:, part], channel) for channel, part in _parts(channels)], dim=1)
+def _estimate_in_place(shares: Tensor, channels: Sequence[SymmetricChannel]) -> None:
+    """A few columns at a time: nothing as large as the table is made beside it."""
+    alike = len(set(channels)) == 1
+    width = block_width(shares.device, shares.shape[0])
+    parts = [(channels[0], part) for part in _blocks(shares.shape[1], width)] if alike else _parts(channels)
+    for channel, part in parts:
+        shares[:, part] = estimate_frequencies(shares[:, part], channel)
 
 
-def _masked_mean(observed: Tensor, reporting: Tensor, hops: int, mean: NeighbourhoodMean) -> Tensor:
-    """Mean over the reporting nodes of each neighbourhood; over all reporting nodes where there is none."""
-    overall = observed.sum(0) / reporting.sum()
-    if reporting.all():
-        return mean.propagate(observed, hops)
-    mass = reporting.to(observed.dtype).unsqueeze(1)
-    propagated = mean.propagate(torch.cat([observed, mass], dim=1), hops)
-    shares, mass = propagated[:, :-1], propagated[:, -1:]
-    return torch.where(mass > 0, shares / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
+def _shares(answers: Answers, hops: int, mean: NeighbourhoodMean) -> tuple[Tensor, Tensor]:
+    """Mean over the reporting nodes of each neighbourhood, and over all of them, which is used where there is none.
+
+    As many columns at a time as go through a product best: only the result is as large as the table.
+    """
+    width = sum(columns_of(channel.domain_size) for channel in answers.channels)
+    reporting = torch.from_numpy(answers.reporting).to(mean.device)
+    mass = None if reporting.all() else mean.propagate(reporting.to(torch.float32).unsqueeze(1), hops)
+    shares, overall = torch.empty(mean.num_nodes, width, device=mean.device), torch.empty(width, device=mean.device)
+    for part in tracked(_blocks(width, block_width(mean.device, mean.num_nodes)), "features, blocks of columns"):
+        observed = torch.from_numpy(_columns(answers, part)).to(mean.device)
+        overall[part] = observed.sum(0) / reporting.sum()
+        propagated = mean.propagate(observed, hops)
+        if mass is not None:
+            within = propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny)
+            propagated = torch.where(mass > 0, within, overall[part])
+        shares[:, part] = propagated
+    return shares, overall
+
+
+def _blocks(columns: int, width: int) -> list[slice]:
+    return [slice(start, start + width) for start in range(0, columns, width)]
 
 
 def _one_hot_argmax(estimates: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.graph import Graph
+from veilgraph.graph import Adjacency, Graph
 from veilgraph.reconstruct.clusters import cluster
-from veilgraph.reconstruct.propagation import NeighbourhoodMean, SparseProduct, sparse_csr
+from veilgraph.reconstruct.propagation import NeighbourhoodMean, SparseProduct, closed, weighted_adjacency
 
 
 class GraphOperators:
@@ -34,24 +34,20 @@ class GraphOperators:
     @cached_property
     def neighbours(self) -> SparseProduct:
         """D^-1 A: means over neighbours, zero where there are none (GraphSAGE)."""
-        rows, columns = torch.from_numpy(self.graph.edge_index)
-        weights = 1.0 / torch.from_numpy(self.graph.degrees).clamp(min=1)
-        return SparseProduct.of(self._matrix(rows, columns, weights[rows]))
+        adjacency, shares = self.graph.adjacency, 1 / np.maximum(self.graph.degrees, 1)
+        # Whoever is next to somebody has them next to it: the transpose has the same entries with other weights.
+        matrix, transposed = weighted_adjacency(adjacency, rows=shares), weighted_adjacency(adjacency, columns=shares)
+        return SparseProduct(matrix.to(self.device), transposed.to(self.device))
 
     @cached_property
     def symmetric(self) -> SparseProduct:
         """D^-1/2 A D^-1/2, without self loops."""
-        rows, columns = torch.from_numpy(self.graph.edge_index)
-        scale = torch.from_numpy(self.graph.degrees).clamp(min=1).to(torch.float32).rsqrt()
-        return SparseProduct.of(self._matrix(rows, columns, scale[rows] * scale[columns]), symmetric=True)
+        return self._symmetric(self.graph.adjacency, np.maximum(self.graph.degrees, 1))
 
     @cached_property
     def closed_symmetric(self) -> SparseProduct:
         """D^-1/2 (A + I) D^-1/2, D counting the node itself (GCN)."""
-        loops = torch.arange(self.graph.num_nodes).expand(2, -1)
-        rows, columns = torch.cat([torch.from_numpy(self.graph.edge_index), loops], dim=1)
-        scale = torch.from_numpy(self.graph.degrees).add(1).to(torch.float32).rsqrt()
-        return SparseProduct.of(self._matrix(rows, columns, scale[rows] * scale[columns]), symmetric=True)
+        return self._symmetric(closed(self.graph.adjacency), self.graph.degrees + 1)
 
     @cached_property
     def edge_index(self) -> Tensor:
@@ -64,9 +60,10 @@ class GraphOperators:
             self._clusters[num_clusters] = cluster(self.graph, num_clusters)
         return self._clusters[num_clusters]
 
-    def _matrix(self, rows: Tensor, columns: Tensor, weights: Tensor) -> Tensor:
-        size = (self.graph.num_nodes, self.graph.num_nodes)
-        return sparse_csr(rows, columns, weights.to(torch.float32), size).to(self.device)
+    def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:
+        scale = 1 / np.sqrt(degrees)
+        matrix = weighted_adjacency(adjacency, rows=scale, columns=scale)
+        return SparseProduct.of(matrix.to(self.device), symmetric=True)
 
 
 @lru_cache(maxsize=2)

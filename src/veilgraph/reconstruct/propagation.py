@@ -11,11 +11,16 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, eye_array
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from veilgraph.errors import ReconstructionError
-from veilgraph.graph import Graph
+from veilgraph.graph import Adjacency, Graph
+from veilgraph.progress import tracked
 
 _CACHE_LINE = 16  # 32-bit numbers: what one gather from memory brings anyway
 _GPU_BLOCK_BYTES = 2**32
@@ -37,10 +42,7 @@ class NeighbourhoodMean:
     @classmethod
     def of(cls, graph: Graph, device: torch.device | str = "cpu") -> NeighbourhoodMean:
         """Build W; isolated nodes keep their own row."""
-        loops = torch.arange(graph.num_nodes).expand(2, -1)
-        rows, columns = torch.cat([torch.from_numpy(graph.edge_index), loops], dim=1)
-        weights = 1.0 / (1 + torch.from_numpy(graph.degrees))
-        return cls(sparse_csr(rows, columns, weights[rows], (graph.num_nodes, graph.num_nodes)).to(device))
+        return cls(weighted_adjacency(closed(graph.adjacency), rows=1 / (1 + graph.degrees)).to(device))
 
     @property
     def num_nodes(self) -> int:
@@ -136,13 +138,20 @@ def _stacked_product(matrix: Tensor, stack: Tensor, times: int) -> Tensor:
     return result
 
 
-def repeated_product(matrix: Tensor, columns: Tensor, times: int) -> Tensor:
-    """matrix^times @ columns, in blocks of columns that stay in the cache (in memory, on a GPU) between products."""
+def repeated_product(matrix: Tensor, columns: Tensor, times: int, *, out: Tensor | None = None) -> Tensor:
+    """matrix^times @ columns, in blocks of columns that stay in the cache (in memory, on a GPU) between products.
+
+    Args:
+        matrix: sparse.
+        columns: of numbers.
+        times: the power.
+        out: where to write the result, which may be columns of a wider array.
+    """
     check_hops(times)
     width = block_width(columns.device, columns.shape[0])
-    if columns.shape[1] <= width or times == 0:
+    if out is None and (columns.shape[1] <= width or times == 0):
         return _power(matrix, columns, times)
-    result = columns.new_empty(matrix.shape[0], columns.shape[1])
+    result = columns.new_empty(matrix.shape[0], columns.shape[1]) if out is None else out
     for block, target in zip(torch.split(columns, width, dim=1), torch.split(result, width, dim=1), strict=True):
         target.copy_(_power(matrix, block.contiguous(), times))
     return result
@@ -154,9 +163,63 @@ def block_width(device: torch.device, nodes: int) -> int:
 
 
 def _power(matrix: Tensor, block: Tensor, times: int) -> Tensor:
-    for _ in range(times):
-        block = matrix @ block
+    for _ in tracked(range(times), "propagation, hops"):
+        block = _product(matrix, block)
     return block
+
+
+def _product(matrix: Tensor, block: Tensor) -> Tensor:
+    """matrix @ block.
+
+    On a processor the same sums are those of an embedding table's rows, whose kernel fetches ahead what it will need:
+    twice as fast as the sparse product once the columns are larger than the cache, and no slower before.
+    """
+    if block.device.type != "cpu" or block.dtype != torch.float32:
+        return matrix @ block
+    return embedding_bag(
+        matrix.col_indices(),
+        block.contiguous(),
+        matrix.crow_indices(),
+        mode="sum",
+        per_sample_weights=matrix.values(),
+        include_last_offset=True,
+    )
+
+
+def weighted_adjacency(
+    adjacency: Adjacency,
+    *,
+    rows: NDArray[np.floating[Any]] | None = None,
+    columns: NDArray[np.floating[Any]] | None = None,
+) -> Tensor:
+    """A graph's matrix with entries r_u c_v; matrices of one adjacency share its index arrays.
+
+    Args:
+        adjacency: where entries are.
+        rows: r, 1 where it is left out.
+        columns: c, 1 where it is left out.
+    """
+    starts, neighbours = adjacency
+    nodes = len(starts) - 1
+    weights = np.repeat(_single(rows, nodes), np.diff(starts))
+    if columns is not None:
+        weights *= _single(columns, nodes)[neighbours]
+    return _compressed(
+        torch.from_numpy(starts), torch.from_numpy(neighbours), torch.from_numpy(weights), (nodes, nodes)
+    )
+
+
+def closed(adjacency: Adjacency) -> Adjacency:
+    """Every node beside its neighbours: A + I."""
+    starts, neighbours = adjacency
+    nodes = len(starts) - 1
+    others = csr_array((np.ones(len(neighbours), dtype=np.int8), neighbours, starts), shape=(nodes, nodes))
+    both = others + eye_array(nodes, dtype=np.int8, format="csr")
+    return Adjacency(both.indptr, both.indices)
+
+
+def _single(scale: NDArray[np.floating[Any]] | None, nodes: int) -> NDArray[np.float32]:
+    return np.ones(nodes, dtype=np.float32) if scale is None else scale.astype(np.float32)
 
 
 def sparse_csr(rows: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:

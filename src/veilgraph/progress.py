@@ -1,0 +1,33 @@
+"""What long work is doing, for whoever listens to the logger "veilgraph"; never a private value."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterator
+from typing import TypeVar
+
+Step = TypeVar("Step")
+
+_SILENT_SECONDS = 5.0
+
+_logger = logging.getLogger("veilgraph")
+
+
+def say(message: str) -> None:
+    """Tell of a choice that was made."""
+    _logger.info(message)
+
+
+def tracked(steps: Collection[Step], what: str) -> Iterator[Step]:
+    """Hand on the steps, and tell every few seconds how many are done; short work stays silent.
+
+    >>> list(tracked(range(3), "counting"))
+    [0, 1, 2]
+    """
+    spoken = time.monotonic()
+    for done, step in enumerate(steps):
+        if (now := time.monotonic()) - spoken >= _SILENT_SECONDS:
+            spoken = now
+            _logger.info("%s: %d of %d", what, done, len(steps))
+        yield step
