@@ -136,3 +136,47 @@ def everything() -> dict[str, list[Row]]:
 
 
 TITLES = {name: f"Title of {name}" for name in everything()}
+
+
+def beyond(veil: float = 0.8, rgnn: float = 0.6, lpgnn: float = 0.5, structure: float = 0.7) -> list[Row]:
+    """Veil in the paper's settings, and on one graph that the paper does not have."""
+    rows = []
+    for dataset in (*DATASETS, "pubmed"):
+        known = dataset in DATASETS
+        for epsilon_y in EPSILON_Y:
+            for epsilon_x in (1.0, 0.1) if known else (1.0,):
+                setting: dict[str, Any] = {
+                    "dataset": dataset,
+                    "epsilon_x": epsilon_x,
+                    "epsilon_y": epsilon_y,
+                    "epsilon_user_level": 10 * epsilon_x + epsilon_y,
+                }
+                rows += [row(veil, method="veil", **setting), flat(veil, method="veil_equal", **setting)]
+                for method, mean in (("rgnn", rgnn), ("lpgnn", lpgnn)) if known else ():
+                    rows.append(flat(mean, method=method, published_mean=mean - 0.1, published_std=0.02, **setting))
+                if known:
+                    rows.append(flat(lpgnn, method="lpgnn_equal", **setting))
+            for method, mean in (("structure_only", structure), ("veil_labels", veil)):
+                rows.append(control(mean, method=method, dataset=dataset, epsilon_y=epsilon_y))
+    return rows
+
+
+FRONTIER_TOTALS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 13.0, 16.0)
+
+
+def frontier(lowest: float = 0.3, step: float = 0.1, divided_lead: float = -0.05) -> list[Row]:
+    """Accuracy that rises by `step` with every total; what is divided is ahead of the label alone by `divided_lead`."""
+    rows = []
+    for dataset in DATASETS:
+        for place, total in enumerate(FRONTIER_TOTALS):
+            mean = min(lowest + step * place, 0.95)
+            # Integer thresholds spend a hair less than the total.
+            spent: dict[str, Any] = {"dataset": dataset, "epsilon_user_level": total * (1 - 1e-14)}
+            rows.append(row(mean, method="veil_labels", epsilon_x=None, epsilon_y=total, **spent))
+            rows.append(control(mean - 0.02, epsilon_y=total, **spent))
+            rows.append(flat(mean - 0.2, epsilon_x=total / 11, epsilon_y=total / 11, **spent))
+            for share in (0.75, 0.5) if total >= 1 else ():
+                divided = {"epsilon_x": total * (1 - share) / 10, "epsilon_y": total * share}
+                rows.append(flat(mean + divided_lead * (1 - share), method="veil_equal", **divided, **spent))
+        rows.append(ceiling(0.8, dataset=dataset))
+    return rows

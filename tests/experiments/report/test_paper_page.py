@@ -10,7 +10,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.experiments.report.rows import TITLES, ablation, ceiling, control, everything, row, table2
+from tests.experiments.report.rows import (
+    TITLES,
+    ablation,
+    beyond,
+    ceiling,
+    control,
+    everything,
+    frontier,
+    row,
+    table2,
+)
 from tests.experiments.report.test_page import Page
 from veilgraph.errors import RunError
 from veilgraph.experiments.report.claims import judge_claims
@@ -157,3 +167,64 @@ def test_figures_of_nothing_are_none() -> None:
     assert paper_figures("ablation", [control(0.5)]) == []
     assert paper_figures("table2", [control(0.5)]) == []
     assert paper_figures("table1", [ceiling(0.5)]) == []
+
+
+# Beyond the paper.
+
+
+@pytest.fixture(scope="module")
+def own_text() -> str:
+    return rendered({"beyond": beyond(lpgnn=0.9), "frontier": frontier()})
+
+
+def test_a_page_about_our_own_aims_begins_with_them(own_text: str) -> None:
+    page = Page(own_text)
+    assert not page.open
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags}
+    ids = Counter(a["id"] for _, a in page.tags if "id" in a)
+    assert max(ids.values()) == 1
+    assert set(re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', own_text)) <= set(ids)
+    words = page.text
+    assert "Of 7 aims beyond the paper: 4 met, 3 missed." in words
+    assert "claims of the paper" not in words
+    assert words.index("Are our own aims met?") < words.index("Wins and losses of Veil")
+    assert "Epsilon needed for the paper's accuracy" in words
+    assert "Regret of the label alone" in words
+    assert len([tag for tag, _ in page.tags if tag == "svg"]) == 4 + 6
+    counts = Counter(tag for tag, _ in page.tags)
+    assert counts["caption"] == counts["table"]
+
+
+def test_claims_and_aims_stand_beside_each_other() -> None:
+    words = Page(rendered({"ablation": ablation(), "beyond": beyond()})).text
+    assert words.index("Do the paper's claims hold?") < words.index("Are our own aims met?")
+    assert "Of 4 aims beyond the paper: 4 met." in words
+
+
+def test_hostile_names_stay_text_beyond_the_paper() -> None:
+    hostile = """<script>alert('1')</script>"><b $x$>"""
+    veil = row(0.5, dataset=hostile, method="veil_labels", epsilon_x=None, epsilon_y=1.0, epsilon_user_level=1.0)
+    split = row(0.6, dataset=hostile, method="veil_equal", epsilon_x=0.05, epsilon_y=0.5, epsilon_user_level=1.0)
+    found = {
+        "beyond": [row(0.5, dataset=hostile, method="veil"), control(0.4, dataset=hostile)],
+        "frontier": [veil, split, ceiling(0.4, dataset=hostile)],
+    }
+    page = Page(render_paper_report(found, paper_sections(found, {"beyond": hostile}), {}))
+    assert not {"script", "b"} & {tag for tag, _ in page.tags}
+    assert hostile in page.text
+
+
+def test_files_beyond_the_paper_are_written(tmp_path: Path) -> None:
+    found = {"beyond": beyond(), "frontier": frontier()}
+    write_paper_report(found, {"beyond": "B", "frontier": "F"}, tmp_path)
+    names = ("beyond", "beyond-veil", "frontier", "frontier-epsilon", "frontier-splits")
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
+        "aims.md",
+        *(f"{name}.{kind}" for name in names for kind in ("csv", "md", "tex")),
+    }
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"frontier.svg", "frontier-cora.svg", "beyond-structure_only.svg", "beyond-rgnn-published.svg"} <= figures
+    for path in (tmp_path / "figures").iterdir():
+        ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314  our own text
+    latex = (tmp_path / "tables" / "frontier-epsilon.tex").read_text(encoding="utf-8")
+    assert not set("ε±−–≤") & set(latex)

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from veilgraph.budget import theorem_1_figure
-from veilgraph.experiments.report.comparison import CONTROL, PairedDifference, short_epsilon, signed_points
+from veilgraph.experiments.report.comparison import (
+    CONTROL,
+    Difference,
+    PairedDifference,
+    short_epsilon,
+    signed_points,
+)
 from veilgraph.experiments.report.pairing import (
     Found,
     Pair,
@@ -33,8 +39,9 @@ EPSILON_Y = (3.0, 2.0, 1.0, 0.5)
 DRASTIC = 0.05
 """What "drastic" is taken to mean: five points of accuracy."""
 CLAIMED_WINS = 39
+SAMPLED = 10
+"""m, of every setting."""
 _CITESEER_FEATURES = 53
-_SAMPLED = 10
 
 
 class Verdict(StrEnum):
@@ -93,17 +100,18 @@ def claims_table(claims: Sequence[Claim]) -> Table:
         columns=("Claim", "Verdict", "Figures"),
         words=3,
         rows=tuple((claim.name, claim.verdict, claim.figures) for claim in claims),
+        note="",
     )
 
 
 def _theorem_1_figures() -> str:
     levels = []
     for epsilon_x in (1.0, 0.1, 0.01):
-        exact = GRRFS((2,) * _CITESEER_FEATURES, sampled=_SAMPLED, epsilon=epsilon_x).claim.user_level
-        stated = theorem_1_figure(epsilon_x, _SAMPLED, _CITESEER_FEATURES)
+        exact = GRRFS((2,) * _CITESEER_FEATURES, sampled=SAMPLED, epsilon=epsilon_x).claim.user_level
+        stated = theorem_1_figure(epsilon_x, SAMPLED, _CITESEER_FEATURES)
         levels.append(f"{short_epsilon(stated)} stated, {short_epsilon(exact)} exact at ε_x = {epsilon_x:g}")
     return (
-        f"Citeseer, m = {_SAMPLED} of d = {_CITESEER_FEATURES} features, any two records: {'; '.join(levels)}. "
+        f"Citeseer, m = {SAMPLED} of d = {_CITESEER_FEATURES} features, any two records: {'; '.join(levels)}. "
         "Sampling features of one record does not amplify: the exact level is m ε_x. "
         "To see it in reports: veilgraph audit."
     )
@@ -131,10 +139,11 @@ class _Comparison:
     difference: PairedDifference
 
     def __str__(self) -> str:
-        return f"{self.what}: {_on_one_line(self.difference)}"
+        return f"{self.what}: {on_one_line(self.difference)}"
 
 
-def _on_one_line(difference: PairedDifference) -> str:
+def on_one_line(difference: Difference) -> str:
+    """With its standard error, never broken apart."""
     return str(difference).replace(" ", "\N{NO-BREAK SPACE}")
 
 
@@ -226,7 +235,7 @@ def _above_graphsage(found: Found) -> Finding:
     figures = (
         f"RGNN is above GraphSAGE in {wins} of {len(pairs)} settings ({_published_wins(pairs)}), clearly in "
         f"{sum(each.mean > 0 and each.clear for each in differences)}; the smallest difference is "
-        f"{_on_one_line(least)} points ({dataset_name(where.dataset)}, {budget_words(where)})."
+        f"{on_one_line(least)} points ({dataset_name(where.dataset)}, {budget_words(where)})."
     )
     return _unless_missing(verdict, figures, settings - len(pairs), len(pairs))
 
@@ -533,11 +542,11 @@ _RESULT_CLAIMS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """RGNN against one other method over the settings of Table 2.
+    """A method against one other over the settings that both have.
 
     Attributes:
         method: the other one.
-        clearly_above: settings where RGNN is above beyond noise.
+        clearly_above: settings where the first is above beyond noise.
         above: where it is above, but within noise.
         below: where it is not above, but within noise.
         clearly_below: where it is below beyond noise.
@@ -550,6 +559,20 @@ class Tally:
     below: int
     clearly_below: int
     mean: float
+
+    @classmethod
+    def of(cls, method: str, differences: Sequence[Difference]) -> Tally:
+        """Count at least one difference."""
+        above = [each for each in differences if each.mean > 0]
+        below = [each for each in differences if each.mean <= 0]
+        return cls(
+            method=method,
+            clearly_above=sum(each.clear for each in above),
+            above=sum(not each.clear for each in above),
+            below=sum(not each.clear for each in below),
+            clearly_below=sum(each.clear for each in below),
+            mean=statistics.mean(each.mean for each in differences),
+        )
 
     @property
     def settings(self) -> int:
@@ -570,21 +593,8 @@ def wins_and_losses(rows: Sequence[Row]) -> list[Tally]:
     tallies = []
     for method in OPPONENTS:
         pairs = [(row, other) for row in select(rows, method="rgnn") if (other := counterpart(row, rows, method))]
-        differences = _differences(pairs)
-        if not differences:
-            continue
-        above = [each for each in differences if each.mean > 0]
-        below = [each for each in differences if each.mean <= 0]
-        tallies.append(
-            Tally(
-                method=method,
-                clearly_above=sum(each.clear for each in above),
-                above=sum(not each.clear for each in above),
-                below=sum(not each.clear for each in below),
-                clearly_below=sum(each.clear for each in below),
-                mean=statistics.mean(each.mean for each in differences),
-            )
-        )
+        if differences := _differences(pairs):
+            tallies.append(Tally.of(method, differences))
     return tallies
 
 

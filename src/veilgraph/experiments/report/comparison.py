@@ -79,6 +79,37 @@ class PairedDifference:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PublishedDifference:
+    """A measured mean minus a published one; the draws behind the published one are not known, so nothing is paired.
+
+    Attributes:
+        mean: the difference.
+        standard_error: of the difference; None where a spread is not known.
+    """
+
+    mean: float
+    standard_error: float | None
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is more than two standard errors.
+
+        >>> PublishedDifference(mean=0.05, standard_error=0.02).clear
+        True
+        >>> PublishedDifference(mean=-0.03, standard_error=0.02).clear
+        False
+        """
+        return self.standard_error is not None and abs(self.mean) > 2 * self.standard_error
+
+    def __str__(self) -> str:
+        mean = signed_points(self.mean)
+        return mean if self.standard_error is None else f"{mean} ± {100 * self.standard_error:.1f}"
+
+
+Difference = PairedDifference | PublishedDifference
+
+
+@dataclass(frozen=True, kw_only=True)
 class MethodRow:
     """One method, ready to print.
 

@@ -21,6 +21,8 @@ _DATASET_NAMES = {
     "facebook": "Facebook",
     "german": "German",
     "student": "Student",
+    "pubmed": "Pubmed",
+    "twitch_engb": "Twitch",
 }
 _SHORT_NAMES = {
     "graphsage": "GraphSAGE",
@@ -28,6 +30,8 @@ _SHORT_NAMES = {
     "gat": "GAT",
     "lpgnn": "LPGNN",
     "lpgnn_equal": "LPGNN, best m",
+    "veil_equal": "Veil, joint GRR",
+    "veil_labels": "Veil, label alone",
     CONTROL: "Control",
     "majority": "Majority",
     "non_private": "Non-private",

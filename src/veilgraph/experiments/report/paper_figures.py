@@ -5,11 +5,11 @@ Panels are small enough for a phone; a page puts them side by side where there i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from veilgraph.errors import MissingExtraError
+from veilgraph.experiments.report.beyond import VEIL, Opponent, veil_settings
 from veilgraph.experiments.report.claims import (
     DATASETS,
     EPSILON_X,
@@ -18,6 +18,8 @@ from veilgraph.experiments.report.claims import (
     label_hops_sweep,
 )
 from veilgraph.experiments.report.comparison import CONTROL, signed_points
+from veilgraph.experiments.report.frontier import published_accuracies
+from veilgraph.experiments.report.frontier_figures import frontier_panels
 from veilgraph.experiments.report.pairing import (
     budget_words,
     control_of,
@@ -27,7 +29,7 @@ from veilgraph.experiments.report.pairing import (
     select,
     short_title,
 )
-from veilgraph.experiments.report.svg import colour, inline_svg
+from veilgraph.experiments.report.svg import Panel, colour, file_name, inline_svg
 from veilgraph.experiments.results import Row
 
 try:
@@ -45,21 +47,6 @@ _BUDGET_MARKERS = {1.0: "o", 0.1: "s", 0.01: "^"}
 _HOPS = (0, 2, 4, 8, 16)
 _BACKBONES = (("sage", "GraphSAGE", "rgnn"), ("gcn", "GCN", "plain"), ("gat", "GAT", "lpgnn"))
 _VARIANTS = ("", "without LLP", "without f_Y", "without f_X", "without estimation")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One drawing.
-
-    Attributes:
-        name: of its file.
-        title: above it.
-        svg: for a page.
-    """
-
-    name: str
-    title: str
-    svg: str
 
 
 def paper_figures(experiment: str, rows: Sequence[Row]) -> list[Panel]:
@@ -80,15 +67,6 @@ class _Line:
     dashed: bool = False
     joined: bool = True
     in_legend: bool = True
-
-
-def _file_name(*parts: str) -> str:
-    """Parts joined by dashes, with nothing that a path could trip over.
-
-    >>> _file_name("ablation", "a/b")
-    'ablation-a-b'
-    """
-    return re.sub(r"[^\w.]+", "-", "-".join(parts))
 
 
 def _line_panel(
@@ -193,7 +171,7 @@ def _backbones_at(rows: Sequence[Row], epsilon_x: float) -> Panel | None:
     dataset = dataset_name(rows[0].dataset)
     title = f"{dataset}, ε_x = {epsilon_x:g}"
     axis = "label budget ε_y; ∞: not private"
-    return _line_panel(_file_name("fig_backbones", f"x{epsilon_x:g}"), title, [*lines, *ceilings], ticks, axis)
+    return _line_panel(file_name("fig_backbones", f"x{epsilon_x:g}"), title, [*lines, *ceilings], ticks, axis)
 
 
 # Hops.
@@ -215,7 +193,7 @@ def _feature_hops(rows: Sequence[Row], dataset: str) -> Panel | None:
     level = find(rows, dataset=dataset, method=CONTROL, epsilon_y=1.0)
     title = f"K_x on {dataset_name(dataset)}, ε_y = 1"
     return _line_panel(
-        _file_name("fig_hops", "k_x", dataset),
+        file_name("fig_hops", "k_x", dataset),
         title,
         lines,
         [str(k) for k in _HOPS],
@@ -240,7 +218,7 @@ def _label_hops(rows: Sequence[Row], dataset: str) -> Panel | None:
         return None
     ticks = [*(str(k) for k in _HOPS), "control"]
     title = f"K_y on {dataset_name(dataset)}, ε_x = 1"
-    return _line_panel(_file_name("fig_hops", "k_y", dataset), title, lines, ticks, "hops of labels, K_y")
+    return _line_panel(file_name("fig_hops", "k_y", dataset), title, lines, ticks, "hops of labels, K_y")
 
 
 def _hop_line(label: str, sweep: dict[int, Row], place: int) -> _Line:
@@ -343,7 +321,7 @@ def _ablation_on(rows: Sequence[Row], dataset: str) -> Panel:
     spoken = "; ".join(f"{row.variant or 'RGNN'}: {100 * row.mean:.1f}{_published_words(row)}" for row in bars)
     beside = "" if control is None else f" Control: {100 * control.mean:.1f}."
     title = f"{dataset_name(dataset)}, {budget_words(bars[0])}"
-    name = _file_name("ablation", dataset)
+    name = file_name("ablation", dataset)
     label = f"Ablation on {title}. Accuracy in percent. {spoken}.{beside}"
     return Panel(name=name, title=title, svg=inline_svg(paint, width=_WIDTH, height=height, name=name, label=label))
 
@@ -393,7 +371,7 @@ def _dot_panel(name: str, title: str, dots: Sequence[_Dot], method: str, ends: S
     present = {dot.row.dataset for dot in dots}
     datasets = [*(d for d in DATASETS if d in present), *sorted(present - set(DATASETS))]
     budgets = sorted({dot.row.epsilon_y or 0.0 for dot in dots}, reverse=True)
-    paint_with = colour({"rgnn": "rgnn", "lpgnn": "lpgnn"}.get(method, "plain"))
+    paint_with = colour(method if method in ("rgnn", "lpgnn", VEIL) else "plain")
     height = 44 + 46 * len(datasets)
 
     def paint(figure: Figure) -> None:
@@ -437,10 +415,37 @@ def _dot_panel(name: str, title: str, dots: Sequence[_Dot], method: str, ends: S
     return Panel(name=name, title=title, svg=inline_svg(paint, width=_WIDTH, height=height, name=name, label=label))
 
 
+# Veil at a glance.
+
+_SHOWN_OPPONENTS = (
+    Opponent(method="rgnn", published=True),
+    Opponent(method="rgnn"),
+    Opponent(method="lpgnn_equal"),
+    Opponent(method=CONTROL),
+)
+
+
+def _beyond(rows: Sequence[Row]) -> list[Panel]:
+    panels = []
+    for opponent in _SHOWN_OPPONENTS:
+        dots = [
+            _Dot(row=veil, difference=difference.mean, clear=difference.clear)
+            for veil in veil_settings(rows)
+            if (difference := opponent.difference(veil, rows)) is not None
+        ]
+        if dots:
+            name = file_name("beyond", opponent.method, *(["published"] if opponent.published else []))
+            ends = [dot.difference for dot in dots]
+            panels.append(_dot_panel(name, f"Veil minus {opponent.short}", dots, VEIL, ends))
+    return panels
+
+
 _FIGURES: dict[str, Callable[[Sequence[Row]], list[Panel]]] = {
     "ablation": _ablation,
+    "beyond": _beyond,
     "fig_alpha_clusters": _bags,
     "fig_backbones": _backbones,
     "fig_hops": _hops,
+    "frontier": lambda rows: frontier_panels(rows, published_accuracies()),
     "table2": _table2,
 }

@@ -7,11 +7,18 @@ from pathlib import Path
 
 from veilgraph.errors import RunError
 from veilgraph.experiments.plan import Experiment
-from veilgraph.experiments.report.claims import claims_table, judge_claims
+from veilgraph.experiments.report.aims import aims_table
+from veilgraph.experiments.report.claims import claims_table
 from veilgraph.experiments.report.pairing import Found
-from veilgraph.experiments.report.paper_page import paper_sections, render_paper_report
+from veilgraph.experiments.report.paper_page import (
+    Section,
+    paper_sections,
+    render_paper_report,
+    shown_aims,
+    shown_claims,
+)
 from veilgraph.experiments.report.svg import standalone_svg
-from veilgraph.experiments.report.tables import to_csv, to_latex, to_markdown
+from veilgraph.experiments.report.tables import records_csv, to_csv, to_latex, to_markdown
 from veilgraph.experiments.results import Row, collect
 from veilgraph.experiments.runner import key_of, load_data
 from veilgraph.experiments.store import CellStore
@@ -62,20 +69,29 @@ def write_paper_report(found: Found, titles: Mapping[str, str], folder: Path) ->
     sections = paper_sections(found, titles)
     missing = {name: title for name, title in titles.items() if name not in found}
     controls = [row for rows in found.values() for row in rows]
-    files = {
-        page: render_paper_report(found, sections, missing),
-        folder / "tables" / "claims.md": to_markdown(claims_table(judge_claims(found)), note=""),
-    }
+    files = {page: render_paper_report(found, sections, missing)}
+    if claims := shown_claims(found, missing):
+        files[folder / "tables" / "claims.md"] = to_markdown(claims_table(claims))
+    if aims := shown_aims(found, missing):
+        files[folder / "tables" / "aims.md"] = to_markdown(aims_table(aims))
     for section in sections:
-        table = folder / "tables" / section.name
-        files[table.with_suffix(".csv")] = to_csv(found[section.name], controls)
-        files[table.with_suffix(".md")] = to_markdown(section.table)
-        files[table.with_suffix(".tex")] = to_latex(section.table)
-        for panel in section.panels:
-            files[folder / "figures" / f"{panel.name}.svg"] = standalone_svg(panel.svg)
+        files |= _section_files(section, found[section.name], controls, folder)
     for path, content in files.items():
         try:
             write_whole(path, content)
         except OSError as error:
             raise RunError(f"{path} cannot be written: {error.strerror}; choose another folder with --out") from error
     return page
+
+
+def _section_files(section: Section, rows: Sequence[Row], controls: Sequence[Row], folder: Path) -> dict[Path, str]:
+    files: dict[Path, str] = {}
+    tables = [(section.name, section.table, to_csv(rows, controls))]
+    tables += [(sheet.name, sheet.table, records_csv(sheet.records)) for sheet in section.sheets]
+    for name, table, full in tables:
+        path = folder / "tables" / name
+        files |= {path.with_suffix(".csv"): full, path.with_suffix(".md"): to_markdown(table)}
+        files[path.with_suffix(".tex")] = to_latex(table)
+    for panel in (*section.panels, *([section.overview] if section.overview else [])):
+        files[folder / "figures" / f"{panel.name}.svg"] = standalone_svg(panel.svg)
+    return files

@@ -7,8 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import veilgraph
+from veilgraph.experiments.report.aims import Aim, Outcome, judge_aims
+from veilgraph.experiments.report.beyond import compared_tables, features_in_words, veil_sheet, veil_tallies
 from veilgraph.experiments.report.claims import Claim, Tally, Verdict, counterpart, judge_claims, wins_and_losses
 from veilgraph.experiments.report.comparison import CONTROL, epsilon_text, short_epsilon
+from veilgraph.experiments.report.frontier import (
+    ceiling_in_words,
+    price_sheet,
+    published_accuracies,
+    split_sheet,
+)
+from veilgraph.experiments.report.frontier_figures import frontier_overview
 from veilgraph.experiments.report.pairing import (
     Found,
     control_of,
@@ -18,8 +27,10 @@ from veilgraph.experiments.report.pairing import (
     select,
     short_title,
 )
-from veilgraph.experiments.report.paper_figures import Panel, paper_figures
+from veilgraph.experiments.report.paper_figures import paper_figures
+from veilgraph.experiments.report.svg import Panel
 from veilgraph.experiments.report.tables import (
+    Sheet,
     Table,
     published_difference,
     published_text,
@@ -29,8 +40,11 @@ from veilgraph.experiments.report.tables import (
 from veilgraph.experiments.report.templates import render_template
 from veilgraph.experiments.results import Row
 
-_ORDER = ("table2", "ablation", "fig_backbones", "fig_alpha_clusters", "fig_hops", "table1", "baselines")
+_BEYOND = ("beyond", "frontier")
+"""Experiments that are about our own aims, not the paper's claims."""
+_ORDER = ("table2", "ablation", "fig_backbones", "fig_alpha_clusters", "fig_hops", "table1", "baselines", *_BEYOND)
 _MARKS = {Verdict.CONFIRMED: "✓", Verdict.NOT_CONFIRMED: "~", Verdict.REFUTED: "✗", Verdict.NOT_RUN: "…"}
+_AIM_MARKS = {Outcome.MET: "✓", Outcome.MISSED: "✗", Outcome.NOT_RUN: "…"}
 _TABLE2_METHODS = ("rgnn", "lpgnn", "lpgnn_equal", "graphsage", CONTROL, "majority", "non_private")
 _NOTES = {
     "table2": "Left of zero RGNN is below the control, or a method is below its published figure. Circle: ε_x = 1, "
@@ -46,6 +60,13 @@ _NOTES = {
     "table1": "A ceiling on the original columns, not a private method. The control beside it is private, at the label "
     "budget in brackets.",
     "baselines": "Not in the paper: how much of the difference to RGNN the choice of GNN alone can explain.",
+    "beyond": "Right of zero Veil is above. Circle: ε_x = 1, square: 0.1; ε_y falls from 3 at the top of a band to "
+    "0.5. Filled: beyond noise; hollow: within it. Veil reads the reports of RGNN, at the same ε; the control and Veil "
+    "with the label alone ask for no features and spend ε_y only.",
+    "frontier": "Lines: means over seeds; bands: one standard deviation to each side. Veil, label alone: the whole "
+    "total for the label, no features asked for. Best split: the highest mean of five shares of the label, picked by "
+    "its accuracy on these very seeds. RGNN, paper's split: ten parts for features, one for the label, as at "
+    "ε_x = ε_y. Diamonds: RGNN as published, at the user-level ε that it really spends, m ε_x + ε_y.",
 }
 
 
@@ -57,12 +78,26 @@ _SHORT = {
     "fig_hops": "Hops",
     "table1": "Table 1",
     "baselines": "Other GNNs on reports",
+    "beyond": "Veil",
+    "frontier": "Frontier",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One experiment on the page."""
+    """One experiment on the page.
+
+    Attributes:
+        name: of the experiment.
+        title: above it.
+        short: in the list of sections.
+        note: below its figures.
+        panels: its figures.
+        table: every row.
+        remarks: what its rows say, in sentences.
+        sheets: tables of its own.
+        overview: all its panels in one picture, for other places than the page.
+    """
 
     name: str
     title: str
@@ -70,6 +105,9 @@ class Section:
     note: str
     panels: Sequence[Panel]
     table: Table
+    remarks: Sequence[str] = ()
+    sheets: Sequence[Sheet] = ()
+    overview: Panel | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,17 +162,44 @@ def paper_sections(found: Found, titles: Mapping[str, str]) -> list[Section]:
         titles: of the experiments, for people.
     """
     controls = [row for rows in found.values() for row in rows]
-    return [
-        Section(
-            name=name,
-            title=titles.get(name, name),
-            short=_SHORT.get(name, name),
-            note=_NOTES.get(name, ""),
-            panels=paper_figures(name, found[name]),
-            table=result_table(name, titles.get(name, name), found[name], controls),
+    sections = []
+    for name in sorted(found, key=_place):
+        rows = found[name]
+        remark = {"beyond": features_in_words, "frontier": ceiling_in_words}.get(name, lambda _: "")(rows)
+        overview = frontier_overview(rows, published_accuracies()) if name == "frontier" else None
+        sections.append(
+            Section(
+                name=name,
+                title=titles.get(name, name),
+                short=_SHORT.get(name, name),
+                note=_NOTES.get(name, ""),
+                panels=paper_figures(name, rows),
+                table=result_table(name, titles.get(name, name), rows, controls),
+                remarks=[remark] if remark else [],
+                sheets=_sheets(name, rows),
+                overview=overview,
+            )
         )
-        for name in sorted(found, key=_place)
-    ]
+    return sections
+
+
+def _sheets(name: str, rows: Sequence[Row]) -> list[Sheet]:
+    sheets = {
+        "beyond": lambda: [veil_sheet(rows)],
+        "frontier": lambda: [price_sheet(rows, published_accuracies()), split_sheet(rows)],
+    }.get(name, list)()
+    return [sheet for sheet in sheets if sheet is not None]
+
+
+def shown_claims(found: Found, missing: Mapping[str, str]) -> list[Claim]:
+    """The claims that what was asked for is about; none where only our own aims are."""
+    asked = {*found, *missing}
+    return [] if asked <= {*_BEYOND} else [claim for claim in judge_claims(found) if {*claim.experiments} <= asked]
+
+
+def shown_aims(found: Found, missing: Mapping[str, str]) -> list[Aim]:
+    """The aims that what was asked for is about."""
+    return [aim for aim in judge_aims(found) if aim.experiment in {*found, *missing}]
 
 
 def render_paper_report(found: Found, sections: Sequence[Section], missing: Mapping[str, str]) -> str:
@@ -145,13 +210,18 @@ def render_paper_report(found: Found, sections: Sequence[Section], missing: Mapp
         sections: what `paper_sections` made of them.
         missing: titles of the experiments of which nothing is finished, by name.
     """
-    claims = [claim for claim in judge_claims(found) if {*claim.experiments} <= {*found, *missing}]
-    table2 = found.get("table2", ())
+    claims, aims = shown_claims(found, missing), shown_aims(found, missing)
+    table2, beyond = found.get("table2", ()), found.get("beyond", ())
     tallies = wins_and_losses(table2)
     return render_template(
         "paper_page.html",
-        headline=_headline(claims),
+        about_the_paper=bool(claims),
+        headlines=_headlines(claims, aims),
         control_sentence=_control_sentence(tallies),
+        aims=aims,
+        aim_marks=_AIM_MARKS,
+        veil_tallies=veil_tallies(beyond),
+        compared_tables=compared_tables(beyond),
         seeds=_seeds([row for rows in found.values() for row in rows]),
         version=veilgraph.__version__,
         claims=claims,
@@ -169,10 +239,16 @@ def _place(name: str) -> tuple[int, str]:
     return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
 
 
-def _headline(claims: Sequence[Claim]) -> str:
-    counts = Counter(claim.verdict for claim in claims)
-    parts = [f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict]]
-    return f"Of {len(claims)} claims of the paper: {', '.join(parts)}."
+def _headlines(claims: Sequence[Claim], aims: Sequence[Aim]) -> list[str]:
+    verdicts, outcomes = Counter(claim.verdict for claim in claims), Counter(aim.outcome for aim in aims)
+    lines = []
+    if claims:
+        parts = [f"{verdicts[each]} {each.value}" for each in Verdict if verdicts[each]]
+        lines.append(f"Of {len(claims)} claims of the paper: {', '.join(parts)}.")
+    if aims:
+        parts = [f"{outcomes[each]} {each.value}" for each in Outcome if outcomes[each]]
+        lines.append(f"Of {len(aims)} aims beyond the paper: {', '.join(parts)}.")
+    return lines
 
 
 def _control_sentence(tallies: Sequence[Tally]) -> str:

@@ -6,6 +6,7 @@ import html
 import io
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from veilgraph.errors import MissingExtraError
 
@@ -25,6 +26,7 @@ PALETTE = {
     "structure_only": ("#a8326e", "#f58fc1"),
     "non_private": ("#2f7250", "#74c99c"),
     "lpgnn": ("#6a45b8", "#b79cff"),
+    "veil": ("#b84300", "#ff9f5a"),
     "refuted": ("#b02a21", "#ff948a"),
 }
 """Each colour on light and on dark. Figures are drawn in the light one and refer to the name in the end."""
@@ -47,6 +49,30 @@ _STYLE = {
     "xtick.color": PALETTE["muted"][0],
     "ytick.color": PALETTE["muted"][0],
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One drawing.
+
+    Attributes:
+        name: of its file.
+        title: above it.
+        svg: for a page.
+    """
+
+    name: str
+    title: str
+    svg: str
+
+
+def file_name(*parts: str) -> str:
+    """Parts joined by dashes, with nothing that a path could trip over.
+
+    >>> file_name("ablation", "a/b")
+    'ablation-a-b'
+    """
+    return re.sub(r"[^\w.]+", "-", "-".join(parts))
 
 
 def colour(name: str) -> str:

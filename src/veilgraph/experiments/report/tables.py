@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,13 @@ CSV_COLUMNS = (
 )
 
 
+NOTE = (
+    "Accuracy in percent: mean ± standard deviation over seeds. User-level ε holds for any two records; the figure of "
+    "Theorem 1 is the paper's and is not a guarantee. Difference: measured minus published, within noise where it is "
+    "below two standard errors. Minus control: mean ± standard error of the differences seed by seed."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """A table for people.
@@ -62,12 +69,29 @@ class Table:
         columns: their heads.
         words: how many columns, from the left, hold words; the others hold figures.
         rows: text of each cell.
+        note: what explains the figures.
     """
 
     title: str
     columns: tuple[str, ...]
     words: int
     rows: tuple[tuple[str, ...], ...]
+    note: str = NOTE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A table with files of its own.
+
+    Attributes:
+        name: of the files.
+        table: for people.
+        records: every figure in full, for programs.
+    """
+
+    name: str
+    table: Table
+    records: tuple[Mapping[str, Any], ...]
 
 
 def result_table(experiment: str, title: str, rows: Sequence[Row], controls: Sequence[Row] = ()) -> Table:
@@ -187,21 +211,23 @@ def to_csv(rows: Sequence[Row], controls: Sequence[Row] = ()) -> str:
     return buffer.getvalue()
 
 
-def to_markdown(table: Table, note: str | None = None) -> str:
-    """A table of pipes under its title; the note below it explains results, unless another is given."""
+def records_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """Records that share their keys, a line for each; what does not apply is empty."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(records[0]) if records else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return buffer.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    """A table of pipes under its title, and its note below it."""
     lines = [
         _pipes(table.columns),
         _pipes(["---" if place < table.words else "---:" for place in range(len(table.columns))]),
         *(_pipes([_markdown(cell) for cell in row]) for row in table.rows),
     ]
-    return "\n".join([f"**{_markdown(table.title)}**\n", *lines, f"\n{NOTE if note is None else note}"]).rstrip() + "\n"
-
-
-NOTE = (
-    "Accuracy in percent: mean ± standard deviation over seeds. User-level ε holds for any two records; the figure of "
-    "Theorem 1 is the paper's and is not a guarantee. Difference: measured minus published, within noise where it is "
-    "below two standard errors. Minus control: mean ± standard error of the differences seed by seed."
-)
+    return "\n".join([f"**{_markdown(table.title)}**\n", *lines, f"\n{_markdown(table.note)}"]).rstrip() + "\n"
 
 
 def _pipes(cells: Sequence[str]) -> str:
@@ -232,6 +258,7 @@ _LATEX = {
     "–": "--",
     "ε": r"$\varepsilon$",
     "α": r"$\alpha$",
+    "≤": r"$\leq$",
     "\N{NO-BREAK SPACE}": "~",
     "\n": " ",
 }
@@ -254,6 +281,6 @@ def to_latex(table: Table) -> str:
     return (
         "% Needs \\usepackage{longtable}.\n"
         f"\\begin{{longtable}}{{{alignment}}}\n"
-        f"\\caption{{{escape_latex(table.title)}. {escape_latex(NOTE)}}} \\\\\n"
+        f"\\caption{{{escape_latex(table.title)}. {escape_latex(table.note)}}} \\\\\n"
         f"\\hline\n{head} \\\\\n\\hline\n\\endhead\n{body}\n\\hline\n\\end{{longtable}}\n"
     )
