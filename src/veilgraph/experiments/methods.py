@@ -123,8 +123,9 @@ _EQUAL_EPSILON: dict[str, tuple[str, FeatureRandomizer]] = {
 }
 METHODS |= {
     f"{learner}_{suffix}": replace(METHODS[learner], title=f"{METHODS[learner].title}, {title}", features=features)
-    for learner in ("rgnn",)
+    for learner in ("rgnn", "veil")
     for suffix, (title, features) in _EQUAL_EPSILON.items()
+    if (learner, suffix) != ("veil", "joint_grr")  # which is veil_equal
 }
 
 
