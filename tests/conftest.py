@@ -6,8 +6,13 @@ import os
 import re
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 import torch
+
+# How long an example takes says something about the machine, not about the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

@@ -61,11 +61,12 @@ small_data = pytest.mark.usefixtures("_small_data")
 
 
 def shortened(name: str, *, seeds: int = 1) -> Experiment:
-    """A shipped experiment, with two epochs for each fit."""
+    """A shipped experiment, with two epochs for each fit; Veil, which has none to save, on one data set."""
     experiment = load_experiment(name, seeds=seeds)
     cells = (
         replace(cell, parameters={key: 2 if key == "epochs" else value for key, value in cell.parameters.items()})
         for cell in experiment.cells
+        if not cell.method.startswith("veil") or cell.dataset == "student"
     )
     return replace(experiment, cells=tuple(cells))
 
