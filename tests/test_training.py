@@ -127,6 +127,16 @@ def test_nodes_that_joined_later_are_predicted_from_their_neighbourhood(collecte
         assert table["node"].tolist() == ["new", "u1"]
         assert table["reported"].tolist()[0] is False
         assert table.filter(like="probability_").to_numpy().sum(axis=1) == pytest.approx([1, 1], abs=1e-5)
+    # With a report of its own it is predicted otherwise.
+    model = Model.load(trained, device="cpu")
+    graph, reports = Graph.from_files(grown), list(model.reports())
+    answered = next(report for report in reports if report.features is not None)
+    place = graph.names.index("new")
+    without, with_report = (
+        model.method.predict_proba(model.perturbed(graph, given))[place]
+        for given in (reports, [*reports, replace(answered, node="new")])
+    )
+    assert not np.array_equal(without, with_report)
 
 
 def test_a_report_that_came_after_training_counts_when_the_store_is_given(collected: Collected, trained: Path) -> None:

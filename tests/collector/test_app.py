@@ -173,6 +173,14 @@ def test_a_node_outside_the_graph_cannot_report(client: httpx.Client) -> None:
     assert response.json()["error"] == "unknown_node"
 
 
+def test_a_node_that_joined_since_can_report_and_needs_a_token_of_its_own(tmp_path: Path) -> None:
+    with collecting(tmp_path, COLLECTION, joined=["n99"]) as client:
+        assert client.put("/v1/reports/n99", content=COLLECTION.report("n99").to_json()).status_code == 401
+        assert put(client, COLLECTION.report("n99")).status_code == 201
+        assert put(client, COLLECTION.report("n98")).status_code == 404
+        assert client.get("/dashboard", headers=COLLECTION.admin).status_code == 200
+
+
 def test_tokens_of_an_older_key_still_count(tmp_path: Path) -> None:
     old, new = COLLECTION.credentials.keys[0], new_key()
     credentials = Credentials(keys=[new, old], admin_token=COLLECTION.credentials.admin_token)

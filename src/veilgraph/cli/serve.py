@@ -18,6 +18,9 @@ def serve(
     keys_file: Annotated[Path, typer.Option(help="Keys of participants' tokens, one per line.")],
     admin_token_file: Annotated[Path, typer.Option(help="File with the administration's token.")],
     nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
+    joined: Annotated[
+        Path | None, typer.Option(help="Node table with a column 'id': those who joined since; they may report too.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     trusted_proxy: Annotated[
@@ -33,13 +36,14 @@ def serve(
         from veilgraph.collector.server import serve as serve_app
         from veilgraph.collector.store import ReportStore
     from veilgraph.campaign import Campaign
-    from veilgraph.graph import Graph
+    from veilgraph.graph import Graph, read_ids
 
     loaded = Campaign.from_json(campaign.read_bytes())
     app = make_app(
         campaign=loaded,
         graph=Graph.from_files(graph, nodes=nodes),
         store=ReportStore.open(store),
+        joined=[] if joined is None else [str(node) for node in read_ids(joined)],
         credentials=Credentials(keys=_lines(keys_file), admin_token=_only_line(admin_token_file)),
         limits=Limits(report_bytes=most_report_bytes(loaded), requests_per_second=rate),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -44,6 +44,7 @@ def make_app(
     graph: Graph,
     store: ReportStore,
     credentials: Credentials,
+    joined: Iterable[str] = (),
     limits: Limits | None = None,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
@@ -51,15 +52,16 @@ def make_app(
 
     Args:
         campaign: what is collected.
-        graph: the public graph; only its nodes may report.
+        graph: the public graph that the campaign was made for; its nodes may report.
         store: where reports go.
         credentials: who may do what.
+        joined: nodes that came to the graph after the campaign was made, and may report too.
         limits: what the collector puts up with.
         clock: Unix time.
     """
     check_graph(campaign, graph)
     limits = limits or Limits(report_bytes=most_report_bytes(campaign))
-    nodes = frozenset(graph.names)
+    nodes = frozenset(graph.names) | frozenset(joined)
     intake = Intake(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
     commit = GroupCommit(store, clock=clock)
     metrics = Metrics(waiting=lambda: commit.waiting)
