@@ -30,7 +30,7 @@ _CHUNK_NODES = 120_000
 _LEAST_CHUNK = 4
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def load_data(dataset: str, data_dir: Path | None, original_columns: bool = False) -> PrivateGraph:
     """A data set, kept for the next cell that needs it."""
     return load(dataset, data_dir=data_dir, merge_columns=not original_columns)
@@ -77,9 +77,8 @@ def _chunks(cells: Sequence[Cell], data_dir: Path | None, device: str) -> list[l
     for cell in cells:
         groups.setdefault((cell.dataset, cell.original_columns, cell.method), []).append(cell)
     chunks: list[list[Cell]] = []
-    for (dataset, original_columns, _), group in groups.items():
-        nodes = load_data(dataset, data_dir, original_columns).graph.num_nodes
-        size = len(group) if device == "cuda" else max(_LEAST_CHUNK, _CHUNK_NODES // nodes)
+    for group in groups.values():
+        size = len(group) if device == "cuda" else max(_LEAST_CHUNK, _CHUNK_NODES // _nodes(group[0], data_dir))
         chunks += [group[start : start + size] for start in range(0, len(group), size)]
     return chunks
 
@@ -93,10 +92,10 @@ def _finished_chunks(
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(chunks)) or 1, mp_context=context, initializer=_one_thread) as pool:
-        # The longest first, so that no process is left alone with one at the end.
-        longest_first = sorted(chunks, key=lambda chunk: -_work(chunk, data_dir))
+        # The largest graphs first, so that no process is left alone with one at the end.
+        largest_first = sorted(chunks, key=lambda chunk: -_nodes(chunk[0], data_dir))
         running = {
-            pool.submit(_run_chunk_in_process, chunk, data_dir, device, memory // jobs) for chunk in longest_first
+            pool.submit(_run_chunk_in_process, chunk, data_dir, device, memory // jobs) for chunk in largest_first
         }
         try:
             while running:
@@ -108,8 +107,8 @@ def _finished_chunks(
                 future.cancel()
 
 
-def _work(chunk: Sequence[Cell], data_dir: Path | None) -> int:
-    return len(chunk) * load_data(chunk[0].dataset, data_dir, chunk[0].original_columns).graph.num_nodes
+def _nodes(cell: Cell, data_dir: Path | None) -> int:
+    return load_data(cell.dataset, data_dir, cell.original_columns).graph.num_nodes
 
 
 def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:

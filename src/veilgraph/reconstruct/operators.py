@@ -132,7 +132,7 @@ class PartOperators(GraphOperators):
         return rows_of(matrix, torch.from_numpy(self._part.places)).to(self.device)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def operators_of(graph: Graph, device: torch.device) -> GraphOperators:
     """The operators of a graph or of a part of one, kept for the next fit on it."""
     return PartOperators(graph, device) if isinstance(graph, GraphPart) else GraphOperators(graph, device)
