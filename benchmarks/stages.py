@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,8 +103,15 @@ def _preparation(workload: Workload, device: torch.device) -> Iterator[Stage]:
             name=name,
             ours=timed(lambda: reconstruct_features(perturbed, HOPS, mean=mean)),
             literal=timed(
-                lambda hop=hop: literal.feature_frequencies(  # type: ignore[misc]
-                    hop, perturbed.features, schema.domain_sizes, BUDGET.epsilon_x, BUDGET.sampled, HOPS, device
+                partial(
+                    literal.feature_frequencies,
+                    hop,
+                    perturbed.features,
+                    schema.domain_sizes,
+                    BUDGET.epsilon_x,
+                    BUDGET.sampled,
+                    HOPS,
+                    device,
                 )
             ),
             work=floors.feature_reconstruction(sizes, features, HOPS),
@@ -199,14 +207,16 @@ def _whole_runs(workload: Workload, device: torch.device, epochs: int) -> Iterat
         cells = [_cell(workload, seed, epsilon, epochs) for seed in range(seeds) for epsilon in epsilons]
         yield Stage(
             name="one whole run" if count == 1 else f"{count} runs together, each",
-            ours=lambda cells=cells: (  # type: ignore[misc]
-                seconds(lambda: list(fit_cells(cells, workload.unseen(), device.type)), device=device) / len(cells)
-            ),
+            ours=partial(_seconds_per_fit, cells, workload, device),
             literal=literal_seconds,
             work=_run_work(workload, settings, seeds, count),
             note="randomize, cluster, reconstruct, train; "
             f"{settings.feature_hops} and {settings.label_hops} hops, {epochs} epochs",
         )
+
+
+def _seconds_per_fit(cells: list[Cell], workload: Workload, device: torch.device) -> float:
+    return seconds(lambda: list(fit_cells(cells, workload.unseen(), device.type)), device=device) / len(cells)
 
 
 def _run_work(workload: Workload, settings: RGNN, seeds: int, count: int) -> Work:

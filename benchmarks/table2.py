@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from benchmarks.literal_run import literal_run
 from benchmarks.progress import Progress, part
 from benchmarks.timing import seconds
 from veilgraph.errors import RunError
-from veilgraph.experiments.methods import find_method, make_method
+from veilgraph.experiments.methods import find_method
 from veilgraph.experiments.plan import Cell, Experiment, load_experiment
 from veilgraph.experiments.runner import load_data, run_experiment
 from veilgraph.experiments.store import CellStore
@@ -96,9 +97,7 @@ def _literal_rows(
         progress(f"{dataset}, literal", len(rows), len(counts))
         # In the middle of the table: epsilon_y = 1 where the grid has it, its last one otherwise.
         cell = max((c for c in column.cells if c.dataset == dataset), key=lambda c: (c.epsilon_y == 1.0, -c.seed))
-        rows.append(
-            {"dataset": dataset, "runs": runs, "literal_s": seconds(lambda: _literal(cell, data_dir, device))}  # noqa: B023
-        )
+        rows.append({"dataset": dataset, "runs": runs, "literal_s": seconds(partial(_literal, cell, data_dir, device))})
     return rows
 
 
@@ -106,6 +105,4 @@ def _literal(cell: Cell, data_dir: Path | None, device: torch.device) -> None:
     private = load_data(cell.dataset, data_dir, cell.original_columns)
     split = Split.random(private.graph.num_nodes, seed=cell.seed, eligible=private.labels != NO_LABEL)
     budget = find_method(cell.method).budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
-    settings = make_method(cell.method, {**cell.parameters, "seed": cell.seed})
-    assert isinstance(settings, RGNN)  # noqa: S101
-    literal_run(private, budget, split, settings, device)
+    literal_run(private, budget, split, RGNN(**cell.parameters, seed=cell.seed), device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from veilgraph.campaign import Campaign, canonical_json
 from veilgraph.errors import ReportError
@@ -112,10 +112,9 @@ def _label(value: object, campaign: Campaign) -> int:
         raise ReportError("label: the campaign asks none; send null")
     if not _is_code(value, campaign.schema.num_classes):
         raise ReportError(f"label: the code must be a whole number from 0 to {campaign.schema.num_classes - 1}")
-    assert isinstance(value, int)  # noqa: S101
     return value
 
 
-def _is_code(value: object, size: int) -> bool:
+def _is_code(value: object, size: int) -> TypeGuard[int]:
     """Codes are integers proper: True, 1.0 and "1" are not."""
     return type(value) is int and 0 <= value < size

@@ -10,7 +10,11 @@ from contextlib import contextmanager
 import httpx
 from fastapi import FastAPI
 
+from tests.collector.collection import Collection
+from veilgraph.collector.app import make_app
+from veilgraph.collector.limits import Limits
 from veilgraph.collector.server import make_server
+from veilgraph.collector.store import ReportStore
 
 _PATIENCE = 20.0
 
@@ -29,6 +33,20 @@ def listening(app: FastAPI) -> Iterator[httpx.Client]:
     finally:
         server.should_exit = True
         thread.join(_PATIENCE)
+
+
+@contextmanager
+def collecting(collection: Collection, store: ReportStore) -> Iterator[httpx.Client]:
+    """A collector of the collection that puts up with any number of requests; yield a client of it."""
+    app = make_app(
+        campaign=collection.campaign,
+        graph=collection.graph,
+        store=store,
+        credentials=collection.credentials,
+        limits=Limits(requests_per_second=0),
+    )
+    with listening(app) as client:
+        yield client
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = _PATIENCE) -> None:

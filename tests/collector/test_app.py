@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.collector import running
 from tests.collector.collection import Collection
 from tests.collector.running import listening
 from veilgraph.collector.app import make_app
@@ -37,14 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ReportStore:
 
 @pytest.fixture(scope="module")
 def client(store: ReportStore) -> Iterator[httpx.Client]:
-    app = make_app(
-        campaign=COLLECTION.campaign,
-        graph=COLLECTION.graph,
-        store=store,
-        credentials=COLLECTION.credentials,
-        limits=UNLIMITED,
-    )
-    with listening(app) as client:
+    with running.collecting(COLLECTION, store) as client:
         yield client
 
 

@@ -14,11 +14,10 @@ import httpx
 import pytest
 
 from tests.collector.collection import Collection
-from tests.collector.running import listening
+from tests.collector.running import collecting, listening
 from veilgraph.campaign import Campaign
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import SESSION_SECONDS, Credentials
-from veilgraph.collector.limits import Limits
 from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring(40)
@@ -30,14 +29,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     store.put([COLLECTION.report(f"n{i}", features=(i % 3, 0, i % 4), label=i % 2) for i in range(30)], now=1e9)
     store.put([COLLECTION.report("n30", features=None)], now=1e9 + 90_000)
     store.add_refusals(COLLECTION.campaign.id, {"not_valid": 3, "<script>": 1})
-    app = make_app(
-        campaign=COLLECTION.campaign,
-        graph=COLLECTION.graph,
-        store=store,
-        credentials=COLLECTION.credentials,
-        limits=Limits(requests_per_second=0),
-    )
-    with listening(app) as client:
+    with collecting(COLLECTION, store) as client:
         yield client
 
 

@@ -10,9 +10,7 @@ import pytest
 
 from tests.chromium import Page, chromium, needs_chromium
 from tests.collector.collection import Collection
-from tests.collector.running import listening
-from veilgraph.collector.app import make_app
-from veilgraph.collector.limits import Limits
+from tests.collector.running import collecting
 from veilgraph.collector.store import ReportStore
 
 pytestmark = needs_chromium
@@ -26,14 +24,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ReportStore:
 
 @pytest.fixture(scope="module")
 def client(store: ReportStore) -> Iterator[httpx.Client]:
-    app = make_app(
-        campaign=COLLECTION.campaign,
-        graph=COLLECTION.graph,
-        store=store,
-        credentials=COLLECTION.credentials,
-        limits=Limits(requests_per_second=0),
-    )
-    with listening(app) as client:
+    with collecting(COLLECTION, store) as client:
         yield client
 
 

@@ -43,21 +43,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command()(account)
-app.command()(audit)
-app.command()(plan)
-app.command()(predict)
-app.command()(bench)
-app.command()(run)
-app.command()(serve)
-app.command()(train)
-app.command()(tune)
-app.command()(randomize)
-app.command()(submit)
-app.add_typer(paper_app, name="paper")
-app.add_typer(data_app, name="data")
-app.add_typer(schema_app, name="schema")
-app.add_typer(campaign_app, name="campaign")
+# As they are listed to people: try it, account for it, plan, collect and train, study.
+for command in (run, account, audit, plan, randomize, submit, serve, train, predict, tune, bench):
+    app.command()(command)
+for group, name in (
+    (schema_app, "schema"),
+    (campaign_app, "campaign"),
+    (data_app, "data"),
+    (paper_app, "paper"),
+):
+    app.add_typer(group, name=name)
 
 
 def _show_version(wanted: bool) -> None:

@@ -37,6 +37,7 @@ def serve(
         from veilgraph.collector.store import ReportStore
     from veilgraph.campaign import Campaign
     from veilgraph.graph import Graph, read_ids
+    from veilgraph.tokens import read_keys
 
     loaded = Campaign.from_json(campaign.read_bytes())
     app = make_app(
@@ -44,18 +45,14 @@ def serve(
         graph=Graph.from_files(graph, nodes=nodes),
         store=ReportStore.open(store),
         joined=[] if joined is None else [str(node) for node in read_ids(joined)],
-        credentials=Credentials(keys=_lines(keys_file), admin_token=_only_line(admin_token_file)),
+        credentials=Credentials(keys=read_keys(keys_file), admin_token=_only_line(admin_token_file)),
         limits=Limits(report_bytes=most_report_bytes(loaded), requests_per_second=rate),
     )
     serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
 
 
-def _lines(path: Path) -> list[str]:
-    return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-
-
 def _only_line(path: Path) -> str:
-    lines = _lines(path)
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     if len(lines) != 1:
         raise RunError(f"{path} has {len(lines)} lines: it must hold the admin token and nothing else")
     return lines[0]

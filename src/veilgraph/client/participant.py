@@ -232,16 +232,20 @@ def _code(column: Mapping[str, Any], record: Mapping[str, Any]) -> int:
 
 
 def _bin(name: str, edges: list[float], value: object) -> int:
-    if isinstance(value, str):
-        readable = len(value) <= 400 and _NUMBER.fullmatch(value) is not None
-    else:
-        readable = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**1023
-    if not readable:
+    number = _readable_number(value)
+    if number is None:
         raise DomainError(f"'{name}': it has bins, so its value must be a number (value withheld)")
-    number = float(value)  # type: ignore[arg-type]
     if not edges[0] <= number <= edges[-1] or number in (float("inf"), float("-inf")):
         raise DomainError(f"'{name}': outside the declared range {edges[0]:g}..{edges[-1]:g} (value withheld)")
     return min(bisect_right(edges, number), len(edges) - 1) - 1
+
+
+def _readable_number(value: object) -> float | None:
+    if isinstance(value, str):
+        return float(value) if len(value) <= 400 and _NUMBER.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**1023:
+        return None
+    return float(value)
 
 
 def _texts(value: object) -> Iterator[str]:
