@@ -32,6 +32,7 @@ from veilgraph.experiments.report.svg import colour, inline_svg, standalone_svg
 from veilgraph.files import write_whole
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn import RGNN
+from veilgraph.learn.asked import Asked
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.method import DEFAULT_MEMORY, Run
 from veilgraph.reconstruct import Bags
@@ -102,8 +103,8 @@ class StagedRGNN(RGNN):
             return super()._bags(run, operators)
 
     @classmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
-        loss, starts = super()._loss(runs, operators), runs[0].method.epoch_starts
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
+        loss, starts = super()._loss(runs, operators, asked), runs[0].method.epoch_starts
 
         def watched(logits: Tensor) -> Tensor:
             starts.append(time.perf_counter())

@@ -17,6 +17,7 @@ from veilgraph.experiments import simulate
 from veilgraph.experiments.simulate import multi_bit
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import LPGNN
+from veilgraph.learn.asked import EVERYWHERE
 from veilgraph.learn.method import Run
 from veilgraph.mechanisms import GRR, MultiBit
 from veilgraph.reconstruct.operators import GraphOperators
@@ -47,7 +48,7 @@ def loss_of(
 ) -> float:
     """The method's loss where its predictions are these."""
     run = Run(method=method, perturbed=perturbed, split=split)
-    return float(LPGNN._loss([run], GraphOperators(perturbed.graph))(predicted.log().T.unsqueeze(0)))
+    return float(LPGNN._loss([run], GraphOperators(perturbed.graph), EVERYWHERE)(predicted.log().T.unsqueeze(0)))
 
 
 def test_the_loss_with_forward_correction_is_the_one_worked_out_by_hand() -> None:
@@ -109,7 +110,7 @@ def test_replicas_keep_their_own_targets_and_channels() -> None:
     methods = [LPGNN(label_hops=1), LPGNN(label_hops=1, forward_correction=False), LPGNN(label_hops=1)]
     reports = [REPORTS, REPORTS, replace(REPORTS, label_mechanism=GRR(2, epsilon=math.inf))]
     runs = [Run(method=method, perturbed=each, split=SPLIT) for method, each in zip(methods, reports, strict=True)]
-    losses = LPGNN._loss(runs, GraphOperators(PATH))(PREDICTED.log().T.expand(3, -1, -1))
+    losses = LPGNN._loss(runs, GraphOperators(PATH), EVERYWHERE)(PREDICTED.log().T.expand(3, -1, -1))
     assert losses.tolist() == pytest.approx([0.45039, 0.25541, 0.25541], abs=1e-5)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from veilgraph.graph import Graph
+from veilgraph.learn.asked import EVERYWHERE, Asked
 from veilgraph.learn.backbones import CONVOLUTIONS, HIDDEN
 from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, stacked_inputs
 from veilgraph.reconstruct.operators import GraphOperators
@@ -44,11 +45,25 @@ def settings_of(seed: int, **changed: float) -> ReplicaSettings:
 
 
 def stacked(
-    name: str, operators: GraphOperators, inputs: list[Tensor], *replicas: ReplicaSettings, block: int | None = None
+    name: str,
+    operators: GraphOperators,
+    inputs: list[Tensor],
+    *replicas: ReplicaSettings,
+    block: int | None = None,
+    asked: Asked = EVERYWHERE,
 ) -> StackedNetworks:
     convolution = CONVOLUTIONS[name]
     propagated = stacked_inputs(convolution, operators, [partial(torch.clone, each) for each in inputs])
-    return StackedNetworks(convolution, operators, propagated, num_classes=CLASSES, settings=replicas, block=block)
+    return StackedNetworks(
+        convolution,
+        operators,
+        propagated,
+        num_classes=CLASSES,
+        settings=replicas,
+        loss_asks=asked,
+        score_asks=asked,
+        block=block,
+    )
 
 
 class TwoLayers(nn.Module):
@@ -206,6 +221,34 @@ def test_kept_weights_come_back_for_the_replicas_that_were_marked() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_logits_and_gradients_at_some_nodes_are_those_of_all_where_the_others_have_no_say(
+    name: str, dropout: float
+) -> None:
+    operators, inputs = random_operators(0), [random_inputs(0), random_inputs(1)]
+    replicas = [settings_of(seed, dropout=dropout) for seed in range(4)]
+    random = np.random.default_rng(0)
+    # Inputs are asked for unequally many nodes; replicas of one input for nodes of their own.
+    wanted = [random.random(NODES) < share for share in (0.5, 0.4, 0.9, 0.3)]
+    asked = Asked.of(wanted, sharing=2)
+    everywhere = stacked(name, operators, inputs, *replicas)
+    some = stacked(name, operators, inputs, *replicas, asked=asked)
+    (logits, evaluated), (some_logits, some_evaluated) = everywhere.passes(), some.passes()
+    marked = asked.pick(torch.from_numpy(np.stack(wanted)).unsqueeze(1).to(torch.float32))
+    for found, expected in ((some_logits, logits), (some_evaluated, evaluated)):
+        assert torch.allclose(found * marked, asked.pick(expected) * marked, rtol=0, atol=TOLERANCE)
+    direction = torch.randn(4, CLASSES, NODES, generator=torch.Generator().manual_seed(0))
+    direction = direction * torch.from_numpy(np.stack(wanted)).unsqueeze(1)
+    (logits * direction).sum().backward()  # type: ignore[no-untyped-call]
+    (some_logits * asked.pick(direction)).sum().backward()  # type: ignore[no-untyped-call]
+    assert everywhere._weights.grad is not None
+    assert some._weights.grad is not None
+    assert everywhere._weights.grad.abs().max() > 0.1
+    assert torch.allclose(some._weights.grad, everywhere._weights.grad, rtol=0, atol=10 * TOLERANCE)
+    assert torch.allclose(some.evaluate(), everywhere.evaluate(), rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("block", [1, 7, NODES - 1, NODES])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_blocks_of_nodes_give_the_gradients_of_the_whole_graph(name: str, block: int, dropout: float) -> None:
@@ -228,24 +271,3 @@ def test_blocks_of_nodes_give_the_gradients_of_the_whole_graph(name: str, block:
         whole.step()
         parts.step()
     assert torch.allclose(parts.evaluate(), whole.evaluate(), rtol=0, atol=TOLERANCE)
-
-
-def test_blocks_hold_no_hidden_units_of_other_blocks() -> None:
-    """What autograd keeps between the passes is smaller than the hidden units of all nodes."""
-
-    def kept(block: int | None) -> int:
-        networks = stacked("sage", random_operators(0), [random_inputs(0)], settings_of(0), block=block)
-        sizes: dict[int, int] = {}
-
-        def note(tensor: Tensor) -> Tensor:
-            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
-
-        fixed = {each.untyped_storage().data_ptr() for each in (networks._inputs, networks._weights)}
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            networks.passes()
-        return sum(size for storage, size in sizes.items() if storage not in fixed)
-
-    hidden = 4 * HIDDEN * NODES
-    assert kept(None) >= hidden
-    assert kept(3) < hidden

@@ -44,11 +44,14 @@ class Counters:
         return self.weights.view(-1, 1, 1)
 
     def passes(self) -> tuple[Tensor, Tensor]:
-        return self._logits(), self.evaluate()
+        return self._logits(), self.scored()
 
-    def evaluate(self) -> Tensor:
+    def scored(self) -> Tensor:
         self.evaluations += 1
         return self._logits().detach().clone()
+
+    def evaluate(self) -> Tensor:
+        raise AssertionError("training predicts nothing")
 
     def step(self) -> None:
         assert self.weights.grad is not None, "stepped before backward"

@@ -31,11 +31,12 @@ class ReplicaDropout:
     Attributes:
         active: whether any replica drops anything.
         generators: of the masks, one for each distinct seed.
+        mask_of: which of the masks each replica has; those that share seed and probability share one.
         scales: what makes up for the units that are missing, so that sums over units keep their mean.
 
-    >>> dropout = ReplicaDropout([0.0, 0.5], [0, 0], torch.device("cpu"))
-    >>> dropout.scales.flatten().tolist()
-    [1.0, 2.0]
+    >>> dropout = ReplicaDropout([0.0, 0.5, 0.0], [0, 0, 0], torch.device("cpu"))
+    >>> dropout.scales.flatten().tolist(), dropout.mask_of
+    ([1.0, 2.0, 1.0], [0, 1, 0])
     >>> dropout.masks(units=2, nodes=3)[0].tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
@@ -47,11 +48,14 @@ class ReplicaDropout:
         self.active = any(probabilities)
         distinct = sorted(set(seeds))
         self.generators = [torch.Generator(device).manual_seed(_stream(seed)) for seed in distinct]
-        self._stream_of = [distinct.index(seed) for seed in seeds]
-        self._stream_index = torch.tensor(self._stream_of, device=device)
-        dropped = torch.tensor(probabilities).mul(_LEVELS).round().clamp(max=_LEVELS - 1)
-        self._thresholds = dropped.to(torch.uint8).view(-1, 1, 1).to(device)
-        self.scales = (_LEVELS / (_LEVELS - dropped)).view(-1, 1, 1).to(device)
+        dropped = [min(round(probability * _LEVELS), _LEVELS - 1) for probability in probabilities]
+        self.scales = torch.tensor([_LEVELS / (_LEVELS - levels) for levels in dropped], device=device).view(-1, 1, 1)
+        needed = list(zip((distinct.index(seed) for seed in seeds), dropped, strict=True))
+        self._distinct = list(dict.fromkeys(needed))
+        self.mask_of = [self._distinct.index(each) for each in needed]
+        self._stream_of = torch.tensor([stream for stream, _ in self._distinct], device=device)
+        thresholds = torch.tensor([levels for _, levels in self._distinct], dtype=torch.uint8, device=device)
+        self._thresholds = thresholds.view(-1, 1, 1)
 
     @property
     def state(self) -> dict[str, Tensor]:
@@ -64,15 +68,15 @@ class ReplicaDropout:
             generator.set_state(state[f"generator.{i}"])
 
     def masks(self, units: int, nodes: int) -> Tensor:
-        """[replicas, units, nodes]: 1 where a unit stays and 0 where it is dropped."""
-        device, draw = self.scales.device, self._here if self._peers is not ALONE else self._all
+        """[distinct, units, nodes]: 1 where a unit stays and 0 where it is dropped."""
+        draw = self._here if self._peers is not ALONE else self._all
         bits = torch.stack([draw(generator, units, nodes) for generator in self.generators])
-        if device.type != "cpu":
-            return (bits[self._stream_index] >= self._thresholds).to(torch.float32)
+        if bits.device.type != "cpu":
+            return (bits[self._stream_of] >= self._thresholds).to(torch.float32)
         # numpy compares and converts bytes five times as fast as torch does.
-        kept = np.empty((len(self._stream_of), units, nodes), dtype=np.bool_)
-        for row, stream in enumerate(self._stream_of):
-            np.greater_equal(bits[stream].numpy(), self._thresholds[row].numpy(), out=kept[row])
+        kept = np.empty((len(self._distinct), units, nodes), dtype=np.bool_)
+        for row, (stream, levels) in enumerate(self._distinct):
+            np.greater_equal(bits[stream].numpy(), np.uint8(levels), out=kept[row])
         return torch.from_numpy(kept.astype(np.float32))
 
     def _all(self, generator: torch.Generator, units: int, nodes: int) -> Tensor:

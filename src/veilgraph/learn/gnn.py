@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -21,6 +21,7 @@ from torch import Tensor
 from veilgraph.errors import FitError
 from veilgraph.files import write_whole
 from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.learn.asked import EVERYWHERE, Asked
 from veilgraph.learn.backbones import CONVOLUTIONS, HIDDEN, BackboneFactory, Convolution, module_factory
 from veilgraph.learn.checkpoint import Checkpoint
 from veilgraph.learn.device import resolve_device
@@ -34,6 +35,7 @@ from veilgraph.learn.trainer import LearningCurve, Networks, train
 from veilgraph.progress import say
 from veilgraph.reconstruct.features import columns_of
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
+from veilgraph.reconstruct.peers import ALONE
 
 _BLOCK_NODES = 2**16
 """Hidden units of so many nodes stay in a processor's cache, and are enough to keep a GPU busy."""
@@ -53,6 +55,8 @@ class GNNMethod(Method):
         seed: of initial weights and dropout; torch's global state is left alone.
         device: "auto", "cpu" or "cuda".
     """
+
+    _loss_of_all_nodes: ClassVar[bool] = False
 
     backbone: str | BackboneFactory = "sage"
     dropout: float = 0.5
@@ -75,8 +79,8 @@ class GNNMethod(Method):
 
     @classmethod
     @abstractmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
-        """The objective of each run, as a function of logits [runs, classes, nodes]."""
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
+        """The objective of each run, as a function of logits [runs, classes, nodes] at the nodes that are asked."""
 
     def _loss_settings(self) -> Hashable:
         """The settings that runs must have in common for `_loss` to take them together."""
@@ -261,17 +265,16 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
     device, reports = operators.device, [run.perturbed for run in batch.runs]
     methods: list[GNNMethod] = [run.method for run in batch.runs]
     inputs = [partial(run.method._inputs, run.perturbed, operators) for run in batch.runs[:: batch.sharing]]
+    selecting = [run.split.validation & run.perturbed.has_label for run in batch.runs]
+    loss_asks, score_asks = _asked(cls, batch, selecting, operators)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        networks = _make_networks(methods, inputs, operators, reports[0].schema.num_classes, block)
+        networks = _make_networks(
+            methods, inputs, operators, reports[0].schema.num_classes, block, loss_asks, score_asks
+        )
         curves = train(
             networks,
-            loss=cls._loss(batch.runs, operators),
-            score=noisy_log_likelihood(
-                reports,
-                [run.split.validation & run.perturbed.has_label for run in batch.runs],
-                device,
-                operators.peers,
-            ),
+            loss=cls._loss(batch.runs, operators, loss_asks),
+            score=noisy_log_likelihood(reports, selecting, device, score_asks, operators.peers),
             epochs=methods[0].epochs,
             checkpoint=batch.runs[0].checkpoint,
         )
@@ -281,24 +284,54 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
         method._probabilities = probabilities[replica]
 
 
+def _asked(
+    cls: type[GNNMethod], batch: Batch[Run], selecting: Sequence[NDArray[np.bool_]], operators: GraphOperators
+) -> tuple[Asked, Asked]:
+    """The nodes that the loss and the score ask for.
+
+    On a GPU, products of all inputs at once are faster than fewer rows of one after the other; and where the graph is
+    spread over processes, neighbours elsewhere may ask for any.
+    """
+    if operators.device.type != "cpu" or operators.peers is not ALONE:
+        return EVERYWHERE, EVERYWHERE
+    score_asks = Asked.of(selecting, sharing=batch.sharing)
+    if cls._loss_of_all_nodes:
+        return EVERYWHERE, score_asks
+    return Asked.of(
+        [run.split.train & run.perturbed.has_label for run in batch.runs], sharing=batch.sharing
+    ), score_asks
+
+
 def _make_networks(
     methods: Sequence[GNNMethod],
     inputs: Sequence[Callable[[], Tensor]],
     operators: GraphOperators,
     num_classes: int,
     block: int | None,
+    loss_asks: Asked = EVERYWHERE,
+    score_asks: Asked = EVERYWHERE,
 ) -> Networks:
     settings = [method._replica_settings() for method in methods]
     if (convolution := _convolution(methods[0].backbone)) is None:
         factory = module_factory(methods[0].backbone, methods[0].dropout)
         (make_input,) = inputs
-        return ModuleNetwork(factory, operators, make_input(), num_classes=num_classes, settings=settings[0])
+        return ModuleNetwork(
+            factory,
+            operators,
+            make_input(),
+            num_classes=num_classes,
+            settings=settings[0],
+            loss_asks=loss_asks,
+            score_asks=score_asks,
+        )
     return StackedNetworks(
         convolution,
         operators,
         stacked_inputs(convolution, operators, inputs),
         num_classes=num_classes,
         settings=settings,
+        loss_asks=loss_asks,
+        score_asks=score_asks,
         block=block,
     )
 

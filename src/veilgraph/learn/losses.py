@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
+from veilgraph.learn.asked import EVERYWHERE, Asked
 from veilgraph.reconstruct.peers import ALONE, Alone
 from veilgraph.reconstruct.propagation import SparseProduct, sparse_csr
 from veilgraph.reconstruct.proportions import Bags
@@ -45,12 +46,13 @@ class ProportionLoss:
 
     Args:
         bags: of each replica.
+        asked: at which nodes probabilities will be.
         peers: who holds the bags' other members.
     """
 
-    def __init__(self, bags: Sequence[Bags], peers: Alone = ALONE) -> None:
+    def __init__(self, bags: Sequence[Bags], asked: Asked = EVERYWHERE, peers: Alone = ALONE) -> None:
         self._peers = peers
-        self._membership = SparseProduct.of(_block_diagonal([each.membership for each in bags]))
+        self._membership = SparseProduct.of(_block_diagonal([each.membership for each in bags], asked))
         self._target = torch.cat([each.proportions for each in bags]).clamp(min=_FLOOR)
         counts = torch.tensor([len(each.sizes) for each in bags])
         replica_of = torch.repeat_interleave(torch.arange(len(bags)), counts)
@@ -70,6 +72,7 @@ def noisy_log_likelihood(
     reports: Sequence[PerturbedGraph],
     nodes: Sequence[NDArray[np.bool_]],
     device: torch.device,
+    asked: Asked = EVERYWHERE,
     peers: Alone = ALONE,
 ) -> Callable[[Tensor], Tensor]:
     r"""Mean :math:`\ln [\hat y P]_{y'}` over some nodes of each replica, as a function of logits.
@@ -80,39 +83,35 @@ def noisy_log_likelihood(
         reports: of each replica; P is its label channel.
         nodes: whose labels count, for each replica.
         device: where logits will be.
+        asked: at which nodes logits will be.
         peers: who holds the rest of the graph.
     """
-    size = max(int(each.sum()) for each in nodes)
-    chosen = torch.zeros(len(nodes), size, dtype=torch.int64)
-    labels, weights = torch.zeros_like(chosen), torch.zeros(len(nodes), size)
-    for row, (each, mask) in enumerate(zip(reports, nodes, strict=True)):
-        count = int(mask.sum())
-        chosen[row, :count] = torch.from_numpy(np.flatnonzero(mask))
-        labels[row, :count] = torch.from_numpy(each.labels[mask])
-        weights[row, :count] = 1 / peers.total(torch.tensor(count))
+    counted = torch.from_numpy(np.stack(nodes))
+    labels = torch.from_numpy(np.stack([each.labels for each in reports])).where(counted, 0)
+    weights = counted / peers.total(counted.sum(dim=1, keepdim=True))
+    labels, weights = (asked.pick(values).to(device) for values in (labels, weights))
     channels = [each.label_mechanism.channel for each in reports]
     gain, other = (
         torch.tensor([float(value) for value in values], device=device).unsqueeze(1)
         for values in ([channel.gain for channel in channels], [channel.other for channel in channels])
     )
-    chosen, labels, weights = chosen.to(device), labels.to(device), weights.to(device)
 
     def score(logits: Tensor) -> Tensor:
-        at_nodes = logits.gather(2, chosen.unsqueeze(1).expand(-1, logits.shape[1], -1))
-        chance = at_nodes.softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1) * gain + other
+        chance = logits.softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1) * gain + other
         return peers.total((chance.clamp(min=_FLOOR).log() * weights).sum(dim=1))
 
     return score
 
 
-def _block_diagonal(blocks: Sequence[Tensor]) -> Tensor:
-    """The sparse matrices along the diagonal of one."""
+def _block_diagonal(blocks: Sequence[Tensor], asked: Asked) -> Tensor:
+    """The sparse matrices along the diagonal of one, with columns for the nodes that are asked for."""
     entries: list[tuple[Tensor, Tensor, Tensor]] = []
     top = left = 0
-    for block in blocks:
+    for replica, block in enumerate(blocks):
         counts = block.crow_indices().cpu().long().diff()
         rows = torch.repeat_interleave(torch.arange(block.shape[0]), counts)
-        entries.append((rows + top, block.col_indices().cpu().long() + left, block.values().cpu()))
-        top, left = top + block.shape[0], left + block.shape[1]
+        columns = asked.places(replica, block.col_indices().cpu().long())
+        entries.append((rows + top, columns + left, block.values().cpu()))
+        top, left = top + block.shape[0], left + asked.size(block.shape[1])
     rows, columns, values = (torch.cat(parts) for parts in zip(*entries, strict=True))
     return sparse_csr(rows, columns, values, (top, left)).to(blocks[0].device)

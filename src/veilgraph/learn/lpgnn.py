@@ -12,6 +12,7 @@ from torch import Tensor
 from veilgraph.errors import FitError
 from veilgraph.frequency import multi_bit_values
 from veilgraph.graph import PerturbedGraph
+from veilgraph.learn.asked import Asked
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.losses import cross_entropy, weighted_targets
 from veilgraph.learn.method import Run
@@ -42,6 +43,7 @@ class LPGNN(GNNMethod):
     """
 
     name: ClassVar[str] = "lpgnn"
+    _loss_of_all_nodes: ClassVar[bool] = True
 
     feature_hops: int = 16
     label_hops: int = 8
@@ -63,7 +65,7 @@ class LPGNN(GNNMethod):
         return self.label_hops
 
     @classmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         methods: list[LPGNN] = [run.method for run in runs]
         hops = methods[0].label_hops
         targets = torch.stack([run.method._targets(run, operators) for run in runs])

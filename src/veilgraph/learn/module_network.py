@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from veilgraph.errors import FitError
+from veilgraph.learn.asked import EVERYWHERE, Asked
 from veilgraph.learn.backbones import BackboneFactory
 from veilgraph.learn.stacked import ReplicaSettings
 from veilgraph.reconstruct.operators import GraphOperators
@@ -25,6 +26,8 @@ class ModuleNetwork:
         inputs: [nodes, columns].
         num_classes: outputs.
         settings: of the replica.
+        loss_asks: nodes of the logits for the loss.
+        score_asks: nodes of the logits for the score.
     """
 
     def __init__(
@@ -35,9 +38,12 @@ class ModuleNetwork:
         *,
         num_classes: int,
         settings: ReplicaSettings,
+        loss_asks: Asked = EVERYWHERE,
+        score_asks: Asked = EVERYWHERE,
     ) -> None:
         torch.manual_seed(settings.seed)
         self._module: nn.Module = factory(inputs.shape[1], num_classes).to(operators.device)
+        self._loss_asks, self._score_asks = loss_asks, score_asks
         self._inputs, self._edge_index = inputs, operators.edge_index
         self._optimizer = torch.optim.Adam(
             self._module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
@@ -60,16 +66,20 @@ class ModuleNetwork:
         return
 
     def evaluate(self) -> Tensor:
-        """Logits [1, classes, nodes] as in prediction."""
+        """Logits [1, classes, nodes] of all nodes, as in prediction."""
         self._module.eval()
         with torch.no_grad():
             return self._logits()
 
+    def scored(self) -> Tensor:
+        """Of these, those for the score."""
+        return self._score_asks.pick(self.evaluate())
+
     def passes(self) -> tuple[Tensor, Tensor]:
         """Logits as in training, and as in prediction."""
-        evaluated = self.evaluate()
+        evaluated = self.scored()
         self._module.train()
-        return self._logits(), evaluated
+        return self._loss_asks.pick(self._logits()), evaluated
 
     def step(self) -> None:
         """Move along the gradient."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
+from veilgraph.learn.asked import Asked
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.losses import cross_entropy, weighted_targets
 from veilgraph.learn.method import Run
@@ -33,7 +34,7 @@ class PlainGNN(GNNMethod):
         return None
 
     @classmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         targets = torch.stack(
             [
                 weighted_targets(
@@ -44,5 +45,6 @@ class PlainGNN(GNNMethod):
                 )
                 for run in runs
             ]
-        ).to(operators.device)
+        )
+        targets = asked.pick(targets).to(operators.device)
         return lambda logits: operators.peers.total(cross_entropy(logits.log_softmax(dim=1), targets))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
+from veilgraph.learn.asked import Asked
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.losses import ProportionLoss, cross_entropy, weighted_targets
 from veilgraph.learn.method import Run
@@ -77,13 +78,13 @@ class RGNN(GNNMethod):
         return (self.num_clusters,) if self.use_proportions else ()
 
     @classmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators) -> Callable[[Tensor], Tensor]:
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         methods: list[RGNN] = [run.method for run in runs]
-        targets = torch.stack([run.method._targets(run, operators) for run in runs])
+        targets = asked.pick(torch.stack([run.method._targets(run, operators) for run in runs]))
         peers = operators.peers
         if not methods[0].use_proportions:
             return lambda logits: peers.total(cross_entropy(logits.log_softmax(dim=1), targets))
-        divergence = ProportionLoss([run.method._bags(run, operators) for run in runs], peers)
+        divergence = ProportionLoss([run.method._bags(run, operators) for run in runs], asked, peers)
         weights = torch.tensor([method.llp_weight for method in methods], device=operators.device)
 
         def loss(logits: Tensor) -> Tensor:

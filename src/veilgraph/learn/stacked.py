@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from veilgraph.learn.adam import ReplicaAdam
+from veilgraph.learn.asked import EVERYWHERE, Asked
 from veilgraph.learn.backbones import HIDDEN, Convolution
 from veilgraph.learn.dropout import ReplicaDropout
-from veilgraph.learn.node_blocks import in_node_blocks
+from veilgraph.learn.hidden import HiddenLayer
+from veilgraph.learn.readout import Readout
 from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.reconstruct.peers import ALONE
 from veilgraph.reconstruct.propagation import repeated_product
@@ -40,8 +42,9 @@ class StackedNetworks:
         inputs: propagated inputs [distinct, nodes, columns] from `stacked_inputs`; successive replicas share one.
         num_classes: outputs.
         settings: one for each replica.
-        block: how many nodes' hidden units are held at once; None for all. They are made once more in the backward
-            pass, so gradients are those of the whole graph.
+        loss_asks: nodes of the logits for the loss.
+        score_asks: nodes of the logits for the score.
+        block: how many nodes' hidden units are held at once; None for all.
     """
 
     def __init__(
@@ -52,13 +55,17 @@ class StackedNetworks:
         *,
         num_classes: int,
         settings: Sequence[ReplicaSettings],
+        loss_asks: Asked = EVERYWHERE,
+        score_asks: Asked = EVERYWHERE,
         block: int | None = None,
     ) -> None:
-        self._block = block or inputs.shape[1]
         self._peers = operators.peers
-        self._convolution, self._product = convolution, convolution.operator(operators)
-        self._inputs, self._classes = inputs, num_classes
-        self._settings = settings
+        self._settings, self._ways = settings, 2 if convolution.own else 1
+        self._loss_asks, self._score_asks = loss_asks, score_asks
+        self._readouts = {
+            asked: Readout(convolution.operator(operators), asked)
+            for asked in dict.fromkeys((EVERYWHERE, loss_asks, score_asks))
+        }
         self._shapes = _shapes(convolution, inputs.shape[2], num_classes)
         initial = [_initial_weights(convolution, self._shapes, each.seed) for each in settings]
         self._weights = torch.stack(initial).to(operators.device).requires_grad_()
@@ -69,6 +76,7 @@ class StackedNetworks:
             operators.device,
             operators.peers,
         )
+        self._hidden = HiddenLayer(inputs, self._dropout.mask_of, block=block)
         self._optimizer = ReplicaAdam(
             self._weights,
             learning_rates=[each.learning_rate for each in settings],
@@ -91,19 +99,29 @@ class StackedNetworks:
         return self._dropout.generators if self._peers is ALONE else None
 
     def evaluate(self) -> Tensor:
-        """Logits [replicas, classes, nodes] without dropout."""
+        """Logits [replicas, classes, nodes] of all nodes without dropout."""
         with torch.no_grad():
-            return self._logits(self._outputs()[0])
+            return self._logits(self._hidden.outputs(*self._layers()), EVERYWHERE)
+
+    def scored(self) -> Tensor:
+        """Logits for the score alone."""
+        with torch.no_grad():
+            return self._logits(self._hidden.outputs(*self._layers()), self._score_asks)
 
     def passes(self) -> tuple[Tensor, Tensor]:
         """Logits with dropout, for the loss, and without, for the score; they share the first layer."""
         if not self._dropout.active:
-            logits = self._logits(self._outputs()[0])
-            return logits, logits.detach()
-        complete, thinned = self._outputs(self._dropout.masks(HIDDEN, self._inputs.shape[1]))
+            outputs = self._hidden.outputs(*self._layers())
+            logits = self._logits(outputs, self._loss_asks)
+            if self._score_asks is self._loss_asks:
+                return logits, logits.detach()
+            with torch.no_grad():
+                return logits, self._logits(outputs, self._score_asks)
+        masks = self._dropout.masks(HIDDEN, self._hidden.nodes)
+        complete, thinned = self._hidden.both_outputs(*self._layers(), masks, self._dropout.scales)
         with torch.no_grad():
-            evaluated = self._logits(complete)
-        return self._logits(thinned), evaluated
+            evaluated = self._logits(complete, self._score_asks)
+        return self._logits(thinned, self._loss_asks), evaluated
 
     def step(self) -> None:
         """Move along the gradient.
@@ -152,28 +170,14 @@ class StackedNetworks:
         parts = torch.split(weights, sizes, dim=1)
         return {name: part.view(-1, *shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
 
-    def _outputs(self, masks: Tensor | None = None) -> tuple[Tensor, ...]:
-        """What the second layer is to propagate, without dropout and, where there are masks, with it."""
+    def _layers(self) -> tuple[Tensor, Tensor, Tensor]:
+        parts = self._parts(self._weights)
+        second = parts["second.weight"].view(self.replicas, self._ways, -1, HIDDEN).transpose(0, 1)
+        return parts["first.weight"], parts["first.bias"], second
 
-        def outputs_of(weights: Tensor, nodes: slice) -> tuple[Tensor, ...]:
-            hidden, second = self._first_layer(weights, nodes), self._parts(weights)["second.weight"]
-            if masks is None:
-                return (torch.bmm(second, hidden),)
-            complete = torch.bmm(second.detach(), hidden.detach())
-            return complete, torch.bmm(second * self._dropout.scales, hidden * masks[:, :, nodes])
-
-        return in_node_blocks(outputs_of, self._weights, self._inputs.shape[1], self._block)
-
-    def _first_layer(self, weights: Tensor, nodes: slice) -> Tensor:
-        parts, inputs = self._parts(weights), self._inputs[:, nodes]
-        distinct, count, columns = inputs.shape
-        first = parts["first.weight"].reshape(distinct, -1, columns)
-        bias = parts["first.bias"].reshape(distinct, -1, 1)
-        return torch.baddbmm(bias, first, inputs.mT).relu_().view(-1, HIDDEN, count)
-
-    def _logits(self, outputs: Tensor) -> Tensor:
-        logits = self._product.along_nodes(outputs[:, : self._classes]) + self._parts(self._weights)["second.bias"]
-        return logits + outputs[:, self._classes :] if self._convolution.own else logits
+    def _logits(self, outputs: tuple[Tensor, ...], asked: Asked) -> Tensor:
+        logits = self._readouts[asked](*outputs)
+        return logits.view(self.replicas, -1, logits.shape[2]) + self._parts(self._weights)["second.bias"]
 
 
 def stacked_inputs(

@@ -49,11 +49,15 @@ class Networks(Protocol):
         ...
 
     def passes(self) -> tuple[Tensor, Tensor]:
-        """Logits for the loss, and for the score."""
+        """Logits for the loss and for the score, each at the nodes that it asks for."""
+        ...
+
+    def scored(self) -> Tensor:
+        """Logits for the score alone."""
         ...
 
     def evaluate(self) -> Tensor:
-        """Logits for the score or for prediction alone."""
+        """Logits of all nodes, for prediction."""
         ...
 
     def step(self) -> None:
@@ -116,7 +120,7 @@ def train(
             checkpoint.write(state | record.state)
 
     repeat(epoch, epochs - done, device=networks.device, generators=networks.generators, after=note)
-    networks.keep(record.note_score(score(networks.evaluate())))
+    networks.keep(record.note_score(score(networks.scored())))
     if not bool((record.best > -math.inf).all()):
         raise FitError("training diverged: no epoch has a score that is a number; choose a lower learning_rate")
     networks.restore()

@@ -136,12 +136,20 @@ def _stacked_product(matrix: Tensor, stack: Tensor, times: int, peers: Alone) ->
     """Blocks of replicas whose columns fill a cache line (or a GPU) go through the product together."""
     replicas, columns, nodes = stack.shape
     together = max(1, block_width(stack.device, peers.planned(nodes)) // columns)
-    result = stack.new_empty(replicas, columns, matrix.shape[0])
-    for start in range(0, replicas, together):
-        block = stack[start : start + together]
-        propagated = repeated_product(matrix, block.permute(2, 0, 1).reshape(nodes, -1), times, peers=peers)
-        result[start : start + together] = propagated.view(-1, *block.shape[:2]).permute(1, 2, 0)
-    return result
+    rows, result = stack.reshape(-1, nodes), stack.new_empty(replicas * columns, matrix.shape[0])
+    width = together * columns
+    for block, target in zip(torch.split(rows, width), torch.split(result, width), strict=True):
+        target.copy_(repeated_product(matrix, block.T.contiguous(), times, peers=peers).T)
+    return result.view(replicas, columns, -1)
+
+
+def product_of_each(matrix: Tensor, stack: Tensor, peers: Alone = ALONE) -> Tensor:
+    """The matrix times each of a stack of columns [stack, nodes, columns]; a GPU takes them all at once."""
+    count, nodes, columns = stack.shape
+    if stack.device.type == "cpu":
+        return torch.stack([repeated_product(matrix, each, 1, peers=peers) for each in stack])
+    together = repeated_product(matrix, stack.transpose(0, 1).reshape(nodes, -1), 1, peers=peers)
+    return together.view(-1, count, columns).transpose(0, 1).contiguous()
 
 
 def repeated_product(

@@ -1,0 +1,82 @@
+"""The hidden layer against the formula, differentiated by torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from veilgraph.learn import hidden
+from veilgraph.learn.backbones import HIDDEN
+from veilgraph.learn.hidden import HiddenLayer
+
+NODES, COLUMNS, CLASSES = 23, 5, 3
+MASK_OF = [0, 0, 1, 2, 1, 1]
+
+
+def drawn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def weights_of(ways: int) -> tuple[Tensor, Tensor, Tensor]:
+    replicas = len(MASK_OF)
+    first, bias = drawn(replicas, HIDDEN, COLUMNS, seed=1), drawn(replicas, HIDDEN, 1, seed=2)
+    second = drawn(ways, replicas, CLASSES, HIDDEN, seed=3)
+    return first.requires_grad_(), bias.requires_grad_(), second.requires_grad_()
+
+
+def written_out(inputs: Tensor, first: Tensor, bias: Tensor, second: Tensor, masks: Tensor, scales: Tensor) -> Tensor:
+    """W_2 (M relu(W_1 X + b)), [ways, inputs, nodes, replicas of an input * classes]."""
+    each = inputs.repeat_interleave(len(first) // len(inputs), dim=0)
+    units = torch.relu(first @ each.mT + bias) * masks * scales
+    outputs = second @ units
+    return outputs.view(len(second), len(inputs), -1, inputs.shape[1]).mT
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+@pytest.mark.parametrize("sharing", [1, 2, 3, 6])
+@pytest.mark.parametrize(("block", "tile"), [(None, 1000), (None, 4), (7, 1000), (1, 1000)])
+def test_outputs_and_gradients_are_those_of_the_formula(
+    ways: int, sharing: int, block: int | None, tile: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hidden, "_TILE_NODES", tile)
+    inputs, weights = drawn(len(MASK_OF) // sharing, NODES, COLUMNS, seed=0), weights_of(ways)
+    masks = (drawn(3, HIDDEN, NODES, seed=4) > 0).to(torch.float64)
+    scales = drawn(len(MASK_OF), 1, 1, seed=5).abs()
+    layer = HiddenLayer(inputs, MASK_OF, block=block)
+    for _ in range(2):  # what the first pass left behind must not matter to the second
+        complete, thinned = layer.both_outputs(*weights, masks, scales)
+        expected = written_out(inputs, *weights, masks[MASK_OF], scales)
+        whole = written_out(inputs, *weights, torch.ones_like(masks[MASK_OF]), torch.ones_like(scales))
+        assert torch.allclose(torch.stack(thinned), expected, rtol=0, atol=1e-12)
+        assert torch.allclose(torch.stack(complete), whole, rtol=0, atol=1e-12)
+        assert not complete[0].requires_grad
+        direction = drawn(*expected.shape, seed=6)
+        found = torch.autograd.grad((torch.stack(thinned) * direction).sum(), weights)
+        for one, other in zip(found, torch.autograd.grad((expected * direction).sum(), weights), strict=True):
+            assert torch.allclose(one, other, rtol=0, atol=1e-12)
+            assert one.abs().max() > 0.1
+
+
+@pytest.mark.parametrize("block", [None, 7])
+def test_without_masks_all_units_have_a_gradient(block: int | None) -> None:
+    inputs, weights = drawn(3, NODES, COLUMNS, seed=0), weights_of(2)
+    layer, ones = HiddenLayer(inputs, MASK_OF, block=block), torch.ones(len(MASK_OF), 1, 1, dtype=torch.float64)
+    outputs = torch.stack(layer.outputs(*weights))
+    expected = written_out(inputs, *weights, ones, ones)
+    assert torch.allclose(outputs, expected, rtol=0, atol=1e-12)
+    for one, other in zip(
+        torch.autograd.grad(outputs.square().sum(), weights),
+        torch.autograd.grad(expected.square().sum(), weights),
+        strict=True,
+    ):
+        assert torch.allclose(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_hidden_units_of_all_nodes_are_held_only_where_memory_allows_it() -> None:
+    inputs, weights = drawn(3, NODES, COLUMNS, seed=0), weights_of(2)
+    layers = [HiddenLayer(inputs, MASK_OF, block=block) for block in (None, 7)]
+    for layer in layers:
+        layer.outputs(*weights)
+    held = [sum(units.numel() for units in (layer._kept or {}).values()) for layer in layers]
+    assert held == [len(MASK_OF) * HIDDEN * NODES, 0]
