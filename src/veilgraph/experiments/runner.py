@@ -72,15 +72,34 @@ Result = tuple[Cell, dict[str, Any]]
 
 
 def _chunks(cells: Sequence[Cell], data_dir: Path | None, device: str) -> list[list[Cell]]:
-    """Cells that are worth training together; on a processor not more, so that processes have something to share."""
-    groups: dict[tuple[str, bool, str], list[Cell]] = {}
+    """Cells that are worth training together; on a processor not more, so that processes have something to share.
+
+    Cells of one draw of features share a network's inputs, so no chunk has a part of them if it can have all.
+    """
+    groups: dict[tuple[str, bool, str], dict[tuple[int, float | None], list[Cell]]] = {}
     for cell in cells:
-        groups.setdefault((cell.dataset, cell.original_columns, cell.method), []).append(cell)
+        draws = groups.setdefault((cell.dataset, cell.original_columns, cell.method), {})
+        draws.setdefault((cell.seed, cell.epsilon_x), []).append(cell)
     chunks: list[list[Cell]] = []
     for group in groups.values():
-        size = len(group) if device == "cuda" else max(_LEAST_CHUNK, _CHUNK_NODES // _nodes(group[0], data_dir))
-        chunks += [group[start : start + size] for start in range(0, len(group), size)]
+        first = next(iter(group.values()))[0]
+        size = len(cells) if device == "cuda" else max(_LEAST_CHUNK, _CHUNK_NODES // _nodes(first, data_dir))
+        chunks += _packed(group.values(), size)
     return chunks
+
+
+def _packed(draws: Iterable[Sequence[Cell]], size: int) -> Iterator[list[Cell]]:
+    """Draws side by side in chunks of at most so many cells; only a draw that is larger is taken apart."""
+    chunk: list[Cell] = []
+    for draw in draws:
+        for start in range(0, len(draw), size):
+            part = draw[start : start + size]
+            if chunk and len(chunk) + len(part) > size:
+                yield chunk
+                chunk = []
+            chunk = [*chunk, *part]
+    if chunk:
+        yield chunk
 
 
 def _finished_chunks(
