@@ -163,10 +163,17 @@ def test_chunks_are_of_one_kind_and_hold_every_cell_once(
         assert chunk
         assert len({(cell.dataset, cell.method, cell.original_columns) for cell in chunk}) == 1
         if device == "cpu":  # at least four, else as many as there is work for
-            assert len(chunk) <= max(4, nodes_in_flight // 260)
+            assert len(chunk) <= max(8, nodes_in_flight // 260)
     if device == "cuda":  # a GPU gets all that it can share
         assert len(chunks) == len({(cell.dataset, cell.method, cell.original_columns) for cell in cells})
     assert runner._chunks([], None, device) == []
+
+
+def test_a_draw_of_features_is_taken_apart_only_if_it_is_too_large_for_a_chunk() -> None:
+    cells = list(shortened("table2", seeds=2).only(datasets=["cora"], methods=["rgnn"]).cells)
+    draws = [cells[start:stop] for start, stop in ((0, 3), (3, 5), (5, 6), (6, 11))]
+    assert list(runner._packed(draws, 4)) == [cells[:3], cells[3:6], cells[6:10], cells[10:11]]
+    assert list(runner._packed([], 4)) == []
 
 
 @small_data

@@ -10,27 +10,26 @@ from hypothesis import strategies as st
 from veilgraph.learn.asked import EVERYWHERE, Asked
 
 
-@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 12), st.integers(0, 2**32 - 1))
-def test_every_wanted_value_is_picked_where_its_place_says(inputs: int, sharing: int, nodes: int, seed: int) -> None:
+@given(st.integers(1, 4), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_every_wanted_value_is_picked_where_its_place_says(replicas: int, nodes: int, seed: int) -> None:
     random = np.random.default_rng(seed)
-    wanted = [random.random(nodes) < 0.5 for _ in range(inputs * sharing)]
-    asked = Asked.of(wanted, sharing=sharing)
-    values = torch.from_numpy(random.random((inputs * sharing, 2, nodes)))
+    wanted = [random.random(nodes) < 0.3 for _ in range(replicas)]
+    asked = Asked.by(wanted)
+    values = torch.from_numpy(random.random((replicas, 2, nodes)))
     picked = asked.pick(values)
-    assert picked.shape == (inputs * sharing, 2, asked.size(nodes))
-    for replica, mask in enumerate(wanted):
+    assert picked.shape == (replicas, 2, asked.count(nodes))
+    for mask in wanted:
         marked = torch.from_numpy(np.flatnonzero(mask))
-        places = asked.places(replica, marked)
-        assert torch.equal(picked[replica][:, places], values[replica][:, marked])
+        assert torch.equal(picked[..., asked.places(marked)], values[..., marked])
 
 
-def test_replicas_of_an_input_are_asked_for_the_same_nodes() -> None:
-    asked = Asked.of([np.array([True, False, False]), np.array([False, False, True])], sharing=2)
+def test_nothing_else_is_picked() -> None:
+    asked = Asked.by([np.array([True, False, False]), np.array([False, False, True])])
     assert asked.pick(torch.tensor([[1, 2, 3], [4, 5, 6]])).tolist() == [[1, 3], [4, 6]]
 
 
 def test_everywhere_leaves_values_and_places_alone() -> None:
     values, nodes = torch.rand(2, 3, 4), torch.tensor([1, 3])
     assert EVERYWHERE.pick(values) is values
-    assert EVERYWHERE.places(1, nodes) is nodes
-    assert EVERYWHERE.size(4) == 4
+    assert EVERYWHERE.places(nodes) is nodes
+    assert EVERYWHERE.count(4) == 4

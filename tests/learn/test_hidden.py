@@ -26,11 +26,11 @@ def weights_of(ways: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def written_out(inputs: Tensor, first: Tensor, bias: Tensor, second: Tensor, masks: Tensor, scales: Tensor) -> Tensor:
-    """W_2 (M relu(W_1 X + b)), [ways, inputs, nodes, replicas of an input * classes]."""
+    """W_2 (M relu(W_1 X + b)), [ways, nodes, replicas * classes]."""
     each = inputs.repeat_interleave(len(first) // len(inputs), dim=0)
     units = torch.relu(first @ each.mT + bias) * masks * scales
     outputs = second @ units
-    return outputs.view(len(second), len(inputs), -1, inputs.shape[1]).mT
+    return outputs.view(len(second), -1, inputs.shape[1]).mT
 
 
 @pytest.mark.parametrize("ways", [1, 2])
@@ -78,5 +78,21 @@ def test_hidden_units_of_all_nodes_are_held_only_where_memory_allows_it() -> Non
     layers = [HiddenLayer(inputs, MASK_OF, block=block) for block in (None, 7)]
     for layer in layers:
         layer.outputs(*weights)
-    held = [sum(units.numel() for units in (layer._kept or {}).values()) for layer in layers]
+    held = [sum(units.numel() for units in layer._kept.values()) for layer in layers]
     assert held == [len(MASK_OF) * HIDDEN * NODES, 0]
+
+
+@pytest.mark.parametrize("block", [None, 7])
+def test_a_gradient_is_right_or_refused_whatever_else_was_computed_since(block: int | None) -> None:
+    inputs, weights = drawn(3, NODES, COLUMNS, seed=0), weights_of(2)
+    layer = HiddenLayer(inputs, MASK_OF, block=block)
+    expected = torch.autograd.grad(torch.stack(layer.outputs(*weights)).sum(), weights)
+    earlier = torch.stack(layer.outputs(*weights)).sum()
+    with torch.no_grad():  # other weights, without a gradient
+        layer.outputs(*(2 * each for each in weights))
+    for one, other in zip(torch.autograd.grad(earlier, weights), expected, strict=True):
+        assert torch.equal(one, other)
+    earlier = torch.stack(layer.outputs(*weights)).sum()
+    layer.outputs(*weights)
+    with pytest.raises(RuntimeError, match="replaced by those of a later one"):
+        torch.autograd.grad(earlier, weights)

@@ -228,15 +228,14 @@ def test_logits_and_gradients_at_some_nodes_are_those_of_all_where_the_others_ha
     operators, inputs = random_operators(0), [random_inputs(0), random_inputs(1)]
     replicas = [settings_of(seed, dropout=dropout) for seed in range(4)]
     random = np.random.default_rng(0)
-    # Inputs are asked for unequally many nodes; replicas of one input for nodes of their own.
-    wanted = [random.random(NODES) < share for share in (0.5, 0.4, 0.9, 0.3)]
-    asked = Asked.of(wanted, sharing=2)
+    wanted = [random.random(NODES) < share for share in (0.3, 0.1, 0.2, 0.1)]
+    asked = Asked.by(wanted)
     everywhere = stacked(name, operators, inputs, *replicas)
     some = stacked(name, operators, inputs, *replicas, asked=asked)
     (logits, evaluated), (some_logits, some_evaluated) = everywhere.passes(), some.passes()
-    marked = asked.pick(torch.from_numpy(np.stack(wanted)).unsqueeze(1).to(torch.float32))
-    for found, expected in ((some_logits, logits), (some_evaluated, evaluated)):
-        assert torch.allclose(found * marked, asked.pick(expected) * marked, rtol=0, atol=TOLERANCE)
+    assert some_logits.shape[2] == np.logical_or.reduce(wanted).sum() < NODES
+    for found, expected in ((some_logits, logits), (some_evaluated, evaluated), (some.scored(), evaluated)):
+        assert torch.allclose(found, asked.pick(expected), rtol=0, atol=TOLERANCE)
     direction = torch.randn(4, CLASSES, NODES, generator=torch.Generator().manual_seed(0))
     direction = direction * torch.from_numpy(np.stack(wanted)).unsqueeze(1)
     (logits * direction).sum().backward()  # type: ignore[no-untyped-call]

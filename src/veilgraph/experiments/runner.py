@@ -27,7 +27,7 @@ from veilgraph.learn.method import DEFAULT_MEMORY
 Progress = Callable[[str, int, int], None]
 
 _CHUNK_NODES = 120_000
-_LEAST_CHUNK = 4
+_LEAST_CHUNK = 8
 
 
 @lru_cache(maxsize=8)

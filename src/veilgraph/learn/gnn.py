@@ -266,7 +266,7 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
     methods: list[GNNMethod] = [run.method for run in batch.runs]
     inputs = [partial(run.method._inputs, run.perturbed, operators) for run in batch.runs[:: batch.sharing]]
     selecting = [run.split.validation & run.perturbed.has_label for run in batch.runs]
-    loss_asks, score_asks = _asked(cls, batch, selecting, operators)
+    loss_asks, score_asks = _asked(cls, batch.runs, operators)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         networks = _make_networks(
             methods, inputs, operators, reports[0].schema.num_classes, block, loss_asks, score_asks
@@ -284,22 +284,19 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
         method._probabilities = probabilities[replica]
 
 
-def _asked(
-    cls: type[GNNMethod], batch: Batch[Run], selecting: Sequence[NDArray[np.bool_]], operators: GraphOperators
-) -> tuple[Asked, Asked]:
+def _asked(cls: type[GNNMethod], runs: Sequence[Run], operators: GraphOperators) -> tuple[Asked, Asked]:
     """The nodes that the loss and the score ask for.
 
-    On a GPU, products of all inputs at once are faster than fewer rows of one after the other; and where the graph is
-    spread over processes, neighbours elsewhere may ask for any.
+    Where the graph is spread over processes, neighbours elsewhere may ask for any; and on a GPU many runs are trained
+    at once, which together ask for all.
     """
     if operators.device.type != "cpu" or operators.peers is not ALONE:
         return EVERYWHERE, EVERYWHERE
-    score_asks = Asked.of(selecting, sharing=batch.sharing)
-    if cls._loss_of_all_nodes:
-        return EVERYWHERE, score_asks
-    return Asked.of(
-        [run.split.train & run.perturbed.has_label for run in batch.runs], sharing=batch.sharing
-    ), score_asks
+    training, selecting = (
+        Asked.by([nodes & run.perturbed.has_label for run, nodes in zip(runs, sets, strict=True)])
+        for sets in ([run.split.train for run in runs], [run.split.validation for run in runs])
+    )
+    return EVERYWHERE if cls._loss_of_all_nodes else training, selecting
 
 
 def _make_networks(

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from veilgraph.learn.backbones import HIDDEN
-from veilgraph.learn.transposition import copy_transposed, transposed
 
 _TILE_NODES = 4096
 """Hidden units of so many nodes, of the few replicas that share an input, stay in a core's cache; of many fewer, calls
@@ -19,19 +18,22 @@ would take longer than what they compute."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Tile:
-    """Some inputs, the replicas that see them, and some nodes; and which of these replicas share which mask."""
+class _Group:
+    """Replicas that go through the layer together, and the inputs that they see."""
 
     inputs: slice
     replicas: slice
-    nodes: slice
     masks: tuple[tuple[slice, slice | Tensor], ...]
+
+    def multiply(self, weights: Tensor, hidden: Tensor, out: Tensor) -> None:
+        """Each way's weights times the hidden units, into the places of these replicas."""
+        for each, result in zip(weights, out, strict=True):
+            torch.bmm(each[self.replicas], hidden, out=result[self.replicas])
 
     def drop(self, hidden: Tensor, masks: Tensor) -> None:
         """Zero what masks drop."""
-        here = masks[:, :, self.nodes]
         for replicas, which in self.masks:
-            hidden[replicas].mul_(here[which])
+            hidden[replicas].mul_(masks[which])
 
 
 class HiddenLayer:
@@ -48,9 +50,12 @@ class HiddenLayer:
     """
 
     def __init__(self, inputs: Tensor, mask_of: Sequence[int], *, block: int | None = None) -> None:
-        self._inputs = inputs
-        self._tiles = list(_tiles(inputs, mask_of, block))
-        self._kept: dict[_Tile, Tensor] | None = {} if block is None else None
+        self._inputs, on_cpu = inputs, inputs.device.type == "cpu"
+        self._groups = list(_groups(len(inputs), mask_of, inputs.device))
+        size = min(block or self.nodes, _TILE_NODES if on_cpu else self.nodes)
+        self._tiles = [slice(low, min(low + size, self.nodes)) for low in range(0, self.nodes, size)]
+        self._keeps, self._kept = block is None, dict[tuple[_Group, int], Tensor]()
+        self._latest: object = None
 
     @property
     def nodes(self) -> int:
@@ -58,14 +63,18 @@ class HiddenLayer:
         return self._inputs.shape[1]
 
     def outputs(self, first: Tensor, bias: Tensor, second: Tensor) -> tuple[Tensor, ...]:
-        """[inputs, nodes, replicas of an input * classes] for each way in which they enter, from all units.
+        """[nodes, replicas * classes] for each way in which they enter the second layer, from all units.
+
+        A gradient is that of the latest call, whose hidden units are kept in the place of those before.
 
         Args:
             first: W_1, [replicas, units, columns].
             bias: b, [replicas, units, 1].
             second: W_2, [ways, replicas, classes, units].
         """
-        found: tuple[Tensor, ...] = _Outputs.apply(self, first, bias, second, None, None)  # type: ignore[no-untyped-call]
+        found: tuple[Tensor, ...] = _Outputs.apply(  # type: ignore[no-untyped-call]
+            self, first, bias, second, None, None, _call()
+        )
         return found
 
     def both_outputs(
@@ -81,89 +90,98 @@ class HiddenLayer:
             scales: what makes up for dropped units, [replicas, 1, 1].
         """
         found: tuple[Tensor, ...] = _Outputs.apply(  # type: ignore[no-untyped-call]
-            self, first, bias, second * scales, second.detach(), masks
+            self, first, bias, second * scales, second.detach(), masks, _call()
         )
         return found[len(second) :], found[: len(second)]
 
     def forward(
-        self, first: Tensor, bias: Tensor, second: Tensor, second_of_all: Tensor | None, masks: Tensor | None
+        self,
+        first: Tensor,
+        bias: Tensor,
+        second: Tensor,
+        second_of_all: Tensor | None,
+        masks: Tensor | None,
+        call: object,
     ) -> tuple[Tensor, ...]:
-        """From the units that masks leave; after it, if there are masks, from all."""
+        """From the units that masks leave; after it, if there are masks, from all. None calls without a gradient."""
+        self._latest, keep = (self._latest if call is None else call), self._keeps and call is not None
         thinned, first, bias = self._room(second), self._by_input(first), self._by_input(bias)
         complete = () if second_of_all is None else self._room(second)
-        for tile in self._tiles:
-            hidden = self._made(tile, first, bias)
-            if second_of_all is not None and masks is not None:
-                _write(complete, tile, second_of_all, hidden)
-                tile.drop(hidden, masks)
-            _write(thinned, tile, second, hidden)
+        for nodes in self._tiles:
+            of_some, of_all = (second.new_empty(*second.shape[:3], nodes.stop - nodes.start) for _ in range(2))
+            for group in self._groups:
+                hidden = self._made(group, nodes, first, bias, keep=keep)
+                if second_of_all is not None and masks is not None:
+                    group.multiply(second_of_all, hidden, of_all)
+                    group.drop(hidden, masks[:, :, nodes])
+                group.multiply(second, hidden, of_some)
+            for outputs, found in ((thinned, of_some), (complete, of_all)):
+                for output, columns in zip(outputs, found, strict=False):
+                    output[nodes].copy_(columns.flatten(0, 1).T)
         return *thinned, *complete
 
     def backward(
-        self, gradients: Sequence[Tensor], first: Tensor, bias: Tensor, second: Tensor, masks: Tensor | None
+        self,
+        gradients: Sequence[Tensor],
+        first: Tensor,
+        bias: Tensor,
+        second: Tensor,
+        masks: Tensor | None,
+        call: object,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Of W_1, b and W_2."""
+        if call is not self._latest:
+            raise RuntimeError("the hidden units of this pass were replaced by those of a later one")
         first, bias = self._by_input(first), self._by_input(bias)
         of_first, of_bias, of_second = torch.zeros_like(first), torch.zeros_like(bias), torch.zeros_like(second)
-        for tile in self._tiles:
-            hidden = self._remembered(tile, first, bias, masks)
-            lower = torch.zeros_like(hidden)
-            for way, gradient in enumerate(gradients):
-                upper = transposed(gradient[tile.inputs, tile.nodes]).view(len(hidden), -1, hidden.shape[2])
-                of_second[way, tile.replicas].baddbmm_(upper, hidden.mT)
-                lower.baddbmm_(second[way, tile.replicas].mT, upper)
-            lower.mul_(hidden.sign_())
-            lower = lower.view(-1, first.shape[1], lower.shape[2])
-            of_first[tile.inputs].baddbmm_(lower, self._inputs[tile.inputs, tile.nodes])
-            of_bias[tile.inputs] += lower.sum(dim=2, keepdim=True)
+        for nodes in self._tiles:
+            uppers = [gradient[nodes].T.contiguous().view(*second.shape[1:3], -1) for gradient in gradients]
+            for group in self._groups:
+                hidden = self._remembered(group, nodes, first, bias, masks)
+                lower = torch.zeros_like(hidden)
+                for way, upper in enumerate(uppers):
+                    of_second[way, group.replicas].baddbmm_(upper[group.replicas], hidden.mT)
+                    lower.baddbmm_(second[way, group.replicas].mT, upper[group.replicas])
+                lower = lower.mul_(hidden.sign_()).view(-1, first.shape[1], lower.shape[2])
+                of_first[group.inputs].baddbmm_(lower, self._inputs[group.inputs, nodes])
+                of_bias[group.inputs] += lower.sum(dim=2, keepdim=True)
         return of_first, of_bias, of_second
 
     def _room(self, second: Tensor) -> tuple[Tensor, ...]:
         ways, replicas, classes, _ = second.shape
-        inputs = len(self._inputs)
-        return tuple(second.new_empty(inputs, self.nodes, replicas // inputs * classes) for _ in range(ways))
+        return tuple(second.new_empty(self.nodes, replicas * classes) for _ in range(ways))
 
     def _by_input(self, weights: Tensor) -> Tensor:
         """Replicas that share an input are one wider layer."""
         return weights.reshape(len(self._inputs), -1, weights.shape[2])
 
-    def _made(self, tile: _Tile, first: Tensor, bias: Tensor) -> Tensor:
+    def _made(self, group: _Group, nodes: slice, first: Tensor, bias: Tensor, *, keep: bool) -> Tensor:
         """Units before any is dropped, [replicas, units, nodes]."""
-        inputs = self._inputs[tile.inputs, tile.nodes].mT
-        room = None if self._kept is None else self._kept.get(tile)
-        units = torch.baddbmm(bias[tile.inputs], first[tile.inputs], inputs, out=room).relu_()
-        if self._kept is not None:
-            self._kept[tile] = units
+        room = self._kept.get((group, nodes.start)) if keep else None
+        inputs = self._inputs[group.inputs, nodes].mT
+        units = torch.baddbmm(bias[group.inputs], first[group.inputs], inputs, out=room).relu_()
+        if keep:
+            self._kept[group, nodes.start] = units
         return units.view(-1, HIDDEN, units.shape[2])
 
-    def _remembered(self, tile: _Tile, first: Tensor, bias: Tensor, masks: Tensor | None) -> Tensor:
+    def _remembered(self, group: _Group, nodes: slice, first: Tensor, bias: Tensor, masks: Tensor | None) -> Tensor:
         """Units after some were dropped."""
-        if self._kept is not None:
-            return self._kept[tile].view(-1, HIDDEN, self._kept[tile].shape[2])
-        hidden = self._made(tile, first, bias)
+        if self._keeps:
+            units = self._kept[group, nodes.start]
+            return units.view(-1, HIDDEN, units.shape[2])
+        hidden = self._made(group, nodes, first, bias, keep=False)
         if masks is not None:
-            tile.drop(hidden, masks)
+            group.drop(hidden, masks[:, :, nodes])
         return hidden
 
 
-def _write(outputs: Sequence[Tensor], tile: _Tile, second: Tensor, hidden: Tensor) -> None:
-    for output, weights in zip(outputs, second, strict=True):
-        target = output[tile.inputs, tile.nodes]
-        found = torch.bmm(weights[tile.replicas], hidden).view(len(target), -1, hidden.shape[2])
-        copy_transposed(target, found)
-
-
-def _tiles(inputs: Tensor, mask_of: Sequence[int], block: int | None) -> Iterator[_Tile]:
-    """On a processor an input's replicas and as many nodes as its cache holds; on a GPU all that memory allows."""
-    count, nodes, _ = inputs.shape
-    on_cpu, sharing = inputs.device.type == "cpu", len(mask_of) // count
-    together, size = (1, min(_TILE_NODES, block or nodes)) if on_cpu else (count, block or nodes)
-    for start in range(0, count, together):
+def _groups(inputs: int, mask_of: Sequence[int], device: torch.device) -> Iterator[_Group]:
+    """On a processor one input's replicas after the other's, on a GPU all at once."""
+    together, sharing = 1 if device.type == "cpu" else inputs, len(mask_of) // inputs
+    for start in range(0, inputs, together):
         replicas = slice(start * sharing, (start + together) * sharing)
-        masks = tuple(_shared_masks(list(mask_of[replicas]), inputs.device))
-        for low in range(0, nodes, size):
-            part = slice(low, min(low + size, nodes))
-            yield _Tile(inputs=slice(start, start + together), replicas=replicas, nodes=part, masks=masks)
+        masks = tuple(_shared_masks(list(mask_of[replicas]), device))
+        yield _Group(inputs=slice(start, start + together), replicas=replicas, masks=masks)
 
 
 def _shared_masks(mask_of: list[int], device: torch.device) -> Iterator[tuple[slice, slice | Tensor]]:
@@ -172,8 +190,8 @@ def _shared_masks(mask_of: list[int], device: torch.device) -> Iterator[tuple[sl
         yield slice(None), torch.tensor(mask_of, device=device)
         return
     start = 0
-    for mask, group in itertools.groupby(mask_of):
-        stop = start + len(list(group))
+    for mask, alike in itertools.groupby(mask_of):
+        stop = start + len(list(alike))
         yield slice(start, stop), slice(mask, mask + 1)
         start = stop
 
@@ -190,17 +208,23 @@ class _Outputs(torch.autograd.Function):
         second: Tensor,
         second_of_all: Tensor | None,
         masks: Tensor | None,
+        call: object,
     ) -> tuple[Tensor, ...]:
-        ctx.layer = layer
+        ctx.layer, ctx.call = layer, call
         ctx.save_for_backward(first, bias, second, masks)
         ctx.set_materialize_grads(False)
-        results = layer.forward(first, bias, second, second_of_all, masks)
+        results = layer.forward(first, bias, second, second_of_all, masks, call)
         ctx.mark_non_differentiable(*results[len(second) :])
         return results
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         first, bias, second, masks = ctx.saved_tensors
-        found = ctx.layer.backward(gradients[: len(second)], first, bias, second, masks)
+        found = ctx.layer.backward(gradients[: len(second)], first, bias, second, masks, ctx.call)
         of_first, of_bias, of_second = found
-        return None, of_first.view_as(first), of_bias.view_as(bias), of_second, None, None
+        return None, of_first.view_as(first), of_bias.view_as(bias), of_second, None, None, None
+
+
+def _call() -> object:
+    """What tells a call from others; None where no gradient is wanted."""
+    return object() if torch.is_grad_enabled() else None

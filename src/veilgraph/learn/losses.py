@@ -107,11 +107,11 @@ def _block_diagonal(blocks: Sequence[Tensor], asked: Asked) -> Tensor:
     """The sparse matrices along the diagonal of one, with columns for the nodes that are asked for."""
     entries: list[tuple[Tensor, Tensor, Tensor]] = []
     top = left = 0
-    for replica, block in enumerate(blocks):
+    for block in blocks:
         counts = block.crow_indices().cpu().long().diff()
         rows = torch.repeat_interleave(torch.arange(block.shape[0]), counts)
-        columns = asked.places(replica, block.col_indices().cpu().long())
+        columns = asked.places(block.col_indices().cpu().long())
         entries.append((rows + top, columns + left, block.values().cpu()))
-        top, left = top + block.shape[0], left + asked.size(block.shape[1])
+        top, left = top + block.shape[0], left + asked.count(block.shape[1])
     rows, columns, values = (torch.cat(parts) for parts in zip(*entries, strict=True))
     return sparse_csr(rows, columns, values, (top, left)).to(blocks[0].device)

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from veilgraph.learn.asked import Asked
-from veilgraph.learn.transposition import transposed
-from veilgraph.reconstruct.propagation import SparseProduct, product_of_each, repeated_product, rows_of
+from veilgraph.reconstruct.propagation import SparseProduct, repeated_product, rows_of
 
 
 class Readout:
-    r"""Logits :math:`P Z_1 + Z_2`, from what `HiddenLayer` gives of all nodes.
+    r"""Logits :math:`(P Z_1 + Z_2)^T` of some nodes, from what `HiddenLayer` gives of all.
 
     Args:
         product: P, of which only the rows that are asked for take part.
@@ -21,41 +20,33 @@ class Readout:
     """
 
     def __init__(self, product: SparseProduct, asked: Asked) -> None:
-        self._product, self._sets = product, asked.sets
-        self._rows = [rows_of(product.matrix, nodes) for nodes in asked.sets or ()]
-        self._size = asked.size(product.matrix.shape[0])
+        self._product, self._asked = product, asked.nodes
+        self._rows = product.matrix if asked.nodes is None else rows_of(product.matrix, asked.nodes)
 
     def __call__(self, propagated: Tensor, *own: Tensor) -> Tensor:
-        """[inputs, replicas of an input * classes, nodes], zero where an input is asked for fewer than others.
+        """[replicas * classes, nodes].
 
         Args:
-            propagated: Z_1, [inputs, nodes, replicas of an input * classes].
-            own: Z_2, where there is one.
+            propagated: Z_1, [nodes, replicas * classes].
+            own: Z_2, where the convolution has one.
         """
         logits: Tensor = _Read.apply(self, propagated, *own)  # type: ignore[no-untyped-call]
         return logits
 
     def forward(self, propagated: Tensor, *own: Tensor) -> Tensor:
         """The logits."""
-        inputs, _, columns = propagated.shape
-        if self._sets is None:
-            everywhere = product_of_each(self._product.matrix, propagated, self._product.peers)
-            return transposed(sum(own, everywhere))
-        logits = propagated.new_zeros(inputs, columns, self._size)
-        for number, (rows, nodes) in enumerate(zip(self._rows, self._sets, strict=True)):
-            found = sum((each[number, nodes] for each in own), repeated_product(rows, propagated[number], 1))
-            logits[number, :, : len(nodes)].copy_(found.T)
-        return logits
+        found = repeated_product(self._rows, propagated, 1, peers=self._product.peers)
+        for each in own:
+            found += each if self._asked is None else each[self._asked]
+        return found.T.contiguous()
 
     def backward(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Of Z_1, and of Z_2: the gradient itself where there is one, zero elsewhere."""
-        if self._sets is None:
-            spread = transposed(gradient)
-        else:
-            spread = gradient.new_zeros(gradient.shape[0], self._product.matrix.shape[0], gradient.shape[1])
-            for number, nodes in enumerate(self._sets):
-                spread[number].index_copy_(0, nodes, gradient[number, :, : len(nodes)].T.contiguous())
-        return product_of_each(self._product.transposed, spread, self._product.peers), spread
+        """Of Z_1, and of Z_2: the gradient itself, zero where nothing was asked for."""
+        spread = gradient.T.contiguous()
+        if self._asked is not None:
+            nodes, columns = self._product.matrix.shape[0], spread.shape[1]
+            spread = spread.new_zeros(nodes, columns).index_copy_(0, self._asked, spread)
+        return repeated_product(self._product.transposed, spread, 1, peers=self._product.peers), spread
 
 
 class _Read(torch.autograd.Function):

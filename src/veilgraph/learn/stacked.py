@@ -177,7 +177,7 @@ class StackedNetworks:
 
     def _logits(self, outputs: tuple[Tensor, ...], asked: Asked) -> Tensor:
         logits = self._readouts[asked](*outputs)
-        return logits.view(self.replicas, -1, logits.shape[2]) + self._parts(self._weights)["second.bias"]
+        return logits.view(self.replicas, -1, logits.shape[1]) + self._parts(self._weights)["second.bias"]
 
 
 def stacked_inputs(

@@ -24,6 +24,7 @@ from veilgraph.progress import tracked
 from veilgraph.reconstruct.peers import ALONE, Alone
 
 _CACHE_LINE = 16  # 32-bit numbers: what one gather from memory brings anyway
+_CACHE_NUMBERS = 2**21
 _GPU_BLOCK_BYTES = 2**32
 _EXACT_NODES = 2048
 _PROBES = 64
@@ -143,15 +144,6 @@ def _stacked_product(matrix: Tensor, stack: Tensor, times: int, peers: Alone) ->
     return result.view(replicas, columns, -1)
 
 
-def product_of_each(matrix: Tensor, stack: Tensor, peers: Alone = ALONE) -> Tensor:
-    """The matrix times each of a stack of columns [stack, nodes, columns]; a GPU takes them all at once."""
-    count, nodes, columns = stack.shape
-    if stack.device.type == "cpu":
-        return torch.stack([repeated_product(matrix, each, 1, peers=peers) for each in stack])
-    together = repeated_product(matrix, stack.transpose(0, 1).reshape(nodes, -1), 1, peers=peers)
-    return together.view(-1, count, columns).transpose(0, 1).contiguous()
-
-
 def repeated_product(
     matrix: Tensor, columns: Tensor, times: int, *, out: Tensor | None = None, peers: Alone = ALONE
 ) -> Tensor:
@@ -175,8 +167,13 @@ def repeated_product(
 
 
 def block_width(device: torch.device, nodes: int) -> int:
-    """How many columns go through a product best at once: a cache line of each node, or what a GPU's memory holds."""
-    return _CACHE_LINE if device.type == "cpu" else max(1, _GPU_BLOCK_BYTES // (4 * nodes))
+    """How many columns go through a product best at once: what a cache, or a GPU's memory, holds of all nodes.
+
+    On a processor not less than a cache line, which a gather brings anyway.
+    """
+    if device.type != "cpu":
+        return max(1, _GPU_BLOCK_BYTES // (4 * nodes))
+    return max(1, _CACHE_NUMBERS // (nodes * _CACHE_LINE)) * _CACHE_LINE
 
 
 def _power(matrix: Tensor, block: Tensor, times: int, peers: Alone) -> Tensor:
