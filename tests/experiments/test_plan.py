@@ -314,6 +314,16 @@ def test_other_data_and_another_version_change_the_key(monkeypatch: pytest.Monke
     assert cell.key("data") != key
 
 
+def test_another_revision_of_the_method_changes_its_keys_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = parse_experiment("small", SMALL, {}).cells[0]
+    other = replace(cell, method="majority")
+    assert cell.method != other.method
+    keys = cell.key("data"), other.key("data")
+    revised = replace(METHODS[cell.method], revision=METHODS[cell.method].revision + 1)
+    monkeypatch.setitem(METHODS, cell.method, revised)
+    assert (cell.key("data") != keys[0], other.key("data") != keys[1]) == (True, False)
+
+
 def test_the_order_of_parameters_does_not_matter() -> None:
     cell = parse_experiment("small", SMALL, TUNED).cells[0]
     backwards = replace(cell, parameters=dict(reversed(list(cell.parameters.items()))))

@@ -30,6 +30,7 @@ class MethodEntry:
         parameters: the parameters that `make` understands; others of a grid do not concern the method.
         features: how features are randomized for it; None where a collection for it does not ask for them.
         private: False for the ceiling, whose reports are the records.
+        revision: raised whenever the method gives other results than before, so that old ones are not taken for its.
     """
 
     title: str
@@ -37,6 +38,7 @@ class MethodEntry:
     parameters: frozenset[str] = frozenset()
     features: FeatureRandomizer | None = grr_fs
     private: bool = True
+    revision: int = 0
 
     @property
     def uses_features(self) -> bool:
@@ -56,6 +58,7 @@ class MethodEntry:
         return PrivacyBudget(1.0 if epsilon_x is None else epsilon_x, epsilon_y, min(sampled, schema.num_features))
 
 
+_VEIL = 1
 _TRAINING = frozenset({"dropout", "learning_rate", "weight_decay", "epochs", "seed", "device"})
 _HOPS = frozenset({"feature_hops", "label_hops"})
 _RGNN = (
@@ -96,15 +99,20 @@ METHODS: dict[str, MethodEntry] = {
         parameters=_TRAINING | _HOPS | {"backbone"},
         features=multi_bit_best,
     ),
-    "veil": MethodEntry(title="Veil", make=Veil, parameters=frozenset({"seed"})),
+    "veil": MethodEntry(title="Veil", make=Veil, parameters=frozenset({"seed"}), revision=_VEIL),
     "veil_equal": MethodEntry(
         title="Veil, joint GRR features at equal user-level epsilon",
         make=Veil,
         parameters=frozenset({"seed"}),
         features=joint_grr_best,
+        revision=_VEIL,
     ),
     "veil_labels": MethodEntry(
-        title="Veil without features", make=LabelVeil, parameters=frozenset({"seed"}), features=None
+        title="Veil without features",
+        make=LabelVeil,
+        parameters=frozenset({"seed"}),
+        features=None,
+        revision=_VEIL,
     ),
     "structure_only": MethodEntry(
         title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"}), features=None

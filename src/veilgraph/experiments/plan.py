@@ -52,8 +52,10 @@ class Cell:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def key(self, data_checksum: str) -> str:
-        """The hash of everything that decides the result: configuration, seed, package version and data."""
-        document = {"cell": asdict(self), "data": data_checksum, "version": veilgraph.__version__}
+        """The hash of everything that decides the result: configuration, seed, data, versions of package and method."""
+        document: dict[str, Any] = {"cell": asdict(self), "data": data_checksum, "version": veilgraph.__version__}
+        if revision := find_method(self.method).revision:
+            document["revision"] = revision
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
