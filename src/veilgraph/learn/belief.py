@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from veilgraph.graph import Graph
-from veilgraph.reconstruct.propagation import sparse_csr
+from veilgraph.reconstruct.operators import operators_of
+from veilgraph.reconstruct.propagation import sparse_product
 
 _DAMPING = 0.2
 _LEAST = 1e-3
+_BLOCK = {"cpu": 2**18, "cuda": 2**27}
+"""Numbers of messages made at once: what stays in a processor's cache, what keeps a GPU busy."""
+
+_WIDE = 64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,31 +49,55 @@ class BeliefPropagation:
 
     def sweep(self, evidence: Tensor, sweeps: Sequence[int], *, damping: float = _DAMPING) -> dict[int, Tensor]:
         """Log-beliefs [n, V, c] after each of these numbers of sweeps, from the log-evidence of every node."""
-        nodes, versions, classes = evidence.shape
-        sources, targets = torch.from_numpy(self.graph.edge_index)
-        directed, edges = len(sources), self.graph.num_edges
-        gather = sparse_csr(targets, torch.arange(directed), torch.ones(directed), (nodes, directed))
-        base = evidence + self.prior.log()
-        beliefs, found = base, {}
-        messages = torch.zeros(directed, versions, classes)
+        operators, prior = operators_of(self.graph, evidence.device), self.prior.to(evidence.device)
+        messages = evidence.new_zeros(2, self.graph.num_edges, evidence[0].numel())
+        beliefs, found = evidence, {}
         for sweep in range(1, max(sweeps) + 1):
-            cavity = beliefs.index_select(0, sources)
-            cavity[:edges] -= messages[edges:]
-            cavity[edges:] -= messages[:edges]
-            told = self._messages(cavity)
-            messages = told if sweep == 1 else messages.lerp_(told, 1 - damping)
-            beliefs = base + (gather @ messages.reshape(directed, -1)).reshape(nodes, versions, classes)
+            self._exchange(messages, beliefs, operators.edge_index[0], kept=damping if sweep > 1 else 0.0)
+            beliefs = evidence + sparse_product(operators.arrivals, messages.flatten(0, 1)).view_as(evidence)
             if sweep in sweeps:
-                found[sweep] = beliefs
+                found[sweep] = beliefs + prior.log()
         return found
 
-    def _messages(self, cavity: Tensor) -> Tensor:
-        """In place: for a graph of a million edges each copy counts."""
-        cavity -= cavity.amax(dim=2, keepdim=True)
-        beliefs = cavity.exp_()
-        beliefs /= beliefs.sum(dim=2, keepdim=True)
-        ratios = beliefs.div_(self.prior) if self.coupling is None else beliefs @ self.coupling.T
-        return ratios.sub_(1).mul_(self.strengths.view(-1, 1, 1)).add_(1).clamp_(min=_LEAST).log_()
+    def _exchange(self, messages: Tensor, beliefs: Tensor, sources: Tensor, *, kept: float) -> None:
+        """Messages [2, |E|, V c] of both directions from beliefs without the prior, one block of edges after another.
+
+        In place: what a block needs of the old messages is what its edges say the other way round.
+        """
+        tell = self._teller(beliefs)
+        # No cavity belief exceeds the largest belief by more than a message can say, so shares stay within range.
+        senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
+        ways, strengths = sources.view(2, -1), self.strengths.to(beliefs.device).view(2, -1, 1)
+        step = max(1, _BLOCK[beliefs.device.type] // (2 * senders.shape[1]))
+        for start in range(0, self.graph.num_edges, step):
+            block = slice(start, start + step)
+            old = messages[:, block]
+            cavity = embedding(ways[:, block], senders).sub_(old.flip(0))
+            old.lerp_(tell(cavity, strengths[:, block]), 1 - kept)
+
+    def _teller(self, beliefs: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """The message in terms of cavity beliefs without the prior, [2, edges, V c], and strengths.
+
+        Sums over classes are products with small matrices, one for as many versions as are still fast.
+        """
+        prior = self.prior.to(beliefs.device)
+        whole = _repeated(prior.unsqueeze(1).expand(-1, len(prior)), beliefs.shape[1])
+        coupled = None
+        if self.coupling is not None:
+            coupled = _repeated(prior.unsqueeze(1) * self.coupling.to(beliefs.device).T, beliefs.shape[1])
+
+        def tell(cavity: Tensor, strengths: Tensor) -> Tensor:
+            shares = cavity.exp_().view(-1, len(whole))
+            ratios = (shares if coupled is None else shares @ coupled).div_(shares @ whole).view_as(cavity)
+            return ratios.sub_(1).mul_(strengths).clamp_(min=_LEAST - 1).log1p_()
+
+        return tell
+
+
+def _repeated(matrix: Tensor, times: int) -> Tensor:
+    """A matrix along the diagonal of a larger one, a divisor of `times` times, while that is not too wide."""
+    fitting = [copies for copies in range(1, times + 1) if times % copies == 0 and copies * len(matrix) <= _WIDE]
+    return torch.block_diag(*[matrix] * max(fitting, default=1))
 
 
 def copying_strengths(graph: Graph, gain: float, *, most: float) -> Tensor:

@@ -10,10 +10,12 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.learn.diffusion import Diffusion
 from veilgraph.learn.held_out import HeldOutLabels
+from veilgraph.learn.softmax import log_softmax
 
 SHARPNESS = tuple(np.geomspace(1 / 16, 4, 13).tolist())
 CAUTION = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -23,11 +25,14 @@ _USUAL_SHARPNESS = 0.5
 _DOUBT = 1e-3
 _ENOUGH = 4000
 _PRECISION, _BIAS_PRECISION = 100.0, 30.0
-_ITERATIONS = 60
+_STOPPING = {"maxiter": 60, "ftol": 1e-9, "gtol": 1e-4}
 
 
 Setting = tuple[float, ...]
 """How far to trust a view, in one or two numbers."""
+
+Settings = tuple[float, ...] | tuple[Tensor, ...]
+"""One, or many at once: each number a tensor that is spread over a dimension of its own."""
 
 
 class Expert(Protocol):
@@ -45,8 +50,8 @@ class Expert(Protocol):
         """The same opinion on reporting nodes alone, from the versions without their reports."""
         ...
 
-    def log_probabilities(self, prior: Tensor, setting: Setting) -> Tensor:
-        """Class distributions [n, versions, c]."""
+    def log_probabilities(self, prior: Tensor, setting: Settings) -> Tensor:
+        """Class distributions [n, versions, c], under many settings with one more dimension before these."""
         ...
 
 
@@ -69,10 +74,10 @@ class Beliefs:
         """Of reporting nodes."""
         return Beliefs(labels.out_of_fold(self.log_beliefs).unsqueeze(1))
 
-    def log_probabilities(self, prior: Tensor, setting: Setting) -> Tensor:
+    def log_probabilities(self, prior: Tensor, setting: Settings) -> Tensor:
         """Flattened or sharpened by a factor."""
         (factor,) = setting
-        return (factor * self.log_beliefs).log_softmax(dim=2)
+        return log_softmax(factor * self.log_beliefs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,7 @@ class Surroundings:
         )
         return Surroundings(Diffusion(excess=excess, sizes=sizes, needed=self.diffusion.needed))
 
-    def log_probabilities(self, prior: Tensor, setting: Setting) -> Tensor:
+    def log_probabilities(self, prior: Tensor, setting: Settings) -> Tensor:
         """See `Diffusion`."""
         sharpness, caution = setting
         return self.diffusion.log_probabilities(prior, sharpness, caution)
@@ -108,17 +113,17 @@ def calibrate(expert: Expert, labels: HeldOutLabels) -> Setting:
     # A few thousand reports settle one or two numbers.
     some = labels.thinned(_ENOUGH)
     held = expert.out_of_fold(some)
-
-    def score(setting: Setting) -> float:
-        opinion = held.log_probabilities(labels.prior, setting).squeeze(1)
-        return float(some.log_likelihood(opinion).sum()) - held.doubt(setting)
-
-    return max(held.settings(), key=score)
+    settings = held.settings()
+    numbers = torch.tensor(settings, device=labels.device).T.unsqueeze(2).unsqueeze(3).unsqueeze(4)
+    opinion = held.log_probabilities(labels.prior, tuple(numbers)).squeeze(2)
+    likelihoods = some.log_likelihood(opinion).sum(1, dtype=torch.float64).tolist()
+    scores = [value - held.doubt(setting) for value, setting in zip(likelihoods, settings, strict=True)]
+    return settings[scores.index(max(scores))]
 
 
 def opinions(experts: Mapping[str, Expert], settings: Mapping[str, Setting], labels: HeldOutLabels) -> Tensor:
     """Log-probabilities [experts, n, F + 1, c] with a floor: a pool must not be decided by one that is certain."""
-    floor = torch.tensor(math.log(_DOUBT / labels.num_classes))
+    floor = torch.tensor(math.log(_DOUBT / labels.num_classes), device=labels.device)
     return torch.stack(
         [
             torch.logaddexp(experts[name].log_probabilities(labels.prior, setting), floor)
@@ -143,8 +148,7 @@ class Pool:
 
     def combine(self, terms: Tensor) -> Tensor:
         """Log-probabilities from terms [experts, ..., c]."""
-        pooled: Tensor = torch.tensordot(self.weights, terms, dims=1) + self.bias
-        return pooled.log_softmax(dim=-1)
+        return log_softmax(torch.tensordot(self.weights, terms, dims=1) + self.bias)
 
 
 def model_average(terms: Tensor, labels: HeldOutLabels) -> Tensor:
@@ -157,21 +161,25 @@ def fit_pool(terms: Tensor, labels: HeldOutLabels, centre: Tensor) -> Pool:
 
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln [p_v P]_{y'_v} - 50 \|w - w_0\|^2 - 15 \|b\|^2
     """
-    # Squares keep weights from being negative; a root of 0 would have no gradient to leave it by.
-    roots = (centre + 1e-3).sqrt().requires_grad_()
-    bias = torch.zeros(labels.num_classes, requires_grad=True)
-    optimiser = torch.optim.LBFGS([roots, bias], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+    from scipy.optimize import minimize  # slow to import, and needed here only
 
-    def loss() -> Tensor:
-        pooled = (torch.tensordot(roots.square(), terms, dims=1) + bias).log_softmax(dim=-1)
-        penalty = _PRECISION * (roots.square() - centre).square().sum() + _BIAS_PRECISION * bias.square().sum()
-        return penalty / 2 - labels.log_likelihood(pooled).sum()
+    def loss(numbers: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        weights, bias = parts = _split(numbers, terms)
+        pooled = log_softmax(torch.tensordot(weights.requires_grad_(), terms, dims=1) + bias.requires_grad_())
+        penalty = _PRECISION * (weights - centre).square().sum() + _BIAS_PRECISION * bias.square().sum()
+        # Near the optimum single precision cannot tell sums of thousands of terms apart.
+        value = penalty / 2 - labels.log_likelihood(pooled).sum(dtype=torch.float64)
+        gradient = torch.cat(torch.autograd.grad(value, parts))
+        return float(value.detach()), gradient.double().cpu().numpy()
 
-    def closure() -> float:
-        optimiser.zero_grad()
-        value = loss()
-        value.backward()  # type: ignore[no-untyped-call]
-        return float(value.detach())
+    start = np.concatenate([centre.double().cpu().numpy(), np.zeros(labels.num_classes)])
+    bounds = [(0, None)] * len(centre) + [(None, None)] * labels.num_classes
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=_STOPPING)
+    weights, bias = _split(found.x, terms)
+    return Pool(weights=weights, bias=bias, objective=-float(found.fun))
 
-    optimiser.step(closure)  # type: ignore[no-untyped-call]
-    return Pool(weights=roots.detach().square(), bias=bias.detach(), objective=-float(loss().detach()))
+
+def _split(numbers: NDArray[np.float64], terms: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights and biases."""
+    weights, bias = torch.from_numpy(numbers).to(terms).split([len(terms), terms.shape[-1]])
+    return weights.clone(), bias.clone()
