@@ -97,7 +97,7 @@ class BeliefPropagation:
 def _repeated(matrix: Tensor, times: int) -> Tensor:
     """A matrix along the diagonal of a larger one, a divisor of `times` times, while that is not too wide."""
     fitting = [copies for copies in range(1, times + 1) if times % copies == 0 and copies * len(matrix) <= _WIDE]
-    return torch.block_diag(*[matrix] * max(fitting, default=1))
+    return torch.kron(torch.eye(max(fitting, default=1), device=matrix.device), matrix.contiguous())
 
 
 def copying_strengths(graph: Graph, gain: float, *, most: float) -> Tensor:

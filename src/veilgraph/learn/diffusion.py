@@ -87,7 +87,7 @@ def personalised_pagerank(matrix: Tensor, columns: Tensor, ranges: Iterable[Rang
 
     The powers are the same for all ranges, so there are as many products as the longest has steps.
     """
-    found = {place: torch.zeros_like(columns) for place in ranges}
+    found = {place: columns.new_empty(columns.shape) for place in ranges}
     width = block_width(columns.device, len(columns))
     for start in range(0, columns.shape[1], width):
         power = columns[:, start : start + width].contiguous()

@@ -37,10 +37,14 @@ class HeldOutLabels:
     @classmethod
     def of(cls, perturbed: PerturbedGraph, *, seed: int, device: torch.device | str = "cpu") -> HeldOutLabels:
         """Random folds of equal size: five, or three where the graph is large."""
-        entries = 2 * perturbed.graph.num_edges * perturbed.schema.num_classes * (_FOLDS + 1)
-        count = _FOLDS if entries <= _LARGE else _FOLDS_OF_LARGE_GRAPHS
-        folds = torch.from_numpy(_draw_folds(perturbed.has_label, count, seed))
+        folds = torch.from_numpy(_draw_folds(perturbed.has_label, cls.most_folds(perturbed), seed))
         return cls(perturbed=perturbed, folds=folds.to(device))
+
+    @staticmethod
+    def most_folds(perturbed: PerturbedGraph) -> int:
+        """How many there are where enough nodes report."""
+        entries = 2 * perturbed.graph.num_edges * perturbed.schema.num_classes * (_FOLDS + 1)
+        return _FOLDS if entries <= _LARGE else _FOLDS_OF_LARGE_GRAPHS
 
     @property
     def device(self) -> torch.device:

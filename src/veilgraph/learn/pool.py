@@ -10,12 +10,13 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.learn.diffusion import Diffusion
 from veilgraph.learn.held_out import HeldOutLabels
+from veilgraph.learn.newton import Slope, minimise
 from veilgraph.learn.softmax import log_softmax
+from veilgraph.learn.threads import in_threads
 
 SHARPNESS = tuple(np.geomspace(1 / 16, 4, 13).tolist())
 CAUTION = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -25,7 +26,6 @@ _USUAL_SHARPNESS = 0.5
 _DOUBT = 1e-3
 _ENOUGH = 4000
 _PRECISION, _BIAS_PRECISION = 100.0, 30.0
-_STOPPING = {"maxiter": 60, "ftol": 1e-9, "gtol": 1e-4}
 
 
 Setting = tuple[float, ...]
@@ -124,12 +124,11 @@ def calibrate(expert: Expert, labels: HeldOutLabels) -> Setting:
 def opinions(experts: Mapping[str, Expert], settings: Mapping[str, Setting], labels: HeldOutLabels) -> Tensor:
     """Log-probabilities [experts, n, F + 1, c] with a floor: a pool must not be decided by one that is certain."""
     floor = torch.tensor(math.log(_DOUBT / labels.num_classes), device=labels.device)
-    return torch.stack(
-        [
-            torch.logaddexp(experts[name].log_probabilities(labels.prior, setting), floor)
-            for name, setting in settings.items()
-        ]
-    )
+
+    def floored(name: str) -> Tensor:
+        return torch.logaddexp(experts[name].log_probabilities(labels.prior, settings[name]), floor)
+
+    return torch.stack(in_threads(floored, list(settings)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,25 +160,47 @@ def fit_pool(terms: Tensor, labels: HeldOutLabels, centre: Tensor) -> Pool:
 
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln [p_v P]_{y'_v} - 50 \|w - w_0\|^2 - 15 \|b\|^2
     """
-    from scipy.optimize import minimize  # slow to import, and needed here only
+    count, classes = len(terms), labels.num_classes
+    centre = torch.cat([centre, centre.new_zeros(classes)]).double()
+    precision = torch.full_like(centre, _PRECISION)
+    precision[count:] = _BIAS_PRECISION
 
-    def loss(numbers: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        weights, bias = parts = _split(numbers, terms)
-        pooled = log_softmax(torch.tensordot(weights.requires_grad_(), terms, dims=1) + bias.requires_grad_())
-        penalty = _PRECISION * (weights - centre).square().sum() + _BIAS_PRECISION * bias.square().sum()
-        # Near the optimum single precision cannot tell sums of thousands of terms apart.
-        value = penalty / 2 - labels.log_likelihood(pooled).sum(dtype=torch.float64)
-        gradient = torch.cat(torch.autograd.grad(value, parts))
-        return float(value.detach()), gradient.double().cpu().numpy()
+    def objective(numbers: Tensor) -> Slope:
+        value, gradient, curvatures = _unlikelihood(numbers[:count].to(terms), numbers[count:].to(terms), terms, labels)
+        away = numbers - centre
+        return Slope(
+            value + float((precision * away.square()).sum()) / 2,
+            gradient + precision * away,
+            tuple(curvature + precision.diag() for curvature in curvatures),
+        )
 
-    start = np.concatenate([centre.double().cpu().numpy(), np.zeros(labels.num_classes)])
-    bounds = [(0, None)] * len(centre) + [(None, None)] * labels.num_classes
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=_STOPPING)
-    weights, bias = _split(found.x, terms)
-    return Pool(weights=weights, bias=bias, objective=-float(found.fun))
+    best, value = minimise(objective, centre, positive=count)
+    return Pool(weights=best[:count].to(terms), bias=best[count:].to(terms), objective=-value)
 
 
-def _split(numbers: NDArray[np.float64], terms: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights and biases."""
-    weights, bias = torch.from_numpy(numbers).to(terms).split([len(terms), terms.shape[-1]])
-    return weights.clone(), bias.clone()
+def _unlikelihood(weights: Tensor, bias: Tensor, terms: Tensor, labels: HeldOutLabels) -> Slope:
+    r"""Minus the log-likelihood of reports, as a function of weights and biases.
+
+    With s the share of P(y') that the reported class itself has, and u = e_{y'} - p, derivatives by the logits are
+
+    .. math:: -s u, \qquad s (\operatorname{diag} p - p p^T) - s (1 - s) u u^T
+
+    Without its last part, which is what the report leaves open of the class, the curvature is never negative.
+    """
+    shares = log_softmax(torch.tensordot(weights, terms, dims=1) + bias).exp()
+    reported = torch.nn.functional.one_hot(labels.reports, labels.num_classes).to(shares)
+    likelihood = labels.other + (labels.keep - labels.other) * (shares * reported).sum(1)
+    share = 1 - labels.other / likelihood
+    # Sums over classes: of terms by p and by u, and of a bias, which is a term that is 1 for its class.
+    by_shares, by_difference = (
+        torch.cat([torch.einsum("elc,lc->el", terms, columns), columns.T]) for columns in (shares, reported - shares)
+    )
+    gradient = -(by_difference @ share)
+    weighted = share.unsqueeze(1) * shares
+    squares = (terms * weighted).flatten(1) @ terms.flatten(1).T
+    across = torch.einsum("elc,lc->ec", terms, weighted)
+    whole = torch.cat([torch.cat([squares, across], 1), torch.cat([across.T, weighted.sum(0).diag()], 1)])
+    complete = whole - (by_shares * share) @ by_shares.T
+    observed = complete - (by_difference * (share * (1 - share))) @ by_difference.T
+    value = -float(likelihood.double().log().sum())
+    return Slope(value, gradient.double(), (observed.double(), complete.double()))
