@@ -57,6 +57,7 @@ class MethodEntry:
 
 
 _TRAINING = frozenset({"dropout", "learning_rate", "weight_decay", "epochs", "seed", "device"})
+_VEIL = frozenset({"seed", "device"})
 _HOPS = frozenset({"feature_hops", "label_hops"})
 _RGNN = (
     _TRAINING
@@ -96,16 +97,14 @@ METHODS: dict[str, MethodEntry] = {
         parameters=_TRAINING | _HOPS | {"backbone"},
         features=multi_bit_best,
     ),
-    "veil": MethodEntry(title="Veil", make=Veil, parameters=frozenset({"seed"})),
+    "veil": MethodEntry(title="Veil", make=Veil, parameters=_VEIL),
     "veil_equal": MethodEntry(
         title="Veil, joint GRR features at equal user-level epsilon",
         make=Veil,
-        parameters=frozenset({"seed"}),
+        parameters=_VEIL,
         features=joint_grr_best,
     ),
-    "veil_labels": MethodEntry(
-        title="Veil without features", make=LabelVeil, parameters=frozenset({"seed"}), features=None
-    ),
+    "veil_labels": MethodEntry(title="Veil without features", make=LabelVeil, parameters=_VEIL, features=None),
     "structure_only": MethodEntry(
         title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"}), features=None
     ),

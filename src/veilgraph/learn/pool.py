@@ -160,13 +160,13 @@ def fit_pool(terms: Tensor, labels: HeldOutLabels, centre: Tensor) -> Pool:
 
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln [p_v P]_{y'_v} - 50 \|w - w_0\|^2 - 15 \|b\|^2
     """
-    count, classes = len(terms), labels.num_classes
-    centre = torch.cat([centre, centre.new_zeros(classes)]).double()
+    count, surprise = len(terms), _Surprise(terms, labels)
+    centre = torch.cat([centre, centre.new_zeros(labels.num_classes)]).double()
     precision = torch.full_like(centre, _PRECISION)
     precision[count:] = _BIAS_PRECISION
 
     def objective(numbers: Tensor) -> Slope:
-        value, gradient, curvatures = _unlikelihood(numbers[:count].to(terms), numbers[count:].to(terms), terms, labels)
+        value, gradient, curvatures = surprise(numbers[:count].to(terms), numbers[count:].to(terms))
         away = numbers - centre
         return Slope(
             value + float((precision * away.square()).sum()) / 2,
@@ -178,7 +178,7 @@ def fit_pool(terms: Tensor, labels: HeldOutLabels, centre: Tensor) -> Pool:
     return Pool(weights=best[:count].to(terms), bias=best[count:].to(terms), objective=-value)
 
 
-def _unlikelihood(weights: Tensor, bias: Tensor, terms: Tensor, labels: HeldOutLabels) -> Slope:
+class _Surprise:
     r"""Minus the log-likelihood of reports, as a function of weights and biases.
 
     With s the share of P(y') that the reported class itself has, and u = e_{y'} - p, derivatives by the logits are
@@ -186,21 +186,35 @@ def _unlikelihood(weights: Tensor, bias: Tensor, terms: Tensor, labels: HeldOutL
     .. math:: -s u, \qquad s (\operatorname{diag} p - p p^T) - s (1 - s) u u^T
 
     Without its last part, which is what the report leaves open of the class, the curvature is never negative.
+
+    Args:
+        terms: out of fold, [experts, |L|, c].
+        labels: the reports.
     """
-    shares = log_softmax(torch.tensordot(weights, terms, dims=1) + bias).exp()
-    reported = torch.nn.functional.one_hot(labels.reports, labels.num_classes).to(shares)
-    likelihood = labels.other + (labels.keep - labels.other) * (shares * reported).sum(1)
-    share = 1 - labels.other / likelihood
-    # Sums over classes: of terms by p and by u, and of a bias, which is a term that is 1 for its class.
-    by_shares, by_difference = (
-        torch.cat([torch.einsum("elc,lc->el", terms, columns), columns.T]) for columns in (shares, reported - shares)
-    )
-    gradient = -(by_difference @ share)
-    weighted = share.unsqueeze(1) * shares
-    squares = (terms * weighted).flatten(1) @ terms.flatten(1).T
-    across = torch.einsum("elc,lc->ec", terms, weighted)
-    whole = torch.cat([torch.cat([squares, across], 1), torch.cat([across.T, weighted.sum(0).diag()], 1)])
-    complete = whole - (by_shares * share) @ by_shares.T
-    observed = complete - (by_difference * (share * (1 - share))) @ by_difference.T
-    value = -float(likelihood.double().log().sum())
-    return Slope(value, gradient.double(), (observed.double(), complete.double()))
+
+    def __init__(self, terms: Tensor, labels: HeldOutLabels) -> None:
+        self.terms = terms.mT.contiguous()  # sums over few classes are fast across reports
+        self.reported = torch.nn.functional.one_hot(labels.reports, labels.num_classes).T.to(terms)
+        self.of_reported = self._with_biases(self.reported)
+        self.keep, self.other = labels.keep, labels.other
+
+    def __call__(self, weights: Tensor, bias: Tensor) -> Slope:
+        shares = (torch.tensordot(weights, self.terms, dims=1) + bias.unsqueeze(1)).softmax(dim=0)
+        likelihood = self.other + (self.keep - self.other) * (shares * self.reported).sum(0)
+        share = 1 - self.other / likelihood
+        mean = self._with_biases(shares)
+        difference = self.of_reported - mean
+        complete = self._squares(share * shares) - (mean * share) @ mean.T
+        observed = complete - (difference * (share * (1 - share))) @ difference.T
+        value = -float(likelihood.double().log().sum())
+        return Slope(value, -(difference @ share).double(), (observed.double(), complete.double()))
+
+    def _with_biases(self, columns: Tensor) -> Tensor:
+        """Sums over classes, weighted by columns [c, |L|], of terms and of biases: a bias is 1 for its class."""
+        return torch.cat([(self.terms * columns).sum(1), columns])
+
+    def _squares(self, columns: Tensor) -> Tensor:
+        """Sums over reports and classes of the products of any two terms or biases."""
+        weighted = self.terms * columns
+        squares, across = weighted.flatten(1) @ self.terms.flatten(1).T, weighted.sum(2)
+        return torch.cat([torch.cat([squares, across], 1), torch.cat([across.T, columns.sum(1).diag()], 1)])
