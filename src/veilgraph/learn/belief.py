@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ _BLOCK = {"cpu": 2**18, "cuda": 2**27}
 """Numbers of messages made at once: what stays in a processor's cache, what keeps a GPU busy."""
 
 _WIDE = 64
+
+_Teller = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,48 +49,48 @@ class BeliefPropagation:
     strengths: Tensor
     coupling: Tensor | None = None
 
+    def to(self, device: torch.device) -> BeliefPropagation:
+        """The same, for evidence on a device."""
+        coupling = None if self.coupling is None else self.coupling.to(device)
+        return replace(self, prior=self.prior.to(device), strengths=self.strengths.to(device), coupling=coupling)
+
     def sweep(self, evidence: Tensor, sweeps: Sequence[int], *, damping: float = _DAMPING) -> dict[int, Tensor]:
         """Log-beliefs [n, V, c] after each of these numbers of sweeps, from the log-evidence of every node."""
-        operators, prior = operators_of(self.graph, evidence.device), self.prior.to(evidence.device)
+        operators, tell = operators_of(self.graph, evidence.device), self._teller(versions=evidence.shape[1])
         messages = evidence.new_zeros(2, self.graph.num_edges, evidence[0].numel())
         beliefs, found = evidence, {}
         for sweep in range(1, max(sweeps) + 1):
-            self._exchange(messages, beliefs, operators.edge_index[0], kept=damping if sweep > 1 else 0.0)
+            # No cavity belief exceeds the largest belief by more than a message can say: shares stay within range.
+            senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
+            self._exchange(messages, senders, operators.edge_index[0], tell, kept=damping if sweep > 1 else 0.0)
             beliefs = evidence + sparse_product(operators.arrivals, messages.flatten(0, 1)).view_as(evidence)
             if sweep in sweeps:
-                found[sweep] = beliefs + prior.log()
+                found[sweep] = beliefs + self.prior.log()
         return found
 
-    def _exchange(self, messages: Tensor, beliefs: Tensor, sources: Tensor, *, kept: float) -> None:
-        """Messages [2, |E|, V c] of both directions from beliefs without the prior, one block of edges after another.
+    def _exchange(self, messages: Tensor, senders: Tensor, sources: Tensor, tell: _Teller, *, kept: float) -> None:
+        """New messages [2, |E|, V c] of both directions in place of the old, one block of edges after another.
 
-        In place: what a block needs of the old messages is what its edges say the other way round.
+        What a block needs of the old ones is what its own edges say the other way round.
         """
-        tell = self._teller(beliefs)
-        # No cavity belief exceeds the largest belief by more than a message can say, so shares stay within range.
-        senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
-        ways, strengths = sources.view(2, -1), self.strengths.to(beliefs.device).view(2, -1, 1)
-        step = max(1, _BLOCK[beliefs.device.type] // (2 * senders.shape[1]))
+        ways, strengths = sources.view(2, -1), self.strengths.view(2, -1, 1)
+        step = max(1, _BLOCK[messages.device.type] // (2 * messages.shape[2]))
         for start in range(0, self.graph.num_edges, step):
             block = slice(start, start + step)
             old = messages[:, block]
             cavity = embedding(ways[:, block], senders).sub_(old.flip(0))
             old.lerp_(tell(cavity, strengths[:, block]), 1 - kept)
 
-    def _teller(self, beliefs: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-        """The message in terms of cavity beliefs without the prior, [2, edges, V c], and strengths.
-
-        Sums over classes are products with small matrices, one for as many versions as are still fast.
-        """
-        prior = self.prior.to(beliefs.device)
-        whole = _repeated(prior.unsqueeze(1).expand(-1, len(prior)), beliefs.shape[1])
+    def _teller(self, *, versions: int) -> _Teller:
+        """Messages from logarithms of b / pi and strengths; sums over classes are products with small matrices."""
+        total = _repeated(self.prior.unsqueeze(1).expand(-1, len(self.prior)), versions)
         coupled = None
         if self.coupling is not None:
-            coupled = _repeated(prior.unsqueeze(1) * self.coupling.to(beliefs.device).T, beliefs.shape[1])
+            coupled = _repeated(self.prior.unsqueeze(1) * self.coupling.T, versions)
 
         def tell(cavity: Tensor, strengths: Tensor) -> Tensor:
-            shares = cavity.exp_().view(-1, len(whole))
-            ratios = (shares if coupled is None else shares @ coupled).div_(shares @ whole).view_as(cavity)
+            shares = cavity.exp_().view(-1, len(total))
+            ratios = (shares if coupled is None else shares @ coupled).div_(shares @ total).view_as(cavity)
             return ratios.sub_(1).mul_(strengths).clamp_(min=_LEAST - 1).log1p_()
 
         return tell

@@ -12,7 +12,7 @@ from veilgraph.learn.device import resolve_device
 from veilgraph.learn.held_out import HeldOutLabels
 from veilgraph.learn.method import Run
 
-_EDGE_ARRAYS, _NODE_ARRAYS = 3, 90
+_EDGE_ARRAYS, _NODE_ARRAYS = 3, 100
 
 
 def plan_sharing(runs: Sequence[Run], memory: int) -> Iterator[list[list[Run]]]:

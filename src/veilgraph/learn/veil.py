@@ -229,7 +229,7 @@ def _propagations(labels: HeldOutLabels, learned: bool | None) -> dict[str, Beli
         found["learned"] = _learned_propagation(graph, coupling)
     elif learned:
         found["learned"] = found["strong"]
-    return found
+    return {name: propagation.to(labels.device) for name, propagation in found.items()}
 
 
 def _learned_propagation(graph: Graph, coupling: Coupling) -> BeliefPropagation:
