@@ -126,6 +126,29 @@ def sage_epoch(sizes: Sizes, *, replicas: int = 1, sharing: int = 1) -> Work:
     return dense + sparse_product(sizes, sizes.classes * replicas, loops=False) * (3 / replicas)
 
 
+def veil(sizes: Sizes, versions: int, *, steps: int, sweeps: int, runs: int = 1, seeds: int = 1) -> Work:
+    """Of one run: powers of the graph with every version of the labels and a seed's signs, and belief propagation.
+
+    A sweep reads every message and writes it again, with one exponential and one logarithm; both its strengths.
+
+    Args:
+        sizes: of the data set.
+        versions: of the label reports.
+        steps: of the longest range.
+        sweeps: of either strength.
+        runs: that share a graph.
+        seeds: how many different ones they have.
+    """
+    columns = versions * sizes.classes
+    signs = sparse_product(sizes, 16, loops=False) * (steps * seeds / runs)
+    messages = Work(
+        moved=2 * _NUMBER * 2 * sizes.edges * columns,
+        touched=4 * _NUMBER * 2 * sizes.edges * columns,
+        operations=8 * 2 * sizes.edges * columns,
+    )
+    return sparse_product(sizes, columns, loops=False) * steps + signs + messages * (2 * sweeps)
+
+
 def control(sizes: Sizes, restarts: int, steps: int) -> Work:
     """All restarts through every step once, and the chosen one again."""
     return sparse_product(sizes, sizes.classes * restarts, loops=False) * steps

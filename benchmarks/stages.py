@@ -20,9 +20,12 @@ from benchmarks.workload import BUDGET, Workload
 from veilgraph.experiments import simulate
 from veilgraph.experiments.fit import draw_reports, fit_cells
 from veilgraph.experiments.plan import Cell
-from veilgraph.learn import RGNN, StructureOnly
+from veilgraph.learn import RGNN, StructureOnly, Veil
 from veilgraph.learn.controls import RESTARTS, STEPS
+from veilgraph.learn.diffusion import RANGES
+from veilgraph.learn.held_out import HeldOutLabels
 from veilgraph.learn.method import Run
+from veilgraph.learn.veil import sweep_counts
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import operators_of
@@ -56,7 +59,12 @@ def measure_stages(
     workload: Workload, machine: Machine, device: torch.device, *, progress: Progress, epochs: int = 100
 ) -> list[dict[str, Any]]:
     """A row for each stage, in the order in which a run passes through them."""
-    stages = [*_preparation(workload, device), *_training(workload, device), *_whole_runs(workload, device, epochs)]
+    stages = [
+        *_preparation(workload, device),
+        *_training(workload, device),
+        *_veil(workload, device),
+        *_whole_runs(workload, device, epochs),
+    ]
     rows: list[dict[str, Any]] = []
     for stage in stages:
         progress(stage.name, len(rows), len(stages))
@@ -188,6 +196,43 @@ def _training(workload: Workload, device: torch.device) -> Iterator[Stage]:
         work=floors.control(sizes, len(RESTARTS), max(STEPS)),
         note=f"structure only; literal: a propagation for each of {len(RESTARTS) * len(STEPS)} settings",
     )
+
+
+def _veil(workload: Workload, device: torch.device) -> Iterator[Stage]:
+    """There are no loops of the paper to compare it with: the second stage compares with the first."""
+    for seeds, epsilons in ((1, (BUDGET.epsilon_y,)), (BATCH_SEEDS, EPSILONS)):
+        runs = table_runs(workload, device, seeds=seeds, epsilons=epsilons)
+        count = len(runs)
+        yield Stage(
+            name="Veil, one run" if count == 1 else f"Veil, each of {count} runs together",
+            ours=partial(_veil_seconds, runs, device),
+            literal=None,
+            work=floors.veil(
+                workload.sizes,
+                HeldOutLabels.most_folds(workload.perturbed) + 1,
+                steps=max(max(steps) for steps in RANGES.values()),
+                sweeps=max(sweep_counts(workload.graph).values()),
+                runs=count,
+                seeds=seeds,
+            ),
+            note="on a graph of which nothing is kept yet; runs of one seed share its random signs",
+        )
+
+
+def _veil_seconds(runs: list[Run], device: torch.device) -> float:
+    def fit() -> None:
+        unseen = replace(runs[0].perturbed.graph)
+        fresh = [
+            replace(
+                run,
+                method=Veil(seed=run.method.seed, device=device.type),
+                perturbed=replace(run.perturbed, graph=unseen),
+            )
+            for run in runs
+        ]
+        list(Veil.fit_together(fresh))
+
+    return seconds(fit, device=device) / len(runs)
 
 
 def _whole_runs(workload: Workload, device: torch.device, epochs: int) -> Iterator[Stage]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+import veilgraph.learn.belief as belief
 from veilgraph.graph import Graph
 from veilgraph.learn.belief import BeliefPropagation, copying_strengths
 
@@ -97,3 +98,23 @@ def test_strengths_are_capped() -> None:
     assert copying_strengths(star, 1.0, most=0.9).tolist() == pytest.approx(
         [3**-0.5] * 3 + [0.9] + [3**-0.5] * 3 + [0.9]
     )
+
+
+@pytest.mark.parametrize("classes", [2, 3, 70])
+@pytest.mark.parametrize("learned", [False, True])
+def test_blocks_of_edges_and_of_versions_do_not_matter(
+    classes: int, learned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    graph = Graph.from_edges(rng.integers(0, 40, size=(2, 150)), num_nodes=40)
+    prior = torch.from_numpy(rng.dirichlet(np.full(classes, 3.0))).float()
+    coupling = random_coupling(prior, rng) if learned else None
+    strengths = copying_strengths(graph, 2.0, most=0.9)
+    propagation = BeliefPropagation(graph=graph, prior=prior, strengths=strengths, coupling=coupling)
+    evidence = torch.from_numpy(rng.normal(size=(40, 4, classes))).float()
+    whole = propagation.sweep(evidence, [1, 6])
+    monkeypatch.setattr(belief, "_BLOCK", {"cpu": 1})
+    monkeypatch.setattr(belief, "_WIDE", 1)
+    parts = propagation.sweep(evidence, [1, 6])
+    for sweeps in (1, 6):
+        assert torch.allclose(whole[sweeps], parts[sweeps], rtol=1e-3, atol=1e-4)

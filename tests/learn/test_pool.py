@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import Split
 from veilgraph.learn.held_out import HeldOutLabels
-from veilgraph.learn.pool import Beliefs, Pool, calibrate, fit_pool, model_average
+from veilgraph.learn.pool import Beliefs, Pool, _Surprise, calibrate, fit_pool, model_average
 
 
 def setting(epsilon_y: float) -> tuple[PrivateGraph, HeldOutLabels]:
@@ -61,3 +63,44 @@ def test_combining_gives_distributions() -> None:
     pool = Pool(weights=torch.tensor([0.5, 0.2]), bias=torch.tensor([0.1, -0.1]), objective=0.0)
     terms = torch.randn(2, 7, 3, 2, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(pool.combine(terms).exp().sum(-1), torch.ones(7, 3))
+
+
+def test_the_surprise_of_reports_has_the_slope_that_differentiation_gives() -> None:
+    _, labels = setting(1.0)
+    generator = torch.Generator().manual_seed(0)
+    terms = torch.randn(4, 800, 3, generator=generator).log_softmax(2)[:, labels.nodes].double()
+
+    def surprise(numbers: torch.Tensor) -> torch.Tensor:
+        pooled = (torch.tensordot(numbers[:4], terms, dims=1) + numbers[4:]).log_softmax(dim=1)
+        return -labels.log_likelihood(pooled).sum()
+
+    derivative: Any = torch.autograd.functional
+    point = torch.rand(7, generator=generator, dtype=torch.float64)
+    value, gradient, (observed, complete) = _Surprise(terms, labels)(point[:4], point[4:])
+    assert value == pytest.approx(float(surprise(point)))
+    assert torch.allclose(gradient, derivative.jacobian(surprise, point))
+    assert torch.allclose(observed, derivative.hessian(surprise, point))
+    assert torch.linalg.eigvalsh(complete).min() > -1e-9
+
+
+def test_weights_are_where_no_other_weights_explain_reports_better() -> None:
+    private, labels = setting(1.0)
+    rng = torch.Generator().manual_seed(0)
+    terms = torch.stack(
+        [
+            (truth(private, labels, 0.6) + spread * torch.randn(800, 3, generator=rng)).log_softmax(1)
+            for spread in (1, 2)
+        ]
+    )[:, labels.nodes]
+    centre = torch.tensor([0.5, 0.5])
+    pool = fit_pool(terms, labels, centre)
+
+    def objective(weights: torch.Tensor, bias: torch.Tensor) -> float:
+        other = Pool(weights=weights, bias=bias, objective=0.0)
+        penalty = 50 * (weights - centre).square().sum() + 15 * bias.square().sum()
+        return float(labels.log_likelihood(other.combine(terms)).double().sum() - penalty)
+
+    assert pool.objective == pytest.approx(objective(pool.weights, pool.bias), abs=1e-3)
+    for _ in range(20):
+        aside = 0.05 * torch.randn(5, generator=rng)
+        assert objective((pool.weights + aside[:2]).clamp(min=0), pool.bias + aside[2:]) < pool.objective

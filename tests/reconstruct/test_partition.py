@@ -13,7 +13,7 @@ from veilgraph.graph import Graph
 from veilgraph.reconstruct import partition as module
 from veilgraph.reconstruct.operators import GraphOperators, PartOperators
 from veilgraph.reconstruct.partition import GraphPart, partition
-from veilgraph.reconstruct.propagation import _product
+from veilgraph.reconstruct.propagation import sparse_product
 
 LINKED = 120
 # Nodes without edges at the end.
@@ -61,7 +61,9 @@ def test_products_of_parts_are_the_rows_of_the_whole_product_to_the_last_bit(num
             product, expected = getattr(here, name), getattr(whole, name)
             pairs += [(product.matrix, expected.matrix), (product.transposed, expected.transposed)]
         for matrix, expected in pairs:
-            assert torch.equal(_product(matrix, around), _product(expected, torch.from_numpy(rows))[part.numbers])
+            assert torch.equal(
+                sparse_product(matrix, around), sparse_product(expected, torch.from_numpy(rows))[part.numbers]
+            )
 
 
 def test_bags_are_those_of_the_whole_graph() -> None:

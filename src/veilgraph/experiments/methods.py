@@ -58,8 +58,9 @@ class MethodEntry:
         return PrivacyBudget(1.0 if epsilon_x is None else epsilon_x, epsilon_y, min(sampled, schema.num_features))
 
 
-_VEIL = 1
+_VEIL_REVISION = 1
 _TRAINING = frozenset({"dropout", "learning_rate", "weight_decay", "epochs", "seed", "device"})
+_VEIL = frozenset({"seed", "device"})
 _HOPS = frozenset({"feature_hops", "label_hops"})
 _RGNN = (
     _TRAINING
@@ -99,20 +100,16 @@ METHODS: dict[str, MethodEntry] = {
         parameters=_TRAINING | _HOPS | {"backbone"},
         features=multi_bit_best,
     ),
-    "veil": MethodEntry(title="Veil", make=Veil, parameters=frozenset({"seed"}), revision=_VEIL),
+    "veil": MethodEntry(title="Veil", make=Veil, parameters=_VEIL, revision=_VEIL_REVISION),
     "veil_equal": MethodEntry(
         title="Veil, joint GRR features at equal user-level epsilon",
         make=Veil,
-        parameters=frozenset({"seed"}),
+        parameters=_VEIL,
         features=joint_grr_best,
-        revision=_VEIL,
+        revision=_VEIL_REVISION,
     ),
     "veil_labels": MethodEntry(
-        title="Veil without features",
-        make=LabelVeil,
-        parameters=frozenset({"seed"}),
-        features=None,
-        revision=_VEIL,
+        title="Veil without features", make=LabelVeil, parameters=_VEIL, features=None, revision=_VEIL_REVISION
     ),
     "structure_only": MethodEntry(
         title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"}), features=None

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from veilgraph.graph import Graph
-from veilgraph.reconstruct.propagation import sparse_csr
+from veilgraph.reconstruct.operators import operators_of
+from veilgraph.reconstruct.propagation import sparse_product
 
 _DAMPING = 0.2
 _LEAST = 1e-3
+_BLOCK = {"cpu": 2**18, "cuda": 2**27}
+"""Numbers of messages made at once: what stays in a processor's cache, what keeps a GPU busy."""
+
+_WIDE = 64
+
+_Teller = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,33 +49,57 @@ class BeliefPropagation:
     strengths: Tensor
     coupling: Tensor | None = None
 
+    def to(self, device: torch.device) -> BeliefPropagation:
+        """The same, for evidence on a device."""
+        coupling = None if self.coupling is None else self.coupling.to(device)
+        return replace(self, prior=self.prior.to(device), strengths=self.strengths.to(device), coupling=coupling)
+
     def sweep(self, evidence: Tensor, sweeps: Sequence[int], *, damping: float = _DAMPING) -> dict[int, Tensor]:
         """Log-beliefs [n, V, c] after each of these numbers of sweeps, from the log-evidence of every node."""
-        nodes, versions, classes = evidence.shape
-        sources, targets = torch.from_numpy(self.graph.edge_index)
-        directed, edges = len(sources), self.graph.num_edges
-        gather = sparse_csr(targets, torch.arange(directed), torch.ones(directed), (nodes, directed))
-        base = evidence + self.prior.log()
-        beliefs, found = base, {}
-        messages = torch.zeros(directed, versions, classes)
+        operators, tell = operators_of(self.graph, evidence.device), self._teller(versions=evidence.shape[1])
+        messages = evidence.new_zeros(2, self.graph.num_edges, evidence[0].numel())
+        beliefs, found = evidence, {}
         for sweep in range(1, max(sweeps) + 1):
-            cavity = beliefs.index_select(0, sources)
-            cavity[:edges] -= messages[edges:]
-            cavity[edges:] -= messages[:edges]
-            told = self._messages(cavity)
-            messages = told if sweep == 1 else messages.lerp_(told, 1 - damping)
-            beliefs = base + (gather @ messages.reshape(directed, -1)).reshape(nodes, versions, classes)
+            # No cavity belief exceeds the largest belief by more than a message can say: shares stay within range.
+            senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
+            self._exchange(messages, senders, operators.edge_index[0], tell, kept=damping if sweep > 1 else 0.0)
+            beliefs = evidence + sparse_product(operators.arrivals, messages.flatten(0, 1)).view_as(evidence)
             if sweep in sweeps:
-                found[sweep] = beliefs
+                found[sweep] = beliefs + self.prior.log()
         return found
 
-    def _messages(self, cavity: Tensor) -> Tensor:
-        """In place: for a graph of a million edges each copy counts."""
-        cavity -= cavity.amax(dim=2, keepdim=True)
-        beliefs = cavity.exp_()
-        beliefs /= beliefs.sum(dim=2, keepdim=True)
-        ratios = beliefs.div_(self.prior) if self.coupling is None else beliefs @ self.coupling.T
-        return ratios.sub_(1).mul_(self.strengths.view(-1, 1, 1)).add_(1).clamp_(min=_LEAST).log_()
+    def _exchange(self, messages: Tensor, senders: Tensor, sources: Tensor, tell: _Teller, *, kept: float) -> None:
+        """New messages [2, |E|, V c] of both directions in place of the old, one block of edges after another.
+
+        What a block needs of the old ones is what its own edges say the other way round.
+        """
+        ways, strengths = sources.view(2, -1), self.strengths.view(2, -1, 1)
+        step = max(1, _BLOCK[messages.device.type] // (2 * messages.shape[2]))
+        for start in range(0, self.graph.num_edges, step):
+            block = slice(start, start + step)
+            old = messages[:, block]
+            cavity = embedding(ways[:, block], senders).sub_(old.flip(0))
+            old.lerp_(tell(cavity, strengths[:, block]), 1 - kept)
+
+    def _teller(self, *, versions: int) -> _Teller:
+        """Messages from logarithms of b / pi and strengths; sums over classes are products with small matrices."""
+        total = _repeated(self.prior.unsqueeze(1).expand(-1, len(self.prior)), versions)
+        coupled = None
+        if self.coupling is not None:
+            coupled = _repeated(self.prior.unsqueeze(1) * self.coupling.T, versions)
+
+        def tell(cavity: Tensor, strengths: Tensor) -> Tensor:
+            shares = cavity.exp_().view(-1, len(total))
+            ratios = (shares if coupled is None else shares @ coupled).div_(shares @ total).view_as(cavity)
+            return ratios.sub_(1).mul_(strengths).clamp_(min=_LEAST - 1).log1p_()
+
+        return tell
+
+
+def _repeated(matrix: Tensor, times: int) -> Tensor:
+    """A matrix along the diagonal of a larger one, a divisor of `times` times, while that is not too wide."""
+    fitting = [copies for copies in range(1, times + 1) if times % copies == 0 and copies * len(matrix) <= _WIDE]
+    return torch.kron(torch.eye(max(fitting, default=1), device=matrix.device), matrix.contiguous())
 
 
 def copying_strengths(graph: Graph, gain: float, *, most: float) -> Tensor:

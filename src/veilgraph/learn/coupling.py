@@ -62,7 +62,8 @@ def estimate_coupling(labels: HeldOutLabels) -> Coupling | None:
 
 def _observed_pairs(labels: HeldOutLabels) -> tuple[Tensor, int]:
     sources, targets = torch.from_numpy(labels.perturbed.graph.edges)
-    both = (labels.folds[sources] >= 0) & (labels.folds[targets] >= 0)
+    reporting = torch.from_numpy(labels.perturbed.has_label)
+    both = reporting[sources] & reporting[targets]
     reported = torch.from_numpy(labels.perturbed.labels)
     codes = reported[sources[both]] * labels.num_classes + reported[targets[both]]
     counts = torch.bincount(codes, minlength=labels.num_classes**2).reshape(labels.num_classes, -1).float()

@@ -24,11 +24,12 @@ def report_evidence(perturbed: PerturbedGraph, soft_labels: Tensor) -> Tensor:
     differences between classes noise would explain, so a feature that says nothing adds nothing.
     """
     nodes, versions, classes = soft_labels.shape
-    reporting = torch.from_numpy(perturbed.has_features)
+    device = soft_labels.device
+    reporting = torch.from_numpy(perturbed.has_features).to(device)
     weights = (soft_labels * reporting.view(-1, 1, 1)).reshape(nodes, -1)
     totals, squares = weights.sum(0), weights.square().sum(0)
-    evidence = torch.zeros(nodes, versions * classes)
-    for columns, feature in _indicators(perturbed):
+    evidence = torch.zeros_like(weights)
+    for columns, feature in _indicators(perturbed, device):
         rates = columns.T @ weights / totals.clamp(min=1)
         overall = columns[reporting].mean(0).unsqueeze(1)
         noise = (overall * (1 - overall)).clamp(min=_RAREST) * (squares / totals.clamp(min=1).square())
@@ -43,7 +44,7 @@ def _shrinkage(differences: Tensor, noise: Tensor, feature: Tensor, shape: tuple
     versions, classes = shape
     chi = (differences.square() / noise).reshape(-1, versions, classes).sum(2)
     count = int(feature.max()) + 1
-    total = torch.zeros(count, versions).index_add_(0, feature, chi)
+    total = chi.new_zeros(count, versions).index_add_(0, feature, chi)
     freedom = torch.bincount(feature, minlength=count).sub(1).clamp(min=1) * (classes - 1)
     # Columns of one feature sum to 1, so chi-squared counts each deviation about twice over for two values.
     scale = torch.bincount(feature, minlength=count) / torch.bincount(feature, minlength=count).sub(1).clamp(min=1)
@@ -51,7 +52,7 @@ def _shrinkage(differences: Tensor, noise: Tensor, feature: Tensor, shape: tuple
     return factor[feature].repeat_interleave(classes, dim=1)
 
 
-def _indicators(perturbed: PerturbedGraph) -> Iterator[tuple[Tensor, Tensor]]:
+def _indicators(perturbed: PerturbedGraph, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
     """One column for each reported value of each feature, and the number of its feature within the block."""
     reports = np.where(
         perturbed.has_features[:, None], perturbed.features, perturbed.features[perturbed.has_features][:1]
@@ -62,4 +63,4 @@ def _indicators(perturbed: PerturbedGraph) -> Iterator[tuple[Tensor, Tensor]]:
         columns = np.concatenate([block[:, i : i + 1] == v for i, v in enumerate(values)], axis=1)
         columns &= perturbed.has_features[:, None]
         feature = np.repeat(np.arange(len(values)), [len(v) for v in values])
-        yield torch.from_numpy(columns).float(), torch.from_numpy(feature)
+        yield torch.from_numpy(columns).to(device).float(), torch.from_numpy(feature).to(device)

@@ -35,11 +35,21 @@ class HeldOutLabels:
     folds: Tensor
 
     @classmethod
-    def of(cls, perturbed: PerturbedGraph, *, seed: int) -> HeldOutLabels:
+    def of(cls, perturbed: PerturbedGraph, *, seed: int, device: torch.device | str = "cpu") -> HeldOutLabels:
         """Random folds of equal size: five, or three where the graph is large."""
+        folds = torch.from_numpy(_draw_folds(perturbed.has_label, cls.most_folds(perturbed), seed))
+        return cls(perturbed=perturbed, folds=folds.to(device))
+
+    @staticmethod
+    def most_folds(perturbed: PerturbedGraph) -> int:
+        """How many there are where enough nodes report."""
         entries = 2 * perturbed.graph.num_edges * perturbed.schema.num_classes * (_FOLDS + 1)
-        count = _FOLDS if entries <= _LARGE else _FOLDS_OF_LARGE_GRAPHS
-        return cls(perturbed=perturbed, folds=torch.from_numpy(_draw_folds(perturbed.has_label, count, seed)))
+        return _FOLDS if entries <= _LARGE else _FOLDS_OF_LARGE_GRAPHS
+
+    @property
+    def device(self) -> torch.device:
+        """Where everything is computed."""
+        return self.folds.device
 
     @cached_property
     def num_folds(self) -> int:
@@ -54,15 +64,15 @@ class HeldOutLabels:
     @cached_property
     def reports(self) -> Tensor:
         """y' of `nodes`."""
-        return torch.from_numpy(self.perturbed.labels)[self.nodes]
+        return torch.from_numpy(self.perturbed.labels).to(self.device)[self.nodes]
 
     @cached_property
     def versions(self) -> Tensor:
         """One-hot reports [n, F + 1, c], zero where a version leaves a report out."""
-        kept = self.folds.unsqueeze(1) != torch.arange(self.num_folds + 1)
+        kept = self.folds.unsqueeze(1) != torch.arange(self.num_folds + 1, device=self.device)
         kept &= (self.folds >= 0).unsqueeze(1)
-        classes = torch.arange(self.num_classes)
-        one_hot = torch.from_numpy(self.perturbed.labels).unsqueeze(1) == classes
+        classes = torch.arange(self.num_classes, device=self.device)
+        one_hot = torch.from_numpy(self.perturbed.labels).to(self.device).unsqueeze(1) == classes
         return (one_hot.unsqueeze(1) & kept.unsqueeze(2)).to(torch.float32)
 
     @property

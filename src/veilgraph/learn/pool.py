@@ -14,6 +14,9 @@ from torch import Tensor
 
 from veilgraph.learn.diffusion import Diffusion
 from veilgraph.learn.held_out import HeldOutLabels
+from veilgraph.learn.newton import Slope, minimise
+from veilgraph.learn.softmax import log_softmax
+from veilgraph.learn.threads import in_threads
 
 SHARPNESS = tuple(np.geomspace(1 / 16, 4, 13).tolist())
 CAUTION = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -23,11 +26,13 @@ _USUAL_SHARPNESS = 0.5
 _DOUBT = 1e-3
 _ENOUGH = 4000
 _PRECISION, _BIAS_PRECISION = 100.0, 30.0
-_ITERATIONS = 60
 
 
 Setting = tuple[float, ...]
 """How far to trust a view, in one or two numbers."""
+
+Settings = tuple[float, ...] | tuple[Tensor, ...]
+"""One, or many at once: each number a tensor that is spread over a dimension of its own."""
 
 
 class Expert(Protocol):
@@ -45,8 +50,8 @@ class Expert(Protocol):
         """The same opinion on reporting nodes alone, from the versions without their reports."""
         ...
 
-    def log_probabilities(self, prior: Tensor, setting: Setting) -> Tensor:
-        """Class distributions [n, versions, c]."""
+    def log_probabilities(self, prior: Tensor, setting: Settings) -> Tensor:
+        """Class distributions [n, versions, c], under many settings with one more dimension before these."""
         ...
 
 
@@ -69,10 +74,10 @@ class Beliefs:
         """Of reporting nodes."""
         return Beliefs(labels.out_of_fold(self.log_beliefs).unsqueeze(1))
 
-    def log_probabilities(self, prior: Tensor, setting: Setting) -> Tensor:
+    def log_probabilities(self, prior: Tensor, setting: Settings) -> Tensor:
         """Flattened or sharpened by a factor."""
         (factor,) = setting
-        return (factor * self.log_beliefs).log_softmax(dim=2)
+        return log_softmax(factor * self.log_beliefs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,7 @@ class Surroundings:
         )
         return Surroundings(Diffusion(excess=excess, sizes=sizes, needed=self.diffusion.needed))
 
-    def log_probabilities(self, prior: Tensor, setting: Setting) -> Tensor:
+    def log_probabilities(self, prior: Tensor, setting: Settings) -> Tensor:
         """See `Diffusion`."""
         sharpness, caution = setting
         return self.diffusion.log_probabilities(prior, sharpness, caution)
@@ -108,23 +113,22 @@ def calibrate(expert: Expert, labels: HeldOutLabels) -> Setting:
     # A few thousand reports settle one or two numbers.
     some = labels.thinned(_ENOUGH)
     held = expert.out_of_fold(some)
-
-    def score(setting: Setting) -> float:
-        opinion = held.log_probabilities(labels.prior, setting).squeeze(1)
-        return float(some.log_likelihood(opinion).sum()) - held.doubt(setting)
-
-    return max(held.settings(), key=score)
+    settings = held.settings()
+    numbers = torch.tensor(settings, device=labels.device).T.unsqueeze(2).unsqueeze(3).unsqueeze(4)
+    opinion = held.log_probabilities(labels.prior, tuple(numbers)).squeeze(2)
+    likelihoods = some.log_likelihood(opinion).sum(1, dtype=torch.float64).tolist()
+    scores = [value - held.doubt(setting) for value, setting in zip(likelihoods, settings, strict=True)]
+    return settings[scores.index(max(scores))]
 
 
 def opinions(experts: Mapping[str, Expert], settings: Mapping[str, Setting], labels: HeldOutLabels) -> Tensor:
     """Log-probabilities [experts, n, F + 1, c] with a floor: a pool must not be decided by one that is certain."""
-    floor = torch.tensor(math.log(_DOUBT / labels.num_classes))
-    return torch.stack(
-        [
-            torch.logaddexp(experts[name].log_probabilities(labels.prior, setting), floor)
-            for name, setting in settings.items()
-        ]
-    )
+    floor = torch.tensor(math.log(_DOUBT / labels.num_classes), device=labels.device)
+
+    def floored(name: str) -> Tensor:
+        return torch.logaddexp(experts[name].log_probabilities(labels.prior, settings[name]), floor)
+
+    return torch.stack(in_threads(floored, list(settings)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,8 +147,7 @@ class Pool:
 
     def combine(self, terms: Tensor) -> Tensor:
         """Log-probabilities from terms [experts, ..., c]."""
-        pooled: Tensor = torch.tensordot(self.weights, terms, dims=1) + self.bias
-        return pooled.log_softmax(dim=-1)
+        return log_softmax(torch.tensordot(self.weights, terms, dims=1) + self.bias)
 
 
 def model_average(terms: Tensor, labels: HeldOutLabels) -> Tensor:
@@ -157,21 +160,61 @@ def fit_pool(terms: Tensor, labels: HeldOutLabels, centre: Tensor) -> Pool:
 
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln [p_v P]_{y'_v} - 50 \|w - w_0\|^2 - 15 \|b\|^2
     """
-    # Squares keep weights from being negative; a root of 0 would have no gradient to leave it by.
-    roots = (centre + 1e-3).sqrt().requires_grad_()
-    bias = torch.zeros(labels.num_classes, requires_grad=True)
-    optimiser = torch.optim.LBFGS([roots, bias], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+    count, surprise = len(terms), _Surprise(terms, labels)
+    centre = torch.cat([centre, centre.new_zeros(labels.num_classes)]).double()
+    precision = torch.full_like(centre, _PRECISION)
+    precision[count:] = _BIAS_PRECISION
 
-    def loss() -> Tensor:
-        pooled = (torch.tensordot(roots.square(), terms, dims=1) + bias).log_softmax(dim=-1)
-        penalty = _PRECISION * (roots.square() - centre).square().sum() + _BIAS_PRECISION * bias.square().sum()
-        return penalty / 2 - labels.log_likelihood(pooled).sum()
+    def objective(numbers: Tensor) -> Slope:
+        value, gradient, curvatures = surprise(numbers[:count].to(terms), numbers[count:].to(terms))
+        away = numbers - centre
+        return Slope(
+            value + float((precision * away.square()).sum()) / 2,
+            gradient + precision * away,
+            tuple(curvature + precision.diag() for curvature in curvatures),
+        )
 
-    def closure() -> float:
-        optimiser.zero_grad()
-        value = loss()
-        value.backward()  # type: ignore[no-untyped-call]
-        return float(value.detach())
+    best, value = minimise(objective, centre, positive=count)
+    return Pool(weights=best[:count].to(terms), bias=best[count:].to(terms), objective=-value)
 
-    optimiser.step(closure)  # type: ignore[no-untyped-call]
-    return Pool(weights=roots.detach().square(), bias=bias.detach(), objective=-float(loss().detach()))
+
+class _Surprise:
+    r"""Minus the log-likelihood of reports, as a function of weights and biases.
+
+    With s the share of P(y') that the reported class itself has, and u = e_{y'} - p, derivatives by the logits are
+
+    .. math:: -s u, \qquad s (\operatorname{diag} p - p p^T) - s (1 - s) u u^T
+
+    Without its last part, which is what the report leaves open of the class, the curvature is never negative.
+
+    Args:
+        terms: out of fold, [experts, |L|, c].
+        labels: the reports.
+    """
+
+    def __init__(self, terms: Tensor, labels: HeldOutLabels) -> None:
+        self.terms = terms.mT.contiguous()  # sums over few classes are fast across reports
+        self.reported = torch.nn.functional.one_hot(labels.reports, labels.num_classes).T.to(terms)
+        self.of_reported = self._with_biases(self.reported)
+        self.keep, self.other = labels.keep, labels.other
+
+    def __call__(self, weights: Tensor, bias: Tensor) -> Slope:
+        shares = (torch.tensordot(weights, self.terms, dims=1) + bias.unsqueeze(1)).softmax(dim=0)
+        likelihood = self.other + (self.keep - self.other) * (shares * self.reported).sum(0)
+        share = 1 - self.other / likelihood
+        mean = self._with_biases(shares)
+        difference = self.of_reported - mean
+        complete = self._squares(share * shares) - (mean * share) @ mean.T
+        observed = complete - (difference * (share * (1 - share))) @ difference.T
+        value = -float(likelihood.double().log().sum())
+        return Slope(value, -(difference @ share).double(), (observed.double(), complete.double()))
+
+    def _with_biases(self, columns: Tensor) -> Tensor:
+        """Sums over classes, weighted by columns [c, |L|], of terms and of biases: a bias is 1 for its class."""
+        return torch.cat([(self.terms * columns).sum(1), columns])
+
+    def _squares(self, columns: Tensor) -> Tensor:
+        """Sums over reports and classes of the products of any two terms or biases."""
+        weighted = self.terms * columns
+        squares, across = weighted.flatten(1) @ self.terms.flatten(1).T, weighted.sum(2)
+        return torch.cat([torch.cat([squares, across], 1), torch.cat([across.T, columns.sum(1).diag()], 1)])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -15,14 +17,26 @@ from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn.belief import BeliefPropagation, copying_strengths
 from veilgraph.learn.coupling import Coupling, estimate_coupling
-from veilgraph.learn.diffusion import diffusions
+from veilgraph.learn.device import resolve_device
+from veilgraph.learn.diffusion import diffusions, personalised_pagerank
 from veilgraph.learn.evidence import report_evidence
 from veilgraph.learn.held_out import HeldOutLabels
-from veilgraph.learn.method import Method, check_fit_input
-from veilgraph.learn.pool import Beliefs, Expert, Pool, Surroundings, calibrate, fit_pool, model_average, opinions
-from veilgraph.learn.threads import threads_for
+from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run, check_fit_input
+from veilgraph.learn.pool import (
+    Beliefs,
+    Expert,
+    Pool,
+    Setting,
+    Surroundings,
+    calibrate,
+    fit_pool,
+    model_average,
+    opinions,
+)
+from veilgraph.learn.shared_reports import plan_sharing
+from veilgraph.learn.softmax import log_softmax
+from veilgraph.learn.threads import in_threads, side_by_side
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
-from veilgraph.reconstruct.propagation import repeated_product
 
 WEAK, STRONG = 2.0, 4.0
 """By how much a sweep of belief propagation amplifies faint evidence."""
@@ -36,7 +50,6 @@ FEATURE_RESTARTS = (1.0, 0.5, 0.2, 0.05)
 _MOST_COPYING = 0.9
 _MOST_SWEEPS = 40
 _FEATURE_STEPS = 16
-_CPU = torch.device("cpu")
 
 
 @dataclass(kw_only=True)
@@ -60,6 +73,7 @@ class Veil(Method):
 
     Args:
         seed: of the folds and of the random signs that measure how many reports an estimate rests on.
+        device: "auto", "cpu" or "cuda"; between devices answers differ by the rounding of sums.
 
     Attributes:
         settings: after fitting, the calibration of each view.
@@ -73,7 +87,8 @@ class Veil(Method):
     name: ClassVar[str] = "veil"
 
     seed: int = 0
-    settings: dict[str, tuple[float, ...]] = field(init=False, default_factory=dict, repr=False, compare=False)
+    device: str = "cpu"
+    settings: dict[str, Setting] = field(init=False, default_factory=dict, repr=False, compare=False)
     pool: Pool | None = field(init=False, default=None, repr=False, compare=False)
     feature_pool: Pool | None = field(init=False, default=None, repr=False, compare=False)
     _probabilities: NDArray[np.float32] | None = field(init=False, default=None, repr=False, compare=False)
@@ -81,19 +96,21 @@ class Veil(Method):
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Compute every view with and without each fold, calibrate, pool."""
         check_fit_input(perturbed, split)
-        with threads_for(perturbed.graph.num_nodes):
-            self._fit(self._needed(perturbed))
+        _fit_sharing([Run(method=self, perturbed=perturbed, split=split)])
         return self
 
-    def _fit(self, perturbed: PerturbedGraph) -> None:
-        labels, operators = HeldOutLabels.of(perturbed, seed=self.seed), operators_of(perturbed.graph, _CPU)
-        experts = structural_experts(labels, operators, seed=self.seed)
-        self.settings = {name: calibrate(expert, labels) for name, expert in experts.items()}
-        terms = opinions(experts, self.settings, labels)
-        held = _out_of_fold(terms, labels)
-        self.pool = fit_pool(held, labels, model_average(held, labels))
-        self.feature_pool = _fit_feature_pool(self.pool, terms, labels, operators)
-        self._probabilities = self._posterior(self.pool, terms, labels, operators)
+    @classmethod
+    def fit_together(cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY) -> Iterator[Sequence[Run]]:
+        """Fit many: runs of the same label reports share all views of them, others are fitted side by side in threads.
+
+        The same as fitting each on its own, up to the rounding of sums.
+        """
+        for run in runs:
+            check_fit_input(run.perturbed, run.split)
+        for batch in plan_sharing(runs, memory):
+            with side_by_side(resolve_device(batch[0][0].method.device)):
+                in_threads(_fit_sharing, batch)
+            yield [run for sharing in batch for run in sharing]
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Of the fitted graph, or of another one: its own reports, with the calibration and weights of this one."""
@@ -105,17 +122,30 @@ class Veil(Method):
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self._probabilities.shape[1]}")
         if not perturbed.has_label.any():
             raise FitError("no labelled nodes: at least one node must report its label")
-        perturbed = self._needed(perturbed)
-        labels, operators = HeldOutLabels.of(perturbed, seed=self.seed), operators_of(perturbed.graph, _CPU)
         learned = any(name.startswith("beliefs learned") for name in self.settings)
-        experts = structural_experts(labels, operators, seed=self.seed, learned=learned)
-        return self._posterior(self.pool, opinions(experts, self.settings, labels), labels, operators)
+        labels, operators = self._known(perturbed)
+        with side_by_side(labels.device):
+            experts = structural_experts(labels, operators, seed=self.seed, learned=learned)
+            return self._posterior(self.pool, opinions(experts, self.settings, labels), labels, operators)
+
+    def _known(self, perturbed: PerturbedGraph) -> tuple[HeldOutLabels, GraphOperators]:
+        """The needed reports and the graph, where this method computes."""
+        device = resolve_device(self.device)
+        labels = HeldOutLabels.of(self._needed(perturbed), seed=self.seed, device=device)
+        return labels, operators_of(perturbed.graph, device)
 
     def _needed(self, perturbed: PerturbedGraph) -> PerturbedGraph:
         """The reports that this method asks people for."""
         if self.uses_features:
             return perturbed
         return replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
+
+    def _finish(self, settings: dict[str, Setting], pool: Pool, terms: Tensor, perturbed: PerturbedGraph) -> None:
+        """What depends on features: whether they pay, and the answer."""
+        labels, operators = self._known(perturbed)
+        self.settings, self.pool = settings, pool
+        self.feature_pool = _fit_feature_pool(pool, terms, labels, operators)
+        self._probabilities = self._posterior(pool, terms, labels, operators)
 
     def _posterior(
         self, pool: Pool, terms: Tensor, labels: HeldOutLabels, operators: GraphOperators
@@ -125,7 +155,7 @@ class Veil(Method):
             pooled = self.feature_pool.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]))
         final = pooled[:, -1].clone()
         final[labels.nodes] = labels.out_of_fold(pooled) + labels.evidence[labels.nodes, -1]
-        probabilities: NDArray[np.float32] = final.softmax(dim=1).numpy()
+        probabilities: NDArray[np.float32] = log_softmax(final).exp().cpu().numpy()
         return probabilities
 
 
@@ -141,19 +171,39 @@ class LabelVeil(Veil):
     uses_features: ClassVar[bool] = False
 
 
+def _fit_sharing(runs: Sequence[Run]) -> None:
+    """Fit runs of the same label reports: what does not depend on features is computed once."""
+    method: Veil = runs[0].method
+    labels, operators = method._known(runs[0].perturbed)
+    with side_by_side(labels.device):
+        experts = structural_experts(labels, operators, seed=method.seed)
+        chosen = in_threads(partial(calibrate, labels=labels), list(experts.values()))
+        settings = dict(zip(experts, chosen, strict=True))
+        terms = opinions(experts, settings, labels)
+        held = _out_of_fold(terms, labels)
+        pool = fit_pool(held, labels, model_average(held, labels))
+        in_threads(lambda run: run.method._finish(dict(settings), pool, terms, run.perturbed), runs)
+
+
 def structural_experts(
     labels: HeldOutLabels, operators: GraphOperators, *, seed: int, learned: bool | None = None
 ) -> dict[str, Expert]:
     """Every view that needs no features, by name; `learned` forces or forbids the learned coupling."""
-    experts: dict[str, Expert] = {
-        f"surroundings {restart} {steps}": Surroundings(diffusion)
-        for (restart, steps), diffusion in diffusions(labels, operators.symmetric.matrix, seed=seed).items()
-    }
-    sweeps = sweep_counts(operators.graph)
-    for name, propagation in _propagations(labels, learned).items():
-        found = propagation.sweep(labels.evidence, list(sweeps.values()))
-        experts |= {f"beliefs {name} {reach}": Beliefs(found[count]) for reach, count in sweeps.items()}
-    return experts
+    # Those that take longest first: what is left then fills the threads evenly.
+    views = [partial(_beliefs, labels, *view) for view in _propagations(labels, learned).items()]
+    *beliefs, around = in_threads(lambda view: view(), [*views, partial(_surroundings, labels, operators, seed)])
+    return {name: expert for found in (around, *beliefs) for name, expert in found.items()}
+
+
+def _surroundings(labels: HeldOutLabels, operators: GraphOperators, seed: int) -> dict[str, Expert]:
+    found = diffusions(labels, operators.symmetric.matrix, seed=seed)
+    return {f"surroundings {restart} {steps}": Surroundings(found[restart, steps]) for restart, steps in found}
+
+
+def _beliefs(labels: HeldOutLabels, name: str, propagation: BeliefPropagation) -> dict[str, Expert]:
+    sweeps = sweep_counts(propagation.graph)
+    found = propagation.sweep(labels.evidence, list(sweeps.values()))
+    return {f"beliefs {name} {reach}": Beliefs(found[count]) for reach, count in sweeps.items()}
 
 
 def sweep_counts(graph: Graph) -> dict[int, int]:
@@ -179,7 +229,7 @@ def _propagations(labels: HeldOutLabels, learned: bool | None) -> dict[str, Beli
         found["learned"] = _learned_propagation(graph, coupling)
     elif learned:
         found["learned"] = found["strong"]
-    return found
+    return {name: propagation.to(labels.device) for name, propagation in found.items()}
 
 
 def _learned_propagation(graph: Graph, coupling: Coupling) -> BeliefPropagation:
@@ -191,16 +241,9 @@ def _learned_propagation(graph: Graph, coupling: Coupling) -> BeliefPropagation:
 def feature_terms(pooled: Tensor, labels: HeldOutLabels, operators: GraphOperators) -> Tensor:
     """Evidence of feature reports [terms, n, F + 1, c], own and of the surroundings, in units of its spread."""
     evidence = report_evidence(labels.perturbed, (pooled + labels.evidence).softmax(dim=2))
-    own = evidence.reshape(len(evidence), -1)
-    terms = []
-    for restart in FEATURE_RESTARTS:
-        columns = own
-        for _ in range(_FEATURE_STEPS if restart < 1 else 0):
-            columns = torch.add(
-                restart * own, repeated_product(operators.symmetric.matrix, columns, 1), alpha=1 - restart
-            )
-        terms.append(columns.reshape(evidence.shape) / columns.std().clamp(min=1e-6))
-    return torch.stack(terms)
+    ranges = [(restart, _FEATURE_STEPS if restart < 1 else 0) for restart in FEATURE_RESTARTS]
+    spread = personalised_pagerank(operators.symmetric.matrix, evidence.flatten(1), ranges)
+    return torch.stack([columns.view_as(evidence) / columns.std().clamp(min=1e-6) for columns in spread.values()])
 
 
 def _fit_feature_pool(pool: Pool, terms: Tensor, labels: HeldOutLabels, operators: GraphOperators) -> Pool | None:
@@ -209,7 +252,7 @@ def _fit_feature_pool(pool: Pool, terms: Tensor, labels: HeldOutLabels, operator
         return None
     extra = feature_terms(pool.combine(terms), labels, operators)
     without, held = _out_of_fold(terms, labels), _out_of_fold(torch.cat([terms, extra]), labels)
-    joint = fit_pool(held, labels, torch.cat([pool.weights, torch.zeros(len(extra))]))
+    joint = fit_pool(held, labels, torch.cat([pool.weights, pool.weights.new_zeros(len(extra))]))
     # The views alone get the same second chance from the same centre: what they gain by it is not the features'.
     again = fit_pool(without, labels, pool.weights)
     before, after = (labels.log_likelihood(p.combine(h)).sum() for p, h in ((again, without), (joint, held)))

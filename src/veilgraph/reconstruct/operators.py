@@ -19,6 +19,7 @@ from veilgraph.reconstruct.propagation import (
     SparseProduct,
     closed,
     rows_of,
+    sparse_csr,
     weighted_adjacency,
 )
 
@@ -63,6 +64,14 @@ class GraphOperators:
     def edge_index(self) -> Tensor:
         """Both directions of every edge, as GNN layers want them."""
         return torch.from_numpy(self.graph.edge_index).to(self.device)
+
+    @cached_property
+    def arrivals(self) -> Tensor:
+        """Ones [n, 2 |E|]: the sum over the directed edges that end at each node."""
+        targets = torch.from_numpy(self.graph.edge_index[1])
+        edges = len(targets)
+        ones = sparse_csr(targets, torch.arange(edges), torch.ones(edges), (self.graph.num_nodes, edges))
+        return ones.to(self.device)
 
     def clusters(self, num_clusters: int) -> NDArray[np.int64]:
         """The cluster of each node, computed once for each number of clusters."""

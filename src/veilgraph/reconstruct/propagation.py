@@ -178,11 +178,11 @@ def block_width(device: torch.device, nodes: int) -> int:
 
 def _power(matrix: Tensor, block: Tensor, times: int, peers: Alone) -> Tensor:
     for _ in tracked(range(times), "propagation, hops"):
-        block = _product(matrix, peers.reached(block))
+        block = sparse_product(matrix, peers.reached(block))
     return block
 
 
-def _product(matrix: Tensor, block: Tensor) -> Tensor:
+def sparse_product(matrix: Tensor, block: Tensor) -> Tensor:
     """matrix @ block.
 
     On a processor the same sums are those of an embedding table's rows, whose kernel fetches ahead what it will need:
