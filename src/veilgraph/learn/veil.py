@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn.belief import BeliefPropagation, copying_strengths
+from veilgraph.learn.communities import community_beliefs
 from veilgraph.learn.coupling import Coupling, estimate_coupling
 from veilgraph.learn.diffusion import diffusions
 from veilgraph.learn.evidence import report_evidence
@@ -33,6 +35,7 @@ REACHES = (1, 2, 3)
 FEATURE_RESTARTS = (1.0, 0.5, 0.2, 0.05)
 """How far feature evidence spreads: at 1 it is a node's own report."""
 
+_COMMUNITIES = "communities"
 _MOST_COPYING = 0.9
 _MOST_SWEEPS = 40
 _FEATURE_STEPS = 16
@@ -44,14 +47,16 @@ class Veil(Method):
     r"""A posterior over classes, from everything that the server knows.
 
     Several views of the same reports each give a class distribution for every node: label shares in its
-    surroundings at eight ranges, belief propagation at two strengths (and with class couplings learned from edges
-    where classes do more than attract themselves), each stopped at three points. Every view is computed without a fold
-    of the label reports in turn, calibrated and pooled by how well it explains the reports that it did not see,
+    surroundings at eight ranges, belief propagation at two strengths (the greater one with class couplings learned from
+    edges where classes do more than attract themselves), each stopped at three points, and the communities of all sizes
+    that it may belong to. Every view is computed without a fold of the label reports in turn, calibrated and pooled by
+    how well it explains the reports that it did not see,
 
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln [p_v P]_{y'_v} - 50 \|w - w_0\|^2 - 15 \|b\|^2,
         \qquad \ln p_v = \sum_e w_e \ln p_{e,v} + b
 
-    with P the label channel and w_0 the weights of Bayesian model averaging. Feature reports join as log-likelihoods
+    with P the label channel and w_0 the weights of Bayesian model averaging, communities having half of the chances
+    beforehand. Feature reports join as log-likelihoods
     under report rates of each class, if unseen label reports become likelier by more than the numbers spent on it. A
     node's own label report counts once: p_v P[., y'_v] with p_v from the version without it.
 
@@ -91,7 +96,7 @@ class Veil(Method):
         self.settings = {name: calibrate(expert, labels) for name, expert in experts.items()}
         terms = opinions(experts, self.settings, labels)
         held = _out_of_fold(terms, labels)
-        self.pool = fit_pool(held, labels, model_average(held, labels))
+        self.pool = fit_pool(held, labels, model_average(held, labels, _beforehand(self.settings)))
         self.feature_pool = _fit_feature_pool(self.pool, terms, labels, operators)
         self._probabilities = self._posterior(self.pool, terms, labels, operators)
 
@@ -107,8 +112,7 @@ class Veil(Method):
             raise FitError("no labelled nodes: at least one node must report its label")
         perturbed = self._needed(perturbed)
         labels, operators = HeldOutLabels.of(perturbed, seed=self.seed), operators_of(perturbed.graph, _CPU)
-        learned = any(name.startswith("beliefs learned") for name in self.settings)
-        experts = structural_experts(labels, operators, seed=self.seed, learned=learned)
+        experts = structural_experts(labels, operators, seed=self.seed)
         return self._posterior(self.pool, opinions(experts, self.settings, labels), labels, operators)
 
     def _needed(self, perturbed: PerturbedGraph) -> PerturbedGraph:
@@ -141,19 +145,23 @@ class LabelVeil(Veil):
     uses_features: ClassVar[bool] = False
 
 
-def structural_experts(
-    labels: HeldOutLabels, operators: GraphOperators, *, seed: int, learned: bool | None = None
-) -> dict[str, Expert]:
-    """Every view that needs no features, by name; `learned` forces or forbids the learned coupling."""
+def structural_experts(labels: HeldOutLabels, operators: GraphOperators, *, seed: int) -> dict[str, Expert]:
+    """Every view that needs no features, by name."""
     experts: dict[str, Expert] = {
         f"surroundings {restart} {steps}": Surroundings(diffusion)
         for (restart, steps), diffusion in diffusions(labels, operators.symmetric.matrix, seed=seed).items()
     }
     sweeps = sweep_counts(operators.graph)
-    for name, propagation in _propagations(labels, learned).items():
+    for name, propagation in _propagations(labels).items():
         found = propagation.sweep(labels.evidence, list(sweeps.values()))
         experts |= {f"beliefs {name} {reach}": Beliefs(found[count]) for reach, count in sweeps.items()}
-    return experts
+    return experts | {_COMMUNITIES: Beliefs(community_beliefs(labels, operators), usual=1.0)}
+
+
+def _beforehand(names: Iterable[str]) -> Tensor:
+    """Half a chance for communities, the other half for all that looks from nodes to their neighbours."""
+    communities = torch.tensor([name == _COMMUNITIES for name in names])
+    return torch.where(communities, 0.5, 0.5 / (len(communities) - 1))
 
 
 def sweep_counts(graph: Graph) -> dict[int, int]:
@@ -167,19 +175,15 @@ def sweep_counts(graph: Graph) -> dict[int, int]:
     return {times: min(_MOST_SWEEPS, max(1, round(times * reach))) for times in REACHES}
 
 
-def _propagations(labels: HeldOutLabels, learned: bool | None) -> dict[str, BeliefPropagation]:
+def _propagations(labels: HeldOutLabels) -> dict[str, BeliefPropagation]:
     graph, equal = labels.perturbed.graph, torch.full_like(labels.prior, 1 / labels.num_classes)
     weak, strong = (copying_strengths(graph, gain, most=_MOST_COPYING) for gain in (WEAK, STRONG))
-    found = {
-        "weak": BeliefPropagation(graph=graph, prior=equal, strengths=weak),
-        "strong": BeliefPropagation(graph=graph, prior=labels.prior, strengths=strong),
-    }
-    coupling = None if learned is False else estimate_coupling(labels)
-    if coupling is not None and (learned or not coupling.plain):
-        found["learned"] = _learned_propagation(graph, coupling)
-    elif learned:
-        found["learned"] = found["strong"]
-    return found
+    coupling = estimate_coupling(labels)
+    if coupling is None or coupling.plain:
+        copying = BeliefPropagation(graph=graph, prior=labels.prior, strengths=strong)
+    else:
+        copying = _learned_propagation(graph, coupling)
+    return {"weak": BeliefPropagation(graph=graph, prior=equal, strengths=weak), "strong": copying}
 
 
 def _learned_propagation(graph: Graph, coupling: Coupling) -> BeliefPropagation:
