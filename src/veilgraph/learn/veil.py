@@ -56,9 +56,9 @@ class Veil(Method):
         \qquad \ln p_v = \sum_e w_e \ln p_{e,v} + b
 
     with P the label channel and w_0 the weights of Bayesian model averaging, communities having half of the chances
-    beforehand. Feature reports join as log-likelihoods
-    under report rates of each class, if unseen label reports become likelier by more than the numbers spent on it. A
-    node's own label report counts once: p_v P[., y'_v] with p_v from the version without it.
+    beforehand. Feature reports join as log-likelihoods under report rates of each class, if unseen label reports become
+    likelier by more than the numbers spent on it. A node's own label report counts once: p_v P[., y'_v] with p_v from
+    the version without it.
 
     Nothing is set per data set and no clean label is seen. `split` only says which nodes were meant to train; all
     reports are used, and folds judge.
