@@ -33,11 +33,19 @@ def test_a_view_that_knows_gets_the_weight_of_one_that_guesses() -> None:
     private, labels = setting(2.0)
     knows, guesses = truth(private, labels, 0.99), torch.full((800, 3), 1 / 3).log()
     terms = torch.stack([guesses, knows])[:, labels.nodes]
-    weights = model_average(terms, labels)
+    weights = model_average(terms, labels, torch.tensor([0.9, 0.1]))
     assert weights[1] > 0.999
     pool = fit_pool(terms, labels, weights)
     assert (pool.weights >= 0).all()
     assert (pool.combine(terms).argmax(1) == terms[1].argmax(1)).all()
+
+
+def test_where_nothing_can_be_told_chances_are_those_of_beforehand() -> None:
+    _, labels = setting(0.01)
+    noise = torch.randn(2, 800, 3, generator=torch.Generator().manual_seed(0)).log_softmax(2)[:, labels.nodes]
+    # p - q = 0.0022: the likelihood of one report moves by at most 1%, that of 600 by sqrt(600) times as much.
+    beforehand = torch.tensor([0.7, 0.3])
+    assert torch.allclose(model_average(noise, labels, beforehand), beforehand, atol=0.06)
 
 
 def test_where_nothing_can_be_told_weights_stay_where_they_were() -> None:

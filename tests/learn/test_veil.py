@@ -152,6 +152,10 @@ def test_what_nodes_are_called_does_not_matter() -> None:
         if name.startswith("beliefs"):
             expected = view.log_probabilities(labels.prior, (1.0,))[order]
             assert torch.allclose(moved_views[name].log_probabilities(labels.prior, (1.0,)), expected, atol=1e-3)
+        elif name == "communities":
+            # Between cuts that are equally good METIS decides by the order of nodes.
+            one, other = (each.log_probabilities(labels.prior, (1.0,)) for each in (view, moved_views[name]))
+            assert (one[order].argmax(2) == other.argmax(2)).float().mean() > 0.9
         else:
             # How many reports an estimate rests on is measured with random signs, which do not move along.
             excess = view.diffusion.excess[order]  # type: ignore[attr-defined]

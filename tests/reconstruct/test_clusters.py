@@ -10,7 +10,9 @@ import pytest
 import veilgraph.reconstruct.clusters as clusters_module
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
+from veilgraph.graph import Graph
 from veilgraph.reconstruct import cluster
+from veilgraph.reconstruct.clusters import bisect
 from veilgraph.reconstruct.streaming import stream_partition
 
 GRAPH = csbm(400, seed=0).graph
@@ -54,3 +56,41 @@ def test_a_graph_too_large_for_metis_is_streamed_and_that_is_said(
     assert (streamed == stream_partition(GRAPH.adjacency, 16, seed=5)).all()
     assert (streamed != by_metis).any()
     assert caplog.messages == ["bags: 2,000 edges are too many for METIS, nodes are streamed into 16 bags"]
+
+
+def clique(first: int, size: int) -> list[tuple[int, int]]:
+    return [(first + a, first + b) for a in range(size) for b in range(a)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_halves_of_halves_are_nested_where_the_graph_is(seed: int) -> None:
+    # Four cliques in a random order of nodes; the first two and the last two have ten links, the pairs one.
+    cliques = [pair for first in (0, 16, 32, 48) for pair in clique(first, 16)]
+    links = [(i, 16 + i) for i in range(10)] + [(32 + i, 48 + i) for i in range(10)] + [(15, 47)]
+    order = np.random.default_rng(seed).permutation(64)
+    codes = bisect(Graph.from_edges(order[np.array(cliques + links).T], num_nodes=64), 2, seed=seed)[order]
+    assert [len(set(codes[16 * i : 16 * i + 16])) for i in range(4)] == [1] * 4
+    assert len(set(codes)) == 4
+    assert (codes[:32] >> 1 == codes[0] >> 1).all()
+    assert (codes[32:] >> 1 != codes[0] >> 1).all()
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 5])
+def test_every_level_of_bisection_has_parts_of_about_equal_size(depth: int) -> None:
+    codes = bisect(GRAPH, depth)
+    for level in range(depth + 1):
+        sizes = np.bincount(codes >> (depth - level), minlength=2**level)
+        assert len(sizes) == 2**level
+        # Each cut may be off by a node or two, and their halves inherit it.
+        assert abs(sizes - 400 / 2**level).max() <= 2 + 400 / 2**level * 0.1
+
+
+def test_seeds_of_bisection_give_different_trees_and_each_the_same_again() -> None:
+    assert (bisect(GRAPH, 4, seed=1) == bisect(GRAPH, 4, seed=1)).all()
+    assert (bisect(GRAPH, 4, seed=1) != bisect(GRAPH, 4, seed=2)).any()
+
+
+@pytest.mark.parametrize("depth", [-1, 9])
+def test_impossible_depths_are_refused(depth: int) -> None:
+    with pytest.raises(ReconstructionError, match=f"depth is {depth} but 400 nodes cannot be halved so often"):
+        bisect(GRAPH, depth)

@@ -57,9 +57,14 @@ class Expert(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """Log-beliefs [n, F + 1, c], too sure of themselves where paths of evidence overlap."""
+    """Log-beliefs [n, F + 1, c], too sure of themselves where paths of evidence overlap.
+
+    Attributes:
+        usual: the factor that is expected to undo it, 1 where none does.
+    """
 
     log_beliefs: Tensor
+    usual: float = _USUAL_FACTOR
 
     def settings(self) -> Sequence[Setting]:
         """One factor for all."""
@@ -68,11 +73,11 @@ class Beliefs:
     def doubt(self, setting: Setting) -> float:
         """How unusual the factor is."""
         (factor,) = setting
-        return math.log(factor / _USUAL_FACTOR) ** 2 / 2
+        return math.log(factor / self.usual) ** 2 / 2
 
     def out_of_fold(self, labels: HeldOutLabels) -> Beliefs:
         """Of reporting nodes."""
-        return Beliefs(labels.out_of_fold(self.log_beliefs).unsqueeze(1))
+        return Beliefs(labels.out_of_fold(self.log_beliefs).unsqueeze(1), self.usual)
 
     def log_probabilities(self, prior: Tensor, setting: Settings) -> Tensor:
         """Flattened or sharpened by a factor."""
@@ -150,9 +155,9 @@ class Pool:
         return log_softmax(torch.tensordot(self.weights, terms, dims=1) + self.bias)
 
 
-def model_average(terms: Tensor, labels: HeldOutLabels) -> Tensor:
-    """Weights in proportion to the likelihood of unseen reports; terms are out of fold, [experts, |L|, c]."""
-    return labels.log_likelihood(terms).sum(1).softmax(dim=0)
+def model_average(terms: Tensor, labels: HeldOutLabels, beforehand: Tensor) -> Tensor:
+    """Weights beforehand, times the likelihood of unseen reports; terms are out of fold, [experts, |L|, c]."""
+    return (labels.log_likelihood(terms).sum(1) + beforehand.log()).softmax(dim=0)
 
 
 def fit_pool(terms: Tensor, labels: HeldOutLabels, centre: Tensor) -> Pool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Self
@@ -16,6 +16,7 @@ from torch import Tensor
 from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn.belief import BeliefPropagation, copying_strengths
+from veilgraph.learn.communities import community_beliefs
 from veilgraph.learn.coupling import Coupling, estimate_coupling
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.diffusion import diffusions, personalised_pagerank
@@ -47,6 +48,7 @@ REACHES = (1, 2, 3)
 FEATURE_RESTARTS = (1.0, 0.5, 0.2, 0.05)
 """How far feature evidence spreads: at 1 it is a node's own report."""
 
+_COMMUNITIES = "communities"
 _MOST_COPYING = 0.9
 _MOST_SWEEPS = 40
 _FEATURE_STEPS = 16
@@ -57,16 +59,18 @@ class Veil(Method):
     r"""A posterior over classes, from everything that the server knows.
 
     Several views of the same reports each give a class distribution for every node: label shares in its
-    surroundings at eight ranges, belief propagation at two strengths (and with class couplings learned from edges
-    where classes do more than attract themselves), each stopped at three points. Every view is computed without a fold
-    of the label reports in turn, calibrated and pooled by how well it explains the reports that it did not see,
+    surroundings at eight ranges, belief propagation at two strengths (the greater one with class couplings learned from
+    edges where classes do more than attract themselves), each stopped at three points, and the communities of all sizes
+    that it may belong to. Every view is computed without a fold of the label reports in turn, calibrated and pooled by
+    how well it explains the reports that it did not see,
 
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln [p_v P]_{y'_v} - 50 \|w - w_0\|^2 - 15 \|b\|^2,
         \qquad \ln p_v = \sum_e w_e \ln p_{e,v} + b
 
-    with P the label channel and w_0 the weights of Bayesian model averaging. Feature reports join as log-likelihoods
-    under report rates of each class, if unseen label reports become likelier by more than the numbers spent on it. A
-    node's own label report counts once: p_v P[., y'_v] with p_v from the version without it.
+    with P the label channel and w_0 the weights of Bayesian model averaging, communities having half of the chances
+    beforehand. Feature reports join as log-likelihoods under report rates of each class, if unseen label reports become
+    likelier by more than the numbers spent on it. A node's own label report counts once: p_v P[., y'_v] with p_v from
+    the version without it.
 
     Nothing is set per data set and no clean label is seen. `split` only says which nodes were meant to train; all
     reports are used, and folds judge.
@@ -122,10 +126,9 @@ class Veil(Method):
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self._probabilities.shape[1]}")
         if not perturbed.has_label.any():
             raise FitError("no labelled nodes: at least one node must report its label")
-        learned = any(name.startswith("beliefs learned") for name in self.settings)
         labels, operators = self._known(perturbed)
         with side_by_side(labels.device):
-            experts = structural_experts(labels, operators, seed=self.seed, learned=learned)
+            experts = structural_experts(labels, operators, seed=self.seed)
             return self._posterior(self.pool, opinions(experts, self.settings, labels), labels, operators)
 
     def _known(self, perturbed: PerturbedGraph) -> tuple[HeldOutLabels, GraphOperators]:
@@ -181,18 +184,24 @@ def _fit_sharing(runs: Sequence[Run]) -> None:
         settings = dict(zip(experts, chosen, strict=True))
         terms = opinions(experts, settings, labels)
         held = _out_of_fold(terms, labels)
-        pool = fit_pool(held, labels, model_average(held, labels))
+        pool = fit_pool(held, labels, model_average(held, labels, _beforehand(settings, labels.device)))
         in_threads(lambda run: run.method._finish(dict(settings), pool, terms, run.perturbed), runs)
 
 
-def structural_experts(
-    labels: HeldOutLabels, operators: GraphOperators, *, seed: int, learned: bool | None = None
-) -> dict[str, Expert]:
-    """Every view that needs no features, by name; `learned` forces or forbids the learned coupling."""
+def structural_experts(labels: HeldOutLabels, operators: GraphOperators, *, seed: int) -> dict[str, Expert]:
+    """Every view that needs no features, by name."""
     # Those that take longest first: what is left then fills the threads evenly.
-    views = [partial(_beliefs, labels, *view) for view in _propagations(labels, learned).items()]
-    *beliefs, around = in_threads(lambda view: view(), [*views, partial(_surroundings, labels, operators, seed)])
-    return {name: expert for found in (around, *beliefs) for name, expert in found.items()}
+    views = [
+        partial(_communities, labels, operators),
+        *(partial(_beliefs, labels, *view) for view in _propagations(labels).items()),
+        partial(_surroundings, labels, operators, seed),
+    ]
+    communities, *beliefs, around = in_threads(lambda view: view(), views)
+    return {name: expert for found in (around, *beliefs, communities) for name, expert in found.items()}
+
+
+def _communities(labels: HeldOutLabels, operators: GraphOperators) -> dict[str, Expert]:
+    return {_COMMUNITIES: Beliefs(community_beliefs(labels, operators), usual=1.0)}
 
 
 def _surroundings(labels: HeldOutLabels, operators: GraphOperators, seed: int) -> dict[str, Expert]:
@@ -206,6 +215,12 @@ def _beliefs(labels: HeldOutLabels, name: str, propagation: BeliefPropagation) -
     return {f"beliefs {name} {reach}": Beliefs(found[count]) for reach, count in sweeps.items()}
 
 
+def _beforehand(names: Iterable[str], device: torch.device) -> Tensor:
+    """Half a chance for communities, the other half for all that looks from nodes to their neighbours."""
+    communities = torch.tensor([name == _COMMUNITIES for name in names], device=device)
+    return torch.where(communities, 0.5, 0.5 / (len(communities) - 1))
+
+
 def sweep_counts(graph: Graph) -> dict[int, int]:
     """Sweeps for each of `REACHES`: multiples of ln n / ln(mean degree), from the public graph alone.
 
@@ -217,18 +232,15 @@ def sweep_counts(graph: Graph) -> dict[int, int]:
     return {times: min(_MOST_SWEEPS, max(1, round(times * reach))) for times in REACHES}
 
 
-def _propagations(labels: HeldOutLabels, learned: bool | None) -> dict[str, BeliefPropagation]:
+def _propagations(labels: HeldOutLabels) -> dict[str, BeliefPropagation]:
     graph, equal = labels.perturbed.graph, torch.full_like(labels.prior, 1 / labels.num_classes)
     weak, strong = (copying_strengths(graph, gain, most=_MOST_COPYING) for gain in (WEAK, STRONG))
-    found = {
-        "weak": BeliefPropagation(graph=graph, prior=equal, strengths=weak),
-        "strong": BeliefPropagation(graph=graph, prior=labels.prior, strengths=strong),
-    }
-    coupling = None if learned is False else estimate_coupling(labels)
-    if coupling is not None and (learned or not coupling.plain):
-        found["learned"] = _learned_propagation(graph, coupling)
-    elif learned:
-        found["learned"] = found["strong"]
+    coupling = estimate_coupling(labels)
+    if coupling is None or coupling.plain:
+        copying = BeliefPropagation(graph=graph, prior=labels.prior, strengths=strong)
+    else:
+        copying = _learned_propagation(graph, coupling)
+    found = {"weak": BeliefPropagation(graph=graph, prior=equal, strengths=weak), "strong": copying}
     return {name: propagation.to(labels.device) for name, propagation in found.items()}
 
 

@@ -1,6 +1,8 @@
-"""Bags for learning from label proportions: partitions of the public graph, by METIS where it has room."""
+"""Partitions of the public graph, by METIS where it has room: bags for learning from proportions, nested halves."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,27 @@ def cluster(graph: Graph, num_clusters: int, *, seed: int = 0) -> NDArray[np.int
         say(f"bags: {graph.num_edges:,} edges are too many for METIS, nodes are streamed into {num_clusters} bags")
         return stream_partition(graph.adjacency, num_clusters, seed=seed)
     result = pymetis.part_graph(num_clusters, _metis_input(graph), options=pymetis.Options(seed=seed))
+    return np.asarray(result.vertex_part, dtype=np.int64)
+
+
+def bisect(graph: Graph, depth: int, *, seed: int = 0) -> NDArray[np.int64]:
+    """Halves of the graph with few edges between them, halves of these, and so on: a code of `depth` bits per node.
+
+    The first l bits of a code number 2^l parts, each of which is cut in two by the next bit. The seed decides between
+    cuts that are about equally good, so that several seeds give several trees of parts.
+
+    >>> path = Graph.from_edges([range(7), range(1, 8)], num_nodes=8)
+    >>> codes = bisect(path, 2)
+    >>> [len(set(codes[i : i + 2].tolist())) for i in (0, 2, 4, 6)], len(set((codes[:4] >> 1).tolist()))
+    ([1, 1, 1, 1], 1)
+    """
+    if not 0 <= depth <= math.log2(graph.num_nodes):
+        raise ReconstructionError(f"depth is {depth} but {graph.num_nodes} nodes cannot be halved so often")
+    if depth == 0:  # METIS has nothing to do
+        return np.zeros(graph.num_nodes, dtype=np.int64)
+    # METIS numbers the parts of recursive bisection in the order of its tree.
+    options = pymetis.Options(seed=seed)
+    result = pymetis.part_graph(2**depth, _metis_input(graph), recursive=True, options=options)
     return np.asarray(result.vertex_part, dtype=np.int64)
 
 
