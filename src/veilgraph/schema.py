@@ -7,6 +7,7 @@ classes that occur would each leak something that no mechanism accounts for.
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -135,7 +136,7 @@ class FeatureSchema:
         if "" in self.classes:
             raise SchemaError("a class without a name would read as a missing label: give it one")
         names = [column.name for column in self.columns]
-        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        if twice := [name for name, times in Counter(names).items() if times > 1]:
             raise SchemaError(f"column '{twice[0]}' is declared twice")
         if self.group < 1:
             raise SchemaError(f"group is {self.group}: merge 1 column (none) or more")

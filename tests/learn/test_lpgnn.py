@@ -114,6 +114,15 @@ def test_replicas_keep_their_own_targets_and_channels() -> None:
     assert losses.tolist() == pytest.approx([0.45039, 0.25541, 0.25541], abs=1e-5)
 
 
+def test_replicas_go_as_many_hops_as_each_of_them_asks_for() -> None:
+    hops = [2, 0, 1, 2, 5]
+    methods = [LPGNN(label_hops=each) for each in hops]
+    runs = [Run(method=method, perturbed=REPORTS, split=SPLIT) for method in methods]
+    losses = LPGNN._loss(runs, GraphOperators(PATH), EVERYWHERE)(PREDICTED.log().T.expand(len(hops), -1, -1))
+    assert losses.tolist() == pytest.approx([loss_of(method) for method in methods], abs=1e-6)
+    assert len({round(loss, 3) for loss in losses.tolist()}) > 1  # the path is bipartite: odd and even hops
+
+
 @pytest.mark.parametrize("hops", [0, 1, 3])
 def test_inputs_are_unbiased_values_aggregated_over_hops(hops: int) -> None:
     private = csbm(40, num_features=5, domain_size=3, mean_degree=4, seed=1)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from veilgraph.graph import Graph
-from veilgraph.learn.asked import EVERYWHERE, Asked
+from veilgraph.learn.asked import EVERYWHERE, Asked, asked_by
 from veilgraph.learn.backbones import CONVOLUTIONS, HIDDEN
 from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, stacked_inputs
 from veilgraph.reconstruct.operators import GraphOperators
@@ -229,7 +229,7 @@ def test_logits_and_gradients_at_some_nodes_are_those_of_all_where_the_others_ha
     replicas = [settings_of(seed, dropout=dropout) for seed in range(4)]
     random = np.random.default_rng(0)
     wanted = [random.random(NODES) < share for share in (0.3, 0.1, 0.2, 0.1)]
-    asked = Asked.by(wanted)
+    asked = asked_by(wanted, operators)
     everywhere = stacked(name, operators, inputs, *replicas)
     some = stacked(name, operators, inputs, *replicas, asked=asked)
     (logits, evaluated), (some_logits, some_evaluated) = everywhere.passes(), some.passes()

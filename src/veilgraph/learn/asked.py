@@ -10,6 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.peers import ALONE
+
 
 @dataclass(frozen=True, eq=False)
 class Asked:
@@ -18,17 +21,12 @@ class Asked:
     Attributes:
         nodes: in increasing order; None for all.
 
-    >>> asked = Asked.by([np.array([True, False, False]), np.array([False, False, True])])
+    >>> asked = Asked(torch.tensor([0, 2]))
     >>> asked.pick(torch.tensor([1.0, 2.0, 3.0])), asked.places(torch.tensor([2]))
     (tensor([1., 3.]), tensor([1]))
     """
 
     nodes: Tensor | None
-
-    @classmethod
-    def by(cls, wanted: Sequence[NDArray[np.bool_]]) -> Asked:
-        """What any of the replicas wants."""
-        return cls(torch.from_numpy(np.flatnonzero(np.logical_or.reduce(wanted))))
 
     def pick(self, values: Tensor) -> Tensor:
         """Of values [..., nodes] those that are asked for."""
@@ -44,3 +42,14 @@ class Asked:
 
 
 EVERYWHERE = Asked(None)
+
+
+def asked_by(wanted: Sequence[NDArray[np.bool_]], operators: GraphOperators) -> Asked:
+    """What any of the replicas wants.
+
+    Where the graph is spread over processes, neighbours elsewhere may ask for any; and on a GPU many runs are trained
+    at once, which together ask for all.
+    """
+    if operators.device.type != "cpu" or operators.peers is not ALONE:
+        return EVERYWHERE
+    return Asked(torch.from_numpy(np.flatnonzero(np.logical_or.reduce(wanted))))

@@ -21,7 +21,7 @@ from torch import Tensor
 from veilgraph.errors import FitError
 from veilgraph.files import write_whole
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.learn.asked import EVERYWHERE, Asked
+from veilgraph.learn.asked import EVERYWHERE, Asked, asked_by
 from veilgraph.learn.backbones import CONVOLUTIONS, HIDDEN, BackboneFactory, Convolution, module_factory
 from veilgraph.learn.checkpoint import Checkpoint
 from veilgraph.learn.device import resolve_device
@@ -35,7 +35,6 @@ from veilgraph.learn.trainer import LearningCurve, Networks, train
 from veilgraph.progress import say
 from veilgraph.reconstruct.features import columns_of
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
-from veilgraph.reconstruct.peers import ALONE
 
 _BLOCK_NODES = 2**16
 """Hidden units of so many nodes stay in a processor's cache, and are enough to keep a GPU busy."""
@@ -265,8 +264,12 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
     device, reports = operators.device, [run.perturbed for run in batch.runs]
     methods: list[GNNMethod] = [run.method for run in batch.runs]
     inputs = [partial(run.method._inputs, run.perturbed, operators) for run in batch.runs[:: batch.sharing]]
-    selecting = [run.split.validation & run.perturbed.has_label for run in batch.runs]
-    loss_asks, score_asks = _asked(cls, batch.runs, operators)
+    training, selecting = (
+        [nodes & run.perturbed.has_label for run, nodes in zip(batch.runs, part, strict=True)]
+        for part in ([run.split.train for run in batch.runs], [run.split.validation for run in batch.runs])
+    )
+    loss_asks = EVERYWHERE if cls._loss_of_all_nodes else asked_by(training, operators)
+    score_asks = asked_by(selecting, operators)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         networks = _make_networks(
             methods, inputs, operators, reports[0].schema.num_classes, block, loss_asks, score_asks
@@ -282,21 +285,6 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
     for replica, (method, curve) in enumerate(zip(methods, curves, strict=True)):
         method.curve, method._weights = curve, networks.weights_of(replica)
         method._probabilities = probabilities[replica]
-
-
-def _asked(cls: type[GNNMethod], runs: Sequence[Run], operators: GraphOperators) -> tuple[Asked, Asked]:
-    """The nodes that the loss and the score ask for.
-
-    Where the graph is spread over processes, neighbours elsewhere may ask for any; and on a GPU many runs are trained
-    at once, which together ask for all.
-    """
-    if operators.device.type != "cpu" or operators.peers is not ALONE:
-        return EVERYWHERE, EVERYWHERE
-    training, selecting = (
-        Asked.by([nodes & run.perturbed.has_label for run, nodes in zip(runs, sets, strict=True)])
-        for sets in ([run.split.train for run in runs], [run.split.validation for run in runs])
-    )
-    return EVERYWHERE if cls._loss_of_all_nodes else training, selecting
 
 
 def _make_networks(

@@ -12,13 +12,15 @@ from torch import Tensor
 from veilgraph.errors import FitError
 from veilgraph.frequency import multi_bit_values
 from veilgraph.graph import PerturbedGraph
-from veilgraph.learn.asked import Asked
+from veilgraph.learn.asked import Asked, asked_by
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.losses import cross_entropy, weighted_targets
 from veilgraph.learn.method import Run
+from veilgraph.learn.readout import Readout, across
 from veilgraph.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.propagation import SparseProduct
 
 _FLOOR = 1e-12
 
@@ -61,14 +63,13 @@ class LPGNN(GNNMethod):
     def _input_settings(self) -> Hashable:
         return self.feature_hops
 
-    def _loss_settings(self) -> Hashable:
-        return self.label_hops
-
     @classmethod
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         methods: list[LPGNN] = [run.method for run in runs]
-        hops = methods[0].label_hops
-        targets = torch.stack([run.method._targets(run, operators) for run in runs])
+        hops = [method.label_hops for method in methods]
+        training = asked_by([run.split.train & run.perturbed.has_label for run in runs], operators)
+        targets = training.pick(torch.stack([run.method._targets(run, operators) for run in runs]))
+        readout = Readout(operators.symmetric, training)
         channels = [run.perturbed.label_mechanism.channel for run in runs]
         corrected = [method.forward_correction for method in methods]
         gain, other = (
@@ -81,7 +82,7 @@ class LPGNN(GNNMethod):
 
         def loss(logits: Tensor) -> Tensor:
             observed = logits.softmax(dim=1) * gain + other
-            propagated = operators.symmetric.along_nodes(observed, hops)
+            propagated = _each_so_far(operators.symmetric, readout, observed, hops)
             return operators.peers.total(cross_entropy(propagated.clamp(min=_FLOOR).log(), targets))
 
         return loss
@@ -94,3 +95,22 @@ class LPGNN(GNNMethod):
         if not operators.peers.total(nodes.sum()):
             raise FitError(f"no label report is {self.label_hops} hops from a training node: choose other label_hops")
         return weighted_targets(propagated.argmax(dim=1), nodes, run.perturbed.schema.num_classes, operators.peers)
+
+
+def _each_so_far(product: SparseProduct, readout: Readout, stack: Tensor, hops: Sequence[int]) -> Tensor:
+    """Each replica of [replicas, classes, nodes] as many hops on as it asks for, at the nodes that are read out.
+
+    All go together until one stays behind; the last hop is only to the nodes that are read.
+    """
+    replicas, classes, nodes = stack.shape
+    going, found, done = list(range(replicas)), dict[int, Tensor](), 0
+    columns = across(stack.flatten(0, 1))
+    for distance in sorted(set(hops)):
+        columns, done = product(columns, max(distance - 1, 0) - done), max(distance - 1, 0)
+        there = [place for place, replica in enumerate(going) if hops[replica] == distance]
+        arrived = columns.view(nodes, -1, classes)[:, there].flatten(1)
+        read = readout(arrived) if distance else readout.asked.pick(across(arrived))
+        found |= {going[place]: part for place, part in zip(there, read.view(-1, classes, read.shape[1]), strict=True)}
+        on = [place for place in range(len(going)) if place not in there]
+        columns, going = columns.view(nodes, -1, classes)[:, on].flatten(1), [going[place] for place in on]
+    return torch.stack([found[replica] for replica in range(replicas)])

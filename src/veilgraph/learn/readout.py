@@ -20,7 +20,7 @@ class Readout:
     """
 
     def __init__(self, product: SparseProduct, asked: Asked) -> None:
-        self._product, self._asked = product, asked.nodes
+        self._product, self.asked = product, asked
         self._rows = product.matrix if asked.nodes is None else rows_of(product.matrix, asked.nodes)
 
     def __call__(self, propagated: Tensor, *own: Tensor) -> Tensor:
@@ -37,16 +37,34 @@ class Readout:
         """The logits."""
         found = repeated_product(self._rows, propagated, 1, peers=self._product.peers)
         for each in own:
-            found += each if self._asked is None else each[self._asked]
+            found += each if self.asked.nodes is None else each[self.asked.nodes]
         return found.T.contiguous()
 
     def backward(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Of Z_1, and of Z_2: the gradient itself, zero where nothing was asked for."""
         spread = gradient.T.contiguous()
-        if self._asked is not None:
+        if self.asked.nodes is not None:
             nodes, columns = self._product.matrix.shape[0], spread.shape[1]
-            spread = spread.new_zeros(nodes, columns).index_copy_(0, self._asked, spread)
+            spread = spread.new_zeros(nodes, columns).index_copy_(0, self.asked.nodes, spread)
         return repeated_product(self._product.transposed, spread, 1, peers=self._product.peers), spread
+
+
+def across(rows: Tensor) -> Tensor:
+    """A row for each node instead of a column, or the other way round; its gradient is laid out as it is."""
+    columns: Tensor = _Across.apply(rows)  # type: ignore[no-untyped-call]
+    return columns
+
+
+class _Across(torch.autograd.Function):
+    """torch would leave the gradient lying across, and be slow with it from there on."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        return rows.T.contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return gradients[0].T.contiguous()
 
 
 class _Read(torch.autograd.Function):

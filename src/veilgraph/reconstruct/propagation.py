@@ -111,11 +111,7 @@ class SparseProduct:
 
     def __call__(self, columns: Tensor, times: int = 1) -> Tensor:
         """The matrix applied `times` times to every column."""
-        return self.along_nodes(columns.T.unsqueeze(0), times).squeeze(0).T
-
-    def along_nodes(self, stack: Tensor, times: int = 1) -> Tensor:
-        """The same for columns that are laid out as rows: [replicas, columns, nodes]."""
-        product: Tensor = _Product.apply(stack, self, check_hops(times))  # type: ignore[no-untyped-call]
+        product: Tensor = _Product.apply(columns, self, check_hops(times))  # type: ignore[no-untyped-call]
         return product
 
 
@@ -123,25 +119,14 @@ class _Product(torch.autograd.Function):
     """torch would transpose the matrix anew in every backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, stack: Tensor, product: SparseProduct, times: int) -> Tensor:
+    def forward(ctx: Any, columns: Tensor, product: SparseProduct, times: int) -> Tensor:
         ctx.product, ctx.times = product, times
-        return _stacked_product(product.matrix, stack, times, product.peers)
+        return repeated_product(product.matrix, columns, times, peers=product.peers)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         product = ctx.product
-        return _stacked_product(product.transposed, gradients[0], ctx.times, product.peers), None, None
-
-
-def _stacked_product(matrix: Tensor, stack: Tensor, times: int, peers: Alone) -> Tensor:
-    """Blocks of replicas whose columns fill a cache line (or a GPU) go through the product together."""
-    replicas, columns, nodes = stack.shape
-    together = max(1, block_width(stack.device, peers.planned(nodes)) // columns)
-    rows, result = stack.reshape(-1, nodes), stack.new_empty(replicas * columns, matrix.shape[0])
-    width = together * columns
-    for block, target in zip(torch.split(rows, width), torch.split(result, width), strict=True):
-        target.copy_(repeated_product(matrix, block.T.contiguous(), times, peers=peers).T)
-    return result.view(replicas, columns, -1)
+        return repeated_product(product.transposed, gradients[0], ctx.times, peers=product.peers), None, None
 
 
 def repeated_product(
