@@ -20,7 +20,6 @@ from veilgraph.learn.readout import Readout, across
 from veilgraph.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import GraphOperators
-from veilgraph.reconstruct.propagation import SparseProduct
 
 _FLOOR = 1e-12
 
@@ -66,10 +65,9 @@ class LPGNN(GNNMethod):
     @classmethod
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         methods: list[LPGNN] = [run.method for run in runs]
-        hops = [method.label_hops for method in methods]
         training = asked_by([run.split.train & run.perturbed.has_label for run in runs], operators)
         targets = training.pick(torch.stack([run.method._targets(run, operators) for run in runs]))
-        readout = Readout(operators.symmetric, training)
+        propagate = _Journeys([method.label_hops for method in methods], operators, training)
         channels = [run.perturbed.label_mechanism.channel for run in runs]
         corrected = [method.forward_correction for method in methods]
         gain, other = (
@@ -82,7 +80,7 @@ class LPGNN(GNNMethod):
 
         def loss(logits: Tensor) -> Tensor:
             observed = logits.softmax(dim=1) * gain + other
-            propagated = _each_so_far(operators.symmetric, readout, observed, hops)
+            propagated = propagate(observed)
             return operators.peers.total(cross_entropy(propagated.clamp(min=_FLOOR).log(), targets))
 
         return loss
@@ -97,20 +95,44 @@ class LPGNN(GNNMethod):
         return weighted_targets(propagated.argmax(dim=1), nodes, run.perturbed.schema.num_classes, operators.peers)
 
 
-def _each_so_far(product: SparseProduct, readout: Readout, stack: Tensor, hops: Sequence[int]) -> Tensor:
-    """Each replica of [replicas, classes, nodes] as many hops on as it asks for, at the nodes that are read out.
+class _Journeys:
+    """Class columns of many replicas, each as many hops on as it asks for.
 
-    All go together until one stays behind; the last hop is only to the nodes that are read.
+    All go together until one stays behind; the last hop is only to the nodes that are read out.
+
+    Args:
+        hops: of each replica.
+        operators: of the graph.
+        asked: the nodes that are read out.
     """
-    replicas, classes, nodes = stack.shape
-    going, found, done = list(range(replicas)), dict[int, Tensor](), 0
-    columns = across(stack.flatten(0, 1))
-    for distance in sorted(set(hops)):
-        columns, done = product(columns, max(distance - 1, 0) - done), max(distance - 1, 0)
-        there = [place for place, replica in enumerate(going) if hops[replica] == distance]
-        arrived = columns.view(nodes, -1, classes)[:, there].flatten(1)
-        read = readout(arrived) if distance else readout.asked.pick(across(arrived))
-        found |= {going[place]: part for place, part in zip(there, read.view(-1, classes, read.shape[1]), strict=True)}
-        on = [place for place in range(len(going)) if place not in there]
-        columns, going = columns.view(nodes, -1, classes)[:, on].flatten(1), [going[place] for place in on]
-    return torch.stack([found[replica] for replica in range(replicas)])
+
+    def __init__(self, hops: Sequence[int], operators: GraphOperators, asked: Asked) -> None:
+        self._product, self._asked = operators.symmetric, asked
+        self._readout, self._legs = Readout(operators.symmetric, asked), list[tuple[int, Tensor, Tensor]]()
+        going, order = list(range(len(hops))), list[int]()
+        for distance in sorted(set(hops)):
+            there = [place for place, replica in enumerate(going) if hops[replica] == distance]
+            onward = [place for place, replica in enumerate(going) if hops[replica] > distance]
+            arriving, passing = (torch.tensor(each, device=operators.device) for each in (there, onward))
+            self._legs.append((distance, arriving, passing))
+            order += [going[place] for place in there]
+            going = [going[place] for place in onward]
+        self._places = torch.tensor(order, device=operators.device).argsort()
+
+    def __call__(self, stack: Tensor) -> Tensor:
+        """From [replicas, classes, nodes] to the same at the nodes that are read out."""
+        _, classes, nodes = stack.shape
+        columns, done, found = across(stack.flatten(0, 1)), 0, list[Tensor]()
+        for distance, there, onward in self._legs:
+            before = max(distance - 1, 0)
+            columns, done = self._product(columns, before - done), before
+            if len(onward):
+                by_replica = columns.view(nodes, -1, classes)
+                columns, arrived = by_replica[:, onward].flatten(1), by_replica[:, there].flatten(1)
+            else:
+                arrived = columns
+            found.append(self._readout(arrived) if distance else self._asked.pick(across(arrived)))
+        if len(found) == 1:
+            return found[0].view(-1, classes, found[0].shape[1])
+        read = torch.cat(found)
+        return read.view(-1, classes, read.shape[1])[self._places]
