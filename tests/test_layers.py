@@ -20,6 +20,7 @@ LAYERS = [
     {"mechanisms"},
     {"audit"},
     {"graph"},
+    {"metis"},
     {"campaign"},
     {"report"},
     {"collected", "screen"},
@@ -50,7 +51,7 @@ FORBIDDEN = {
 CONFINED = {
     "torch": {"processes", "frequency", "reconstruct", "learn", "training", "collector", "evaluation", "experiments"},
     "torch_geometric": {"learn"},
-    "pymetis": {"reconstruct"},
+    "pymetis": {"metis"},
     "sklearn": {"datasets"},
     "matplotlib": {"experiments"},
     "jinja2": {"experiments", "collector"},

@@ -12,7 +12,7 @@ from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
 from veilgraph.reconstruct import cluster
-from veilgraph.reconstruct.clusters import bisect
+from veilgraph.reconstruct.clusters import bisections
 from veilgraph.reconstruct.streaming import stream_partition
 
 GRAPH = csbm(400, seed=0).graph
@@ -68,7 +68,8 @@ def test_halves_of_halves_are_nested_where_the_graph_is(seed: int) -> None:
     cliques = [pair for first in (0, 16, 32, 48) for pair in clique(first, 16)]
     links = [(i, 16 + i) for i in range(10)] + [(32 + i, 48 + i) for i in range(10)] + [(15, 47)]
     order = np.random.default_rng(seed).permutation(64)
-    codes = bisect(Graph.from_edges(order[np.array(cliques + links).T], num_nodes=64), 2, seed=seed)[order]
+    graph = Graph.from_edges(order[np.array(cliques + links).T], num_nodes=64)
+    codes = bisections(graph, 2, seed + 1)[seed][order]
     assert [len(set(codes[16 * i : 16 * i + 16])) for i in range(4)] == [1] * 4
     assert len(set(codes)) == 4
     assert (codes[:32] >> 1 == codes[0] >> 1).all()
@@ -77,7 +78,7 @@ def test_halves_of_halves_are_nested_where_the_graph_is(seed: int) -> None:
 
 @pytest.mark.parametrize("depth", [0, 1, 3, 5])
 def test_every_level_of_bisection_has_parts_of_about_equal_size(depth: int) -> None:
-    codes = bisect(GRAPH, depth)
+    [codes] = bisections(GRAPH, depth, 1)
     for level in range(depth + 1):
         sizes = np.bincount(codes >> (depth - level), minlength=2**level)
         assert len(sizes) == 2**level
@@ -86,11 +87,12 @@ def test_every_level_of_bisection_has_parts_of_about_equal_size(depth: int) -> N
 
 
 def test_seeds_of_bisection_give_different_trees_and_each_the_same_again() -> None:
-    assert (bisect(GRAPH, 4, seed=1) == bisect(GRAPH, 4, seed=1)).all()
-    assert (bisect(GRAPH, 4, seed=1) != bisect(GRAPH, 4, seed=2)).any()
+    first, second = bisections(GRAPH, 4, 2)
+    assert (first == bisections(GRAPH, 4, 1)[0]).all()
+    assert (first != second).any()
 
 
 @pytest.mark.parametrize("depth", [-1, 9])
 def test_impossible_depths_are_refused(depth: int) -> None:
     with pytest.raises(ReconstructionError, match=f"depth is {depth} but 400 nodes cannot be halved so often"):
-        bisect(GRAPH, depth)
+        bisections(GRAPH, depth, 1)

@@ -58,7 +58,7 @@ class MethodEntry:
         return PrivacyBudget(1.0 if epsilon_x is None else epsilon_x, epsilon_y, min(sampled, schema.num_features))
 
 
-_VEIL_REVISION = 1
+_VEIL_REVISION = 2
 _TRAINING = frozenset({"dropout", "learning_rate", "weight_decay", "epochs", "seed", "device"})
 _VEIL = frozenset({"seed", "device"})
 _HOPS = frozenset({"feature_hops", "label_hops"})

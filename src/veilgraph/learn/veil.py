@@ -36,7 +36,7 @@ from veilgraph.learn.pool import (
 )
 from veilgraph.learn.shared_reports import plan_sharing
 from veilgraph.learn.softmax import log_softmax
-from veilgraph.learn.threads import in_threads, side_by_side
+from veilgraph.learn.threads import in_threads, side_by_side, workers
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 WEAK, STRONG = 2.0, 4.0
@@ -192,7 +192,7 @@ def structural_experts(labels: HeldOutLabels, operators: GraphOperators, *, seed
     """Every view that needs no features, by name."""
     # Those that take longest first: what is left then fills the threads evenly.
     views = [
-        partial(_communities, labels, operators),
+        partial(_communities, labels, operators, workers()),
         *(partial(_beliefs, labels, *view) for view in _propagations(labels).items()),
         partial(_surroundings, labels, operators, seed),
     ]
@@ -200,8 +200,8 @@ def structural_experts(labels: HeldOutLabels, operators: GraphOperators, *, seed
     return {name: expert for found in (around, *beliefs, communities) for name, expert in found.items()}
 
 
-def _communities(labels: HeldOutLabels, operators: GraphOperators) -> dict[str, Expert]:
-    return {_COMMUNITIES: Beliefs(community_beliefs(labels, operators), usual=1.0)}
+def _communities(labels: HeldOutLabels, operators: GraphOperators, processes: int) -> dict[str, Expert]:
+    return {_COMMUNITIES: Beliefs(community_beliefs(labels, operators, workers=processes), usual=1.0)}
 
 
 def _surroundings(labels: HeldOutLabels, operators: GraphOperators, seed: int) -> dict[str, Expert]:

@@ -7,19 +7,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import MissingExtraError, ReconstructionError
+from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
+from veilgraph.metis import Cut, cut
 from veilgraph.progress import say
 from veilgraph.reconstruct.streaming import stream_partition
 
-try:
-    import pymetis
-except ImportError:
-    raise MissingExtraError("pymetis", "server") from None
-
-
 MOST_METIS_EDGES = 5_000_000
 """METIS takes about 200 bytes for each edge beside the graph, and time that grows faster than edges do."""
+
+_FEW = 8
+"""So few parts are cut by halving, as METIS advises."""
 
 
 def cluster(graph: Graph, num_clusters: int, *, seed: int = 0) -> NDArray[np.int64]:
@@ -41,32 +39,38 @@ def cluster(graph: Graph, num_clusters: int, *, seed: int = 0) -> NDArray[np.int
     if graph.num_edges > MOST_METIS_EDGES:
         say(f"bags: {graph.num_edges:,} edges are too many for METIS, nodes are streamed into {num_clusters} bags")
         return stream_partition(graph.adjacency, num_clusters, seed=seed)
-    result = pymetis.part_graph(num_clusters, _metis_input(graph), options=pymetis.Options(seed=seed))
-    return np.asarray(result.vertex_part, dtype=np.int64)
+    (parts,) = cut(*_metis_input(graph), [Cut(num_clusters, recursive=num_clusters <= _FEW, seed=seed)])
+    return parts
 
 
-def bisect(graph: Graph, depth: int, *, seed: int = 0) -> NDArray[np.int64]:
+def bisections(graph: Graph, depth: int, trees: int, *, workers: int = 1) -> list[NDArray[np.int64]]:
     """Halves of the graph with few edges between them, halves of these, and so on: a code of `depth` bits per node.
 
-    The first l bits of a code number 2^l parts, each of which is cut in two by the next bit. The seed decides between
-    cuts that are about equally good, so that several seeds give several trees of parts.
+    The first l bits of a code number 2^l parts, each of which is cut in two by the next bit. Seeds decide between
+    cuts that are about equally good, so that there are several trees of parts.
+
+    Args:
+        graph: what to cut.
+        depth: how often.
+        trees: in how many ways.
+        workers: processes that may work at the same time.
 
     >>> path = Graph.from_edges([range(7), range(1, 8)], num_nodes=8)
-    >>> codes = bisect(path, 2)
+    >>> [codes] = bisections(path, 2, 1)
     >>> [len(set(codes[i : i + 2].tolist())) for i in (0, 2, 4, 6)], len(set((codes[:4] >> 1).tolist()))
     ([1, 1, 1, 1], 1)
     """
     if not 0 <= depth <= math.log2(graph.num_nodes):
         raise ReconstructionError(f"depth is {depth} but {graph.num_nodes} nodes cannot be halved so often")
     if depth == 0:  # METIS has nothing to do
-        return np.zeros(graph.num_nodes, dtype=np.int64)
-    # METIS numbers the parts of recursive bisection in the order of its tree.
-    options = pymetis.Options(seed=seed)
-    result = pymetis.part_graph(2**depth, _metis_input(graph), recursive=True, options=options)
-    return np.asarray(result.vertex_part, dtype=np.int64)
+        return [np.zeros(graph.num_nodes, dtype=np.int64)] * trees
+    # METIS numbers the parts of recursive bisection in the order of its tree. It hands its seed to C's srand, where 0
+    # and 1 often are the same.
+    cuts = [Cut(2**depth, recursive=True, seed=seed) for seed in range(1, trees + 1)]
+    return cut(*_metis_input(graph), cuts, workers=workers)
 
 
-def _metis_input(graph: Graph) -> pymetis.CSRAdjacency:
+def _metis_input(graph: Graph) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """METIS breaks ties by the order of neighbours, so that another order would move every published figure a bit."""
     sources, targets = graph.edge_index.astype(np.int32)
-    return pymetis.CSRAdjacency(graph.adjacency.starts, targets[np.argsort(sources, kind="stable")])
+    return graph.adjacency.starts.astype(np.int32), targets[np.argsort(sources, kind="stable")]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
-from veilgraph.reconstruct.clusters import bisect, cluster
+from veilgraph.reconstruct.clusters import bisections, cluster
 from veilgraph.reconstruct.partition import GraphPart
 from veilgraph.reconstruct.peers import ALONE, Alone, Peers
 from veilgraph.reconstruct.propagation import (
@@ -36,7 +36,7 @@ class GraphOperators:
         self.graph, self.device = graph, torch.device(device)
         self.peers: Alone = ALONE
         self._clusters: dict[int, NDArray[np.int64]] = {}
-        self._bisections: dict[tuple[int, int], NDArray[np.int64]] = {}
+        self._bisections: dict[tuple[int, int], list[NDArray[np.int64]]] = {}
 
     @cached_property
     def mean(self) -> NeighbourhoodMean:
@@ -80,11 +80,11 @@ class GraphOperators:
             self._clusters[num_clusters] = cluster(self.graph, num_clusters)
         return self._clusters[num_clusters]
 
-    def bisections(self, depth: int, seed: int) -> NDArray[np.int64]:
-        """The nested halves of each node, computed once for each seed."""
-        if (depth, seed) not in self._bisections:
-            self._bisections[depth, seed] = bisect(self.graph, depth, seed=seed)
-        return self._bisections[depth, seed]
+    def bisections(self, depth: int, trees: int, *, workers: int = 1) -> list[NDArray[np.int64]]:
+        """The nested halves of each node in several ways, computed once; processes may share the work."""
+        if (depth, trees) not in self._bisections:
+            self._bisections[depth, trees] = bisections(self.graph, depth, trees, workers=workers)
+        return self._bisections[depth, trees]
 
     def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:
         scale = 1 / np.sqrt(degrees)
