@@ -12,7 +12,7 @@ from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
 from veilgraph.reconstruct import cluster
-from veilgraph.reconstruct.clusters import bisections
+from veilgraph.reconstruct.clusters import bisections, clusterings
 from veilgraph.reconstruct.streaming import stream_partition
 
 GRAPH = csbm(400, seed=0).graph
@@ -96,3 +96,10 @@ def test_seeds_of_bisection_give_different_trees_and_each_the_same_again() -> No
 def test_impossible_depths_are_refused(depth: int) -> None:
     with pytest.raises(ReconstructionError, match=f"depth is {depth} but 400 nodes cannot be halved so often"):
         bisections(GRAPH, depth, 1)
+
+
+def test_several_numbers_of_clusters_at_once_are_each_one_alone() -> None:
+    counts = [16, 1, 4]
+    for count, together in zip(counts, clusterings(GRAPH, counts), strict=True):
+        assert (together == cluster(GRAPH, count)).all()
+    assert clusterings(GRAPH, []) == []

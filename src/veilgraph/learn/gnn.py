@@ -118,6 +118,8 @@ class GNNMethod(Method):
             by_graph.setdefault(place, []).append(run)
         for (graph, device, stackable), same_graph in by_graph.items():
             operators = operators_of(graph, device)
+            counts = [count for run in same_graph for count in run.method.bag_counts()]
+            operators.prepare_clusters(counts, workers=torch.get_num_threads())
             needs = _needs(same_graph[0].perturbed, memory, in_blocks=stackable)
             for batch in _plan(same_graph, operators, needs, memory):
                 with threads_for(graph.num_nodes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +31,25 @@ def cluster(graph: Graph, num_clusters: int, *, seed: int = 0) -> NDArray[np.int
     >>> bool((parts[:3] == parts[0]).all() and (parts[3:] == parts[3]).all() and parts[0] != parts[3])
     True
     """
-    if not 1 <= num_clusters <= graph.num_nodes:
-        raise ReconstructionError(
-            f"num_clusters is {num_clusters} but there are {graph.num_nodes} nodes: choose 1 to {graph.num_nodes}"
-        )
-    if num_clusters == 1:  # METIS has nothing to do
-        return np.zeros(graph.num_nodes, dtype=np.int64)
-    if graph.num_edges > MOST_METIS_EDGES:
-        say(f"bags: {graph.num_edges:,} edges are too many for METIS, nodes are streamed into {num_clusters} bags")
-        return stream_partition(graph.adjacency, num_clusters, seed=seed)
-    (parts,) = cut(*_metis_input(graph), [Cut(num_clusters, recursive=num_clusters <= _FEW, seed=seed)])
+    (parts,) = clusterings(graph, [num_clusters], seed=seed)
     return parts
+
+
+def clusterings(graph: Graph, counts: Sequence[int], *, seed: int = 0, workers: int = 1) -> list[NDArray[np.int64]]:
+    """`cluster` for several numbers of clusters; as many processes as allowed share the work."""
+    for count in counts:
+        if not 1 <= count <= graph.num_nodes:
+            raise ReconstructionError(
+                f"num_clusters is {count} but there are {graph.num_nodes} nodes: choose 1 to {graph.num_nodes}"
+            )
+    if graph.num_edges > MOST_METIS_EDGES:
+        return [_streamed(graph, count, seed) for count in counts]
+    found = {1: np.zeros(graph.num_nodes, dtype=np.int64)}  # METIS has nothing to do
+    several = [count for count in counts if count > 1]
+    cuts = [Cut(count, recursive=count <= _FEW, seed=seed) for count in several]
+    if cuts:
+        found |= dict(zip(several, cut(*_metis_input(graph), cuts, workers=workers), strict=True))
+    return [found[count] for count in counts]
 
 
 def bisections(graph: Graph, depth: int, trees: int, *, workers: int = 1) -> list[NDArray[np.int64]]:
@@ -68,6 +77,11 @@ def bisections(graph: Graph, depth: int, trees: int, *, workers: int = 1) -> lis
     # and 1 often are the same.
     cuts = [Cut(2**depth, recursive=True, seed=seed) for seed in range(1, trees + 1)]
     return cut(*_metis_input(graph), cuts, workers=workers)
+
+
+def _streamed(graph: Graph, count: int, seed: int) -> NDArray[np.int64]:
+    say(f"bags: {graph.num_edges:,} edges are too many for METIS, nodes are streamed into {count} bags")
+    return stream_partition(graph.adjacency, count, seed=seed)
 
 
 def _metis_input(graph: Graph) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

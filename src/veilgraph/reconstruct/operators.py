@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
-from veilgraph.reconstruct.clusters import bisections, cluster
+from veilgraph.reconstruct.clusters import bisections, clusterings
 from veilgraph.reconstruct.partition import GraphPart
 from veilgraph.reconstruct.peers import ALONE, Alone, Peers
 from veilgraph.reconstruct.propagation import (
@@ -76,9 +77,13 @@ class GraphOperators:
 
     def clusters(self, num_clusters: int) -> NDArray[np.int64]:
         """The cluster of each node, computed once for each number of clusters."""
-        if num_clusters not in self._clusters:
-            self._clusters[num_clusters] = cluster(self.graph, num_clusters)
+        self.prepare_clusters([num_clusters])
         return self._clusters[num_clusters]
+
+    def prepare_clusters(self, counts: Iterable[int], *, workers: int = 1) -> None:
+        """Compute those that are not known yet; processes may share the work."""
+        missing = sorted(set(counts) - set(self._clusters))
+        self._clusters |= dict(zip(missing, clusterings(self.graph, missing, workers=workers), strict=True))
 
     def bisections(self, depth: int, trees: int, *, workers: int = 1) -> list[NDArray[np.int64]]:
         """The nested halves of each node in several ways, computed once; processes may share the work."""
