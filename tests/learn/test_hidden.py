@@ -35,11 +35,11 @@ def written_out(inputs: Tensor, first: Tensor, bias: Tensor, second: Tensor, mas
 
 @pytest.mark.parametrize("ways", [1, 2])
 @pytest.mark.parametrize("sharing", [1, 2, 3, 6])
-@pytest.mark.parametrize(("block", "tile"), [(None, 1000), (None, 4), (7, 1000), (1, 1000)])
+@pytest.mark.parametrize(("block", "tile"), [(None, 10**6), (None, 1), (None, 500), (7, 10**6), (1, 10**6)])
 def test_outputs_and_gradients_are_those_of_the_formula(
     ways: int, sharing: int, block: int | None, tile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hidden, "_TILE_NODES", tile)
+    monkeypatch.setattr(hidden, "_TILE_UNITS", tile)
     inputs, weights = drawn(len(MASK_OF) // sharing, NODES, COLUMNS, seed=0), weights_of(ways)
     masks = (drawn(3, HIDDEN, NODES, seed=4) > 0).to(torch.float64)
     scales = drawn(len(MASK_OF), 1, 1, seed=5).abs()

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from veilgraph.learn.backbones import HIDDEN
 
-_TILE_NODES = 4096
-"""Hidden units of so many nodes, of the few replicas that share an input, stay in a core's cache; of many fewer, calls
-would take longer than what they compute."""
+_TILE_UNITS = 2**18
+"""So many hidden units stay in a core's cache; of many fewer, calls would take longer than what they compute."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,9 +49,9 @@ class HiddenLayer:
     """
 
     def __init__(self, inputs: Tensor, mask_of: Sequence[int], *, block: int | None = None) -> None:
-        self._inputs, on_cpu = inputs, inputs.device.type == "cpu"
+        self._inputs = inputs
         self._groups = list(_groups(len(inputs), mask_of, inputs.device))
-        size = min(block or self.nodes, _TILE_NODES if on_cpu else self.nodes)
+        size = min(block or self.nodes, _tile_nodes(inputs, len(mask_of)))
         self._tiles = [slice(low, min(low + size, self.nodes)) for low in range(0, self.nodes, size)]
         self._keeps, self._kept = block is None, dict[tuple[_Group, int], Tensor]()
         self._latest: object = None
@@ -173,6 +172,14 @@ class HiddenLayer:
         if masks is not None:
             group.drop(hidden, masks[:, :, nodes])
         return hidden
+
+
+def _tile_nodes(inputs: Tensor, replicas: int) -> int:
+    """On a processor as many nodes as the cores' caches hold of an input's replicas, on a GPU all."""
+    if inputs.device.type != "cpu":
+        return inputs.shape[1]
+    units = HIDDEN * replicas // len(inputs)
+    return max(1, _TILE_UNITS * torch.get_num_threads() // units)
 
 
 def _groups(inputs: int, mask_of: Sequence[int], device: torch.device) -> Iterator[_Group]:
