@@ -26,8 +26,13 @@ from torch import Tensor
 from veilgraph.mechanisms import MultiBit, SymmetricChannel
 
 
-def estimate_frequencies(observed: Tensor, channel: SymmetricChannel) -> Tensor:
+def estimate_frequencies(observed: Tensor, channel: SymmetricChannel, *, in_place: bool = False) -> Tensor:
     """Unbiased shares from observed shares, which must each be of reports that sum to 1.
+
+    Args:
+        observed: shares of reports.
+        channel: that the reports went through.
+        in_place: write the result over what was observed.
 
     >>> from veilgraph.mechanisms import GRR
     >>> channel = GRR(2, 1.0).channel
@@ -35,7 +40,8 @@ def estimate_frequencies(observed: Tensor, channel: SymmetricChannel) -> Tensor:
     >>> round(float(estimate_frequencies(all_hold_it, channel)), 9)
     1.0
     """
-    return (observed - float(channel.other)) / float(channel.gain)
+    found = observed if in_place else observed.clone()
+    return found.sub_(float(channel.other)).div_(float(channel.gain))
 
 
 def expected_observation(frequencies: Tensor, channel: SymmetricChannel) -> Tensor:

@@ -37,9 +37,10 @@ class Answers:
         answered: NDArray[np.bool_] = self.codes != NOT_ASKED
         return answered & self.reporting[:, None]
 
-    def about(self, features: NDArray[np.int64]) -> Answers:
+    def about(self, features: NDArray[np.int64] | slice) -> Answers:
         """The answers about some features, in the order given."""
-        channels = tuple(self.channels[i] for i in features)
+        chosen = range(len(self.channels))[features] if isinstance(features, slice) else features
+        channels = tuple(self.channels[i] for i in chosen)
         return Answers(codes=self.codes[:, features], reporting=self.reporting, channels=channels, rate=self.rate)
 
 
@@ -48,7 +49,10 @@ def answers_of(perturbed: PerturbedGraph) -> Answers:
     mechanism = perturbed.feature_mechanism
     if isinstance(mechanism, GRRFS | JointGRR):
         codes, rate = perturbed.features, mechanism.answering_rate
-        channels = tuple(mechanism.channel(i) for i in range(mechanism.num_features))
+        # Features of equally many values have the same channel, whose exact fractions take a while.
+        sizes = mechanism.domain_sizes
+        by_size = {size: mechanism.channel(sizes.index(size)) for size in set(sizes)}
+        channels = tuple(by_size[size] for size in sizes)
     elif isinstance(mechanism, MultiBit) and _is_binary(mechanism, perturbed):
         codes, rate = _signs_as_codes(perturbed.features), Fraction(mechanism.sampled, mechanism.num_features)
         channels = (_sign_channel(mechanism),) * mechanism.num_features

@@ -137,7 +137,8 @@ def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu
 def _columns(answers: Answers, part: slice = _ALL, peers: Alone = ALONE) -> NDArray[np.float32]:
     """Some of the columns of all features; codes stay as they are stored, most often a byte each."""
     feature_of, value_of = _meaning(answers.channels)
-    here = answers.about(feature_of[part])
+    one_each = len(feature_of) == len(answers.channels)  # then columns are features, and a part of them no copy
+    here = answers.about(part if one_each else feature_of[part])
     hits: NDArray[np.bool_] = here.codes == value_of[part]
     columns = (hits & answers.reporting[:, None]).astype(np.float32)
     if answers.rate == 1:
@@ -171,11 +172,11 @@ def _parts(channels: Sequence[SymmetricChannel]) -> Iterator[tuple[SymmetricChan
 
 def _estimate_in_place(shares: Tensor, channels: Sequence[SymmetricChannel]) -> None:
     """A few columns at a time: nothing as large as the table is made beside it."""
-    alike = len(set(channels)) == 1
+    alike = all(channel is channels[0] for channel in channels)
     width = block_width(shares.device, shares.shape[0])
     parts = [(channels[0], part) for part in _blocks(shares.shape[1], width)] if alike else _parts(channels)
     for channel, part in parts:
-        shares[:, part] = estimate_frequencies(shares[:, part], channel)
+        estimate_frequencies(shares[:, part], channel, in_place=True)
 
 
 def _shares(answers: Answers, reports: int, hops: int, mean: NeighbourhoodMean) -> tuple[Tensor, Tensor]:
@@ -189,14 +190,18 @@ def _shares(answers: Answers, reports: int, hops: int, mean: NeighbourhoodMean) 
     mass = None
     if reports < peers.whole(nodes):
         mass = mean.propagate(reporting.to(torch.float32).unsqueeze(1), hops)
-    shares, overall = torch.empty(nodes, width, device=mean.device), torch.empty(width, device=mean.device)
-    for part in tracked(_blocks(width, block_width(mean.device, peers.planned(nodes))), "features, blocks of columns"):
+    blocks = _blocks(width, block_width(mean.device, peers.planned(nodes)))
+    overall = torch.empty(width, device=mean.device)
+    shares = torch.empty(nodes, width if len(blocks) > 1 else 0, device=mean.device)
+    for part in tracked(blocks, "features, blocks of columns"):
         observed = torch.from_numpy(_columns(answers, part, peers)).to(mean.device)
         overall[part] = peers.total(observed.sum(0)) / reports
         propagated = mean.propagate(observed, hops)
         if mass is not None:
             within = propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny)
             propagated = torch.where(mass > 0, within, overall[part])
+        if len(blocks) == 1:  # which then is the whole table
+            return propagated, overall
         shares[:, part] = propagated
     return shares, overall
 
