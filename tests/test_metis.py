@@ -30,12 +30,16 @@ def test_several_processes_give_the_parts_of_one_in_the_same_order(
         assert len(set(one.tolist())) == each.parts
 
 
-def test_a_process_that_cannot_work_is_replaced_by_this_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_process_that_cannot_work_is_replaced_by_this_one(
+    exists: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     alone = cut(STARTS, NEIGHBOURS, CUTS)
     monkeypatch.setattr(metis, "_WORTH_A_PROCESS", 0)
     broken = tmp_path / "python"
-    broken.write_text("#!/bin/sh\nexit 1\n")
-    broken.chmod(0o755)
+    if exists:
+        broken.write_text("#!/bin/sh\nexit 1\n")
+        broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
     for one, other in zip(alone, cut(STARTS, NEIGHBOURS, CUTS, workers=2), strict=True):
         assert (one == other).all()

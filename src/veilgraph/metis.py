@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import subprocess
 import sys
@@ -58,9 +59,9 @@ def cut(
     others = [_start(starts, neighbours, share) for share in shares[1:]]
     found = [_cut_here(starts, neighbours, shares[0])]
     for share, process in zip(shares[1:], others, strict=True):
-        output, _ = process.communicate()
         # Whatever kept another process from it, this one can do its work as well.
-        done = process.returncode == 0
+        output = b"" if process is None else process.communicate()[0]
+        done = process is not None and process.returncode == 0
         found.append(list(np.load(io.BytesIO(output))) if done else _cut_here(starts, neighbours, share))
     return [found[number % workers][number // workers] for number in range(len(cuts))]
 
@@ -74,23 +75,26 @@ def _cut_here(starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Se
     return [np.asarray(result.vertex_part, dtype=np.int64) for result in results]
 
 
-def _start(starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]) -> subprocess.Popen[bytes]:
-    """A process that reads the graph and writes the parts; nothing that is private is part of either."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "veilgraph.metis"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+def _start(
+    starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]
+) -> subprocess.Popen[bytes] | None:
+    """A process that reads the graph and writes the parts, both public; None where there can be none."""
     buffer = io.BytesIO()
     np.savez(buffer, starts=starts, neighbours=neighbours, cuts=np.array([astuple(each) for each in cuts]))
     try:
-        if process.stdin is not None:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "veilgraph.metis"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended, as its return code will say
             process.stdin.write(buffer.getvalue())
             process.stdin.close()
-            process.stdin = None  # what communicate() would close again
-    except BrokenPipeError:  # it has ended, as its return code will say
-        process.stdin = None
+        process.stdin = None  # communicate() would close it once more
     return process
 
 

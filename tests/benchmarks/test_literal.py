@@ -19,6 +19,7 @@ from veilgraph.learn.backbones import HIDDEN, SAGE
 from veilgraph.learn.controls import RESTARTS, STEPS
 from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, stacked_inputs
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
+from veilgraph.reconstruct.answers import answers_of
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import operators_of
 
@@ -44,7 +45,7 @@ def test_randomizers_keep_a_value_as_often_as_the_mechanisms_say(workload: Workl
     private, split = workload.private, workload.split
     perturbed = literal_reports(private, BUDGET, split, seed=0)
     kept = (perturbed.features == private.features).mean()
-    channel = workload.perturbed.feature_mechanism.channel(0)  # type: ignore[attr-defined]
+    channel = answers_of(workload.perturbed).channels[0]
     # m features of each person are drawn without repetition, so this is at most the independent case's variance.
     error = (float(channel.keep) * (1 - float(channel.keep)) / private.features.size) ** 0.5
     assert kept == pytest.approx(float(channel.keep), abs=4 * error)

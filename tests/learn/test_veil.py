@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph, csbm
@@ -18,7 +19,10 @@ from veilgraph.experiments.simulate import multi_bit_best
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import LabelVeil, StructureOnly, Veil
 from veilgraph.learn.held_out import HeldOutLabels
+from veilgraph.learn.method import Run
 from veilgraph.learn.veil import structural_experts, sweep_counts
+from veilgraph.reconstruct import operators
+from veilgraph.reconstruct.clusters import bisections
 from veilgraph.reconstruct.operators import GraphOperators
 
 
@@ -261,3 +265,25 @@ def test_sweeps_follow_the_public_graph_and_are_bounded() -> None:
     assert sweep_counts(path) == {1: 11, 2: 22, 3: 33}
     thin = Graph.from_edges([[0], [1]], num_nodes=10**9)
     assert max(sweep_counts(thin).values()) == 40
+
+
+def test_a_graph_is_halved_once_for_all_that_are_fitted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    private, split = csbm(200, seed=0), Split.random(200, seed=0)
+    runs = [
+        Run(
+            method=Veil(seed=seed),
+            perturbed=simulate(private, PrivacyBudget(1.0, 1.0, 10), split, rng=np.random.default_rng(seed)),
+            split=split,
+        )
+        for seed in range(2)
+    ]
+    halved: list[int] = []
+
+    def counted(graph: Graph, depth: int, trees: int, *, workers: int) -> list[NDArray[np.int64]]:
+        halved.append(trees)
+        return bisections(graph, depth, trees, workers=workers)
+
+    monkeypatch.setattr(operators, "bisections", counted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # fitted side by side
+    assert sum(len(batch) for batch in Veil.fit_together(runs)) == 2
+    assert len(halved) == 1

@@ -24,19 +24,14 @@ _TREES, _TREES_OF_LARGE_GRAPHS = 16, 8
 _LARGE = 2**15
 
 
-def community_beliefs(labels: HeldOutLabels, operators: GraphOperators, *, workers: int = 1) -> Tensor:
+def community_beliefs(labels: HeldOutLabels, operators: GraphOperators) -> Tensor:
     """Log-probabilities [n, F + 1, c] of every node's class from the communities that it may belong to.
 
     The graph is halved again and again, in several ways; each way gives an exact posterior, and these are averaged.
-
-    Args:
-        labels: the reports.
-        operators: of the graph.
-        workers: processes that may halve it at the same time.
     """
     depth, trees = halvings(operators.graph)
     found = torch.zeros_like(labels.versions)
-    for codes in operators.bisections(depth, trees, workers=workers):
+    for codes in operators.bisections(depth, trees):
         found += tree_posterior(labels, codes, depth)
     return (found / trees).log()
 

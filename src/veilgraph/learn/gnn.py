@@ -37,7 +37,7 @@ from veilgraph.reconstruct.features import columns_of
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 _BLOCK_NODES = 2**16
-"""Hidden units of so many nodes stay in a processor's cache, and are enough to keep a GPU busy."""
+"""At most so many at once where memory is short: hidden units of so many keep a GPU busy. A processor takes fewer."""
 
 
 @dataclass(kw_only=True)
@@ -261,7 +261,7 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
     if block is not None:
         say(
             f"training: memory for all {operators.graph.num_nodes:,} nodes' hidden units is not allowed, "
-            f"they are made again for blocks of {block:,}"
+            f"they are made again for blocks of at most {block:,}"
         )
     device, reports = operators.device, [run.perturbed for run in batch.runs]
     methods: list[GNNMethod] = [run.method for run in batch.runs]

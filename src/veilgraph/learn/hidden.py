@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.learn.backbones import HIDDEN
+from veilgraph.reconstruct.by_hand import applied
 
 _TILE_UNITS = 2**18
 """So many hidden units stay in a core's cache; of many fewer, calls would take longer than what they compute."""
@@ -71,9 +72,7 @@ class HiddenLayer:
             bias: b, [replicas, units, 1].
             second: W_2, [ways, replicas, classes, units].
         """
-        found: tuple[Tensor, ...] = _Outputs.apply(  # type: ignore[no-untyped-call]
-            self, first, bias, second, None, None, _call()
-        )
+        found: tuple[Tensor, ...] = applied(_Outputs, self, _call(), first, bias, second, None, None)
         return found
 
     def both_outputs(
@@ -88,8 +87,8 @@ class HiddenLayer:
             masks: M, [distinct, units, nodes], 0 where a unit is dropped and 1 elsewhere.
             scales: what makes up for dropped units, [replicas, 1, 1].
         """
-        found: tuple[Tensor, ...] = _Outputs.apply(  # type: ignore[no-untyped-call]
-            self, first, bias, second * scales, second.detach(), masks, _call()
+        found: tuple[Tensor, ...] = applied(
+            _Outputs, self, _call(), first, bias, second * scales, second.detach(), masks
         )
         return found[len(second) :], found[: len(second)]
 
@@ -100,6 +99,7 @@ class HiddenLayer:
         second: Tensor,
         second_of_all: Tensor | None,
         masks: Tensor | None,
+        *,
         call: object,
     ) -> tuple[Tensor, ...]:
         """From the units that masks leave; after it, if there are masks, from all. None calls without a gradient."""
@@ -126,6 +126,7 @@ class HiddenLayer:
         bias: Tensor,
         second: Tensor,
         masks: Tensor | None,
+        *,
         call: object,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Of W_1, b and W_2."""
@@ -207,29 +208,21 @@ class _Outputs(torch.autograd.Function):
     """The layer for torch's automatic differentiation, which would keep every array on the way for itself."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        layer: HiddenLayer,
-        first: Tensor,
-        bias: Tensor,
-        second: Tensor,
-        second_of_all: Tensor | None,
-        masks: Tensor | None,
-        call: object,
-    ) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, layer: HiddenLayer, call: object, *arguments: Tensor) -> tuple[Tensor, ...]:
+        first, bias, second, _, masks = arguments
         ctx.layer, ctx.call = layer, call
         ctx.save_for_backward(first, bias, second, masks)
         ctx.set_materialize_grads(False)
-        results = layer.forward(first, bias, second, second_of_all, masks, call)
+        results = layer.forward(*arguments, call=call)
         ctx.mark_non_differentiable(*results[len(second) :])
         return results
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         first, bias, second, masks = ctx.saved_tensors
-        found = ctx.layer.backward(gradients[: len(second)], first, bias, second, masks, ctx.call)
+        found = ctx.layer.backward(gradients[: len(second)], first, bias, second, masks, call=ctx.call)
         of_first, of_bias, of_second = found
-        return None, of_first.view_as(first), of_bias.view_as(bias), of_second, None, None, None
+        return None, None, of_first.view_as(first), of_bias.view_as(bias), of_second, None, None
 
 
 def _call() -> object:

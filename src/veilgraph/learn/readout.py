@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.learn.asked import Asked
+from veilgraph.reconstruct.by_hand import applied
 from veilgraph.reconstruct.propagation import SparseProduct, repeated_product, rows_of
 
 
@@ -30,7 +31,7 @@ class Readout:
             propagated: Z_1, [nodes, replicas * classes].
             own: Z_2, where the convolution has one.
         """
-        logits: Tensor = _Read.apply(self, propagated, *own)  # type: ignore[no-untyped-call]
+        logits: Tensor = applied(_Read, self, propagated, *own)
         return logits
 
     def forward(self, propagated: Tensor, *own: Tensor) -> Tensor:
@@ -51,7 +52,7 @@ class Readout:
 
 def across(rows: Tensor) -> Tensor:
     """A row for each node instead of a column, or the other way round; its gradient is laid out as it is."""
-    columns: Tensor = _Across.apply(rows)  # type: ignore[no-untyped-call]
+    columns: Tensor = applied(_Across, rows)
     return columns
 
 

@@ -49,21 +49,16 @@ def side_by_side(device: torch.device) -> Iterator[None]:
         _workers.reset(token)
 
 
-def workers() -> int:
-    """How many threads `in_threads` would use here."""
-    return _workers.get()
-
-
 def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """The function of every item: several at a time within `side_by_side`, but not within the function again.
 
     >>> in_threads(abs, [1, -2])
     [1, 2]
     """
-    if (count := min(workers(), len(items))) <= 1:
+    if (workers := min(_workers.get(), len(items))) <= 1:
         return [function(item) for item in items]
     # A new thread has a context of its own, with one worker, and has to be told how many threads its products may use.
-    with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         return list(pool.map(function, items))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn.belief import BeliefPropagation, copying_strengths
-from veilgraph.learn.communities import community_beliefs
+from veilgraph.learn.communities import community_beliefs, halvings
 from veilgraph.learn.coupling import Coupling, estimate_coupling
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.diffusion import diffusions, personalised_pagerank
@@ -36,7 +36,7 @@ from veilgraph.learn.pool import (
 )
 from veilgraph.learn.shared_reports import plan_sharing
 from veilgraph.learn.softmax import log_softmax
-from veilgraph.learn.threads import in_threads, side_by_side, workers
+from veilgraph.learn.threads import in_threads, side_by_side
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 WEAK, STRONG = 2.0, 4.0
@@ -112,6 +112,7 @@ class Veil(Method):
         for run in runs:
             check_fit_input(run.perturbed, run.split)
         for batch in plan_sharing(runs, memory):
+            batch[0][0].method._halved(batch[0][0].perturbed.graph)  # once, and not by every thread
             with side_by_side(resolve_device(batch[0][0].method.device)):
                 in_threads(_fit_sharing, batch)
             yield [run for sharing in batch for run in sharing]
@@ -135,7 +136,13 @@ class Veil(Method):
         """The needed reports and the graph, where this method computes."""
         device = resolve_device(self.device)
         labels = HeldOutLabels.of(self._needed(perturbed), seed=self.seed, device=device)
-        return labels, operators_of(perturbed.graph, device)
+        return labels, self._halved(perturbed.graph)
+
+    def _halved(self, graph: Graph) -> GraphOperators:
+        """The graph with the nested halves that communities are made of, by as many processes as torch has threads."""
+        operators = operators_of(graph, resolve_device(self.device))
+        operators.bisections(*halvings(graph), workers=torch.get_num_threads())
+        return operators
 
     def _needed(self, perturbed: PerturbedGraph) -> PerturbedGraph:
         """The reports that this method asks people for."""
@@ -192,7 +199,7 @@ def structural_experts(labels: HeldOutLabels, operators: GraphOperators, *, seed
     """Every view that needs no features, by name."""
     # Those that take longest first: what is left then fills the threads evenly.
     views = [
-        partial(_communities, labels, operators, workers()),
+        partial(_communities, labels, operators),
         *(partial(_beliefs, labels, *view) for view in _propagations(labels).items()),
         partial(_surroundings, labels, operators, seed),
     ]
@@ -200,8 +207,8 @@ def structural_experts(labels: HeldOutLabels, operators: GraphOperators, *, seed
     return {name: expert for found in (around, *beliefs, communities) for name, expert in found.items()}
 
 
-def _communities(labels: HeldOutLabels, operators: GraphOperators, processes: int) -> dict[str, Expert]:
-    return {_COMMUNITIES: Beliefs(community_beliefs(labels, operators, workers=processes), usual=1.0)}
+def _communities(labels: HeldOutLabels, operators: GraphOperators) -> dict[str, Expert]:
+    return {_COMMUNITIES: Beliefs(community_beliefs(labels, operators), usual=1.0)}
 
 
 def _surroundings(labels: HeldOutLabels, operators: GraphOperators, seed: int) -> dict[str, Expert]:

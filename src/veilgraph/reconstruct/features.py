@@ -190,19 +190,23 @@ def _shares(answers: Answers, reports: int, hops: int, mean: NeighbourhoodMean) 
     mass = None
     if reports < peers.whole(nodes):
         mass = mean.propagate(reporting.to(torch.float32).unsqueeze(1), hops)
-    blocks = _blocks(width, block_width(mean.device, peers.planned(nodes)))
     overall = torch.empty(width, device=mean.device)
-    shares = torch.empty(nodes, width if len(blocks) > 1 else 0, device=mean.device)
-    for part in tracked(blocks, "features, blocks of columns"):
+
+    def share_of(part: slice) -> Tensor:
         observed = torch.from_numpy(_columns(answers, part, peers)).to(mean.device)
         overall[part] = peers.total(observed.sum(0)) / reports
         propagated = mean.propagate(observed, hops)
-        if mass is not None:
-            within = propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny)
-            propagated = torch.where(mass > 0, within, overall[part])
-        if len(blocks) == 1:  # which then is the whole table
-            return propagated, overall
-        shares[:, part] = propagated
+        if mass is None:
+            return propagated
+        within = propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny)
+        return torch.where(mass > 0, within, overall[part])
+
+    blocks = _blocks(width, block_width(mean.device, peers.planned(nodes)))
+    if len(blocks) == 1:
+        return share_of(blocks[0]), overall
+    shares = torch.empty(nodes, width, device=mean.device)
+    for part in tracked(blocks, "features, blocks of columns"):
+        shares[:, part] = share_of(part)
     return shares, overall
 
 

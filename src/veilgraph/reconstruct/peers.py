@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, distributed
 
 from veilgraph.processes import talking
+from veilgraph.reconstruct.by_hand import applied
 from veilgraph.reconstruct.partition import GraphPart
 
 
@@ -88,7 +89,7 @@ class Peers(Alone):
 
         Every process computes the same from it, one objective and not one each: so the gradient goes back as it is.
         """
-        total: Tensor = _Total.apply(sums)  # type: ignore[no-untyped-call]
+        total: Tensor = applied(_Total, sums)
         return total
 
     def reached(self, rows: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch.nn.functional import embedding_bag
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.progress import tracked
+from veilgraph.reconstruct.by_hand import applied
 from veilgraph.reconstruct.peers import ALONE, Alone
 
 _CACHE_LINE = 16  # 32-bit numbers: what one gather from memory brings anyway
@@ -111,7 +112,7 @@ class SparseProduct:
 
     def __call__(self, columns: Tensor, times: int = 1) -> Tensor:
         """The matrix applied `times` times to every column."""
-        product: Tensor = _Product.apply(columns, self, check_hops(times))  # type: ignore[no-untyped-call]
+        product: Tensor = applied(_Product, columns, self, check_hops(times))
         return product
 
 
