@@ -179,7 +179,7 @@ def test_little_memory_means_blocks_of_nodes_and_the_same_results(
     enough = 4 * NODES * (3 * columns + HIDDEN + 12 * classes)  # for one fit in blocks, and not for a whole one
     assert all(len(batch) == 1 for batch in fitted_together(runs, memory=enough))
     assert len(caplog.messages) == len(runs)
-    assert "blocks of 50" in caplog.messages[0]
+    assert "blocks of at most 50" in caplog.messages[0]
     for found, alone in zip(runs, expected, strict=True):
         assert_the_same(found.method, alone.method)
     with pytest.raises(FitError, match="allow more memory"):
