@@ -50,7 +50,8 @@ def test_bags_of_several_draws_are_those_of_each_one_after_another() -> None:
     members, estimate = [rng.random(6) < 0.8 for _ in draws], [True, False, True]
     together = stacked_bags(draws, clusters, members, estimate=estimate)
     alone = [
-        bag_proportions(*each, estimate=use) for *each, use in zip(draws, clusters, members, estimate, strict=True)
+        bag_proportions(perturbed, parts, chosen, estimate=use)
+        for perturbed, parts, chosen, use in zip(draws, clusters, members, estimate, strict=True)
     ]
     assert together.draws.tolist() == [draw for draw, bags in enumerate(alone) for _ in bags.sizes]
     whole = block_diag(*[bags.membership.to_dense().numpy() for bags in alone])
