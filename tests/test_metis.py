@@ -46,5 +46,5 @@ def test_a_process_that_cannot_work_is_replaced_by_this_one(
 
 
 def test_small_graphs_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metis, "_start", lambda *arguments: pytest.fail("started a process"))
+    monkeypatch.setattr(metis, "cut_aside", lambda *arguments: pytest.fail("started a process"))
     assert len(cut(STARTS, NEIGHBOURS, CUTS, workers=4)) == len(CUTS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import astuple, dataclass
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +57,47 @@ def cut(
     """
     workers = min(workers, len(cuts)) if len(neighbours) >= _WORTH_A_PROCESS else 1
     shares = [cuts[number::workers] for number in range(workers)]
-    others = [_start(starts, neighbours, share) for share in shares[1:]]
-    found = [_cut_here(starts, neighbours, shares[0])]
-    for share, process in zip(shares[1:], others, strict=True):
-        # Whatever kept another process from it, this one can do its work as well.
-        output = b"" if process is None else process.communicate()[0]
-        done = process is not None and process.returncode == 0
-        found.append(list(np.load(io.BytesIO(output))) if done else _cut_here(starts, neighbours, share))
+    others = [cut_aside(starts, neighbours, share) for share in shares[1:]]
+    found = [_cut_here(starts, neighbours, shares[0]), *(finished() for finished in others)]
     return [found[number % workers][number // workers] for number in range(len(cuts))]
+
+
+def cut_aside(
+    starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]
+) -> Callable[[], list[NDArray[np.int64]]]:
+    """Have another process cut while this one goes on; what is handed back waits for it.
+
+    The graph and its parts, both public, go through files that have no name: through a pipe, one process would wait for
+    the other to start.
+    """
+    try:
+        process, output = _started(starts, neighbours, cuts)
+    except OSError:
+        return lambda: _cut_here(starts, neighbours, cuts)
+
+    def finished() -> list[NDArray[np.int64]]:
+        # Whatever kept the other process from it, this one can do its work as well.
+        with output:
+            if process.wait() != 0:
+                return _cut_here(starts, neighbours, cuts)
+            output.seek(0)
+            return list(np.load(output, allow_pickle=False))
+
+    return finished
+
+
+def _started(
+    starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]
+) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    with ExitStack() as unless_started, tempfile.TemporaryFile() as task:
+        output = unless_started.enter_context(tempfile.TemporaryFile())
+        np.savez(task, starts=starts, neighbours=neighbours, cuts=np.array([astuple(each) for each in cuts]))
+        task.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "veilgraph.metis"], stdin=task, stdout=output, stderr=subprocess.DEVNULL
+        )
+        unless_started.pop_all()
+    return process, output
 
 
 def _cut_here(starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]) -> list[NDArray[np.int64]]:
@@ -75,32 +109,9 @@ def _cut_here(starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Se
     return [np.asarray(result.vertex_part, dtype=np.int64) for result in results]
 
 
-def _start(
-    starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]
-) -> subprocess.Popen[bytes] | None:
-    """A process that reads the graph and writes the parts, both public; None where there can be none."""
-    buffer = io.BytesIO()
-    np.savez(buffer, starts=starts, neighbours=neighbours, cuts=np.array([astuple(each) for each in cuts]))
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "veilgraph.metis"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    except OSError:
-        return None
-    if process.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):  # it has ended, as its return code will say
-            process.stdin.write(buffer.getvalue())
-            process.stdin.close()
-        process.stdin = None  # communicate() would close it once more
-    return process
-
-
 def main() -> None:
     """Cut the graph from standard input, write the parts to standard output."""
-    task = np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False)
+    task = np.load(sys.stdin.buffer, allow_pickle=False)
     cuts = [Cut(int(parts), bool(recursive), int(seed)) for parts, recursive, seed in task["cuts"]]
     np.save(sys.stdout.buffer, np.stack(_cut_here(task["starts"], task["neighbours"], cuts)))
 

@@ -155,9 +155,10 @@ class StackedNetworks:
         with torch.no_grad():
             self._weights.copy_(self._best)
 
-    def weights_of(self, replica: int) -> dict[str, Tensor]:
-        """One replica's weights by name."""
-        return {name: part[replica].detach().cpu() for name, part in self._parts(self._weights).items()}
+    def all_weights(self) -> list[dict[str, Tensor]]:
+        """Each replica's weights by name."""
+        parts = self._parts(self._weights.detach().cpu())
+        return [{name: part[replica] for name, part in parts.items()} for replica in range(self.replicas)]
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Give every replica these weights."""
