@@ -67,8 +67,8 @@ class StackedNetworks:
             for asked in dict.fromkeys((EVERYWHERE, loss_asks, score_asks))
         }
         self._shapes = _shapes(convolution, inputs.shape[2], num_classes)
-        initial = [_initial_weights(convolution, self._shapes, each.seed) for each in settings]
-        self._weights = torch.stack(initial).to(operators.device).requires_grad_()
+        initial = {seed: _initial_weights(convolution, self._shapes, seed) for seed in {each.seed for each in settings}}
+        self._weights = torch.stack([initial[each.seed] for each in settings]).to(operators.device).requires_grad_()
         self._best = self._weights.detach().clone()
         self._dropout = ReplicaDropout(
             [each.dropout for each in settings],
