@@ -118,10 +118,11 @@ class StackedNetworks:
             with torch.no_grad():
                 return logits, self._logits(outputs, self._score_asks)
         masks = self._dropout.masks(HIDDEN, self._hidden.nodes)
-        complete, thinned = self._hidden.both_outputs(*self._layers(), masks, self._dropout.scales)
-        with torch.no_grad():
-            evaluated = self._logits(complete, self._score_asks)
-        return self._logits(thinned, self._loss_asks), evaluated
+        first, bias, second = self._layers()
+        thinned, complete = self._hidden.both_outputs(
+            first, bias, second * self._dropout.scales, second.index_select(0, self._dropout.thinned), masks
+        )
+        return self._logits(thinned, self._loss_asks), self._evaluated(thinned, complete)
 
     def step(self) -> None:
         """Move along the gradient.
@@ -173,12 +174,23 @@ class StackedNetworks:
 
     def _layers(self) -> tuple[Tensor, Tensor, Tensor]:
         parts = self._parts(self._weights)
-        second = parts["second.weight"].view(self.replicas, self._ways, -1, HIDDEN).transpose(0, 1)
+        second = parts["second.weight"].view(self.replicas, self._ways, -1, HIDDEN)
         return parts["first.weight"], parts["first.bias"], second
 
-    def _logits(self, outputs: tuple[Tensor, ...], asked: Asked) -> Tensor:
-        logits = self._readouts[asked](*outputs)
-        return logits.view(self.replicas, -1, logits.shape[1]) + self._parts(self._weights)["second.bias"]
+    @torch.no_grad()
+    def _evaluated(self, thinned: tuple[Tensor, ...], complete: tuple[Tensor, ...]) -> Tensor:
+        """Logits for the score: of replicas that drop nothing, what is there already."""
+        which = self._dropout.thinned
+        evaluated = self._logits(complete, self._score_asks, which)
+        if len(which) == self.replicas:
+            return evaluated
+        return self._logits(thinned, self._score_asks).index_copy_(0, which, evaluated)
+
+    def _logits(self, outputs: tuple[Tensor, ...], asked: Asked, replicas: Tensor | None = None) -> Tensor:
+        """[replicas, classes, nodes], of all replicas or of some."""
+        logits, bias = self._readouts[asked](*outputs), self._parts(self._weights)["second.bias"]
+        bias = bias if replicas is None else bias.index_select(0, replicas)
+        return logits.view(len(bias), -1, logits.shape[1]) + bias
 
 
 def stacked_inputs(

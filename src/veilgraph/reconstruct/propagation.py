@@ -231,6 +231,16 @@ def rows_of(matrix: Tensor, rows: Tensor) -> Tensor:
     return compressed(starts, columns, weights, (len(rows), matrix.shape[1]))
 
 
+def columns_of(matrix: Tensor, columns: Tensor) -> Tensor:
+    """Some columns of a sparse matrix, in increasing order."""
+    place = torch.full((matrix.shape[1],), -1, device=matrix.device, dtype=matrix.col_indices().dtype)
+    place[columns] = torch.arange(len(columns), device=matrix.device, dtype=place.dtype)
+    places = place[matrix.col_indices()]
+    before = torch.nn.functional.pad((places >= 0).cumsum(0), (1, 0))
+    starts = before[matrix.crow_indices()].to(matrix.crow_indices().dtype)
+    return _compressed(starts, places[places >= 0], matrix.values()[places >= 0], (matrix.shape[0], len(columns)))
+
+
 def sparse_csr(rows: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:
     """A sparse matrix in compressed rows, from its entries in any order; 32-bit indices where they suffice."""
     order = torch.argsort(rows * shape[1] + columns)
