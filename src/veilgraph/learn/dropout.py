@@ -52,7 +52,9 @@ class ReplicaDropout:
         self.generators = [torch.Generator(device).manual_seed(_stream(seed)) for seed in distinct]
         dropped = [min(round(probability * _LEVELS), _LEVELS - 1) for probability in probabilities]
         self.active = any(dropped)
-        self.scales = torch.tensor([_LEVELS / (_LEVELS - levels) for levels in dropped], device=device).view(-1, 1, 1, 1)
+        self.scales = torch.tensor([_LEVELS / (_LEVELS - levels) for levels in dropped], device=device).view(
+            -1, 1, 1, 1
+        )
         needed = list(zip((distinct.index(seed) for seed in seeds), dropped, strict=True))
         masked = [levels > 0 or device.type != "cpu" for levels in dropped]
         self._distinct = list(dict.fromkeys(itertools.compress(needed, masked)))

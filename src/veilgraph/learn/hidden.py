@@ -18,6 +18,10 @@ _TILE_UNITS = 2**18
 """So many hidden units stay in a core's cache; of many fewer, calls would take longer than what they compute."""
 
 
+_PART_NODES, _MOST_PARTS = 512, 256
+"""What one of a GPU's processors adds up, and what they all need to be busy."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Thinned:
     """Replicas of a group that drop units.
@@ -145,7 +149,7 @@ class HiddenLayer:
                 of_second[group.replicas].baddbmm_(upper[group.replicas], hidden.mT)
                 lower = torch.bmm(ways[group.replicas].mT, upper[group.replicas])
                 lower = torch.ops.aten.threshold_backward(lower, hidden, 0).view(-1, first.shape[1], lower.shape[2])
-                of_first[group.inputs].baddbmm_(lower, self._inputs[group.inputs, nodes])
+                _add_product(of_first[group.inputs], lower, self._inputs[group.inputs, nodes])
                 of_bias[group.inputs] += lower.sum(dim=2, keepdim=True)
         return of_first, of_bias, of_second
 
@@ -183,6 +187,23 @@ class HiddenLayer:
         for each, left in group.thinned_by(masks, nodes):
             hidden[each.replicas].mul_(left)
         return hidden
+
+
+def _add_product(sums: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add left @ right, a sum over nodes.
+
+    A result so small keeps few of a GPU's processors busy, so they add up different nodes.
+    """
+    nodes = left.shape[2]
+    parts = 1 if left.device.type == "cpu" else min(_MOST_PARTS, nodes // _PART_NODES)
+    if parts > 1:
+        even = nodes - nodes % parts
+        columns = left[:, :, :even].view(*left.shape[:2], parts, -1)
+        rows = right[:, :even].view(len(right), parts, -1, right.shape[2])
+        products = [torch.bmm(each.transpose(0, 1), other) for each, other in zip(columns, rows, strict=True)]
+        sums += torch.stack(products).sum(dim=1)
+        left, right = left[:, :, even:], right[:, even:]
+    sums.baddbmm_(left, right)
 
 
 def _products(second: Tensor, nodes: slice) -> Tensor:

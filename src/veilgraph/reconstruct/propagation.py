@@ -238,7 +238,7 @@ def columns_of(matrix: Tensor, columns: Tensor) -> Tensor:
     places = place[matrix.col_indices()]
     before = torch.nn.functional.pad((places >= 0).cumsum(0), (1, 0))
     starts = before[matrix.crow_indices()].to(matrix.crow_indices().dtype)
-    return _compressed(starts, places[places >= 0], matrix.values()[places >= 0], (matrix.shape[0], len(columns)))
+    return compressed(starts, places[places >= 0], matrix.values()[places >= 0], (matrix.shape[0], len(columns)))
 
 
 def sparse_csr(rows: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:
