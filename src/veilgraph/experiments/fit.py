@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph
@@ -73,7 +71,8 @@ def fit_cells(
 def draw_runs(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dict[Run, Cell]:
     """What is to be fitted for each cell: its method, reports and split."""
     runs: dict[Run, Cell] = {}
-    for cell, (perturbed, split) in zip(cells, _draw_all(cells, private), strict=True):
+    for cell in cells:
+        perturbed, split = draw_reports(cell, private)
         runs[Run(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
     return runs
 
@@ -110,14 +109,6 @@ def _scored(
         )
         for run in batch
     ]
-
-
-def _draw_all(cells: Sequence[Cell], private: PrivateGraph) -> Iterator[tuple[PerturbedGraph, Split]]:
-    """The draws of many cells; first of one cell for each distinct draw of features, in as many threads as allowed."""
-    firsts = {(cell.method, cell.epsilon_x, cell.seed): cell for cell in reversed(cells)}
-    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
-        list(pool.map(lambda cell: draw_reports(cell, private), firsts.values()))
-    return (draw_reports(cell, private) for cell in cells)
 
 
 @lru_cache(maxsize=64)

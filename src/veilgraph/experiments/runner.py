@@ -34,6 +34,7 @@ Made = TypeVar("Made")
 
 _CHUNK_NODES = 120_000
 _LEAST_CHUNK = 8
+_DRAWN_AHEAD = 4
 
 
 @lru_cache(maxsize=8)
@@ -179,14 +180,14 @@ def _foresee(chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: st
 
 
 def _made_ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
-    """`make` of each item, the next one in a thread while the last is in use."""
+    """`make` of each item, of the next few in a thread while one is in use."""
     with ThreadPoolExecutor(1) as thread:
         waiting: deque[Future[Made]] = deque()
         for item in items:
             waiting.append(thread.submit(make, item))
-            if len(waiting) > 1:
+            if len(waiting) > _DRAWN_AHEAD:
                 yield waiting.popleft().result()
-        if waiting:
+        while waiting:
             yield waiting.popleft().result()
 
 

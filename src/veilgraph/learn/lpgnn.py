@@ -139,11 +139,11 @@ class _Journeys:
             columns, done = self._product(columns, before - done), before
             if len(onward):
                 by_replica = columns.view(nodes, -1, classes)
-                columns, arrived = by_replica[:, onward].flatten(1), by_replica[:, there].flatten(1)
+                columns, arrived = (by_replica.index_select(1, each).flatten(1) for each in (onward, there))
             else:
                 arrived = columns
             found.append(self._readout(arrived) if distance else self._asked.pick(across(arrived)))
         if len(found) == 1:
             return found[0].view(-1, classes, found[0].shape[1])
         read = torch.cat(found)
-        return read.view(-1, classes, read.shape[1])[self._places]
+        return read.view(-1, classes, read.shape[1]).index_select(0, self._places)
