@@ -26,6 +26,7 @@ from veilgraph.experiments.plan import Cell, Experiment
 from veilgraph.experiments.store import CellStore
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.method import DEFAULT_MEMORY, Run
+from veilgraph.metis_workers import start_workers
 from veilgraph.reconstruct.operators import operators_of
 
 Progress = Callable[[str, int, int], None]
@@ -35,6 +36,7 @@ Made = TypeVar("Made")
 _CHUNK_NODES = 120_000
 _LEAST_CHUNK = 8
 _DRAWN_AHEAD = 4
+_METIS_WORKERS = 8
 
 
 @lru_cache(maxsize=8)
@@ -64,11 +66,14 @@ def run_experiment(
         memory: that all processes together may take for fits in flight, in bytes.
         progress: told what was done, how many fits are finished, and of how many.
     """
+    on_gpu = resolve_device(device).type == "cuda"
+    if on_gpu and any(method_of(cell).bag_counts() for cell in experiment.cells):
+        start_workers(_METIS_WORKERS)  # while data sets are read
     keys = {key_of(cell, data_dir): cell for cell in experiment.cells}
     missing = [cell for key, cell in keys.items() if not store.has(key)]
     done = len(keys) - len(missing)
     progress("already finished", done, len(keys))
-    chunks = _chunks(missing, data_dir, on_gpu=resolve_device(device).type == "cuda")
+    chunks = _chunks(missing, data_dir, on_gpu=on_gpu)
     for results in _finished_chunks(chunks, data_dir, device, jobs, memory):
         for cell, result in results:
             store.put(key_of(cell, data_dir), result)
