@@ -46,12 +46,12 @@ def test_a_process_stays_for_the_next_graph_and_one_that_has_ended_is_replaced()
     start_workers(1)
     (worker,) = metis_workers._idle
     for _ in range(2):
-        [found] = cut_aside(STARTS, NEIGHBOURS, CUTS[:1])()
+        [found] = cut_aside(lambda: (STARTS, NEIGHBOURS), CUTS[:1])()
         assert (found == ALONE[0]).all()
         assert list(metis_workers._idle) == [worker]
     os.kill(worker._process.pid, signal.SIGKILL)
     worker._process.wait()
-    assert same(cut_aside(STARTS, NEIGHBOURS, CUTS)())
+    assert same(cut_aside(lambda: (STARTS, NEIGHBOURS), CUTS)())
     assert worker not in metis_workers._idle
 
 
@@ -60,7 +60,7 @@ def test_a_process_that_ends_at_its_work_is_replaced_by_this_one(monkeypatch: py
     (worker,) = metis_workers._idle
     os.kill(worker._process.pid, signal.SIGKILL)
     monkeypatch.setattr(metis_workers._Worker, "lives", True)
-    [found] = cut_aside(STARTS, NEIGHBOURS, CUTS[:1])()
+    [found] = cut_aside(lambda: (STARTS, NEIGHBOURS), CUTS[:1])()
     assert (found == ALONE[0]).all()
     assert not metis_workers._idle
 
@@ -75,7 +75,7 @@ def test_where_no_process_can_be_had_this_one_does_the_work(
         broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
     start_workers(1)
-    assert same(cut_aside(STARTS, NEIGHBOURS, CUTS)())
+    assert same(cut_aside(lambda: (STARTS, NEIGHBOURS), CUTS)())
 
 
 def test_small_graphs_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:

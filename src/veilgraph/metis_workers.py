@@ -30,17 +30,27 @@ def cut_together(
     """`cut` by so many processes, this one among them, if the graph is worth it."""
     workers = min(workers, len(cuts)) if len(neighbours) >= _WORTH_A_PROCESS else 1
     shares = [cuts[number::workers] for number in range(workers)]
-    others = [_submitted(starts, neighbours, share) for share in shares[1:]]
-    found = [cut(starts, neighbours, shares[0]), *(finished() for finished in others)]
+    others = [_threads().submit(_cut_elsewhere, starts, neighbours, share) for share in shares[1:]]
+    found = [cut(starts, neighbours, shares[0]), *(future.result() for future in others)]
     return [found[number % workers][number // workers] for number in range(len(cuts))]
 
 
 def cut_aside(
-    starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]
+    graph: Callable[[], tuple[NDArray[np.int32], NDArray[np.int32]]], cuts: Sequence[Cut]
 ) -> Callable[[], list[NDArray[np.int64]]]:
-    """Have other processes cut while this one goes on; what is handed back waits for them."""
-    under_way = [_submitted(starts, neighbours, [each]) for each in cuts]
-    return lambda: [part for finished in under_way for part in finished()]
+    """Have other processes cut while this one goes on; what is handed back waits for them.
+
+    Args:
+        graph: makes what `cut` calls starts and neighbours, in a thread.
+        cuts: that are wanted, each by whatever process is free.
+    """
+    made = _threads().submit(graph)
+
+    def cut_one(each: Cut) -> list[NDArray[np.int64]]:
+        return _cut_elsewhere(*made.result(), [each])
+
+    under_way = [_threads().submit(cut_one, each) for each in cuts]
+    return lambda: [part for future in under_way for part in future.result()]
 
 
 def start_workers(count: int) -> None:
@@ -86,12 +96,6 @@ class _Worker:
 _idle: deque[_Worker] = deque()
 
 
-def _submitted(
-    starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]
-) -> Callable[[], list[NDArray[np.int64]]]:
-    return _threads().submit(_cut_elsewhere, starts, neighbours, cuts).result
-
-
 def _cut_elsewhere(
     starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]
 ) -> list[NDArray[np.int64]]:
@@ -122,7 +126,7 @@ def _taken() -> _Worker | None:
 @lru_cache(maxsize=1)
 def _threads() -> ThreadPoolExecutor:
     """That wait for the processes."""
-    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="metis")
+    return ThreadPoolExecutor((os.cpu_count() or 1) + 1, thread_name_prefix="metis")
 
 
 def _end_all() -> None:

@@ -100,8 +100,14 @@ def _chunks(cells: Sequence[Cell], data_dir: Path | None, *, on_gpu: bool) -> li
         first = next(iter(group.values()))[0]
         size = len(cells) if on_gpu else max(_LEAST_CHUNK, _CHUNK_NODES // _nodes(first, data_dir))
         chunks += _packed(group.values(), size)
-    # On a GPU small graphs first: METIS cuts the large ones meanwhile.
-    return sorted(chunks, key=lambda chunk: _nodes(chunk[0], data_dir)) if on_gpu else chunks
+    return _small_graphs_first(chunks, data_dir) if on_gpu else chunks
+
+
+def _small_graphs_first(chunks: Sequence[list[Cell]], data_dir: Path | None) -> list[list[Cell]]:
+    """METIS cuts the large ones meanwhile. The smallest is the last: nothing is got ready any more while it is trained."""
+    sizes = [_nodes(chunk[0], data_dir) for chunk in chunks]
+    ranked = sorted(zip(sizes, chunks, strict=True), key=lambda each: (each[0] == min(sizes), each[0]))
+    return [chunk for _, chunk in ranked]
 
 
 def _packed(draws: Iterable[Sequence[Cell]], size: int) -> Iterator[list[Cell]]:

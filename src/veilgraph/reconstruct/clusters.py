@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ def clusterings_aside(graph: Graph, counts: Sequence[int]) -> Callable[[], list[
     cuts = _cuts(graph, counts, seed=0)
     if graph.num_edges > MOST_METIS_EDGES or not cuts:
         return lambda: clusterings(graph, counts)
-    finished = cut_aside(*_metis_input(graph), cuts)
+    finished = cut_aside(partial(_metis_input, graph), cuts)
     return lambda: _by_count(graph, counts, cuts, finished())
 
 
