@@ -104,7 +104,7 @@ def _chunks(cells: Sequence[Cell], data_dir: Path | None, *, on_gpu: bool) -> li
 
 
 def _small_graphs_first(chunks: Sequence[list[Cell]], data_dir: Path | None) -> list[list[Cell]]:
-    """METIS cuts the large ones meanwhile. The smallest is the last: nothing is got ready any more while it is trained."""
+    """METIS cuts the large ones meanwhile. The smallest is last: nothing is got ready any more while it is trained."""
     sizes = [_nodes(chunk[0], data_dir) for chunk in chunks]
     ranked = sorted(zip(sizes, chunks, strict=True), key=lambda each: (each[0] == min(sizes), each[0]))
     return [chunk for _, chunk in ranked]
