@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,9 +16,9 @@ from veilgraph.frequency import multi_bit_values
 from veilgraph.graph import PerturbedGraph
 from veilgraph.learn.asked import Asked, asked_by
 from veilgraph.learn.gnn import GNNMethod
-from veilgraph.learn.losses import cross_entropy, weighted_targets
+from veilgraph.learn.losses import weighted_targets
 from veilgraph.learn.method import Run
-from veilgraph.learn.readout import Readout, across
+from veilgraph.learn.readout import Readout, across, reordered
 from veilgraph.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import stacked_one_hot
 from veilgraph.reconstruct.operators import GraphOperators
@@ -67,22 +68,25 @@ class LPGNN(GNNMethod):
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         methods: list[LPGNN] = [run.method for run in runs]
         training = asked_by([run.split.train & run.perturbed.has_label for run in runs], operators)
-        targets = training.pick(cls._targets(runs, operators))
-        propagate = _Journeys([method.label_hops for method in methods], operators, training)
+        journeys = _Journeys([method.label_hops for method in methods], operators, training)
+        targets = training.pick(cls._targets(runs, operators)).index_select(0, journeys.order)
+        hits, weights = (targets > 0).to(targets.dtype), targets.sum(dim=1)
         channels = [run.perturbed.label_mechanism.channel for run in runs]
         corrected = [method.forward_correction for method in methods]
         gain, other = (
-            torch.tensor(values, device=operators.device).view(-1, 1, 1)
+            torch.tensor(values, device=operators.device).index_select(0, journeys.order).unsqueeze(1)
             for values in (
                 [float(channel.gain) if use else 1.0 for channel, use in zip(channels, corrected, strict=True)],
                 [float(channel.other) if use else 0.0 for channel, use in zip(channels, corrected, strict=True)],
             )
         )
+        # The channel and the hops are linear: S^K (g Y + q) = g S^K Y + q S^K 1, and the latter never changes.
+        others = other * journeys(torch.ones(len(runs), 1, operators.graph.num_nodes, device=operators.device))[:, 0]
 
         def loss(logits: Tensor) -> Tensor:
-            observed = logits.softmax(dim=1) * gain + other
-            propagated = propagate(observed)
-            return operators.peers.total(cross_entropy(propagated.clamp(min=_FLOOR).log(), targets))
+            arrived = (journeys(logits.softmax(dim=1)) * hits).sum(dim=1)
+            observed = torch.addcmul(others, arrived, gain).clamp(min=_FLOOR)
+            return operators.peers.total(-(observed.log() * weights).sum(dim=1)).index_select(0, journeys.places)
 
         return loss
 
@@ -115,35 +119,25 @@ class _Journeys:
         hops: of each replica.
         operators: of the graph.
         asked: the nodes that are read out.
+
+    Attributes:
+        order: of the replicas, by the number of their hops; so that those who stay behind are beside each other.
+        places: where each replica is in this order.
     """
 
     def __init__(self, hops: Sequence[int], operators: GraphOperators, asked: Asked) -> None:
         self._product, self._asked = operators.symmetric, asked
-        self._readout, self._legs = Readout(operators.symmetric, asked), list[tuple[int, Tensor, Tensor]]()
-        going, order = list(range(len(hops))), list[int]()
-        for distance in sorted(set(hops)):
-            there = [place for place, replica in enumerate(going) if hops[replica] == distance]
-            onward = [place for place, replica in enumerate(going) if hops[replica] > distance]
-            arriving, passing = (torch.tensor(each, device=operators.device) for each in (there, onward))
-            self._legs.append((distance, arriving, passing))
-            order += [going[place] for place in there]
-            going = [going[place] for place in onward]
-        self._places = torch.tensor(order, device=operators.device).argsort()
+        self._readout, self._legs = Readout(operators.symmetric, asked), sorted(Counter(hops).items())
+        self.order = torch.tensor(sorted(range(len(hops)), key=lambda replica: hops[replica]), device=operators.device)
+        self.places = self.order.argsort()
 
     def __call__(self, stack: Tensor) -> Tensor:
-        """From [replicas, classes, nodes] to the same at the nodes that are read out."""
-        _, classes, nodes = stack.shape
-        columns, done, found = across(stack.flatten(0, 1)), 0, list[Tensor]()
-        for distance, there, onward in self._legs:
+        """From [replicas, classes, nodes] to the same at the nodes that are read out, in their order."""
+        classes, done, found = stack.shape[1], 0, list[Tensor]()
+        columns = across(reordered(stack, self.order, self.places).flatten(0, 1))
+        for distance, replicas in self._legs:
             before = max(distance - 1, 0)
             columns, done = self._product(columns, before - done), before
-            if len(onward):
-                by_replica = columns.view(nodes, -1, classes)
-                columns, arrived = (by_replica.index_select(1, each).flatten(1) for each in (onward, there))
-            else:
-                arrived = columns
+            arrived, columns = columns.tensor_split([replicas * classes], dim=1)
             found.append(self._readout(arrived) if distance else self._asked.pick(across(arrived)))
-        if len(found) == 1:
-            return found[0].view(-1, classes, found[0].shape[1])
-        read = torch.cat(found)
-        return read.view(-1, classes, read.shape[1]).index_select(0, self._places)
+        return torch.cat(found).unflatten(0, (-1, classes))

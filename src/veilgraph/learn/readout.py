@@ -65,6 +65,16 @@ def across(rows: Tensor) -> Tensor:
     return columns
 
 
+def reordered(values: Tensor, order: Tensor, places: Tensor) -> Tensor:
+    """Values in another order, where each has its place.
+
+    >>> reordered(torch.tensor([5, 6, 7]), torch.tensor([2, 0, 1]), places=torch.tensor([1, 2, 0]))
+    tensor([7, 5, 6])
+    """
+    found: Tensor = applied(_Reordered, values, order, places)
+    return found
+
+
 class _Across(torch.autograd.Function):
     """torch would leave the gradient lying across, and be slow with it from there on."""
 
@@ -75,6 +85,19 @@ class _Across(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         return gradients[0].T.contiguous()
+
+
+class _Reordered(torch.autograd.Function):
+    """torch would add the gradient up, since an order might name a place twice."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, order: Tensor, places: Tensor) -> Tensor:
+        ctx.places = places
+        return values.index_select(0, order)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return gradients[0].index_select(0, ctx.places), None, None
 
 
 class _Read(torch.autograd.Function):
