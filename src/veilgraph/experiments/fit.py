@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.methods import find_method, make_method
@@ -21,6 +20,7 @@ from veilgraph.experiments.simulate import collect, feature_rng, grr_fs, label_r
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run
 from veilgraph.mechanisms import GRR, Mechanism
+from veilgraph.mechanisms.alike import family_of, randomize_alike
 from veilgraph.schema import NO_LABEL
 
 
@@ -43,22 +43,25 @@ class Fit:
     seconds: float
 
 
-def draw_reports(cell: Cell, private: PrivateGraph) -> tuple[PerturbedGraph, Split]:
+def draw_reports(cell: Cell, private: PrivateGraph, family: tuple[Mechanism, ...] = ()) -> tuple[PerturbedGraph, Split]:
     """The reports and the split of a cell.
 
     Cells of one seed share the split; at one epsilon_y they share the label reports, at one epsilon_x the feature
     reports (the very same arrays, so that what is made of them can be shared too).
+
+    Args:
+        cell: for which reports are needed.
+        private: the records.
+        family: mechanisms that will need feature reports of the same seed and can be drawn with the cell's.
     """
-    entry = find_method(cell.method)
-    split = _split(private, cell.seed)
-    budget = entry.budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
+    split, budget = _split(private, cell.seed), _budget(cell, private)
     label = GRR(private.schema.num_classes, budget.epsilon_y)
     labels = _label_reports(private, label, cell.seed)
-    if entry.features is None:
-        mechanism = grr_fs(private.schema, budget)  # that nobody used
-        return collect(private, split, label, labels, mechanism, None), split
-    mechanism = entry.features(private.schema, budget)
-    features = _feature_reports(private, mechanism, cell.seed)
+    mechanism = _feature_mechanism(cell, private)
+    if mechanism is None:
+        unused = grr_fs(private.schema, budget)
+        return collect(private, split, label, labels, unused, None), split
+    features = _feature_reports(private, family or (mechanism,), cell.seed)[mechanism]
     return collect(private, split, label, labels, mechanism, features), split
 
 
@@ -72,8 +75,14 @@ def fit_cells(
 
 def draw_runs(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dict[Run, Cell]:
     """What is to be fitted for each cell: its method, reports and split."""
+    mechanisms = [_feature_mechanism(cell, private) for cell in cells]
+    families: dict[Hashable, dict[Mechanism, None]] = {}
+    for each in filter(None, mechanisms):
+        families.setdefault(family_of(each), {})[each] = None
     runs: dict[Run, Cell] = {}
-    for cell, (perturbed, split) in zip(cells, _draw_all(cells, private), strict=True):
+    for cell, mechanism in zip(cells, mechanisms, strict=True):
+        family = () if mechanism is None else tuple(families[family_of(mechanism)])
+        perturbed, split = draw_reports(cell, private, family)
         runs[Run(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
     return runs
 
@@ -112,14 +121,6 @@ def _scored(
     ]
 
 
-def _draw_all(cells: Sequence[Cell], private: PrivateGraph) -> Iterator[tuple[PerturbedGraph, Split]]:
-    """The draws of many cells; first of one cell for each distinct draw of features, in as many threads as allowed."""
-    firsts = {(cell.method, cell.epsilon_x, cell.seed): cell for cell in reversed(cells)}
-    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
-        list(pool.map(lambda cell: draw_reports(cell, private), firsts.values()))
-    return (draw_reports(cell, private) for cell in cells)
-
-
 @lru_cache(maxsize=64)
 def _split(private: PrivateGraph, seed: int) -> Split:
     return Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
@@ -131,5 +132,16 @@ def _label_reports(private: PrivateGraph, mechanism: GRR, seed: int) -> NDArray[
 
 
 @lru_cache(maxsize=64)
-def _feature_reports(private: PrivateGraph, mechanism: Mechanism, seed: int) -> NDArray[Any]:
-    return mechanism.randomize(private.features, rng=feature_rng(seed))
+def _feature_reports(private: PrivateGraph, family: tuple[Mechanism, ...], seed: int) -> dict[Mechanism, NDArray[Any]]:
+    reports = randomize_alike(family, private.features, rng=feature_rng(seed))
+    return dict(zip(family, reports, strict=True))
+
+
+def _budget(cell: Cell, private: PrivateGraph) -> PrivacyBudget:
+    return find_method(cell.method).budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
+
+
+def _feature_mechanism(cell: Cell, private: PrivateGraph) -> Mechanism | None:
+    """What randomizes features for a cell; None where nobody is asked for them."""
+    randomizer = find_method(cell.method).features
+    return None if randomizer is None else randomizer(private.schema, _budget(cell, private))

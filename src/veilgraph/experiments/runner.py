@@ -26,6 +26,7 @@ from veilgraph.experiments.plan import Cell, Experiment
 from veilgraph.experiments.store import CellStore
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.method import DEFAULT_MEMORY, Run
+from veilgraph.metis_workers import start_workers
 from veilgraph.reconstruct.operators import operators_of
 
 Progress = Callable[[str, int, int], None]
@@ -34,6 +35,8 @@ Made = TypeVar("Made")
 
 _CHUNK_NODES = 60_000
 _LEAST_CHUNK = 8
+_DRAWN_AHEAD = 4
+_METIS_WORKERS = 8
 
 
 @lru_cache(maxsize=8)
@@ -63,11 +66,14 @@ def run_experiment(
         memory: that all processes together may take for fits in flight, in bytes.
         progress: told what was done, how many fits are finished, and of how many.
     """
+    on_gpu = resolve_device(device).type == "cuda"
+    if on_gpu and any(method_of(cell).bag_counts() for cell in experiment.cells):
+        start_workers(_METIS_WORKERS)  # while data sets are read
     keys = {key_of(cell, data_dir): cell for cell in experiment.cells}
     missing = [cell for key, cell in keys.items() if not store.has(key)]
     done = len(keys) - len(missing)
     progress("already finished", done, len(keys))
-    chunks = _chunks(missing, data_dir, on_gpu=resolve_device(device).type == "cuda")
+    chunks = _chunks(missing, data_dir, on_gpu=on_gpu)
     for results in _finished_chunks(chunks, data_dir, device, jobs, memory):
         for cell, result in results:
             store.put(key_of(cell, data_dir), result)
@@ -94,8 +100,14 @@ def _chunks(cells: Sequence[Cell], data_dir: Path | None, *, on_gpu: bool) -> li
         first = next(iter(group.values()))[0]
         size = len(cells) if on_gpu else max(_LEAST_CHUNK, _CHUNK_NODES // _nodes(first, data_dir))
         chunks += _packed(group.values(), size)
-    # On a GPU small graphs first: METIS cuts the large ones meanwhile.
-    return sorted(chunks, key=lambda chunk: _nodes(chunk[0], data_dir)) if on_gpu else chunks
+    return _small_graphs_first(chunks, data_dir) if on_gpu else chunks
+
+
+def _small_graphs_first(chunks: Sequence[list[Cell]], data_dir: Path | None) -> list[list[Cell]]:
+    """METIS cuts the large ones meanwhile. The smallest is last: nothing is got ready any more while it is trained."""
+    sizes = [_nodes(chunk[0], data_dir) for chunk in chunks]
+    ranked = sorted(zip(sizes, chunks, strict=True), key=lambda each: (each[0] == min(sizes), each[0]))
+    return [chunk for _, chunk in ranked]
 
 
 def _packed(draws: Iterable[Sequence[Cell]], size: int) -> Iterator[list[Cell]]:
@@ -179,14 +191,14 @@ def _foresee(chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: st
 
 
 def _made_ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
-    """`make` of each item, the next one in a thread while the last is in use."""
+    """`make` of each item, of the next few in a thread while one is in use."""
     with ThreadPoolExecutor(1) as thread:
         waiting: deque[Future[Made]] = deque()
         for item in items:
             waiting.append(thread.submit(make, item))
-            if len(waiting) > 1:
+            if len(waiting) > _DRAWN_AHEAD:
                 yield waiting.popleft().result()
-        if waiting:
+        while waiting:
             yield waiting.popleft().result()
 
 

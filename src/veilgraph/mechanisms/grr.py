@@ -73,11 +73,16 @@ class GRR:
         check_codes(values, self.domain_size)
         if self.table.other == 0:
             return values.copy()
-        words = rng.integers(0, WORDS, size=values.size).reshape(values.shape)
+        return self.respond(values, rng.integers(0, WORDS, size=values.size).reshape(values.shape))
+
+    def respond(self, values: NDArray[Any], words: NDArray[np.int64]) -> NDArray[Any]:
+        """The reports that words decide: a word for each value."""
         surplus = words - self.table.true
         # Words beyond the true value's share fall on the k - 1 other values, equally many on each.
         step = np.where(surplus < 0, 0, 1 + surplus // self.table.other)
-        return ((values + step) % self.domain_size).astype(values.dtype)
+        reported = values + step
+        reported -= self.domain_size * (reported >= self.domain_size)
+        return reported.astype(values.dtype)
 
     def records(self) -> Iterator[Record]:
         """Every value."""

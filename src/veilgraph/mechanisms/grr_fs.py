@@ -18,7 +18,7 @@ from veilgraph.mechanisms.channel import SymmetricChannel
 from veilgraph.mechanisms.grr import GRR, check_table
 from veilgraph.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.mechanisms.mechanism import Record, Report
-from veilgraph.mechanisms.randomness import RandomIntegers
+from veilgraph.mechanisms.randomness import WORDS, RandomIntegers
 from veilgraph.mechanisms.subsets import draw_subsets, mean_over_subsets
 from veilgraph.progress import tracked
 
@@ -115,13 +115,23 @@ class GRRFS:
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """One report for each row."""
+        (reports,) = self.randomize_with((), values, rng=rng)
+        return reports
+
+    def randomize_with(self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers) -> list[NDArray[Any]]:
+        """The reports of this mechanism and of others that differ from it in epsilon alone: see `randomize_alike`."""
+        mechanisms: list[GRRFS] = [self, *others]
         check_table(values, self.domain_sizes)
-        reports = np.empty_like(values)
+        reports = [np.empty_like(values) for _ in mechanisms]
         subsets = draw_subsets(len(values), num_features=self.num_features, sampled=self.sampled, rng=rng)
         for i, sampled in zip(tracked(range(self.num_features), "randomized features"), subsets, strict=True):
-            chosen, others, response = np.flatnonzero(sampled), np.flatnonzero(~sampled), self.responses[i]
-            reports[chosen, i] = response.randomize(values[chosen, i], rng=rng)
-            reports[others, i] = rng.integers(0, response.domain_size, size=len(others)).astype(reports.dtype)
+            chosen, padded = np.flatnonzero(sampled), np.flatnonzero(~sampled)
+            words = None if math.isinf(self.epsilon) else rng.integers(0, WORDS, size=len(chosen))
+            padding = rng.integers(0, self.domain_sizes[i], size=len(padded)).astype(values.dtype)
+            for each, column in zip(mechanisms, (found[:, i] for found in reports), strict=True):
+                given = values[chosen, i]
+                column[chosen] = given if words is None else each.responses[i].respond(given, words)
+                column[padded] = padding
         return reports
 
     def records(self) -> Iterator[Record]:

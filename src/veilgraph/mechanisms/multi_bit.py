@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -81,13 +81,20 @@ class MultiBit:
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """One report of -1, 0 and +1 for each row."""
+        (reports,) = self.randomize_with((), values, rng=rng)
+        return reports
+
+    def randomize_with(self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers) -> list[NDArray[Any]]:
+        """The reports of this mechanism and of others that differ from it in epsilon alone: see `randomize_alike`."""
+        mechanisms: list[MultiBit] = [self, *others]
         self._check_records(values)
-        reports = np.zeros(values.shape, dtype=np.int8)
+        reports = [np.zeros(values.shape, dtype=np.int8) for _ in mechanisms]
         subsets = draw_subsets(len(values), num_features=self.num_features, sampled=self.sampled, rng=rng)
         for i, sampled in enumerate(subsets):
             chosen = np.flatnonzero(sampled)
             words = rng.integers(0, WORDS, size=len(chosen))
-            reports[chosen, i] = np.where(words < self._thresholds(values[chosen, i], i), 1, -1)
+            for each, found in zip(mechanisms, reports, strict=True):
+                found[chosen, i] = np.where(words < each._thresholds(values[chosen, i], i), 1, -1)
         return reports
 
     def _check_records(self, values: NDArray[Any]) -> None:

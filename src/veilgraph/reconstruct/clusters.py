@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
-from veilgraph.metis import Cut, cut, cut_aside
+from veilgraph.metis import Cut
+from veilgraph.metis_workers import cut_aside, cut_together
 from veilgraph.progress import say
 from veilgraph.reconstruct.streaming import stream_partition
 
@@ -40,7 +42,7 @@ def clusterings(graph: Graph, counts: Sequence[int], *, seed: int = 0, workers: 
     cuts = _cuts(graph, counts, seed)
     if graph.num_edges > MOST_METIS_EDGES:
         return [_streamed(graph, count, seed) for count in counts]
-    return _by_count(graph, counts, cuts, cut(*_metis_input(graph), cuts, workers=workers) if cuts else [])
+    return _by_count(graph, counts, cuts, cut_together(*_metis_input(graph), cuts, workers=workers) if cuts else [])
 
 
 def clusterings_aside(graph: Graph, counts: Sequence[int]) -> Callable[[], list[NDArray[np.int64]]]:
@@ -48,7 +50,7 @@ def clusterings_aside(graph: Graph, counts: Sequence[int]) -> Callable[[], list[
     cuts = _cuts(graph, counts, seed=0)
     if graph.num_edges > MOST_METIS_EDGES or not cuts:
         return lambda: clusterings(graph, counts)
-    finished = cut_aside(*_metis_input(graph), cuts)
+    finished = cut_aside(partial(_metis_input, graph), cuts)
     return lambda: _by_count(graph, counts, cuts, finished())
 
 
@@ -94,7 +96,7 @@ def bisections(graph: Graph, depth: int, trees: int, *, workers: int = 1) -> lis
     # METIS numbers the parts of recursive bisection in the order of its tree. It hands its seed to C's srand, where 0
     # and 1 often are the same.
     cuts = [Cut(2**depth, recursive=True, seed=seed) for seed in range(1, trees + 1)]
-    return cut(*_metis_input(graph), cuts, workers=workers)
+    return cut_together(*_metis_input(graph), cuts, workers=workers)
 
 
 def _streamed(graph: Graph, count: int, seed: int) -> NDArray[np.int64]:
