@@ -33,7 +33,7 @@ Progress = Callable[[str, int, int], None]
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
-_CHUNK_NODES = 120_000
+_CHUNK_NODES = 60_000
 _LEAST_CHUNK = 8
 _DRAWN_AHEAD = 4
 _METIS_WORKERS = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -146,8 +146,9 @@ def _columns(answers: Answers, part: slice = _ALL, peers: Alone = ALONE) -> NDAr
     feature_of, value_of = _meaning(answers.channels)
     one_each = len(feature_of) == len(answers.channels)  # then columns are features, and a part of them no copy
     here = answers.about(part if one_each else feature_of[part])
-    hits: NDArray[np.bool_] = here.codes == value_of[part]
-    hits &= answers.reporting[:, None]
+    hits: NDArray[np.bool_] = here.codes == _as_stored(value_of[part], here.codes.dtype)
+    if not answers.reporting.all():
+        hits &= answers.reporting[:, None]
     if answers.rate == 1:
         return hits
     columns = hits.astype(np.float32)
@@ -164,6 +165,12 @@ def _meaning(channels: Sequence[SymmetricChannel]) -> tuple[NDArray[np.int64], N
     widths = [columns_of(channel.domain_size) for channel in channels]
     values = [np.arange(width) if width > 1 else np.ones(1, dtype=np.int64) for width in widths]
     return np.repeat(np.arange(len(widths)), widths), np.concatenate(values)
+
+
+def _as_stored(values: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Values as codes are stored, if they can be: numpy would widen every code to compare it with a larger number."""
+    stored = values.astype(dtype)
+    return stored if np.array_equal(stored, values) else values
 
 
 def columns_of(domain_size: int) -> int:
