@@ -18,6 +18,7 @@ from veilgraph.experiments import simulate
 from veilgraph.experiments.simulate import grr_fs, joint_grr_best
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import RGNN, PlainGNN
+from veilgraph.learn.adam import ReplicaAdam
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.spread import fit_spread, follow
 from veilgraph.processes import joined
@@ -77,17 +78,49 @@ class Meter:
         self._exchange(received, *rest)
 
 
+class Gradients:
+    """The gradients that this process's optimizer is given, step by step."""
+
+    def __init__(self) -> None:
+        self.seen: list[torch.Tensor] = []
+        self._step = ReplicaAdam.step
+
+    def __enter__(self) -> Gradients:
+        def step(optimizer: ReplicaAdam) -> None:
+            assert optimizer._weights.grad is not None
+            self.seen.append(optimizer._weights.grad.clone())
+            self._step(optimizer)
+
+        ReplicaAdam.step = step  # type: ignore[assignment, method-assign]
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        ReplicaAdam.step = self._step  # type: ignore[method-assign]
+
+
+def everywhere(gradients: list[torch.Tensor], count: int) -> torch.Tensor:
+    """[processes, steps, weights]: those of all processes."""
+    here = torch.cat(gradients)
+    gathered = [torch.empty_like(here) for _ in range(count)]
+    distributed.all_gather(gathered, here)
+    return torch.stack(gathered)
+
+
 def main(out: Path) -> None:
     """Every case, in all processes together."""
     meter = Meter()
     with joined(torch.device("cpu")) as processes:
         found: dict[str, Any] = {"processes": processes.count}
         for name, (method, collection) in cases().items():
-            if not processes.leads:
-                follow(processes)
-                continue
             meter.bytes = 0
-            fit_spread(processes, method, perturbed(*collection), SPLIT)
+            with Gradients() as gradients:
+                if processes.leads:
+                    fit_spread(processes, method, perturbed(*collection), SPLIT)
+                else:
+                    follow(processes)
+            found[f"{name}: gradients"] = everywhere(gradients.seen, processes.count).numpy()
+            if not processes.leads:
+                continue
             found[f"{name}: traffic"] = np.array(meter.bytes)
             found[f"{name}: probabilities"] = method.predict_proba()
             found[f"{name}: loss"] = np.array(method.curve.train_loss)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from veilgraph.learn.adam import ReplicaAdam
 from veilgraph.learn.asked import EVERYWHERE, Asked
 from veilgraph.learn.backbones import HIDDEN, Convolution
+from veilgraph.learn.data_parallel import SharedWeights
 from veilgraph.learn.dropout import ReplicaDropout
 from veilgraph.learn.hidden import HiddenLayer
 from veilgraph.learn.readout import Readout
@@ -68,7 +69,8 @@ class StackedNetworks:
         }
         self._shapes = _shapes(convolution, inputs.shape[2], num_classes)
         initial = [_initial_weights(convolution, self._shapes, each.seed) for each in settings]
-        self._weights = torch.stack(initial).to(operators.device).requires_grad_()
+        self._weights = nn.Parameter(torch.stack(initial).to(operators.device))
+        self._shared = SharedWeights(self._weights, operators.peers)
         self._best = self._weights.detach().clone()
         self._dropout = ReplicaDropout(
             [each.dropout for each in settings],
@@ -101,37 +103,31 @@ class StackedNetworks:
     def evaluate(self) -> Tensor:
         """Logits [replicas, classes, nodes] of all nodes without dropout."""
         with torch.no_grad():
-            return self._logits(self._hidden.outputs(*self._layers()), EVERYWHERE)
+            return self._logits(self._hidden.outputs(*self._layers(self._weights)), EVERYWHERE, self._weights)
 
     def scored(self) -> Tensor:
         """Logits for the score alone."""
         with torch.no_grad():
-            return self._logits(self._hidden.outputs(*self._layers()), self._score_asks)
+            return self._logits(self._hidden.outputs(*self._layers(self._weights)), self._score_asks, self._weights)
 
     def passes(self) -> tuple[Tensor, Tensor]:
         """Logits with dropout, for the loss, and without, for the score; they share the first layer."""
+        weights = self._shared()
         if not self._dropout.active:
-            outputs = self._hidden.outputs(*self._layers())
-            logits = self._logits(outputs, self._loss_asks)
+            outputs = self._hidden.outputs(*self._layers(weights))
+            logits = self._logits(outputs, self._loss_asks, weights)
             if self._score_asks is self._loss_asks:
                 return logits, logits.detach()
             with torch.no_grad():
-                return logits, self._logits(outputs, self._score_asks)
+                return logits, self._logits(outputs, self._score_asks, weights)
         masks = self._dropout.masks(HIDDEN, self._hidden.nodes)
-        complete, thinned = self._hidden.both_outputs(*self._layers(), masks, self._dropout.scales)
+        complete, thinned = self._hidden.both_outputs(*self._layers(weights), masks, self._dropout.scales)
         with torch.no_grad():
-            evaluated = self._logits(complete, self._score_asks)
-        return self._logits(thinned, self._loss_asks), evaluated
+            evaluated = self._logits(complete, self._score_asks, weights)
+        return self._logits(thinned, self._loss_asks, weights), evaluated
 
     def step(self) -> None:
-        """Move along the gradient.
-
-        Of several processes, each has the gradient of its own nodes' share in the one objective that all of them
-        computed, so theirs are added. (DistributedDataParallel would average the gradients of as many objectives, of a
-        module with a tensor for each weight; here all weights are one tensor already, and one sum is all it takes.)
-        """
-        if self._weights.grad is not None:
-            self._weights.grad = self._peers.total(self._weights.grad)
+        """Move along the gradient."""
         self._optimizer.step()
 
     def state(self) -> dict[str, Tensor]:
@@ -170,14 +166,14 @@ class StackedNetworks:
         parts = torch.split(weights, sizes, dim=1)
         return {name: part.view(-1, *shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
 
-    def _layers(self) -> tuple[Tensor, Tensor, Tensor]:
-        parts = self._parts(self._weights)
+    def _layers(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        parts = self._parts(weights)
         second = parts["second.weight"].view(self.replicas, self._ways, -1, HIDDEN).transpose(0, 1)
         return parts["first.weight"], parts["first.bias"], second
 
-    def _logits(self, outputs: tuple[Tensor, ...], asked: Asked) -> Tensor:
+    def _logits(self, outputs: tuple[Tensor, ...], asked: Asked, weights: Tensor) -> Tensor:
         logits = self._readouts[asked](*outputs)
-        return logits.view(self.replicas, -1, logits.shape[1]) + self._parts(self._weights)["second.bias"]
+        return logits.view(self.replicas, -1, logits.shape[1]) + self._parts(weights)["second.bias"]
 
 
 def stacked_inputs(
