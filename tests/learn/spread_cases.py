@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import RGNN, PlainGNN
 from veilgraph.learn.adam import ReplicaAdam
 from veilgraph.learn.gnn import GNNMethod
+from veilgraph.learn.method import Run
 from veilgraph.learn.spread import fit_spread, follow
 from veilgraph.processes import joined
 
@@ -64,6 +65,12 @@ def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
         "plain sage": (PlainGNN(**fewer), (True, False)),
         "plain gcn": (PlainGNN(backbone="gcn", dropout=0.2, seed=3, **fewer), (False, False)),
     }
+
+
+def case(name: str) -> tuple[Run, None]:
+    """A case on the whole graph."""
+    method, collection = cases()[name]
+    return Run(method=method, perturbed=perturbed(*collection), split=SPLIT), None
 
 
 class Meter:
@@ -111,11 +118,11 @@ def main(out: Path) -> None:
     meter = Meter()
     with joined(torch.device("cpu")) as processes:
         found: dict[str, Any] = {"processes": processes.count}
-        for name, (method, collection) in cases().items():
+        for name in cases():
             meter.bytes = 0
             with Gradients() as gradients:
                 if processes.leads:
-                    fit_spread(processes, method, perturbed(*collection), SPLIT)
+                    method, _ = fit_spread(processes, partial(case, name))
                 else:
                     follow(processes)
             found[f"{name}: gradients"] = everywhere(gradients.seen, processes.count).numpy()

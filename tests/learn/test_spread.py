@@ -8,7 +8,7 @@ import pytest
 from tests.learn.spread_cases import SPLIT, Gradients, cases, perturbed
 from tests.torchrun import torchrun
 from veilgraph.learn import RGNN
-from veilgraph.reconstruct.partition import partition
+from veilgraph.reconstruct.partition import Partition
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -57,5 +57,5 @@ def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) ->
     if isinstance(method, RGNN):
         widths += method.feature_hops * (columns + (not everyone)) + method.label_hops * classes
     widths += classes * (method.epochs * (3 if method.dropout else 2) + 2)
-    boundary = partition(reports.graph, int(found["processes"]))[0].boundary
+    boundary = Partition(reports.graph, int(found["processes"]))[0].boundary
     assert found[f"{name}: traffic"] == 4 * boundary * widths
