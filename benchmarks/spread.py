@@ -6,6 +6,7 @@ How many rows parts borrow from each other, what arrives at a process in a fit, 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import resource
@@ -65,26 +66,28 @@ def mask_rate() -> float:
     return units * nodes / (time.process_time() - started)
 
 
-def simulated(nodes: int) -> tuple[Run, None]:
-    """A fit on the whole graph."""
+def simulated(nodes: int) -> tuple[Run, int]:
+    """A fit on the whole graph, and the memory that libraries take in the process that makes it."""
+    libraries = _peak()
     private, split = csbm(nodes, num_features=FEATURES, seed=0), Split.random(nodes, seed=0)
     reports = simulate(private, BUDGET, split, rng=np.random.default_rng(0))
     method = RGNN(feature_hops=4, label_hops=2, epochs=2, device="cpu")
-    return Run(method=method, perturbed=reports, split=split), None
+    return Run(method=method, perturbed=reports, split=split), libraries
 
 
 def fit_here(nodes: int, folder: Path) -> None:
     """One process of a fit; writes the memory that it took beyond its libraries, and what cutting took in another."""
-    libraries = _peak()
+    importlib.import_module("torch._dynamo")  # which DistributedDataParallel loads when it is first used
+    libraries, cutting = _peak(), None
     with joined(torch.device("cpu")) as processes:
         if not processes.leads:
             follow(processes)
         elif processes.count > 1:
-            fit_spread(processes, partial(simulated, nodes))
+            _, others = fit_spread(processes, partial(simulated, nodes))
+            cutting = _peak(resource.RUSAGE_CHILDREN) - others
         else:
             run, _ = simulated(nodes)
             run.method.fit(run.perturbed, run.split)
-        cutting = max(_peak(resource.RUSAGE_CHILDREN) - libraries, 0)
         found = {"rank": processes.rank, "bytes": _peak() - libraries, "cutting": cutting}
         (folder / f"{processes.rank}.json").write_text(json.dumps(found), encoding="utf-8")
 
@@ -105,7 +108,7 @@ def memory(nodes: int) -> list[dict[str, Any]]:
             {
                 "nodes": nodes,
                 "processes": count,
-                "cutting": leader["cutting"] if followers else None,
+                "cutting": leader["cutting"],
                 "leader": leader["bytes"],
                 "follower": max(followers, default=None),
             }

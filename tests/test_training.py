@@ -21,7 +21,8 @@ from veilgraph.errors import FitError, RunError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.learn import RGNN
+from veilgraph.learn import RGNN, gnn
+from veilgraph.learn.backbones import HIDDEN
 from veilgraph.training import Model, Trained, make_method, prepare, save, train
 
 NODES = 400
@@ -269,6 +270,32 @@ def test_training_prints_what_it_did_as_json(collected: Collected, capsys: pytes
     assert facts["guarantee"]["relations"]["user_level"] == "any two records"
     assert facts["label_reports"] == int(collected.perturbed.has_label.sum())
     assert facts["screening"]["excluded"] is False
+
+
+def test_little_memory_means_blocks_and_the_same_model(
+    collected: Collected,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(gnn, "_BLOCK_NODES", 50)
+    schema = collected.private.schema
+    numbers = NODES * (3 * schema.num_features + HIDDEN + 12 * schema.num_classes)  # all features are binary
+    assert collected.train(out=tmp_path / "model", memory=f"{4 * numbers / 1000:.3f}KB") == 0
+    assert "blocks of at most 50" in capsys.readouterr().err
+    found, expected = (Model.load(folder, device="cpu").method for folder in (tmp_path / "model", trained))
+    # Sums over nodes are rounded otherwise, which fifteen steps spread a little.
+    np.testing.assert_allclose(found.predict_proba(), expected.predict_proba(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("memory", "message"), [("plenty", "memory is 'plenty'"), ("1KB", "allow more memory")])
+def test_memory_that_cannot_be_is_refused(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str], memory: str, message: str
+) -> None:
+    assert collected.train(out=tmp_path / "model", memory=memory) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "model").exists()
 
 
 def test_what_is_implausible_is_counted_or_left_out(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import replace
 from functools import cache, partial
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from torch import distributed
 
+from veilgraph import processes as processes_module
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
@@ -85,17 +87,26 @@ class Meter:
         self._exchange(received, *rest)
 
 
-class Gradients:
-    """The gradients that this process's optimizer is given, step by step."""
+class Watched:
+    """The gradients that this process's optimizer is given, step by step, and what the process holds meanwhile.
+
+    Attributes:
+        gradients: of each step.
+        nodes: whose reports are in memory while it trains, counted once for each collection that is there.
+        whole_graphs: how many graphs are in memory that are no part of one.
+    """
 
     def __init__(self) -> None:
-        self.seen: list[torch.Tensor] = []
+        self.gradients: list[torch.Tensor] = []
+        self.nodes = self.whole_graphs = 0
         self._step = ReplicaAdam.step
 
-    def __enter__(self) -> Gradients:
+    def __enter__(self) -> Watched:
         def step(optimizer: ReplicaAdam) -> None:
             assert optimizer._weights.grad is not None
-            self.seen.append(optimizer._weights.grad.clone())
+            self.gradients.append(optimizer._weights.grad.clone())
+            if len(self.gradients) == 1:
+                self._look_around()
             self._step(optimizer)
 
         ReplicaAdam.step = step  # type: ignore[assignment, method-assign]
@@ -104,10 +115,15 @@ class Gradients:
     def __exit__(self, *exception: object) -> None:
         ReplicaAdam.step = self._step  # type: ignore[method-assign]
 
+    def _look_around(self) -> None:
+        gc.collect()
+        things = gc.get_objects()  # some of which complain if they are asked for their class
+        self.nodes = sum(len(thing.features) for thing in things if type(thing) is PerturbedGraph)
+        self.whole_graphs = sum(type(thing) is Graph for thing in things)
 
-def everywhere(gradients: list[torch.Tensor], count: int) -> torch.Tensor:
-    """[processes, steps, weights]: those of all processes."""
-    here = torch.cat(gradients)
+
+def everywhere(here: torch.Tensor, count: int) -> torch.Tensor:
+    """[processes, ...]: what every process has."""
     gathered = [torch.empty_like(here) for _ in range(count)]
     distributed.all_gather(gathered, here)
     return torch.stack(gathered)
@@ -116,16 +132,19 @@ def everywhere(gradients: list[torch.Tensor], count: int) -> torch.Tensor:
 def main(out: Path) -> None:
     """Every case, in all processes together."""
     meter = Meter()
+    processes_module._PIECE = 10_007  # so that what is handed over takes several
     with joined(torch.device("cpu")) as processes:
         found: dict[str, Any] = {"processes": processes.count}
         for name in cases():
             meter.bytes = 0
-            with Gradients() as gradients:
+            with Watched() as watched:
                 if processes.leads:
                     method, _ = fit_spread(processes, partial(case, name))
                 else:
                     follow(processes)
-            found[f"{name}: gradients"] = everywhere(gradients.seen, processes.count).numpy()
+            held = torch.tensor([watched.nodes, watched.whole_graphs])
+            for key, here in {"gradients": torch.cat(watched.gradients), "held": held}.items():
+                found[f"{name}: {key}"] = everywhere(here, processes.count).numpy()
             if not processes.leads:
                 continue
             found[f"{name}: traffic"] = np.array(meter.bytes)
