@@ -83,7 +83,7 @@ def test_closing_ends_the_process() -> None:
 def test_the_process_ends_with_the_one_that_started_it() -> None:
     program = (
         "import os, signal\nfrom tests.test_apart import made_apart, sleeping\n"
-        "next(made_apart(sleeping, 'sleeping'))\nos.kill(os.getpid(), signal.SIGKILL)"
+        "made = made_apart(sleeping, 'sleeping')\nnext(made)\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     # Both write to one pipe, which is at its end when neither is left.
