@@ -68,7 +68,7 @@ def mask_rate() -> float:
 
 def simulated(nodes: int) -> tuple[Run, int]:
     """A fit on the whole graph, and the memory that libraries take in the process that makes it."""
-    libraries = _peak()
+    libraries = _resident()
     private, split = csbm(nodes, num_features=FEATURES, seed=0), Split.random(nodes, seed=0)
     reports = simulate(private, BUDGET, split, rng=np.random.default_rng(0))
     method = RGNN(feature_hops=4, label_hops=2, epochs=2, device="cpu")
@@ -78,7 +78,7 @@ def simulated(nodes: int) -> tuple[Run, int]:
 def fit_here(nodes: int, folder: Path) -> None:
     """One process of a fit; writes the memory that it took beyond its libraries, and what cutting took in another."""
     importlib.import_module("torch._dynamo")  # which DistributedDataParallel loads when it is first used
-    libraries, cutting = _peak(), None
+    libraries, cutting = _resident(), None
     with joined(torch.device("cpu")) as processes:
         if not processes.leads:
             follow(processes)
@@ -114,6 +114,12 @@ def memory(nodes: int) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _resident() -> int:
+    """Now: right after its start, the peak of a process may be that of the one that started it."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()
 
 
 def _peak(whose: int = resource.RUSAGE_SELF) -> int:

@@ -10,10 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from tests.torchrun import ROOT
+from veilgraph import apart
 from veilgraph.apart import made_apart, unpickled
 from veilgraph.errors import GraphError, MissingExtraError, RunError
 
@@ -40,8 +42,17 @@ def ending() -> Iterator[object]:
     yield
 
 
-def sleeping() -> Iterator[object]:
-    os.write(1, b"asleep")
+def sleeping(file: Path) -> Iterator[object]:
+    file.touch()
+    try:
+        yield os.getpid()
+        time.sleep(10 * PATIENCE)
+    finally:
+        file.unlink()
+
+
+def deaf() -> Iterator[object]:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     yield os.getpid()
     time.sleep(10 * PATIENCE)
 
@@ -72,18 +83,28 @@ def test_a_process_that_ends_early_is_an_error(make: object, fate: str) -> None:
         list(made_apart(make, "cutting"))  # type: ignore[arg-type]
 
 
-def test_closing_ends_the_process() -> None:
-    with closing(made_apart(sleeping, "sleeping")) as made:
+def test_closing_ends_the_process_which_tidies_up(tmp_path: Path) -> None:
+    with closing(made_apart(partial(sleeping, tmp_path / "used"), "sleeping")) as made:
         process = unpickled(next(made))
         os.kill(process, 0)
+        assert (tmp_path / "used").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    assert not (tmp_path / "used").exists()
+
+
+def test_a_process_that_does_not_listen_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "_PATIENCE", 0.1)
+    with closing(made_apart(deaf, "sleeping")) as made:
+        process = unpickled(next(made))
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
 
 
 def test_the_process_ends_with_the_one_that_started_it() -> None:
     program = (
-        "import os, signal\nfrom tests.test_apart import made_apart, sleeping\n"
-        "made = made_apart(sleeping, 'sleeping')\nnext(made)\nos.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal\nfrom tests.test_apart import deaf, made_apart\n"
+        "made = made_apart(deaf, 'sleeping')\nnext(made)\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     # Both write to one pipe, which is at its end when neither is left.
@@ -94,4 +115,3 @@ def test_the_process_ends_with_the_one_that_started_it() -> None:
         timeout=PATIENCE,
     )
     assert ended.returncode == -signal.SIGKILL
-    assert ended.stdout == b"asleep"

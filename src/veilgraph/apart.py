@@ -6,12 +6,16 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
 from multiprocessing.connection import Connection
 from typing import Any
 
 from veilgraph.errors import RunError, VeilgraphError
+
+_PATIENCE = 5.0
+"""Seconds for a process that is asked to end; a library that computes does not listen."""
 
 _ON_PURPOSE = VeilgraphError, OSError, MemoryError
 
@@ -40,6 +44,8 @@ def made_apart(make: Callable[[], Iterable[object]], what: str) -> Generator[byt
         if process.exitcode:
             raise RunError(f"{what}: its process {_fate(process.exitcode)}") from None
     finally:
+        process.terminate()
+        process.join(_PATIENCE)
         process.kill()
         process.join()
         arriving.close()
@@ -52,6 +58,7 @@ def unpickled(pickled: bytes | memoryview) -> Any:
 
 def _work(make: Callable[[], Iterable[object]], sending: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it is interrupted as well, and ends it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that it tidies up
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         for thing in make():

@@ -230,8 +230,12 @@ def train_spread(
         telling: surrounds what may take long.
     """
     drafting = partial(_with_draft, prepared, folder)
-    method, (outline, draft) = fit_spread(processes, drafting, memory=memory, telling=telling)
-    return outline.trained(method, partial(_lines, draft), processes.count)
+    try:
+        method, (outline, draft) = fit_spread(processes, drafting, memory=memory, telling=telling)
+        return outline.trained(method, partial(_lines, draft), processes.count)
+    except BaseException:
+        _remove_drafts(folder)  # the next start reads the reports anew
+        raise
 
 
 def _with_draft(prepared: Callable[[], Preparation], folder: Path) -> tuple[Run, tuple[Outline, Path]]:

@@ -74,7 +74,7 @@ def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Coll
     assert "error: process 0 of 2 stops, since another one ended or did not answer" in said
     assert not (out / "training.json").exists()
     first = epochs_done(out / "checkpoint.npz")
-    assert sorted(path.name.split(".")[1] for path in out.iterdir()) == ["npz", "reports"]  # a draft of the reports
+    assert [path.name for path in out.iterdir()] == ["checkpoint.npz"]
 
     # The same command goes on; this time its leader is killed, and torchrun may start it once more.
     again = train(collected, out, hold_out=0.2, restarts=1)

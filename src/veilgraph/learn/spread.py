@@ -50,6 +50,7 @@ def fit_spread(
         for rank in range(1, processes.count):
             processes.pass_on(next(cut), to=rank)
         run: Run = unpickled(next(cut))
+        next(cut, None)  # nothing more: its process has ended
     with telling():
         numbers, probabilities = _fitted(run, memory)
     method, nodes = run.method, _part(run).whole
