@@ -12,6 +12,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.torchrun import ROOT
@@ -30,6 +31,10 @@ def numbers_and_process() -> Iterator[object]:
 def failing(error: Exception) -> Iterator[object]:
     yield "something"
     raise error
+
+
+def greedy() -> Iterator[object]:
+    yield np.empty(2**60)
 
 
 def killed() -> Iterator[object]:
@@ -76,7 +81,11 @@ def test_what_goes_wrong_there_on_purpose_is_raised_here(error: Exception) -> No
 
 @pytest.mark.parametrize(
     ("make", "fate"),
-    [(killed, "cutting: its process was killed, as happens when .* memory"), (ending, "ended with status 3 before")],
+    [
+        (killed, "cutting: its process was killed, as happens when memory runs out"),
+        (ending, "ended with status 3 before"),
+        (greedy, "cutting: memory ran out .*; use a machine with more"),
+    ],
 )
 def test_a_process_that_ends_early_is_an_error(make: object, fate: str) -> None:
     with pytest.raises(RunError, match=fate):

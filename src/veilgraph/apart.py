@@ -17,7 +17,8 @@ from veilgraph.errors import RunError, VeilgraphError
 _PATIENCE = 5.0
 """Seconds for a process that is asked to end; a library that computes does not listen."""
 
-_ON_PURPOSE = VeilgraphError, OSError, MemoryError
+_REMEDY = "use a machine with more"
+_ON_PURPOSE = VeilgraphError, OSError
 
 
 def made_apart(make: Callable[[], Iterable[object]], what: str) -> Generator[bytes]:
@@ -31,7 +32,7 @@ def made_apart(make: Callable[[], Iterable[object]], what: str) -> Generator[byt
     """
     context = multiprocessing.get_context("spawn")
     arriving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(make, sending), daemon=True)
+    process = context.Process(target=_work, args=(make, what, sending), daemon=True)
     process.start()
     sending.close()  # here: it is open in the other process alone, whose end is then the end of what arrives
     try:
@@ -56,7 +57,7 @@ def unpickled(pickled: bytes | memoryview) -> Any:
     return pickle.loads(pickled)  # noqa: S301
 
 
-def _work(make: Callable[[], Iterable[object]], sending: Connection) -> None:
+def _work(make: Callable[[], Iterable[object]], what: str, sending: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it is interrupted as well, and ends it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that it tidies up
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -66,6 +67,8 @@ def _work(make: Callable[[], Iterable[object]], sending: Connection) -> None:
             sending.send(None)
             sending.send_bytes(pickled)
             del thing, pickled  # before the next is made
+    except MemoryError as error:
+        sending.send(RunError(f"{what}: memory ran out ({error}); {_REMEDY}"))
     except _ON_PURPOSE as error:
         sending.send(error)
 
@@ -78,5 +81,5 @@ def _end_with_parent() -> None:
 
 def _fate(exitcode: int) -> str:
     if exitcode == -signal.SIGKILL:
-        return "was killed, as happens when a machine runs out of memory: it needs one that can hold the whole graph"
+        return f"was killed, as happens when memory runs out; {_REMEDY}"
     return f"ended with status {exitcode} before it was done"
