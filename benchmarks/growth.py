@@ -94,13 +94,15 @@ class StagedRGNN(RGNN):
         with self.stages("features"):
             return super()._inputs(perturbed, operators)
 
-    def _targets(self, run: Run, operators: GraphOperators) -> Tensor:
-        with self.stages("labels"):
-            return super()._targets(run, operators)
+    @classmethod
+    def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
+        with runs[0].method.stages("labels"):
+            return super()._targets(runs, operators)
 
-    def _bags(self, run: Run, operators: GraphOperators) -> Bags:
-        with self.stages("bags"):
-            return super()._bags(run, operators)
+    @classmethod
+    def _bags(cls, runs: Sequence[Run], operators: GraphOperators) -> Bags:
+        with runs[0].method.stages("bags"):
+            return super()._bags(runs, operators)
 
     @classmethod
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:

@@ -34,7 +34,7 @@ def failing(error: Exception) -> Iterator[object]:
 
 
 def greedy() -> Iterator[object]:
-    yield np.empty(2**60)
+    yield np.empty(2**57)
 
 
 def killed() -> Iterator[object]:

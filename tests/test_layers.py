@@ -21,6 +21,7 @@ LAYERS = [
     {"audit"},
     {"graph"},
     {"metis"},
+    {"metis_workers"},
     {"campaign"},
     {"report"},
     {"collected", "screen"},

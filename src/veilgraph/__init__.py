@@ -7,7 +7,6 @@ libraries, and a missing extra is reported by the name that needs it.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from veilgraph.report import Report
     from veilgraph.schema import Column, FeatureSchema, propose_schema
 
-__version__ = _version("veilgraph")
+    __version__: str
 
 _HOME = {
     "AuditResult": "audit",
@@ -84,6 +83,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("veilgraph")
     if name not in _HOME:
         raise AttributeError(f"module 'veilgraph' has no attribute '{name}'")
     return getattr(import_module(f"veilgraph.{_HOME[name]}"), name)

@@ -20,13 +20,49 @@ Weighted neighbourhoods: for weights w that sum to 1, n becomes the effective sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
 import torch
 from torch import Tensor
 
 from veilgraph.mechanisms import MultiBit, SymmetricChannel
 
 
-def estimate_frequencies(observed: Tensor, channel: SymmetricChannel, *, in_place: bool = False) -> Tensor:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChannelRows:
+    """The channels of reports that went through different ones: numbers that broadcast against shares.
+
+    Attributes:
+        gain: of each.
+        other: of each.
+    """
+
+    gain: Tensor
+    other: Tensor
+
+    @classmethod
+    def of(cls, channels: Sequence[SymmetricChannel], device: torch.device, *, dims: int) -> ChannelRows:
+        """One after another along the first of so many dimensions.
+
+        >>> from veilgraph.mechanisms import GRR
+        >>> ChannelRows.of([GRR(2, 1.0).channel] * 3, torch.device("cpu"), dims=2).gain.shape
+        torch.Size([3, 1])
+        """
+        numbers = torch.tensor([[float(each.gain), float(each.other)] for each in channels])
+        gain, other = numbers.to(device).view(-1, 2, *[1] * (dims - 1)).unbind(1)
+        return cls(gain=gain, other=other)
+
+    def at(self, rows: Tensor) -> ChannelRows:
+        """Of some rows, in the order given."""
+        return ChannelRows(gain=self.gain[rows], other=self.other[rows])
+
+
+Channel = SymmetricChannel | ChannelRows
+
+
+def estimate_frequencies(observed: Tensor, channel: Channel, *, in_place: bool = False) -> Tensor:
     """Unbiased shares from observed shares, which must each be of reports that sum to 1.
 
     Args:
@@ -41,15 +77,15 @@ def estimate_frequencies(observed: Tensor, channel: SymmetricChannel, *, in_plac
     1.0
     """
     found = observed if in_place else observed.clone()
-    return found.sub_(float(channel.other)).div_(float(channel.gain))
+    return found.sub_(_number(channel.other)).div_(_number(channel.gain))
 
 
-def expected_observation(frequencies: Tensor, channel: SymmetricChannel) -> Tensor:
+def expected_observation(frequencies: Tensor, channel: Channel) -> Tensor:
     """lambda: the share of reports that shares of people lead to."""
-    return float(channel.other) + frequencies * float(channel.gain)
+    return _number(channel.other) + frequencies * _number(channel.gain)
 
 
-def population_variance(frequencies: Tensor, channel: SymmetricChannel, sample_size: Tensor | float) -> Tensor:
+def population_variance(frequencies: Tensor, channel: Channel, sample_size: Tensor | float) -> Tensor:
     """Variance of an estimate over the randomizer *and* who was drawn: n people from a population.
 
     Frequencies outside 0..1 (estimates can be) count as the nearest possible one, so that a variance is never
@@ -60,11 +96,16 @@ def population_variance(frequencies: Tensor, channel: SymmetricChannel, sample_s
     0.01171
     """
     observed = expected_observation(frequencies.clamp(0, 1), channel)
-    return observed * (1 - observed) / (sample_size * float(channel.gain) ** 2)
+    return observed * (1 - observed) / (sample_size * _number(channel.gain) ** 2)
 
 
 def asking_variance(
-    frequencies: Tensor, channel: SymmetricChannel, sample_size: Tensor | float, *, anchor: Tensor | float, rate: float
+    frequencies: Tensor,
+    channel: Channel,
+    sample_size: Tensor | float,
+    *,
+    anchor: Tensor | float,
+    rate: float,
 ) -> Tensor:
     r"""What it adds to a variance that each person is asked with probability `rate`, and counts as `anchor` if not.
 
@@ -77,7 +118,7 @@ def asking_variance(
     0.0
     """
     observed = expected_observation(frequencies.clamp(0, 1), channel)
-    return (1 - rate) * (observed - anchor) ** 2 / (sample_size * float(channel.gain) ** 2)
+    return (1 - rate) * (observed - anchor) ** 2 / (sample_size * _number(channel.gain) ** 2)
 
 
 def fixed_people_variance(frequencies: Tensor, channel: SymmetricChannel, sample_size: Tensor | float) -> Tensor:
@@ -85,12 +126,12 @@ def fixed_people_variance(frequencies: Tensor, channel: SymmetricChannel, sample
     keep, other = float(channel.keep), float(channel.other)
     holders, others = keep * (1 - keep), other * (1 - other)
     held = frequencies.clamp(0, 1)
-    return (held * holders + (1 - held) * others) / (sample_size * float(channel.gain) ** 2)
+    return (held * holders + (1 - held) * others) / (sample_size * _number(channel.gain) ** 2)
 
 
-def estimated_variance(observed: Tensor, channel: SymmetricChannel, sample_size: Tensor | float) -> Tensor:
+def estimated_variance(observed: Tensor, channel: Channel, sample_size: Tensor | float) -> Tensor:
     """An unbiased estimate of `population_variance` from a plain sample of n >= 2 reports (`eq:grr_fs_variance`)."""
-    return observed * (1 - observed) / ((sample_size - 1) * float(channel.gain) ** 2)
+    return observed * (1 - observed) / ((sample_size - 1) * _number(channel.gain) ** 2)
 
 
 def multi_bit_values(reports: Tensor, mechanism: MultiBit) -> Tensor:
@@ -117,3 +158,7 @@ def project_to_simplex(estimates: Tensor) -> Tensor:
     excess = (ordered.cumsum(-1) - 1) / ranks
     support = (ordered > excess).sum(-1, keepdim=True)
     return (estimates - excess.gather(-1, support - 1)).clamp(min=0)
+
+
+def _number(share: Fraction | Tensor) -> float | Tensor:
+    return share if isinstance(share, Tensor) else float(share)

@@ -1,13 +1,13 @@
-"""METIS, in this process or in several: it holds Python's lock while it works, so threads cannot share it."""
+"""METIS: parts of a graph with few edges between them."""
 
 from __future__ import annotations
 
-import contextlib
 import io
-import subprocess
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ try:
 except ImportError:
     raise MissingExtraError("pymetis", "server") from None
 
-_WORTH_A_PROCESS = 2**16
-"""Directed edges: METIS cuts smaller graphs in less time than a process takes to start."""
+_PATIENCE = 60
+"""Seconds that a process waits for more to do."""
 
 
 @dataclass(frozen=True)
@@ -38,35 +38,19 @@ class Cut:
     seed: int
 
 
-def cut(
-    starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut], *, workers: int = 1
-) -> list[NDArray[np.int64]]:
+def cut(starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]) -> list[NDArray[np.int64]]:
     """The part of each node, for every cut.
 
     Args:
         starts: where each node's neighbours begin.
         neighbours: of all nodes, one after the other.
         cuts: that are wanted.
-        workers: processes that may work at the same time, this one among them.
 
     >>> path = np.array([0, 1, 3, 5, 6], dtype=np.int32), np.array([1, 0, 2, 1, 3, 2], dtype=np.int32)
     >>> [parts] = cut(*path, [Cut(2, recursive=True, seed=0)])
     >>> parts[0] == parts[1] != parts[2] == parts[3]
     np.True_
     """
-    workers = min(workers, len(cuts)) if len(neighbours) >= _WORTH_A_PROCESS else 1
-    shares = [cuts[number::workers] for number in range(workers)]
-    others = [_start(starts, neighbours, share) for share in shares[1:]]
-    found = [_cut_here(starts, neighbours, shares[0])]
-    for share, process in zip(shares[1:], others, strict=True):
-        # Whatever kept another process from it, this one can do its work as well.
-        output = b"" if process is None else process.communicate()[0]
-        done = process is not None and process.returncode == 0
-        found.append(list(np.load(io.BytesIO(output))) if done else _cut_here(starts, neighbours, share))
-    return [found[number % workers][number // workers] for number in range(len(cuts))]
-
-
-def _cut_here(starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]) -> list[NDArray[np.int64]]:
     graph = pymetis.CSRAdjacency(starts, neighbours)
     results = [
         pymetis.part_graph(each.parts, graph, recursive=each.recursive, options=pymetis.Options(seed=each.seed))
@@ -75,34 +59,48 @@ def _cut_here(starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Se
     return [np.asarray(result.vertex_part, dtype=np.int64) for result in results]
 
 
-def _start(
-    starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]
-) -> subprocess.Popen[bytes] | None:
-    """A process that reads the graph and writes the parts, both public; None where there can be none."""
-    buffer = io.BytesIO()
-    np.savez(buffer, starts=starts, neighbours=neighbours, cuts=np.array([astuple(each) for each in cuts]))
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "veilgraph.metis"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    except OSError:
-        return None
-    if process.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):  # it has ended, as its return code will say
-            process.stdin.write(buffer.getvalue())
-            process.stdin.close()
-        process.stdin = None  # communicate() would close it once more
-    return process
+def send_task(stream: IO[bytes], starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]) -> None:
+    """Write down what another process is to cut."""
+    _send(stream, starts=starts, neighbours=neighbours, cuts=np.array([astuple(each) for each in cuts]))
+
+
+def receive_parts(stream: IO[bytes]) -> list[NDArray[np.int64]]:
+    """Read what another process has cut; an OSError if it has ended instead."""
+    return list(_receive(stream)["parts"])
 
 
 def main() -> None:
-    """Cut the graph from standard input, write the parts to standard output."""
-    task = np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False)
-    cuts = [Cut(int(parts), bool(recursive), int(seed)) for parts, recursive, seed in task["cuts"]]
-    np.save(sys.stdout.buffer, np.stack(_cut_here(task["starts"], task["neighbours"], cuts)))
+    """Cut one graph after another from standard input, until there are no more or none comes for a while."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever gives the tasks is interrupted, and ends this process
+    while True:
+        _limit_wait(_PATIENCE)
+        try:
+            task = _receive(sys.stdin.buffer)
+        except OSError:
+            return
+        _limit_wait(0)
+        cuts = [Cut(int(parts), bool(recursive), int(seed)) for parts, recursive, seed in task["cuts"]]
+        _send(sys.stdout.buffer, parts=np.stack(cut(task["starts"], task["neighbours"], cuts)))
+
+
+def _limit_wait(seconds: int) -> None:
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)  # ends the process
+
+
+def _send(stream: IO[bytes], **arrays: NDArray[np.integer]) -> None:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    stream.write(len(buffer.getvalue()).to_bytes(8, "little") + buffer.getvalue())
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> dict[str, NDArray[np.int32]]:
+    size = int.from_bytes(stream.read(8), "little")
+    content = stream.read(size)
+    if size == 0 or len(content) < size:
+        raise BrokenPipeError("the other process has ended")
+    return dict(np.load(io.BytesIO(content), allow_pickle=False))
 
 
 if __name__ == "__main__":

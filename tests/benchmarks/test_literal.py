@@ -125,7 +125,7 @@ def _give_weights_of_the_package(training: literal.Training, workload: Workload)
         num_classes=workload.private.schema.num_classes,
         settings=[ReplicaSettings(seed=SETTINGS.seed, dropout=0.0, learning_rate=0.01, weight_decay=0.0)],
     )
-    weights = networks.weights_of(0)
+    [weights] = networks.all_weights()
     columns, classes = training.inputs.shape[1], weights["second.bias"].shape[0]
     first, second = weights["first.weight"], weights["second.weight"]
     assert first.shape == (HIDDEN, 2 * columns)

@@ -55,7 +55,7 @@ def test_a_part_is_run_then_counted_then_not_run_again(
     assert json.loads(capsys.readouterr().out) == {"name": "table2", "finished": fits, "cells": total}
     assert main(["paper", "status", "table2", f"--out={tmp_path}"]) == 0
     assert capsys.readouterr().out == f"table2: {fits} of {total} fits finished\n"
-    monkeypatch.setattr(runner, "fit_cells", lambda *arguments, **options: pytest.fail("computed again"))
+    monkeypatch.setattr(runner, "start_cells", lambda *arguments, **options: pytest.fail("computed again"))
     assert run(tmp_path, *asked) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -74,7 +74,7 @@ def test_a_run_that_is_stopped_says_that_it_goes_on(
     def stop(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "fit_cells", stop)
+    monkeypatch.setattr(runner, "start_cells", stop)
     assert run(tmp_path, "table1", "--datasets=cora") == 130
     assert "the same command goes on from there" in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import torch
 import veilgraph.experiments.runner as runner
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, FitError, RunError
-from veilgraph.experiments.fit import Fit, draw_reports, fit_cells
+from veilgraph.experiments.fit import Fit, draw_reports, method_of
 from veilgraph.experiments.methods import METHODS
 from veilgraph.experiments.plan import Cell, Experiment, experiment_names, load_experiment, parse_experiment
 from veilgraph.experiments.results import collect
@@ -118,14 +118,14 @@ def test_a_stopped_experiment_goes_on_to_the_same_result(
     computed: list[Cell] = []
     allowed = finished
 
-    def counted(cells: Sequence[Cell], private: PrivateGraph, device: str, *, memory: int) -> Iterator[Fit]:
-        for fit in fit_cells(cells, private, device, memory=memory):
-            if len(computed) == allowed:
-                raise KeyboardInterrupt
-            computed.append(fit.cell)
-            yield fit
+    def counted(fit: Fit, device: str) -> dict[str, Any]:
+        if len(computed) == allowed:
+            raise KeyboardInterrupt
+        computed.append(fit.cell)
+        return summary(fit, device)
 
-    monkeypatch.setattr(runner, "fit_cells", counted)
+    summary = runner._summary
+    monkeypatch.setattr(runner, "_summary", counted)
     with pytest.raises(KeyboardInterrupt):
         run_experiment(experiment, stopped)
     assert len(results_of(experiment, stopped)) == finished
@@ -142,7 +142,7 @@ def test_what_is_finished_is_not_computed_again_by_any_experiment(
     store = CellStore(tmp_path)
     figure = shortened("fig_alpha_clusters")
     run_experiment(figure.only(methods=["structure_only"]), store)
-    monkeypatch.setattr(runner, "fit_cells", lambda *arguments, **options: pytest.fail("computed again"))
+    monkeypatch.setattr(runner, "start_cells", lambda *arguments, **options: pytest.fail("computed again"))
     # The ablation has the same control on the same data.
     ablation = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"])
     run_experiment(ablation, store)
@@ -150,23 +150,25 @@ def test_what_is_finished_is_not_computed_again_by_any_experiment(
 
 
 @small_data
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("on_gpu", [False, True])
 @pytest.mark.parametrize("nodes_in_flight", [1, 260 * 5, 10**9])
 def test_chunks_are_of_one_kind_and_hold_every_cell_once(
-    monkeypatch: pytest.MonkeyPatch, device: str, nodes_in_flight: int
+    monkeypatch: pytest.MonkeyPatch, on_gpu: bool, nodes_in_flight: int
 ) -> None:
+    def kind(cell: Cell) -> tuple[object, ...]:
+        return cell.dataset, cell.original_columns, type(method_of(cell)) if on_gpu else cell.method
+
     monkeypatch.setattr(runner, "_CHUNK_NODES", nodes_in_flight)
     cells = [*shortened("table2", seeds=2).cells, *shortened("table1").cells]
-    chunks = runner._chunks(cells, None, device)
+    chunks = runner._chunks(cells, None, on_gpu=on_gpu)
     assert Counter(id(cell) for chunk in chunks for cell in chunk) == Counter(map(id, cells))
     for chunk in chunks:
-        assert chunk
-        assert len({(cell.dataset, cell.method, cell.original_columns) for cell in chunk}) == 1
-        if device == "cpu":  # at least four, else as many as there is work for
+        assert len({kind(cell) for cell in chunk}) == 1
+        if not on_gpu:  # at least eight, else as many as there is work for
             assert len(chunk) <= max(8, nodes_in_flight // 260)
-    if device == "cuda":  # a GPU gets all that it can share
-        assert len(chunks) == len({(cell.dataset, cell.method, cell.original_columns) for cell in cells})
-    assert runner._chunks([], None, device) == []
+    if on_gpu:  # a GPU gets all that it can share
+        assert len(chunks) == len({kind(cell) for cell in cells})
+    assert runner._chunks([], None, on_gpu=on_gpu) == []
 
 
 def test_a_draw_of_features_is_taken_apart_only_if_it_is_too_large_for_a_chunk() -> None:

@@ -11,7 +11,8 @@ from veilgraph.learn.backbones import HIDDEN
 from veilgraph.learn.hidden import HiddenLayer
 
 NODES, COLUMNS, CLASSES = 23, 5, 3
-MASK_OF = [0, 0, 1, 2, 1, 1]
+MASK_OF = [0, 0, 1, None, 1, 1]
+THINNED = torch.tensor([0, 1, 2, 4, 5])
 
 
 def drawn(*shape: int, seed: int) -> Tensor:
@@ -21,16 +22,20 @@ def drawn(*shape: int, seed: int) -> Tensor:
 def weights_of(ways: int) -> tuple[Tensor, Tensor, Tensor]:
     replicas = len(MASK_OF)
     first, bias = drawn(replicas, HIDDEN, COLUMNS, seed=1), drawn(replicas, HIDDEN, 1, seed=2)
-    second = drawn(ways, replicas, CLASSES, HIDDEN, seed=3)
+    second = drawn(replicas, ways, CLASSES, HIDDEN, seed=3)
     return first.requires_grad_(), bias.requires_grad_(), second.requires_grad_()
 
 
-def written_out(inputs: Tensor, first: Tensor, bias: Tensor, second: Tensor, masks: Tensor, scales: Tensor) -> Tensor:
-    """W_2 (M relu(W_1 X + b)), [ways, nodes, replicas * classes]."""
+def written_out(inputs: Tensor, first: Tensor, bias: Tensor, second: Tensor, masks: Tensor | None = None) -> Tensor:
+    """W_2 (M relu(W_1 X + b)), [ways, replicas, classes, nodes]."""
     each = inputs.repeat_interleave(len(first) // len(inputs), dim=0)
-    units = torch.relu(first @ each.mT + bias) * masks * scales
-    outputs = second @ units
-    return outputs.view(len(second), -1, inputs.shape[1]).mT
+    units = torch.relu(first @ each.mT + bias)
+    return second.transpose(0, 1) @ (units if masks is None else units * masks)
+
+
+def stacked(outputs: tuple[Tensor, ...]) -> Tensor:
+    """The same from the layer's outputs, of which the first has a row for each node."""
+    return torch.stack([outputs[0].T, *outputs[1:]]).unflatten(1, (-1, CLASSES))
 
 
 @pytest.mark.parametrize("ways", [1, 2])
@@ -41,18 +46,21 @@ def test_outputs_and_gradients_are_those_of_the_formula(
 ) -> None:
     monkeypatch.setattr(hidden, "_TILE_UNITS", tile)
     inputs, weights = drawn(len(MASK_OF) // sharing, NODES, COLUMNS, seed=0), weights_of(ways)
-    masks = (drawn(3, HIDDEN, NODES, seed=4) > 0).to(torch.float64)
-    scales = drawn(len(MASK_OF), 1, 1, seed=5).abs()
+    masks = (drawn(2, HIDDEN, NODES, seed=4) > 0).to(torch.float64)
+    each_mask = torch.stack([torch.ones_like(masks[0]) if mask is None else masks[mask] for mask in MASK_OF])
+    scales = drawn(len(MASK_OF), 1, 1, 1, seed=5).abs()
     layer = HiddenLayer(inputs, MASK_OF, block=block)
+    first, bias, second = weights
     for _ in range(2):  # what the first pass left behind must not matter to the second
-        complete, thinned = layer.both_outputs(*weights, masks, scales)
-        expected = written_out(inputs, *weights, masks[MASK_OF], scales)
-        whole = written_out(inputs, *weights, torch.ones_like(masks[MASK_OF]), torch.ones_like(scales))
-        assert torch.allclose(torch.stack(thinned), expected, rtol=0, atol=1e-12)
-        assert torch.allclose(torch.stack(complete), whole, rtol=0, atol=1e-12)
-        assert not complete[0].requires_grad
+        thinned, complete = (
+            stacked(each) for each in layer.both_outputs(first, bias, second * scales, second[THINNED], masks)
+        )
+        expected, whole = written_out(inputs, first, bias, second * scales, each_mask), written_out(inputs, *weights)
+        assert torch.allclose(thinned, expected, rtol=0, atol=1e-12)
+        assert torch.allclose(complete, whole[:, THINNED], rtol=0, atol=1e-12)
+        assert not complete.requires_grad
         direction = drawn(*expected.shape, seed=6)
-        found = torch.autograd.grad((torch.stack(thinned) * direction).sum(), weights)
+        found = torch.autograd.grad((thinned * direction).sum(), weights)
         for one, other in zip(found, torch.autograd.grad((expected * direction).sum(), weights), strict=True):
             assert torch.allclose(one, other, rtol=0, atol=1e-12)
             assert one.abs().max() > 0.1
@@ -61,9 +69,8 @@ def test_outputs_and_gradients_are_those_of_the_formula(
 @pytest.mark.parametrize("block", [None, 7])
 def test_without_masks_all_units_have_a_gradient(block: int | None) -> None:
     inputs, weights = drawn(3, NODES, COLUMNS, seed=0), weights_of(2)
-    layer, ones = HiddenLayer(inputs, MASK_OF, block=block), torch.ones(len(MASK_OF), 1, 1, dtype=torch.float64)
-    outputs = torch.stack(layer.outputs(*weights))
-    expected = written_out(inputs, *weights, ones, ones)
+    outputs = stacked(HiddenLayer(inputs, MASK_OF, block=block).outputs(*weights))
+    expected = written_out(inputs, *weights)
     assert torch.allclose(outputs, expected, rtol=0, atol=1e-12)
     for one, other in zip(
         torch.autograd.grad(outputs.square().sum(), weights),
@@ -86,13 +93,13 @@ def test_hidden_units_of_all_nodes_are_held_only_where_memory_allows_it() -> Non
 def test_a_gradient_is_right_or_refused_whatever_else_was_computed_since(block: int | None) -> None:
     inputs, weights = drawn(3, NODES, COLUMNS, seed=0), weights_of(2)
     layer = HiddenLayer(inputs, MASK_OF, block=block)
-    expected = torch.autograd.grad(torch.stack(layer.outputs(*weights)).sum(), weights)
-    earlier = torch.stack(layer.outputs(*weights)).sum()
+    expected = torch.autograd.grad(stacked(layer.outputs(*weights)).sum(), weights)
+    earlier = stacked(layer.outputs(*weights)).sum()
     with torch.no_grad():  # other weights, without a gradient
         layer.outputs(*(2 * each for each in weights))
     for one, other in zip(torch.autograd.grad(earlier, weights), expected, strict=True):
         assert torch.equal(one, other)
-    earlier = torch.stack(layer.outputs(*weights)).sum()
+    earlier = stacked(layer.outputs(*weights)).sum()
     layer.outputs(*weights)
     with pytest.raises(RuntimeError, match="replaced by those of a later one"):
         torch.autograd.grad(earlier, weights)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from scipy.linalg import block_diag
 from torch import Tensor
 
 from veilgraph.graph import Graph, PerturbedGraph
@@ -17,15 +18,20 @@ from veilgraph.reconstruct import Bags
 from veilgraph.reconstruct.propagation import sparse_csr
 from veilgraph.schema import FeatureSchema
 
+Replica = tuple[list[list[float]], list[list[float]]]
+"""Of each bag the weights of its members, and its proportions."""
 
-def bags(membership: list[list[float]], proportions: list[list[float]]) -> Bags:
-    dense = torch.tensor(membership)
+
+def bags(*replicas: Replica) -> Bags:
+    dense = torch.from_numpy(block_diag(*[membership for membership, _ in replicas])).to(torch.float32)
     rows, columns = dense.nonzero().T
+    proportions = torch.tensor([each for _, proportions in replicas for each in proportions])
     return Bags(
         membership=sparse_csr(rows, columns, dense[rows, columns], (dense.shape[0], dense.shape[1])),
-        proportions=torch.tensor(proportions),
-        standard_errors=torch.zeros(len(proportions), len(proportions[0])),
+        proportions=proportions,
+        standard_errors=torch.zeros_like(proportions),
         sizes=torch.ones(len(proportions)),
+        draws=torch.tensor([draw for draw, (membership, _) in enumerate(replicas) for _ in membership]),
     )
 
 
@@ -34,14 +40,14 @@ def stacked(*probabilities: list[list[float]]) -> Tensor:
     return torch.tensor(probabilities).mT.contiguous()
 
 
-def proportion_loss(probabilities: Tensor, *replicas: Bags) -> list[float]:
-    losses: list[float] = ProportionLoss(replicas)(probabilities).tolist()
+def proportion_loss(probabilities: Tensor, *replicas: Replica) -> list[float]:
+    losses: list[float] = ProportionLoss(bags(*replicas))(probabilities).tolist()
     return losses
 
 
 # Bag 0 holds nodes 0 and 1, bag 1 holds node 2.
 THREE_NODES = [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]
-TWO_BAGS = bags([[0.5, 0.5, 0], [0, 0, 1]], [[0.6, 0.4], [0.5, 0.5]])
+TWO_BAGS: Replica = ([[0.5, 0.5, 0], [0, 0, 1]], [[0.6, 0.4], [0.5, 0.5]])
 FIRST_BAG = 0.7 * math.log(0.7 / 0.6) + 0.3 * math.log(0.3 / 0.4)
 SECOND_BAG = 0.2 * math.log(0.2 / 0.5) + 0.8 * math.log(0.8 / 0.5)
 
@@ -52,22 +58,22 @@ def test_the_proportion_loss_of_a_hand_computed_example() -> None:
 
 
 def test_replicas_with_unequally_many_bags_keep_to_their_own() -> None:
-    one_bag = bags([[0.0, 0.0, 1.0]], [[0.5, 0.5]])
+    one_bag: Replica = ([[0.0, 0.0, 1.0]], [[0.5, 0.5]])
     other_nodes = [[0.5, 0.5], [0.5, 0.5], [0.2, 0.8]]
     losses = proportion_loss(
-        stacked(THREE_NODES, other_nodes, THREE_NODES), TWO_BAGS, one_bag, bags([[0.5, 0.5, 0]], [[0.6, 0.4]])
+        stacked(THREE_NODES, other_nodes, THREE_NODES), TWO_BAGS, one_bag, ([[0.5, 0.5, 0]], [[0.6, 0.4]])
     )
     assert losses == pytest.approx([(FIRST_BAG + SECOND_BAG) / 2, SECOND_BAG, FIRST_BAG], abs=1e-6)
 
 
 def test_the_divergence_is_of_the_prediction_from_the_estimate_and_not_the_reverse() -> None:
-    [loss] = proportion_loss(stacked([[0.5, 0.5]]), bags([[1.0]], [[0.9, 0.1]]))
+    [loss] = proportion_loss(stacked([[0.5, 0.5]]), ([[1.0]], [[0.9, 0.1]]))
     assert loss == pytest.approx(0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1), abs=1e-6)
 
 
 def test_a_proportion_of_zero_costs_much_but_not_infinitely() -> None:
     probabilities = stacked([[0.5, 0.5]]).requires_grad_()
-    loss = ProportionLoss([bags([[1.0]], [[1.0, 0.0]])])(probabilities).sum()
+    loss = ProportionLoss(bags(([[1.0]], [[1.0, 0.0]])))(probabilities).sum()
     assert 1 < loss.item() < 10
     loss.backward()  # type: ignore[no-untyped-call]
     assert probabilities.grad is not None
@@ -75,7 +81,7 @@ def test_a_proportion_of_zero_costs_much_but_not_infinitely() -> None:
 
 
 def test_a_perfect_prediction_costs_nothing() -> None:
-    assert proportion_loss(stacked([[0.3, 0.7]]), bags([[1.0]], [[0.3, 0.7]])) == pytest.approx([0], abs=1e-6)
+    assert proportion_loss(stacked([[0.3, 0.7]]), ([[1.0]], [[0.3, 0.7]])) == pytest.approx([0], abs=1e-6)
 
 
 def test_the_cross_entropy_is_a_mean_over_the_marked_nodes_of_each_replica() -> None:

@@ -132,7 +132,7 @@ def test_initial_weights_are_spread_as_those_of_torch_geometric(name: str) -> No
     torch.manual_seed(0)
     references = [weights_of(TwoLayers(name)) for _ in range(200)]
     for part, expected in references[0].items():
-        ours = torch.stack([networks.weights_of(replica)[part] for replica in range(200)])
+        ours = torch.stack([weights[part] for weights in networks.all_weights()])
         theirs = torch.stack([reference[part] for reference in references])
         assert ours.shape[1:] == expected.shape
         bound = theirs.abs().max()
@@ -146,7 +146,7 @@ def test_initial_weights_are_spread_as_those_of_torch_geometric(name: str) -> No
 def test_a_seed_decides_a_replicas_initial_weights() -> None:
     seeds = [0, 1, 0]
     networks = stacked("sage", random_operators(0), [random_inputs(0)], *map(settings_of, seeds))
-    first, second, third = (networks.weights_of(replica)["first.weight"] for replica in range(3))
+    first, second, third = (weights["first.weight"] for weights in networks.all_weights())
     assert torch.equal(first, third)
     assert (first != second).all()
 

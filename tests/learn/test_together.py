@@ -272,10 +272,12 @@ def test_backbones_of_ones_own_do_not_share_randomness() -> None:
     assert torch.equal(torch.rand(3), expected_noise)
 
 
-@pytest.mark.parametrize("make", [StructureOnly, MajorityClass])
-def test_methods_without_a_network_are_fitted_one_after_the_other(make: type[Method]) -> None:
+@pytest.mark.parametrize(("make", "batches"), [(StructureOnly, 1), (MajorityClass, len(GRR_REPORTS))])
+def test_methods_without_a_network_are_fitted_as_each_alone(make: type[Method], batches: int) -> None:
     runs = [Run(method=make(), perturbed=perturbed, split=split) for perturbed, split in GRR_REPORTS]
-    assert fitted_together(runs) == [[run] for run in runs]
+    found = fitted_together(runs)
+    assert [run for batch in found for run in batch] == runs
+    assert len(found) == batches
     for run in runs:
         alone = make().fit(run.perturbed, run.split)
         assert (run.method.predict_proba() == alone.predict_proba()).all()

@@ -72,8 +72,8 @@ class Counters:
     def resume(self, state: Mapping[str, Tensor]) -> None:
         raise NotImplementedError
 
-    def weights_of(self, replica: int) -> dict[str, Tensor]:
-        return {"steps": self.weights[replica].detach()}
+    def all_weights(self) -> list[dict[str, Tensor]]:
+        return [{"steps": each} for each in self.weights.detach()]
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         raise NotImplementedError
@@ -88,7 +88,7 @@ def table_score(scores: list[list[float]]) -> Callable[[Tensor], Tensor]:
 def trained(scores: list[list[float]]) -> tuple[Counters, list[LearningCurve]]:
     networks = Counters(len(scores))
     curves = train(networks, loss=lambda logits: 10 * logits[:, 0, 0], score=table_score(scores), epochs=len(scores[0]))
-    return networks, curves
+    return networks, curves()
 
 
 TABLES = st.integers(1, 6).flatmap(
@@ -104,9 +104,9 @@ def test_the_first_best_epoch_is_selected_and_its_weights_are_kept(scores: list[
     assert [curve.validation_score for curve in curves] == scores
     # The loss of an epoch is that of the weights before its step, the score that of the weights after it.
     assert all(curve.train_loss == [10.0 * epoch for epoch in range(len(scores[0]))] for curve in curves)
-    for replica, (row, curve) in enumerate(zip(scores, curves, strict=True)):
+    for row, curve, weights in zip(scores, curves, networks.all_weights(), strict=True):
         assert curve.selected_epoch == row.index(max(row))
-        assert networks.weights_of(replica)["steps"] == curve.selected_epoch + 1
+        assert weights["steps"] == curve.selected_epoch + 1
     assert networks.evaluations == len(scores[0]) + 1  # one pass serves the loss and the score
 
 

@@ -16,6 +16,7 @@ from veilgraph.frequency import estimate_frequencies
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.mechanisms import GRR, GRRFS
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_labels
+from veilgraph.reconstruct.labels import decoded_labels
 from veilgraph.schema import FeatureSchema
 
 CLASSES = 3
@@ -118,3 +119,16 @@ def test_no_labelled_node_is_refused() -> None:
         reconstruct_labels(
             replace(perturbed, has_label=np.zeros(2, dtype=np.bool_)), 1, mean=NeighbourhoodMean.of(graph)
         )
+
+
+def test_draws_that_share_a_product_are_decoded_as_each_on_its_own() -> None:
+    rng = np.random.default_rng(0)
+    graph = Graph.from_edges(rng.integers(0, 60, (2, 150)), 60)
+    draws = [
+        labelled_graph(graph, rng.integers(0, CLASSES, 60), rng.random(60) < share, epsilon=epsilon)
+        for share, epsilon in ((0.2, 0.5), (0.6, 1.0), (1.0, 3.0))
+    ]
+    mean = NeighbourhoodMean.of(graph)
+    for estimate in (True, False):
+        alone = [reconstruct_labels(each, 2, mean=mean, estimate=estimate).decoded() for each in draws]
+        assert torch.equal(decoded_labels(draws, 2, mean=mean, estimate=estimate), torch.stack(alone))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-import torch
+import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph
@@ -46,13 +45,13 @@ def draw_reports(cell: Cell, private: PrivateGraph) -> tuple[PerturbedGraph, Spl
     """The reports and the split of a cell.
 
     Cells of one seed share the split; at one epsilon_y they share the label reports, at one epsilon_x the feature
-    reports (the very same array, so that what is made of them can be shared too).
+    reports (the very same arrays, so that what is made of them can be shared too).
     """
     entry = find_method(cell.method)
     split = _split(private, cell.seed)
     budget = entry.budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
     label = GRR(private.schema.num_classes, budget.epsilon_y)
-    labels = randomize_labels(private, label, split, rng=label_rng(cell.seed))
+    labels = _label_reports(private, label, cell.seed)
     if entry.features is None:
         mechanism = grr_fs(private.schema, budget)  # that nobody used
         return collect(private, split, label, labels, mechanism, None), split
@@ -65,37 +64,61 @@ def fit_cells(
     cells: Sequence[Cell], private: PrivateGraph, device: str, *, memory: int = DEFAULT_MEMORY
 ) -> Iterator[Fit]:
     """Randomize, fit and score cells of one method on one data set, together where the method can."""
+    for finish in start_cells(draw_runs(cells, private, device), private, memory=memory):
+        yield from finish()
+
+
+def draw_runs(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dict[Run, Cell]:
+    """What is to be fitted for each cell: its method, reports and split."""
     runs: dict[Run, Cell] = {}
-    for cell, (perturbed, split) in zip(cells, _draw_all(cells, private), strict=True):
-        method = make_method(cell.method, {**cell.parameters, "seed": cell.seed, "device": device})
-        runs[Run(method=method, perturbed=perturbed, split=split)] = cell
+    for cell in cells:
+        perturbed, split = draw_reports(cell, private)
+        runs[Run(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
+    return runs
+
+
+def start_cells(
+    runs: Mapping[Run, Cell], private: PrivateGraph, *, memory: int = DEFAULT_MEMORY
+) -> Iterator[Callable[[], list[Fit]]]:
+    """Start to fit runs of one class of methods; calling what is handed back waits for the fits, and scores them."""
     if not runs:
         return
     started = time.perf_counter()
-    for batch in type(next(iter(runs)).method).fit_together(list(runs), memory=memory):
-        seconds = (time.perf_counter() - started) / len(batch)
-        for run in batch:
-            yield Fit(
-                cell=runs[run],
-                method=run.method,
-                perturbed=run.perturbed,
-                accuracy=accuracy(run.method.predict(), private, run.split.test),
-                seconds=seconds,
-            )
+    for finish in type(next(iter(runs)).method).start_together(list(runs), memory=memory):
+        yield partial(_scored, finish, runs, private, started)
         started = time.perf_counter()
 
 
-def _draw_all(cells: Sequence[Cell], private: PrivateGraph) -> Iterator[tuple[PerturbedGraph, Split]]:
-    """The draws of many cells; first of one cell for each distinct draw of features, in as many threads as allowed."""
-    firsts = {(cell.method, cell.epsilon_x, cell.seed): cell for cell in reversed(cells)}
-    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
-        list(pool.map(lambda cell: draw_reports(cell, private), firsts.values()))
-    return (draw_reports(cell, private) for cell in cells)
+def method_of(cell: Cell, device: str = "auto") -> Method:
+    """The estimator of a cell, not yet fitted."""
+    return make_method(cell.method, {**cell.parameters, "seed": cell.seed, "device": device})
+
+
+def _scored(
+    finish: Callable[[], Sequence[Run]], runs: Mapping[Run, Cell], private: PrivateGraph, started: float
+) -> list[Fit]:
+    batch = finish()
+    seconds = (time.perf_counter() - started) / len(batch)
+    return [
+        Fit(
+            cell=runs[run],
+            method=run.method,
+            perturbed=run.perturbed,
+            accuracy=accuracy(run.method.predict(), private, run.split.test),
+            seconds=seconds,
+        )
+        for run in batch
+    ]
 
 
 @lru_cache(maxsize=64)
 def _split(private: PrivateGraph, seed: int) -> Split:
     return Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
+
+
+@lru_cache(maxsize=64)
+def _label_reports(private: PrivateGraph, mechanism: GRR, seed: int) -> NDArray[np.int64]:
+    return randomize_labels(private, mechanism, _split(private, seed), rng=label_rng(seed))
 
 
 @lru_cache(maxsize=64)

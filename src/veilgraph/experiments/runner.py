@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,16 +20,23 @@ import veilgraph
 from veilgraph.budget import json_epsilon
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.errors import RunError
-from veilgraph.experiments.fit import Fit, fit_cells
+from veilgraph.experiments.fit import Fit, draw_runs, method_of, start_cells
 from veilgraph.experiments.methods import find_method
 from veilgraph.experiments.plan import Cell, Experiment
 from veilgraph.experiments.store import CellStore
-from veilgraph.learn.method import DEFAULT_MEMORY
+from veilgraph.learn.device import resolve_device
+from veilgraph.learn.method import DEFAULT_MEMORY, Run
+from veilgraph.metis_workers import start_workers
+from veilgraph.reconstruct.operators import operators_of
 
 Progress = Callable[[str, int, int], None]
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 _CHUNK_NODES = 120_000
 _LEAST_CHUNK = 8
+_DRAWN_AHEAD = 4
+_METIS_WORKERS = 8
 
 
 @lru_cache(maxsize=8)
@@ -57,11 +66,15 @@ def run_experiment(
         memory: that all processes together may take for fits in flight, in bytes.
         progress: told what was done, how many fits are finished, and of how many.
     """
+    on_gpu = resolve_device(device).type == "cuda"
+    if on_gpu and any(method_of(cell).bag_counts() for cell in experiment.cells):
+        start_workers(_METIS_WORKERS)  # while data sets are read
     keys = {key_of(cell, data_dir): cell for cell in experiment.cells}
     missing = [cell for key, cell in keys.items() if not store.has(key)]
     done = len(keys) - len(missing)
     progress("already finished", done, len(keys))
-    for results in _finished_chunks(_chunks(missing, data_dir, device), data_dir, device, jobs, memory):
+    chunks = _chunks(missing, data_dir, on_gpu=on_gpu)
+    for results in _finished_chunks(chunks, data_dir, device, jobs, memory):
         for cell, result in results:
             store.put(key_of(cell, data_dir), result)
             done += 1
@@ -71,21 +84,24 @@ def run_experiment(
 Result = tuple[Cell, dict[str, Any]]
 
 
-def _chunks(cells: Sequence[Cell], data_dir: Path | None, device: str) -> list[list[Cell]]:
+def _chunks(cells: Sequence[Cell], data_dir: Path | None, *, on_gpu: bool) -> list[list[Cell]]:
     """Cells that are worth training together; on a processor not more, so that processes have something to share.
 
-    Cells of one draw of features share a network's inputs, so no chunk has a part of them if it can have all.
+    Cells of one draw of features share a network's inputs, so no chunk has a part of them if it can have all. A GPU
+    trains whatever methods have one learner at once.
     """
-    groups: dict[tuple[str, bool, str], dict[tuple[int, float | None], list[Cell]]] = {}
+    groups: dict[Hashable, dict[Hashable, list[Cell]]] = {}
     for cell in cells:
-        draws = groups.setdefault((cell.dataset, cell.original_columns, cell.method), {})
-        draws.setdefault((cell.seed, cell.epsilon_x), []).append(cell)
+        learner = type(method_of(cell)) if on_gpu else cell.method
+        draws = groups.setdefault((cell.dataset, cell.original_columns, learner), {})
+        draws.setdefault((cell.method, cell.seed, cell.epsilon_x), []).append(cell)
     chunks: list[list[Cell]] = []
     for group in groups.values():
         first = next(iter(group.values()))[0]
-        size = len(cells) if device == "cuda" else max(_LEAST_CHUNK, _CHUNK_NODES // _nodes(first, data_dir))
+        size = len(cells) if on_gpu else max(_LEAST_CHUNK, _CHUNK_NODES // _nodes(first, data_dir))
         chunks += _packed(group.values(), size)
-    return chunks
+    # On a GPU small graphs first: METIS cuts the large ones meanwhile.
+    return sorted(chunks, key=lambda chunk: _nodes(chunk[0], data_dir)) if on_gpu else chunks
 
 
 def _packed(draws: Iterable[Sequence[Cell]], size: int) -> Iterator[list[Cell]]:
@@ -106,8 +122,7 @@ def _finished_chunks(
     chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: str, jobs: int, memory: int
 ) -> Iterator[Iterable[Result]]:
     if jobs == 1:
-        for chunk in chunks:
-            yield _run_chunk(chunk, data_dir, device, memory)
+        yield from _one_after_another(chunks, data_dir, device, memory)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(chunks)) or 1, mp_context=context, initializer=_one_thread) as pool:
@@ -132,18 +147,62 @@ def _nodes(cell: Cell, data_dir: Path | None) -> int:
 
 def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
     """Fit one cell; what is kept of it."""
-    ((_, result),) = _run_chunk([cell], data_dir, device, DEFAULT_MEMORY)
+    (((_, result),),) = _one_after_another([[cell]], data_dir, device, DEFAULT_MEMORY)
     return result
 
 
-def _run_chunk(chunk: Sequence[Cell], data_dir: Path | None, device: str, memory: int) -> Iterator[Result]:
+def _one_after_another(
+    chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: str, memory: int
+) -> Iterator[Iterable[Result]]:
+    """Each chunk's fits as they finish; while a GPU trains, the fits after them are got ready."""
+    ahead = 1 if resolve_device(device).type == "cuda" else 0
+    if ahead:
+        _foresee(chunks, data_dir, device)
+    under_way: deque[Callable[[], list[Fit]]] = deque()
+    draw = partial(_drawn, data_dir=data_dir, device=device)
+    for runs, private in _made_ahead(draw, chunks) if ahead else map(draw, chunks):
+        for finish in start_cells(runs, private, memory=memory // (1 + ahead)):
+            under_way.append(finish)
+            if len(under_way) > ahead:
+                yield _results(under_way.popleft(), device)
+    while under_way:
+        yield _results(under_way.popleft(), device)
+
+
+def _drawn(chunk: Sequence[Cell], data_dir: Path | None, device: str) -> tuple[dict[Run, Cell], PrivateGraph]:
     private = load_data(chunk[0].dataset, data_dir, chunk[0].original_columns)
-    for fit in fit_cells(chunk, private, device, memory=memory):
+    return draw_runs(chunk, private, device), private
+
+
+def _foresee(chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: str) -> None:
+    """Have processes make the bags of all graphs beside everything else."""
+    counts: dict[PrivateGraph, set[int]] = {}
+    for cell in itertools.chain.from_iterable(chunks):
+        private = load_data(cell.dataset, data_dir, cell.original_columns)
+        counts.setdefault(private, set()).update(method_of(cell).bag_counts())
+    for private, wanted in counts.items():
+        operators_of(private.graph, resolve_device(device)).begin_clusters(wanted)
+
+
+def _made_ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
+    """`make` of each item, of the next few in a thread while one is in use."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting: deque[Future[Made]] = deque()
+        for item in items:
+            waiting.append(thread.submit(make, item))
+            if len(waiting) > _DRAWN_AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _results(finish: Callable[[], list[Fit]], device: str) -> Iterator[Result]:
+    for fit in finish():
         yield fit.cell, _summary(fit, device)
 
 
 def _run_chunk_in_process(chunk: Sequence[Cell], data_dir: Path | None, device: str, memory: int) -> list[Result]:
-    return list(_run_chunk(chunk, data_dir, device, memory))
+    return list(itertools.chain.from_iterable(_one_after_another([chunk], data_dir, device, memory)))
 
 
 def key_of(cell: Cell, data_dir: Path | None) -> str:

@@ -24,13 +24,21 @@ class Asked:
     >>> asked = Asked(torch.tensor([0, 2]))
     >>> asked.pick(torch.tensor([1.0, 2.0, 3.0])), asked.places(torch.tensor([2]))
     (tensor([1., 3.]), tensor([1]))
+    >>> asked.spread(torch.tensor([[1.0, 3.0]]), nodes=3)
+    tensor([[1., 0., 3.]])
     """
 
     nodes: Tensor | None
 
     def pick(self, values: Tensor) -> Tensor:
         """Of values [..., nodes] those that are asked for."""
-        return values if self.nodes is None else values[..., self.nodes]
+        return values if self.nodes is None else values.index_select(-1, self.nodes)
+
+    def spread(self, picked: Tensor, nodes: int) -> Tensor:
+        """Of so many nodes all, [rows, nodes], from those that were picked; zero elsewhere."""
+        if self.nodes is None:
+            return picked
+        return picked.new_zeros(len(picked), nodes).scatter_(1, self.nodes.expand_as(picked), picked)
 
     def places(self, nodes: Tensor) -> Tensor:
         """Where values of some nodes are among those that were picked."""

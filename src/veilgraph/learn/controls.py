@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
@@ -13,11 +14,11 @@ from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.frequency import estimate_frequencies, project_to_simplex
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn.device import resolve_device
-from veilgraph.learn.method import Method, check_fit_input
+from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run, check_fit_input
 from veilgraph.learn.threads import threads_for
-from veilgraph.reconstruct.labels import one_hot_labels
+from veilgraph.reconstruct.labels import stacked_one_hot
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 from veilgraph.reconstruct.propagation import block_width, repeated_product
 
@@ -51,12 +52,27 @@ class StructureOnly(Method):
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Choose restart and steps on held-out reports, then propagate all of them."""
-        check_fit_input(perturbed, split)
-        with threads_for(perturbed.graph.num_nodes):
-            operators = operators_of(perturbed.graph, resolve_device(self.device))
-            self.restart, self.steps = _choose(perturbed, split, operators)
-            self._probabilities = self._propagated(perturbed, operators)
+        for _ in self.fit_together([Run(method=self, perturbed=perturbed, split=split)]):
+            pass
         return self
+
+    @classmethod
+    def fit_together(cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY) -> Iterator[Sequence[Run]]:
+        """Fit many at once: the columns of runs on one graph share products."""
+        by_graph: dict[tuple[Graph, torch.device], list[Run]] = {}
+        for run in runs:
+            check_fit_input(run.perturbed, run.split)
+            by_graph.setdefault((run.perturbed.graph, resolve_device(run.method.device)), []).append(run)
+        for (graph, device), same_graph in by_graph.items():
+            operators = operators_of(graph, device)
+            with threads_for(graph.num_nodes):
+                for run, (restart, steps) in zip(same_graph, _choose(same_graph, operators), strict=True):
+                    run.method.restart, run.method.steps = restart, steps
+                methods = [run.method for run in same_graph]
+                found = _propagated(methods, [run.perturbed for run in same_graph], operators)
+            for method, probabilities in zip(methods, found, strict=True):
+                method._probabilities = probabilities
+            yield same_graph
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Class probabilities of the fitted graph, or of another one with the settings chosen there."""
@@ -64,48 +80,69 @@ class StructureOnly(Method):
             raise FitError("StructureOnly was not fitted yet: call fit(perturbed, split) first")
         if perturbed is None:
             return self._probabilities
-        return self._propagated(perturbed, operators_of(perturbed.graph, resolve_device(self.device)))
-
-    def _propagated(self, perturbed: PerturbedGraph, operators: GraphOperators) -> NDArray[np.float32]:
-        if self.restart is None or self.steps is None:
-            raise FitError("StructureOnly was not fitted yet: call fit(perturbed, split) first")
-        reports = one_hot_labels(perturbed).to(operators.device)
-        ((_, scores),) = _propagations(operators, reports, (self.restart,), (self.steps,))
-        probabilities: NDArray[np.float32] = _debias(scores[0], reports, perturbed).cpu().numpy()
-        return probabilities
+        (found,) = _propagated([self], [perturbed], operators_of(perturbed.graph, resolve_device(self.device)))
+        return found
 
 
-def _choose(perturbed: PerturbedGraph, split: Split, operators: GraphOperators) -> tuple[float, int]:
-    """The restart and number of steps whose scores agree with most held-out reports."""
-    held_out = torch.from_numpy(split.validation & perturbed.has_label).to(operators.device)
-    labels = torch.from_numpy(perturbed.labels).to(operators.device)[held_out]
-    training = torch.from_numpy(split.train).to(operators.device).unsqueeze(1)
-    reports = one_hot_labels(perturbed).to(operators.device) * training
-    together = max(1, block_width(operators.device, len(reports)) // reports.shape[1])
-    hits: dict[tuple[float, int], Tensor] = {}
-    for start in range(0, len(RESTARTS), together):
-        restarts = RESTARTS[start : start + together]
-        for steps, scores in _propagations(operators, reports, restarts, STEPS):
-            agreeing = (scores[:, held_out].argmax(dim=2) == labels).sum(dim=1)
-            hits |= {(restart, steps): count for restart, count in zip(restarts, agreeing, strict=True)}
+def _propagated(
+    methods: Sequence[StructureOnly], reports: Sequence[PerturbedGraph], operators: GraphOperators
+) -> list[NDArray[np.float32]]:
+    """Class probabilities with the settings that were chosen."""
+    sources, found = stacked_one_hot(reports, operators.device), dict[int, NDArray[np.float32]]()
+    restarts, steps = [method.restart or 0.0 for method in methods], [method.steps or 0 for method in methods]
+    for step, scores in _propagations(operators, sources, restarts, steps):
+        for run in (run for run, last in enumerate(steps) if last == step):
+            found[run] = _debias(scores[:, run], sources[:, run], reports[run]).cpu().numpy()
+    return [found[run] for run in range(len(methods))]
+
+
+def _choose(runs: Sequence[Run], operators: GraphOperators) -> list[tuple[float, int]]:
+    """Each run's restart and number of steps whose scores agree with most held-out reports."""
+    training = np.stack([run.split.train for run in runs], axis=1)
+    sources = stacked_one_hot([run.perturbed for run in runs], operators.device)
+    sources *= torch.from_numpy(training).to(operators.device).unsqueeze(2)
+    held_out = [_held_out(run, operators.device) for run in runs]
+    together = max(1, block_width(operators.device, len(sources)) // sources.shape[2])
+    pairs, hits = list(itertools.product(range(len(runs)), RESTARTS)), dict[tuple[int, float, int], Tensor]()
+    for start in range(0, len(pairs), together):
+        which, restarts = zip(*pairs[start : start + together], strict=True)
+        columns = sources[:, torch.tensor(which, device=operators.device)]
+        for steps, scores in _propagations(operators, columns, restarts, STEPS):
+            for run in dict.fromkeys(which):
+                nodes, labels = held_out[run]
+                part = slice(which.index(run), which.index(run) + which.count(run))
+                agreeing = (scores[nodes, part].argmax(dim=2) == labels.unsqueeze(1)).sum(dim=0)
+                hits |= {(run, restart, steps): count for restart, count in zip(restarts[part], agreeing, strict=True)}
     # The first of those that are best, few steps and strong restarts first.
     settings = [(restart, steps) for steps in STEPS for restart in RESTARTS]
-    counts = torch.stack([hits[setting] for setting in settings]).tolist()
-    return settings[counts.index(max(counts))]
+    counts = torch.stack([hits[run, *setting] for run in range(len(runs)) for setting in settings])
+    return [settings[row.index(max(row))] for row in counts.view(len(runs), -1).tolist()]
+
+
+def _held_out(run: Run, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The nodes that select, and their reported labels."""
+    nodes = np.flatnonzero(run.split.validation & run.perturbed.has_label)
+    return torch.from_numpy(nodes).to(device), torch.from_numpy(run.perturbed.labels[nodes]).to(device)
 
 
 def _propagations(
     operators: GraphOperators, reports: Tensor, restarts: Sequence[float], steps: Sequence[int]
 ) -> Iterator[tuple[int, Tensor]]:
-    """Scores [restarts, nodes, classes] after each number of steps; all restarts go through one sparse product."""
-    classes = reports.shape[1]
-    weight = torch.tensor(restarts, device=reports.device).repeat_interleave(classes)
-    scores = reports.repeat(1, len(restarts))
+    """Scores [nodes, restarts, classes] after each number of steps; all restarts go through one sparse product.
+
+    Args:
+        operators: of the graph.
+        reports: [nodes, restarts, classes].
+        restarts: of each.
+        steps: after which scores are wanted.
+    """
+    weight = torch.tensor(restarts, device=reports.device).repeat_interleave(reports.shape[2])
+    scores = reports.flatten(1)
     sources = scores * weight
     for step in range(1, max(steps) + 1):
         scores = torch.addcmul(sources, repeated_product(operators.symmetric.matrix, scores, 1), 1 - weight)
         if step in steps:
-            yield step, scores.view(-1, len(restarts), classes).transpose(0, 1)
+            yield step, scores.view_as(reports)
 
 
 def _debias(scores: Tensor, reports: Tensor, perturbed: PerturbedGraph) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -31,28 +32,34 @@ class ReplicaDropout:
     Attributes:
         active: whether any replica drops anything.
         generators: of the masks, one for each distinct seed.
-        mask_of: which of the masks each replica has; those that share seed and probability share one.
+        mask_of: which of the masks each replica has; those that share seed and probability share one. None where
+            nothing is dropped; but a GPU masks all replicas in one operation, and these with ones.
+        thinned: the replicas that have a mask.
         scales: what makes up for the units that are missing, so that sums over units keep their mean.
 
     >>> dropout = ReplicaDropout([0.0, 0.5, 0.0], [0, 0, 0], torch.device("cpu"))
-    >>> dropout.scales.flatten().tolist(), dropout.mask_of
-    ([1.0, 2.0, 1.0], [0, 1, 0])
-    >>> dropout.masks(units=2, nodes=3)[0].tolist()
-    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    >>> dropout.scales.flatten().tolist(), dropout.mask_of, dropout.thinned.tolist()
+    ([1.0, 2.0, 1.0], [None, 0, None], [1])
+    >>> dropout.masks(units=2, nodes=3).unique().tolist()
+    [0.0, 1.0]
     """
 
     def __init__(
         self, probabilities: list[float], seeds: list[int], device: torch.device, peers: Alone = ALONE
     ) -> None:
         self._peers = peers
-        self.active = any(probabilities)
         distinct = sorted(set(seeds))
         self.generators = [torch.Generator(device).manual_seed(_stream(seed)) for seed in distinct]
         dropped = [min(round(probability * _LEVELS), _LEVELS - 1) for probability in probabilities]
-        self.scales = torch.tensor([_LEVELS / (_LEVELS - levels) for levels in dropped], device=device).view(-1, 1, 1)
+        self.active = any(dropped)
+        self.scales = torch.tensor([_LEVELS / (_LEVELS - levels) for levels in dropped], device=device).view(
+            -1, 1, 1, 1
+        )
         needed = list(zip((distinct.index(seed) for seed in seeds), dropped, strict=True))
-        self._distinct = list(dict.fromkeys(needed))
-        self.mask_of = [self._distinct.index(each) for each in needed]
+        masked = [levels > 0 or device.type != "cpu" for levels in dropped]
+        self._distinct = list(dict.fromkeys(itertools.compress(needed, masked)))
+        self.mask_of = [self._distinct.index(each) if has else None for each, has in zip(needed, masked, strict=True)]
+        self.thinned = torch.tensor(masked, device=device).nonzero().flatten()
         self._stream_of = torch.tensor([stream for stream, _ in self._distinct], device=device)
         thresholds = torch.tensor([levels for _, levels in self._distinct], dtype=torch.uint8, device=device)
         self._thresholds = thresholds.view(-1, 1, 1)

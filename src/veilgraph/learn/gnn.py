@@ -25,6 +25,7 @@ from veilgraph.learn.asked import EVERYWHERE, Asked, asked_by
 from veilgraph.learn.backbones import CONVOLUTIONS, HIDDEN, BackboneFactory, Convolution, module_factory
 from veilgraph.learn.checkpoint import Checkpoint
 from veilgraph.learn.device import resolve_device
+from veilgraph.learn.lanes import next_lane
 from veilgraph.learn.losses import noisy_log_likelihood
 from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run, check_fit_input
 from veilgraph.learn.module_network import ModuleNetwork
@@ -85,10 +86,6 @@ class GNNMethod(Method):
         """The settings that runs must have in common for `_loss` to take them together."""
         return None
 
-    def bag_counts(self) -> tuple[int, ...]:
-        """The numbers of clusters that `_loss` asks for, so that a graph can be spread with its bags."""
-        return ()
-
     def fit(
         self,
         perturbed: PerturbedGraph,
@@ -116,6 +113,14 @@ class GNNMethod(Method):
 
         The same as fitting each on its own, up to the rounding of sums.
         """
+        for finish in cls.start_together(runs, memory=memory):
+            yield finish()
+
+    @classmethod
+    def start_together(
+        cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY
+    ) -> Iterator[Callable[[], Sequence[Run]]]:
+        """`fit_together`, batch by batch: on a GPU, one may be under way while the next is got ready."""
         for run in runs:
             device = resolve_device(run.method.device)
             check_fit_input(run.perturbed, run.split, operators_of(run.perturbed.graph, device).peers)
@@ -132,8 +137,8 @@ class GNNMethod(Method):
             needs = _needs(same_graph[0].perturbed, memory, in_blocks=stackable)
             for batch in _plan(same_graph, operators, needs, memory):
                 with threads_for(graph.num_nodes):
-                    _fit_batch(cls, batch, operators, needs.block)
-                yield batch.runs
+                    finish = _start_batch(cls, batch, operators, needs.block)
+                yield finish
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Class probabilities; for another graph its own reports are reconstructed and the GNN applied to them."""
@@ -147,8 +152,8 @@ class GNNMethod(Method):
         with torch.random.fork_rng():
             networks = _make_networks([self], [inputs], operators, self._probabilities.shape[1], block)
         networks.load(self._weights)
-        (probabilities,) = _probabilities(networks.evaluate())
-        return probabilities
+        (probabilities,) = _probabilities(networks.evaluate()).cpu().numpy()
+        return np.asarray(probabilities)
 
     def save(self, folder: str | Path) -> None:
         """Write parameters (JSON) and weights (npz). Nothing that is saved is code."""
@@ -266,7 +271,9 @@ def _plan(runs: Sequence[Run], operators: GraphOperators, needs: _Needs, memory:
     )
 
 
-def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperators, block: int | None) -> None:
+def _start_batch(
+    cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperators, block: int | None
+) -> Callable[[], Sequence[Run]]:
     if block is not None:
         say(
             f"training: memory for all {operators.graph.num_nodes:,} nodes' hidden units is not allowed, "
@@ -281,7 +288,8 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
     )
     loss_asks = EVERYWHERE if cls._loss_of_all_nodes else asked_by(training, operators)
     score_asks = asked_by(selecting, operators)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    lane = next_lane(operators)
+    with lane(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         networks = _make_networks(
             methods, inputs, operators, reports[0].schema.num_classes, block, loss_asks, score_asks
         )
@@ -292,10 +300,16 @@ def _fit_batch(cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperator
             epochs=methods[0].epochs,
             checkpoint=batch.runs[0].checkpoint,
         )
-    probabilities = _probabilities(networks.evaluate())
-    for replica, (method, curve) in enumerate(zip(methods, curves, strict=True)):
-        method.curve, method._weights = curve, networks.weights_of(replica)
-        method._probabilities = probabilities[replica]
+        probabilities = _probabilities(networks.evaluate())
+
+    def finish() -> Sequence[Run]:
+        with lane():
+            found = zip(curves(), networks.all_weights(), probabilities.cpu().numpy(), strict=True)
+        for method, (curve, weights, predicted) in zip(methods, found, strict=True):
+            method.curve, method._weights, method._probabilities = curve, weights, predicted
+        return batch.runs
+
+    return finish
 
 
 def _make_networks(
@@ -337,6 +351,6 @@ def _convolution(backbone: str | BackboneFactory) -> Convolution | None:
     return CONVOLUTIONS.get(backbone) if isinstance(backbone, str) else None
 
 
-def _probabilities(logits: Tensor) -> list[NDArray[np.float32]]:
-    """[nodes, classes] for each replica, from logits [replicas, classes, nodes]."""
-    return list(logits.softmax(dim=1).mT.contiguous().cpu().numpy())
+def _probabilities(logits: Tensor) -> Tensor:
+    """[replicas, nodes, classes] from logits [replicas, classes, nodes]."""
+    return logits.softmax(dim=1).mT.contiguous()

@@ -13,8 +13,28 @@ from torch import Tensor
 from veilgraph.learn.backbones import HIDDEN
 from veilgraph.reconstruct.by_hand import applied
 
+_CACHE_LINE = 16  # 32-bit numbers
 _TILE_UNITS = 2**18
 """So many hidden units stay in a core's cache; of many fewer, calls would take longer than what they compute."""
+
+
+_PART_NODES, _MOST_PARTS = 512, 256
+"""What one of a GPU's processors adds up, and what they all need to be busy."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Thinned:
+    """Replicas of a group that drop units.
+
+    Attributes:
+        replicas: within the group.
+        places: among all replicas that drop units.
+        masks: that they have; one for all of them on a processor.
+    """
+
+    replicas: slice
+    places: slice
+    masks: slice | Tensor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,33 +43,33 @@ class _Group:
 
     inputs: slice
     replicas: slice
-    masks: tuple[tuple[slice, slice | Tensor], ...]
+    thinned: tuple[_Thinned, ...]
 
-    def multiply(self, weights: Tensor, hidden: Tensor, out: Tensor) -> None:
-        """Each way's weights times the hidden units, into the places of these replicas."""
-        for each, result in zip(weights, out, strict=True):
-            torch.bmm(each[self.replicas], hidden, out=result[self.replicas])
-
-    def drop(self, hidden: Tensor, masks: Tensor) -> None:
-        """Zero what masks drop."""
-        for replicas, which in self.masks:
-            hidden[replicas].mul_(masks[which])
+    def thinned_by(self, masks: Tensor | None, nodes: slice) -> Iterator[tuple[_Thinned, Tensor]]:
+        """Those that drop units, each with its masks of some nodes; nobody without masks."""
+        if masks is not None:
+            for each in self.thinned:
+                yield each, masks[each.masks, :, nodes]
 
 
 class HiddenLayer:
-    r"""What the second layer is to propagate: :math:`H^T W_2^T` with :math:`H = M \circ \mathrm{relu}(W_1 X^T + b)`.
+    r"""What the second layer adds up: :math:`W_2 H` with :math:`H = M \circ \mathrm{relu}(W_1 X^T + b)`.
 
     Units that were dropped and units below zero are both zero in H, so the gradient asks H alone:
-    :math:`\partial H = (W_2^T G^T) \circ [H > 0]`.
+    :math:`\partial H = (W_2^T G) \circ [H > 0]`.
+
+    W_2 may lead into the second layer in two ways. What comes in the first is propagated and has a row for each node,
+    [nodes, replicas * classes], as sparse products want it; the second is left as products of matrices make it,
+    [replicas * classes, nodes].
 
     Args:
         inputs: X, [inputs, nodes, columns]; successive replicas share one.
-        mask_of: which of the masks M each replica has.
+        mask_of: which of the masks M each replica has; None where it drops nothing.
         block: how many nodes' hidden units may be held at once; None for all. Otherwise they are made once more in the
             backward pass (Chen et al. 2016), so that gradients are those of the whole graph.
     """
 
-    def __init__(self, inputs: Tensor, mask_of: Sequence[int], *, block: int | None = None) -> None:
+    def __init__(self, inputs: Tensor, mask_of: Sequence[int | None], *, block: int | None = None) -> None:
         self._inputs = inputs
         self._groups = list(_groups(len(inputs), mask_of, inputs.device))
         size = min(block or self.nodes, _tile_nodes(inputs, len(mask_of)))
@@ -63,60 +83,48 @@ class HiddenLayer:
         return self._inputs.shape[1]
 
     def outputs(self, first: Tensor, bias: Tensor, second: Tensor) -> tuple[Tensor, ...]:
-        """[nodes, replicas * classes] for each way in which they enter the second layer, from all units.
+        """What each way leads to, from all units.
 
         A gradient is that of the latest call, whose hidden units are kept in the place of those before.
 
         Args:
             first: W_1, [replicas, units, columns].
             bias: b, [replicas, units, 1].
-            second: W_2, [ways, replicas, classes, units].
+            second: W_2, [replicas, ways, classes, units].
         """
-        found: tuple[Tensor, ...] = applied(_Outputs, self, _call(), first, bias, second, None, None)
-        return found
+        return self._outputs(first, bias, second, second[:0], None)[0]
 
     def both_outputs(
-        self, first: Tensor, bias: Tensor, second: Tensor, masks: Tensor, scales: Tensor
+        self, first: Tensor, bias: Tensor, second: Tensor, second_of_all: Tensor, masks: Tensor
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """The same without a gradient; and with one, from those units alone that masks leave.
+        """From those units alone that masks leave; and without a gradient from all, of replicas that drop some.
 
         Args:
             first: as above.
             bias: as above.
-            second: as above.
+            second: as above, for the units that are left.
+            second_of_all: for all units, of the replicas that drop some.
             masks: M, [distinct, units, nodes], 0 where a unit is dropped and 1 elsewhere.
-            scales: what makes up for dropped units, [replicas, 1, 1].
         """
-        found: tuple[Tensor, ...] = applied(
-            _Outputs, self, _call(), first, bias, second * scales, second.detach(), masks
-        )
-        return found[len(second) :], found[: len(second)]
+        return self._outputs(first, bias, second, second_of_all.detach(), masks)
 
     def forward(
-        self,
-        first: Tensor,
-        bias: Tensor,
-        second: Tensor,
-        second_of_all: Tensor | None,
-        masks: Tensor | None,
-        *,
-        call: object,
+        self, first: Tensor, bias: Tensor, second: Tensor, second_of_all: Tensor, masks: Tensor | None, *, call: object
     ) -> tuple[Tensor, ...]:
-        """From the units that masks leave; after it, if there are masks, from all. None calls without a gradient."""
+        """From the units that masks leave, and after it from all. None calls without a gradient."""
         self._latest, keep = (self._latest if call is None else call), self._keeps and call is not None
-        thinned, first, bias = self._room(second), self._by_input(first), self._by_input(bias)
-        complete = () if second_of_all is None else self._room(second)
+        first, bias = self._by_input(first), self._by_input(bias)
+        thinned, complete = self._room(second), self._room(second_of_all)
         for nodes in self._tiles:
-            of_some, of_all = (second.new_empty(*second.shape[:3], nodes.stop - nodes.start) for _ in range(2))
+            of_some, of_all = (_products(weights, nodes) for weights in (second, second_of_all))
             for group in self._groups:
                 hidden = self._made(group, nodes, first, bias, keep=keep)
-                if second_of_all is not None and masks is not None:
-                    group.multiply(second_of_all, hidden, of_all)
-                    group.drop(hidden, masks[:, :, nodes])
-                group.multiply(second, hidden, of_some)
-            for outputs, found in ((thinned, of_some), (complete, of_all)):
-                for output, columns in zip(outputs, found, strict=False):
-                    output[nodes].copy_(columns.flatten(0, 1).T)
+                for each, left in group.thinned_by(masks, nodes):
+                    _multiply(second_of_all[each.places], hidden[each.replicas], of_all[:, each.places])
+                    hidden[each.replicas].mul_(left)
+                _multiply(second[group.replicas], hidden, of_some[:, group.replicas])
+            _write(of_some, thinned, nodes)
+            _write(of_all, complete, nodes)
         return *thinned, *complete
 
     def backward(
@@ -132,24 +140,30 @@ class HiddenLayer:
         """Of W_1, b and W_2."""
         if call is not self._latest:
             raise RuntimeError("the hidden units of this pass were replaced by those of a later one")
-        first, bias = self._by_input(first), self._by_input(bias)
-        of_first, of_bias, of_second = torch.zeros_like(first), torch.zeros_like(bias), torch.zeros_like(second)
+        first, bias, ways = self._by_input(first), self._by_input(bias), second.flatten(1, 2)
+        of_first, of_bias, of_second = torch.zeros_like(first), torch.zeros_like(bias), torch.zeros_like(ways)
         for nodes in self._tiles:
-            uppers = [gradient[nodes].T.contiguous().view(*second.shape[1:3], -1) for gradient in gradients]
+            upper = _read(gradients, second, nodes).flatten(1, 2)
             for group in self._groups:
                 hidden = self._remembered(group, nodes, first, bias, masks)
-                lower = torch.zeros_like(hidden)
-                for way, upper in enumerate(uppers):
-                    of_second[way, group.replicas].baddbmm_(upper[group.replicas], hidden.mT)
-                    lower.baddbmm_(second[way, group.replicas].mT, upper[group.replicas])
-                lower = lower.mul_(hidden.sign_()).view(-1, first.shape[1], lower.shape[2])
-                of_first[group.inputs].baddbmm_(lower, self._inputs[group.inputs, nodes])
+                of_second[group.replicas].baddbmm_(upper[group.replicas], hidden.mT)
+                lower = torch.bmm(ways[group.replicas].mT, upper[group.replicas])
+                lower = torch.ops.aten.threshold_backward(lower, hidden, 0).view(-1, first.shape[1], lower.shape[2])
+                _add_product(of_first[group.inputs], lower, self._inputs[group.inputs, nodes])
                 of_bias[group.inputs] += lower.sum(dim=2, keepdim=True)
         return of_first, of_bias, of_second
 
+    def _outputs(self, *arguments: Tensor | None) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        call = object() if torch.is_grad_enabled() else None  # which tells calls with a gradient from each other
+        found: tuple[Tensor, ...] = applied(_Outputs, self, call, *arguments)
+        ways = len(found) // 2
+        return found[:ways], found[ways:]
+
     def _room(self, second: Tensor) -> tuple[Tensor, ...]:
-        ways, replicas, classes, _ = second.shape
-        return tuple(second.new_empty(self.nodes, replicas * classes) for _ in range(ways))
+        """For what each way leads to: for every node a row, or a column."""
+        replicas, ways, classes, _ = second.shape
+        columns = replicas * classes
+        return second.new_empty(self.nodes, columns), *second.new_empty(ways - 1, columns, self.nodes)
 
     def _by_input(self, weights: Tensor) -> Tensor:
         """Replicas that share an input are one wider layer."""
@@ -170,37 +184,90 @@ class HiddenLayer:
             units = self._kept[group, nodes.start]
             return units.view(-1, HIDDEN, units.shape[2])
         hidden = self._made(group, nodes, first, bias, keep=False)
-        if masks is not None:
-            group.drop(hidden, masks[:, :, nodes])
+        for each, left in group.thinned_by(masks, nodes):
+            hidden[each.replicas].mul_(left)
         return hidden
 
 
+def _add_product(sums: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add left @ right, a sum over nodes.
+
+    A result so small keeps few of a GPU's processors busy, so they add up different nodes.
+    """
+    nodes = left.shape[2]
+    parts = 1 if left.device.type == "cpu" else min(_MOST_PARTS, nodes // _PART_NODES)
+    if parts > 1:
+        even = nodes - nodes % parts
+        columns = left[:, :, :even].view(*left.shape[:2], parts, -1)
+        rows = right[:, :even].view(len(right), parts, -1, right.shape[2])
+        products = [torch.bmm(each.transpose(0, 1), other) for each, other in zip(columns, rows, strict=True)]
+        sums += torch.stack(products).sum(dim=1)
+        left, right = left[:, :, even:], right[:, even:]
+    sums.baddbmm_(left, right)
+
+
+def _products(second: Tensor, nodes: slice) -> Tensor:
+    """Room for W_2 H of some nodes, [ways, replicas, classes, nodes]."""
+    replicas, ways, classes, _ = second.shape
+    return second.new_empty(ways, replicas, classes, nodes.stop - nodes.start)
+
+
+def _multiply(second: Tensor, hidden: Tensor, out: Tensor) -> None:
+    for way, result in enumerate(out):
+        torch.bmm(second[:, way], hidden, out=result)
+
+
+def _write(products: Tensor, outputs: Sequence[Tensor], nodes: slice) -> None:
+    """W_2 H of some nodes to where it belongs."""
+    columns = products.flatten(1, 2)
+    outputs[0][nodes] = columns[0].T
+    for output, found in zip(outputs[1:], columns[1:], strict=True):
+        output[:, nodes] = found
+
+
+def _read(gradients: Sequence[Tensor], second: Tensor, nodes: slice) -> Tensor:
+    """The gradient of W_2 H of some nodes from where it is, [replicas, ways, classes, nodes]."""
+    replicas, ways, classes, _ = second.shape
+    upper = second.new_empty(replicas, ways, classes, nodes.stop - nodes.start)
+    upper[:, 0] = gradients[0][nodes].reshape(-1, replicas, classes).permute(1, 2, 0)
+    for way, gradient in enumerate(gradients[1:], start=1):
+        upper[:, way] = gradient[:, nodes].unflatten(0, (replicas, classes))
+    return upper
+
+
 def _tile_nodes(inputs: Tensor, replicas: int) -> int:
-    """On a processor as many nodes as the cores' caches hold of an input's replicas, on a GPU all."""
+    """On a processor as many nodes as the cores' caches hold of an input's replicas, on a GPU all.
+
+    An odd number of cache lines: rows that are a power of two apart would fall upon the same places of a cache.
+    """
     if inputs.device.type != "cpu":
         return inputs.shape[1]
     units = HIDDEN * replicas // len(inputs)
-    return max(1, _TILE_UNITS * torch.get_num_threads() // units)
+    lines = max(1, _TILE_UNITS * torch.get_num_threads() // (units * _CACHE_LINE))
+    return (lines - 1 + lines % 2) * _CACHE_LINE
 
 
-def _groups(inputs: int, mask_of: Sequence[int], device: torch.device) -> Iterator[_Group]:
+def _groups(inputs: int, mask_of: Sequence[int | None], device: torch.device) -> Iterator[_Group]:
     """On a processor one input's replicas after the other's, on a GPU all at once."""
     together, sharing = 1 if device.type == "cpu" else inputs, len(mask_of) // inputs
     for start in range(0, inputs, together):
         replicas = slice(start * sharing, (start + together) * sharing)
-        masks = tuple(_shared_masks(list(mask_of[replicas]), device))
-        yield _Group(inputs=slice(start, start + together), replicas=replicas, masks=masks)
+        before = sum(mask is not None for mask in mask_of[: replicas.start])
+        thinned = tuple(_thinned(mask_of[replicas], before, device))
+        yield _Group(inputs=slice(start, start + together), replicas=replicas, thinned=thinned)
 
 
-def _shared_masks(mask_of: list[int], device: torch.device) -> Iterator[tuple[slice, slice | Tensor]]:
+def _thinned(mask_of: Sequence[int | None], before: int, device: torch.device) -> Iterator[_Thinned]:
     """On a processor successive replicas with one mask, which is never copied; on a GPU all at once."""
     if device.type != "cpu":
-        yield slice(None), torch.tensor(mask_of, device=device)
+        yield _Thinned(replicas=slice(None), places=slice(None), masks=torch.tensor(mask_of, device=device))
         return
     start = 0
     for mask, alike in itertools.groupby(mask_of):
         stop = start + len(list(alike))
-        yield slice(start, stop), slice(mask, mask + 1)
+        if mask is not None:
+            places = slice(before, before := before + stop - start)
+            yield _Thinned(replicas=slice(start, stop), places=places, masks=slice(mask, mask + 1))
         start = stop
 
 
@@ -214,17 +281,12 @@ class _Outputs(torch.autograd.Function):
         ctx.save_for_backward(first, bias, second, masks)
         ctx.set_materialize_grads(False)
         results = layer.forward(*arguments, call=call)
-        ctx.mark_non_differentiable(*results[len(second) :])
+        ctx.mark_non_differentiable(*results[second.shape[1] :])
         return results
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         first, bias, second, masks = ctx.saved_tensors
-        found = ctx.layer.backward(gradients[: len(second)], first, bias, second, masks, call=ctx.call)
+        found = ctx.layer.backward(gradients[: second.shape[1]], first, bias, second, masks, call=ctx.call)
         of_first, of_bias, of_second = found
-        return None, None, of_first.view_as(first), of_bias.view_as(bias), of_second, None, None
-
-
-def _call() -> object:
-    """What tells a call from others; None where no gradient is wanted."""
-    return object() if torch.is_grad_enabled() else None
+        return None, None, of_first.view_as(first), of_bias.view_as(bias), of_second.view_as(second), None, None

@@ -12,24 +12,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veilgraph.frequency import ChannelRows, expected_observation
 from veilgraph.graph import PerturbedGraph
 from veilgraph.learn.asked import EVERYWHERE, Asked
 from veilgraph.reconstruct.peers import ALONE, Alone
-from veilgraph.reconstruct.propagation import SparseProduct, sparse_csr
+from veilgraph.reconstruct.propagation import SparseProduct, compressed, sparse_csr
 from veilgraph.reconstruct.proportions import Bags
 
 _FLOOR = 1e-6
 
 
 def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int, peers: Alone = ALONE) -> Tensor:
-    """[classes, nodes] with 1/|nodes| at the label of each marked node: a product with it is a mean over them.
+    """[..., classes, nodes] with 1/|nodes| at the label of each marked node: a product with it is a mean over them.
 
     >>> weighted_targets(torch.tensor([1, 0, 1]), torch.tensor([True, False, True]), 2)
     tensor([[0.0000, 0.0000, 0.0000],
             [0.5000, 0.0000, 0.5000]])
     """
-    hits = labels.unsqueeze(0) == torch.arange(num_classes, device=labels.device).unsqueeze(1)
-    return (hits & nodes) / peers.total(nodes.sum())
+    hits = labels.unsqueeze(-2) == torch.arange(num_classes, device=labels.device).unsqueeze(1)
+    return (hits & nodes.unsqueeze(-2)) / peers.total(nodes.sum(dim=-1))[..., None, None]
 
 
 def cross_entropy(log_probabilities: Tensor, targets: Tensor) -> Tensor:
@@ -45,20 +46,18 @@ class ProportionLoss:
     replicas are one sparse product.
 
     Args:
-        bags: of each replica.
+        bags: of all replicas.
         asked: at which nodes probabilities will be.
         peers: who holds the bags' other members.
     """
 
-    def __init__(self, bags: Sequence[Bags], asked: Asked = EVERYWHERE, peers: Alone = ALONE) -> None:
-        self._peers = peers
-        self._membership = SparseProduct.of(_block_diagonal([each.membership for each in bags], asked))
-        self._target = torch.cat([each.proportions for each in bags]).clamp(min=_FLOOR)
-        counts = torch.tensor([len(each.sizes) for each in bags])
-        replica_of = torch.repeat_interleave(torch.arange(len(bags)), counts)
-        bag = torch.arange(len(replica_of))
-        mean = sparse_csr(replica_of, bag, 1.0 / counts[replica_of], (len(bags), len(bag)))
-        self._mean = SparseProduct.of(mean.to(self._target.device))
+    def __init__(self, bags: Bags, asked: Asked = EVERYWHERE, peers: Alone = ALONE) -> None:
+        self._peers, bag = peers, torch.arange(len(bags.draws), device=bags.draws.device)
+        counts = bags.draws.bincount()
+        self._membership = SparseProduct.of(_at_asked(bags.membership, len(counts), asked))
+        self._target = bags.proportions.clamp(min=_FLOOR)
+        mean = sparse_csr(bags.draws, bag, 1.0 / counts[bags.draws], (len(counts), len(bag)))
+        self._mean = SparseProduct.of(mean)
 
     def __call__(self, probabilities: Tensor) -> Tensor:
         """The loss of each replica."""
@@ -90,28 +89,22 @@ def noisy_log_likelihood(
     labels = torch.from_numpy(np.stack([each.labels for each in reports])).where(counted, 0)
     weights = counted / peers.total(counted.sum(dim=1, keepdim=True))
     labels, weights = (asked.pick(values).to(device) for values in (labels, weights))
-    channels = [each.label_mechanism.channel for each in reports]
-    gain, other = (
-        torch.tensor([float(value) for value in values], device=device).unsqueeze(1)
-        for values in ([channel.gain for channel in channels], [channel.other for channel in channels])
-    )
+    channels = ChannelRows.of([each.label_mechanism.channel for each in reports], device, dims=2)
 
     def score(logits: Tensor) -> Tensor:
-        chance = logits.softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1) * gain + other
+        chance = logits.softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1)
+        chance = expected_observation(chance, channels)
         return peers.total((chance.clamp(min=_FLOOR).log() * weights).sum(dim=1))
 
     return score
 
 
-def _block_diagonal(blocks: Sequence[Tensor], asked: Asked) -> Tensor:
-    """The sparse matrices along the diagonal of one, with columns for the nodes that are asked for."""
-    entries: list[tuple[Tensor, Tensor, Tensor]] = []
-    top = left = 0
-    for block in blocks:
-        counts = block.crow_indices().cpu().long().diff()
-        rows = torch.repeat_interleave(torch.arange(block.shape[0]), counts)
-        columns = asked.places(block.col_indices().cpu().long())
-        entries.append((rows + top, columns + left, block.values().cpu()))
-        top, left = top + block.shape[0], left + asked.count(block.shape[1])
-    rows, columns, values = (torch.cat(parts) for parts in zip(*entries, strict=True))
-    return sparse_csr(rows, columns, values, (top, left)).to(blocks[0].device)
+def _at_asked(membership: Tensor, replicas: int, asked: Asked) -> Tensor:
+    """Of columns for all nodes of one replica after another, those of the nodes that are asked for."""
+    if asked.nodes is None:
+        return membership
+    nodes = membership.shape[1] // replicas
+    columns = membership.col_indices()
+    kept = (columns // nodes) * asked.count(nodes) + asked.places(columns % nodes)
+    shape = membership.shape[0], replicas * asked.count(nodes)
+    return compressed(membership.crow_indices(), kept.to(columns.dtype), membership.values(), shape)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from veilgraph.learn.losses import cross_entropy, weighted_targets
 from veilgraph.learn.method import Run
 from veilgraph.learn.readout import Readout, across
 from veilgraph.mechanisms import MultiBit
-from veilgraph.reconstruct.labels import one_hot_labels
+from veilgraph.reconstruct.labels import stacked_one_hot
 from veilgraph.reconstruct.operators import GraphOperators
 
 _FLOOR = 1e-12
@@ -66,7 +67,7 @@ class LPGNN(GNNMethod):
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         methods: list[LPGNN] = [run.method for run in runs]
         training = asked_by([run.split.train & run.perturbed.has_label for run in runs], operators)
-        targets = training.pick(torch.stack([run.method._targets(run, operators) for run in runs]))
+        targets = training.pick(cls._targets(runs, operators))
         propagate = _Journeys([method.label_hops for method in methods], operators, training)
         channels = [run.perturbed.label_mechanism.channel for run in runs]
         corrected = [method.forward_correction for method in methods]
@@ -85,14 +86,24 @@ class LPGNN(GNNMethod):
 
         return loss
 
-    def _targets(self, run: Run, operators: GraphOperators) -> Tensor:
+    @classmethod
+    def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
         """The denoised labels of training nodes, weighted for a mean over them."""
-        nodes = torch.from_numpy(run.split.train & run.perturbed.has_label).to(operators.device)
-        propagated = operators.symmetric(one_hot_labels(run.perturbed).to(operators.device), self.label_hops)
-        nodes &= propagated.sum(dim=1) > 0
-        if not operators.peers.total(nodes.sum()):
-            raise FitError(f"no label report is {self.label_hops} hops from a training node: choose other label_hops")
-        return weighted_targets(propagated.argmax(dim=1), nodes, run.perturbed.schema.num_classes, operators.peers)
+        training = np.stack([run.split.train & run.perturbed.has_label for run in runs])
+        nodes = torch.from_numpy(training).to(operators.device)
+        labels = torch.zeros(nodes.shape, dtype=torch.int64, device=operators.device)
+        for hops in {run.method.label_hops for run in runs}:
+            places = [place for place, run in enumerate(runs) if run.method.label_hops == hops]
+            here = torch.tensor(places, device=operators.device)
+            reports = stacked_one_hot([runs[place].perturbed for place in places], operators.device)
+            propagated = operators.symmetric(reports.flatten(1), hops).view_as(reports).transpose(0, 1)
+            labels[here] = propagated.argmax(dim=2)
+            nodes[here] &= propagated.sum(dim=2) > 0
+        for run, reached in zip(runs, operators.peers.total(nodes.sum(dim=1)).tolist(), strict=True):
+            if not reached:
+                hops = run.method.label_hops
+                raise FitError(f"no label report is {hops} hops from a training node: choose other label_hops")
+        return weighted_targets(labels, nodes, runs[0].perturbed.schema.num_classes, operators.peers)
 
 
 class _Journeys:
@@ -128,11 +139,11 @@ class _Journeys:
             columns, done = self._product(columns, before - done), before
             if len(onward):
                 by_replica = columns.view(nodes, -1, classes)
-                columns, arrived = by_replica[:, onward].flatten(1), by_replica[:, there].flatten(1)
+                columns, arrived = (by_replica.index_select(1, each).flatten(1) for each in (onward, there))
             else:
                 arrived = columns
             found.append(self._readout(arrived) if distance else self._asked.pick(across(arrived)))
         if len(found) == 1:
             return found[0].view(-1, classes, found[0].shape[1])
         read = torch.cat(found)
-        return read.view(-1, classes, read.shape[1])[self._places]
+        return read.view(-1, classes, read.shape[1]).index_select(0, self._places)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -71,6 +72,21 @@ class Method(ABC):
         for run in runs:
             run.method.fit(run.perturbed, run.split)
             yield [run]
+
+    @classmethod
+    def start_together(
+        cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY
+    ) -> Iterator[Callable[[], Sequence[Run]]]:
+        """`fit_together` for whoever has something else to do meanwhile.
+
+        A batch may be under way on a GPU when it is handed back. Calling it waits until it is done.
+        """
+        for batch in cls.fit_together(runs, memory=memory):
+            yield partial(tuple, batch)
+
+    def bag_counts(self) -> tuple[int, ...]:
+        """The numbers of clusters that a fit asks for, so that they can be made beforehand."""
+        return ()
 
     def predict(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.int64]:
         """The most likely class of every node."""

@@ -103,9 +103,9 @@ class ModuleNetwork:
         """Nothing is ever saved."""
         raise FitError("a module has no state that could be gone on from")
 
-    def weights_of(self, replica: int) -> dict[str, Tensor]:
+    def all_weights(self) -> list[dict[str, Tensor]]:
         """The weights by name."""
-        return {name: tensor.detach().cpu() for name, tensor in self._module.state_dict().items()}
+        return [{name: tensor.detach().cpu() for name, tensor in self._module.state_dict().items()}]
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Use these weights."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,16 +36,9 @@ class PlainGNN(GNNMethod):
 
     @classmethod
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
-        targets = torch.stack(
-            [
-                weighted_targets(
-                    torch.from_numpy(run.perturbed.labels),
-                    torch.from_numpy(run.split.train & run.perturbed.has_label),
-                    run.perturbed.schema.num_classes,
-                    operators.peers,
-                )
-                for run in runs
-            ]
-        )
-        targets = asked.pick(targets).to(operators.device)
+        labels = torch.from_numpy(np.stack([run.perturbed.labels for run in runs])).to(operators.device)
+        training = np.stack([run.split.train & run.perturbed.has_label for run in runs])
+        nodes = torch.from_numpy(training).to(operators.device)
+        classes = runs[0].perturbed.schema.num_classes
+        targets = asked.pick(weighted_targets(labels, nodes, classes, operators.peers))
         return lambda logits: operators.peers.total(cross_entropy(logits.log_softmax(dim=1), targets))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -9,11 +10,11 @@ from torch import Tensor
 
 from veilgraph.learn.asked import Asked
 from veilgraph.reconstruct.by_hand import applied
-from veilgraph.reconstruct.propagation import SparseProduct, repeated_product, rows_of
+from veilgraph.reconstruct.propagation import SparseProduct, columns_of, repeated_product, rows_of
 
 
 class Readout:
-    r"""Logits :math:`(P Z_1 + Z_2)^T` of some nodes, from what `HiddenLayer` gives of all.
+    r"""Logits :math:`(P Z_1)^T + Z_2` of some nodes, from what `HiddenLayer` gives of all.
 
     Args:
         product: P, of which only the rows that are asked for take part.
@@ -21,33 +22,41 @@ class Readout:
     """
 
     def __init__(self, product: SparseProduct, asked: Asked) -> None:
-        self._product, self.asked = product, asked
-        self._rows = product.matrix if asked.nodes is None else rows_of(product.matrix, asked.nodes)
+        self._product, self._asked = product, asked
 
     def __call__(self, propagated: Tensor, *own: Tensor) -> Tensor:
         """[replicas * classes, nodes].
 
         Args:
             propagated: Z_1, [nodes, replicas * classes].
-            own: Z_2, where the convolution has one.
+            own: Z_2, [replicas * classes, nodes], where the convolution has one.
         """
         logits: Tensor = applied(_Read, self, propagated, *own)
         return logits
 
     def forward(self, propagated: Tensor, *own: Tensor) -> Tensor:
         """The logits."""
-        found = repeated_product(self._rows, propagated, 1, peers=self._product.peers)
+        found = repeated_product(self._rows, propagated, 1, peers=self._product.peers).T.contiguous()
         for each in own:
-            found += each if self.asked.nodes is None else each[self.asked.nodes]
-        return found.T.contiguous()
+            found += self._asked.pick(each)
+        return found
 
     def backward(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Of Z_1, and of Z_2: the gradient itself, zero where nothing was asked for."""
-        spread = gradient.T.contiguous()
-        if self.asked.nodes is not None:
-            nodes, columns = self._product.matrix.shape[0], spread.shape[1]
-            spread = spread.new_zeros(nodes, columns).index_copy_(0, self.asked.nodes, spread)
-        return repeated_product(self._product.transposed, spread, 1, peers=self._product.peers), spread
+        rows = gradient.T.contiguous()
+        of_propagated = repeated_product(self._columns, rows, 1, peers=self._product.peers)
+        return of_propagated, self._asked.spread(gradient, len(of_propagated))
+
+    @cached_property
+    def _rows(self) -> Tensor:
+        matrix, nodes = self._product.matrix, self._asked.nodes
+        return matrix if nodes is None else rows_of(matrix, nodes)
+
+    @cached_property
+    def _columns(self) -> Tensor:
+        """The transpose of these rows; a pass without a gradient has no use for it."""
+        matrix, nodes = self._product.transposed, self._asked.nodes
+        return matrix if nodes is None else columns_of(matrix, nodes)
 
 
 def across(rows: Tensor) -> Tensor:

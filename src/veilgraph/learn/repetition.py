@@ -10,7 +10,7 @@ import torch
 
 from veilgraph.progress import tracked
 
-_BEFORE_RECORDING = 3
+_BEFORE_RECORDING = 1
 
 
 def repeat(
@@ -43,19 +43,17 @@ def repeat(
             if after is not None:
                 after(done + 1)
         return
-    # Libraries make their workspaces when they are first used, which cannot be recorded; and recording needs a
-    # stream of its own.
-    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    # Libraries make their workspaces when they are first used, which cannot be recorded.
+    stream = _recordable_stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):
         for _ in range(_BEFORE_RECORDING):
             work()
-    torch.cuda.current_stream(device).wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         graph.register_generator_state(generator)
     with torch.cuda.stream(stream), _no_garbage_collection():
-        graph.capture_begin()
+        graph.capture_begin(capture_error_mode="thread_local")
         work()
         graph.capture_end()
     torch.cuda.current_stream(device).wait_stream(stream)
@@ -63,6 +61,14 @@ def repeat(
         graph.replay()
         if after is not None:
             after(done + 1)
+
+
+def _recordable_stream(device: torch.device) -> torch.cuda.Stream:
+    """The present one, unless that is the default, which cannot record."""
+    present = torch.cuda.current_stream(device)
+    if present != torch.cuda.default_stream(device):
+        return present
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,9 +15,11 @@ from veilgraph.learn.asked import Asked
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.losses import ProportionLoss, cross_entropy, weighted_targets
 from veilgraph.learn.method import Run
-from veilgraph.reconstruct import Bags, bag_proportions, reconstruct_features, reconstruct_labels
+from veilgraph.reconstruct import reconstruct_features
 from veilgraph.reconstruct.features import Decoding, one_hot_reports
+from veilgraph.reconstruct.labels import decoded_labels
 from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.proportions import Bags, stacked_bags
 
 
 @dataclass(kw_only=True)
@@ -80,11 +83,11 @@ class RGNN(GNNMethod):
     @classmethod
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         methods: list[RGNN] = [run.method for run in runs]
-        targets = asked.pick(torch.stack([run.method._targets(run, operators) for run in runs]))
+        targets = asked.pick(cls._targets(runs, operators))
         peers = operators.peers
         if not methods[0].use_proportions:
             return lambda logits: peers.total(cross_entropy(logits.log_softmax(dim=1), targets))
-        divergence = ProportionLoss([run.method._bags(run, operators) for run in runs], asked, peers)
+        divergence = ProportionLoss(cls._bags(runs, operators), asked, peers)
         weights = torch.tensor([method.llp_weight for method in methods], device=operators.device)
 
         def loss(logits: Tensor) -> Tensor:
@@ -94,19 +97,36 @@ class RGNN(GNNMethod):
 
         return loss
 
-    def _targets(self, run: Run, operators: GraphOperators) -> Tensor:
-        nodes = torch.from_numpy(run.split.train & run.perturbed.has_label).to(operators.device)
-        perturbed = run.perturbed
-        if self.hold_out_validation:
-            perturbed = replace(perturbed, has_label=perturbed.has_label & ~run.split.validation)
-        labels = torch.from_numpy(perturbed.labels).to(operators.device)
-        if self.reconstruct_y:
-            labels = reconstruct_labels(
-                perturbed, self.label_hops, mean=operators.mean, estimate=self.estimate
-            ).decoded()
-        return weighted_targets(labels, nodes, perturbed.schema.num_classes, operators.peers)
+    @classmethod
+    def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
+        """What training nodes should be, weighted for a mean over them: reconstructed labels, or reported ones."""
+        reports = [run.method._seen(run) for run in runs]
+        labels = torch.from_numpy(np.stack([each.labels for each in reports])).to(operators.device)
+        alike: dict[tuple[int, bool], list[int]] = {}
+        for place, run in enumerate(runs):
+            if run.method.reconstruct_y:
+                alike.setdefault((run.method.label_hops, run.method.estimate), []).append(place)
+        for (hops, estimate), places in alike.items():
+            drawn = [reports[place] for place in places]
+            found = decoded_labels(drawn, hops, mean=operators.mean, estimate=estimate)
+            labels[torch.tensor(places, device=operators.device)] = found
+        training = np.stack([run.split.train & run.perturbed.has_label for run in runs])
+        nodes = torch.from_numpy(training).to(operators.device)
+        return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.peers)
 
-    def _bags(self, run: Run, operators: GraphOperators) -> Bags:
-        clusters = operators.clusters(self.num_clusters)
-        bags = bag_proportions(run.perturbed, clusters, run.split.train, estimate=self.estimate, peers=operators.peers)
-        return bags.to(operators.device)
+    @classmethod
+    def _bags(cls, runs: Sequence[Run], operators: GraphOperators) -> Bags:
+        return stacked_bags(
+            [run.perturbed for run in runs],
+            [operators.clusters(run.method.num_clusters) for run in runs],
+            [run.split.train for run in runs],
+            estimate=[run.method.estimate for run in runs],
+            device=operators.device,
+            peers=operators.peers,
+        )
+
+    def _seen(self, run: Run) -> PerturbedGraph:
+        """The reports that Algorithm 2 may see."""
+        if not self.hold_out_validation:
+            return run.perturbed
+        return replace(run.perturbed, has_label=run.perturbed.has_label & ~run.split.validation)

@@ -68,8 +68,8 @@ class StackedNetworks:
             for asked in dict.fromkeys((EVERYWHERE, loss_asks, score_asks))
         }
         self._shapes = _shapes(convolution, inputs.shape[2], num_classes)
-        initial = [_initial_weights(convolution, self._shapes, each.seed) for each in settings]
-        self._weights = nn.Parameter(torch.stack(initial).to(operators.device))
+        initial = {seed: _initial_weights(convolution, self._shapes, seed) for seed in {each.seed for each in settings}}
+        self._weights = nn.Parameter(torch.stack([initial[each.seed] for each in settings]).to(operators.device))
         self._shared = SharedWeights(self._weights, operators.peers)
         self._best = self._weights.detach().clone()
         self._dropout = ReplicaDropout(
@@ -121,10 +121,11 @@ class StackedNetworks:
             with torch.no_grad():
                 return logits, self._logits(outputs, self._score_asks, weights)
         masks = self._dropout.masks(HIDDEN, self._hidden.nodes)
-        complete, thinned = self._hidden.both_outputs(*self._layers(weights), masks, self._dropout.scales)
-        with torch.no_grad():
-            evaluated = self._logits(complete, self._score_asks, weights)
-        return self._logits(thinned, self._loss_asks, weights), evaluated
+        first, bias, second = self._layers(weights)
+        thinned, complete = self._hidden.both_outputs(
+            first, bias, second * self._dropout.scales, second.index_select(0, self._dropout.thinned), masks
+        )
+        return self._logits(thinned, self._loss_asks, weights), self._evaluated(thinned, complete)
 
     def step(self) -> None:
         """Move along the gradient."""
@@ -151,9 +152,10 @@ class StackedNetworks:
         with torch.no_grad():
             self._weights.copy_(self._best)
 
-    def weights_of(self, replica: int) -> dict[str, Tensor]:
-        """One replica's weights by name."""
-        return {name: part[replica].detach().cpu() for name, part in self._parts(self._weights).items()}
+    def all_weights(self) -> list[dict[str, Tensor]]:
+        """Each replica's weights by name."""
+        parts = self._parts(self._weights.detach().cpu())
+        return [{name: part[replica] for name, part in parts.items()} for replica in range(self.replicas)]
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Give every replica these weights."""
@@ -168,12 +170,25 @@ class StackedNetworks:
 
     def _layers(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         parts = self._parts(weights)
-        second = parts["second.weight"].view(self.replicas, self._ways, -1, HIDDEN).transpose(0, 1)
+        second = parts["second.weight"].view(self.replicas, self._ways, -1, HIDDEN)
         return parts["first.weight"], parts["first.bias"], second
 
-    def _logits(self, outputs: tuple[Tensor, ...], asked: Asked, weights: Tensor) -> Tensor:
-        logits = self._readouts[asked](*outputs)
-        return logits.view(self.replicas, -1, logits.shape[1]) + self._parts(weights)["second.bias"]
+    @torch.no_grad()
+    def _evaluated(self, thinned: tuple[Tensor, ...], complete: tuple[Tensor, ...]) -> Tensor:
+        """Logits for the score: of replicas that drop nothing, what is there already."""
+        which = self._dropout.thinned
+        evaluated = self._logits(complete, self._score_asks, self._weights, which)
+        if len(which) == self.replicas:
+            return evaluated
+        return self._logits(thinned, self._score_asks, self._weights).index_copy_(0, which, evaluated)
+
+    def _logits(
+        self, outputs: tuple[Tensor, ...], asked: Asked, weights: Tensor, replicas: Tensor | None = None
+    ) -> Tensor:
+        """[replicas, classes, nodes], of all replicas or of some."""
+        logits, bias = self._readouts[asked](*outputs), self._parts(weights)["second.bias"]
+        bias = bias if replicas is None else bias.index_select(0, replicas)
+        return logits.view(len(bias), -1, logits.shape[1]) + bias
 
 
 def stacked_inputs(

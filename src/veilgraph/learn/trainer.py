@@ -80,8 +80,8 @@ class Networks(Protocol):
         """Go on from a state."""
         ...
 
-    def weights_of(self, replica: int) -> dict[str, Tensor]:
-        """One replica's weights by name."""
+    def all_weights(self) -> list[dict[str, Tensor]]:
+        """Each replica's weights by name."""
         ...
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
@@ -96,12 +96,13 @@ def train(
     score: Callable[[Tensor], Tensor],
     epochs: int,
     checkpoint: Checkpoint | None = None,
-) -> list[LearningCurve]:
+) -> Callable[[], list[LearningCurve]]:
     """Minimise each replica's `loss(logits)`; each keeps the weights of the epoch with its best `score(logits)`.
 
     The weights that an epoch leads to are scored in the pass that the next epoch needs anyway. Nothing is read back
-    from the device before the end, so that a GPU can repeat a recorded epoch; except for a checkpoint, from which
-    training goes on if there is one.
+    from the device, so that a GPU can repeat a recorded epoch while its processor gets something else ready; except for
+    a checkpoint, from which training goes on if there is one. What is handed back waits for the end and tells how it
+    went.
     """
     record = _Record(networks.replicas, epochs, networks.device)
     done = _go_on(networks, record, checkpoint)
@@ -121,10 +122,8 @@ def train(
 
     repeat(epoch, epochs - done, device=networks.device, generators=networks.generators, after=note)
     networks.keep(record.note_score(score(networks.scored())))
-    if not bool((record.best > -math.inf).all()):
-        raise FitError("training diverged: no epoch has a score that is a number; choose a lower learning_rate")
     networks.restore()
-    return record.curves()
+    return record.curves
 
 
 def _go_on(networks: Networks, record: _Record, checkpoint: Checkpoint | None) -> int:
@@ -185,6 +184,8 @@ class _Record:
         self._steps.add_(1)
 
     def curves(self) -> list[LearningCurve]:
-        """One for each replica."""
+        """One for each replica; the device is waited for."""
+        if not bool((self.best > -math.inf).all()):
+            raise FitError("training diverged: no epoch has a score that is a number; choose a lower learning_rate")
         rows = zip(self._losses[:, :-1].tolist(), self._scores[:, 1:].tolist(), self._selected.tolist(), strict=True)
         return [LearningCurve(train_loss=a, validation_score=b, selected_epoch=c) for a, b, c in rows]

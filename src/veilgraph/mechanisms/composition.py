@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from veilgraph.budget import Guarantee, theorem_1_figure
+from functools import lru_cache
+
+from veilgraph.budget import Claim, Guarantee, theorem_1_figure
 from veilgraph.mechanisms.grr_fs import GRRFS
 from veilgraph.mechanisms.mechanism import Mechanism
 
@@ -21,7 +23,12 @@ def guarantee_of(features: Mechanism | None, label: Mechanism | None) -> Guarant
         else None
     )
     return Guarantee(
-        features=features.claim if features else None,
-        label=label.claim if label else None,
+        features=_claim_of(features) if features else None,
+        label=_claim_of(label) if label else None,
         unsound_theorem_1=theorem_1,
     )
+
+
+@lru_cache(maxsize=256)  # exact arithmetic takes milliseconds, and simulations ask for the same claim again and again
+def _claim_of(mechanism: Mechanism) -> Claim:
+    return mechanism.claim

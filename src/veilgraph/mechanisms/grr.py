@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -15,7 +15,7 @@ from veilgraph.budget import Claim
 from veilgraph.errors import DomainError
 from veilgraph.mechanisms.channel import SymmetricChannel
 from veilgraph.mechanisms.integer_table import IntegerTable
-from veilgraph.mechanisms.mechanism import Record, Report
+from veilgraph.mechanisms.mechanism import Record, Report, check_shape
 from veilgraph.mechanisms.randomness import WORDS, RandomIntegers
 
 
@@ -118,3 +118,25 @@ def check_codes(values: NDArray[Any], domain_size: int, *, feature: str = "value
     if outside.any():
         row = int(np.argwhere(outside)[0][0])
         raise DomainError(f"{feature}, row {row}: outside the declared domain 0..{domain_size - 1} (value withheld)")
+
+
+def check_table(values: NDArray[Any], domain_sizes: Sequence[int]) -> None:
+    """`check_codes` for records with a column for each feature.
+
+    >>> check_table(np.array([[0, 1], [7, 0]]), (2, 3))
+    Traceback (most recent call last):
+    veilgraph.errors.DomainError: feature 0, row 1: outside the declared domain 0..1 (value withheld)
+    """
+    check_shape(values, len(domain_sizes))
+    if _all_inside(values, np.asarray(domain_sizes)):
+        return
+    for i, size in enumerate(domain_sizes):
+        check_codes(values[:, i], size, feature=f"feature {i}")
+
+
+def _all_inside(values: NDArray[Any], sizes: NDArray[np.int64]) -> bool:
+    """What the columns' extremes say at once; only where this is False, somebody has to be found."""
+    if len(values) == 0 or not np.issubdtype(values.dtype, np.integer):
+        return False
+    holds_all = np.iinfo(values.dtype).max >= sizes.max() - 1
+    return bool(holds_all and (values.min(axis=0) >= 0).all() and (values.max(axis=0) < sizes).all())

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.budget import NOT_PRIVATE, Claim, check_sampled
-from veilgraph.errors import DomainError
 from veilgraph.mechanisms.channel import SymmetricChannel
-from veilgraph.mechanisms.grr import GRR, check_codes
+from veilgraph.mechanisms.grr import GRR, check_table
 from veilgraph.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.mechanisms.mechanism import Record, Report
 from veilgraph.mechanisms.randomness import RandomIntegers
@@ -116,18 +115,13 @@ class GRRFS:
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """One report for each row."""
-        if values.ndim != 2 or values.shape[1] != self.num_features:
-            raise DomainError(
-                f"records have shape {values.shape}: expected one row per node and {self.num_features} features"
-            )
-        for i, size in enumerate(self.domain_sizes):
-            check_codes(values[:, i], size, feature=f"feature {i}")
+        check_table(values, self.domain_sizes)
         reports = np.empty_like(values)
         subsets = draw_subsets(len(values), num_features=self.num_features, sampled=self.sampled, rng=rng)
         for i, sampled in zip(tracked(range(self.num_features), "randomized features"), subsets, strict=True):
-            response = self.responses[i]
-            reports[sampled, i] = response.randomize(values[sampled, i], rng=rng)
-            reports[~sampled, i] = rng.integers(0, response.domain_size, size=int((~sampled).sum()))
+            chosen, others, response = np.flatnonzero(sampled), np.flatnonzero(~sampled), self.responses[i]
+            reports[chosen, i] = response.randomize(values[chosen, i], rng=rng)
+            reports[others, i] = rng.integers(0, response.domain_size, size=len(others)).astype(reports.dtype)
         return reports
 
     def records(self) -> Iterator[Record]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
+from functools import lru_cache
 
 from veilgraph.budget import NOT_PRIVATE, check_epsilon
 from veilgraph.errors import BudgetError
@@ -38,6 +39,7 @@ class IntegerTable:
     other: int
 
     @classmethod
+    @lru_cache(maxsize=1024)  # exact arithmetic takes a while, and simulations ask for the same table again and again
     def of(cls, *, domain_size: int, epsilon: float) -> IntegerTable:
         """The table for a requested epsilon, rounded towards privacy."""
         if not 2 <= domain_size <= LARGEST_DOMAIN:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.budget import Claim, check_epsilon, check_sampled
-from veilgraph.errors import BudgetError, DomainError
+from veilgraph.errors import BudgetError
 from veilgraph.mechanisms.channel import SymmetricChannel
-from veilgraph.mechanisms.grr import GRR, check_codes
+from veilgraph.mechanisms.grr import GRR, check_table
 from veilgraph.mechanisms.integer_table import LARGEST_DOMAIN
 from veilgraph.mechanisms.mechanism import Record, Report
 from veilgraph.mechanisms.randomness import WORDS, RandomIntegers
@@ -148,7 +148,7 @@ class JointGRR:
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """One report for each row: codes of the m sampled features, NOT_ASKED elsewhere."""
-        self._check_records(values)
+        check_table(values, self.domain_sizes)
         people = len(values)
         subsets = list(draw_subsets(people, num_features=self.num_features, sampled=self.sampled, rng=rng))
         joint, sizes = np.zeros(people, dtype=np.int64), np.ones(people, dtype=np.int64)
@@ -161,14 +161,6 @@ class JointGRR:
         for i, (size, asked) in enumerate(zip(self.domain_sizes, subsets, strict=True)):
             joint[asked], reports[asked, i] = np.divmod(joint[asked], size)
         return reports
-
-    def _check_records(self, values: NDArray[Any]) -> None:
-        if values.ndim != 2 or values.shape[1] != self.num_features:
-            raise DomainError(
-                f"records have shape {values.shape}: expected one row per node and {self.num_features} features"
-            )
-        for i, size in enumerate(self.domain_sizes):
-            check_codes(values[:, i], size, feature=f"feature {i}")
 
     def records(self) -> Iterator[Record]:
         """Every record."""

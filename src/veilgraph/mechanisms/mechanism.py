@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.budget import Claim
+from veilgraph.errors import DomainError
 from veilgraph.mechanisms.randomness import RandomIntegers
 
 Record = tuple[float, ...]
@@ -56,3 +57,9 @@ class Mechanism(Hashable, Protocol):
     def extreme_records(self) -> tuple[Record, Record]:
         """Two records that are told apart as well as any two can be."""
         ...
+
+
+def check_shape(values: NDArray[Any], num_features: int) -> None:
+    """Refuse records that are no table with a column for each feature."""
+    if values.ndim != 2 or values.shape[1] != num_features:
+        raise DomainError(f"records have shape {values.shape}: expected one row per node and {num_features} features")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from veilgraph.budget import Claim, check_sampled
 from veilgraph.errors import BudgetError, DomainError
 from veilgraph.mechanisms.integer_table import IntegerTable, joint_epsilon
-from veilgraph.mechanisms.mechanism import Record, Report
+from veilgraph.mechanisms.mechanism import Record, Report, check_shape
 from veilgraph.mechanisms.randomness import WORDS, RandomIntegers
 from veilgraph.mechanisms.subsets import draw_subsets
 
@@ -81,31 +81,40 @@ class MultiBit:
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """One report of -1, 0 and +1 for each row."""
-        thresholds = self._thresholds(values)
+        self._check_records(values)
         reports = np.zeros(values.shape, dtype=np.int8)
         subsets = draw_subsets(len(values), num_features=self.num_features, sampled=self.sampled, rng=rng)
         for i, sampled in enumerate(subsets):
-            words = rng.integers(0, WORDS, size=int(sampled.sum()))
-            reports[sampled, i] = np.where(words < thresholds[sampled, i], 1, -1)
+            chosen = np.flatnonzero(sampled)
+            words = rng.integers(0, WORDS, size=len(chosen))
+            reports[chosen, i] = np.where(words < self._thresholds(values[chosen, i], i), 1, -1)
         return reports
 
-    def _thresholds(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        if values.ndim != 2 or values.shape[1] != self.num_features:
-            raise DomainError(
-                f"records have shape {values.shape}: expected one row per node and {self.num_features} features"
-            )
+    def _check_records(self, values: NDArray[Any]) -> None:
+        check_shape(values, self.num_features)
         lower, upper = np.asarray(self.lower), np.asarray(self.upper)
+        # A column's extremes say at once that all of it is inside; NaN is inside nothing.
+        if len(values) and ((values.min(axis=0) >= lower) & (values.max(axis=0) <= upper)).all():
+            return
         outside = ~((values >= lower) & (values <= upper))
         if outside.any():
             row, i = np.argwhere(outside)[0]
             raise DomainError(
                 f"feature {i}, row {row}: outside the declared range {lower[i]}..{upper[i]} (value withheld)"
             )
-        position = (values - lower) / (upper - lower)
+
+    def _thresholds(self, values: NDArray[Any], feature: int) -> NDArray[np.int64]:
+        """Which words report +1, for values of one feature."""
+        lower, upper = self.lower[feature], self.upper[feature]
         span = self.table.true - self.table.other
         # The clip is what the guarantee rests on: no rounding leaves the two ends' thresholds.
-        steps: NDArray[np.int64] = np.clip(np.rint(position * span).astype(np.int64), 0, span)
-        return self.table.other + steps
+        steps = np.clip(np.rint((values - lower) / (upper - lower) * span).astype(np.int64), 0, span)
+        return np.asarray(self.table.other + steps)
+
+    def _record_thresholds(self, record: Record) -> NDArray[np.int64]:
+        values = np.array([record], dtype=np.float64)
+        self._check_records(values)
+        return np.concatenate([self._thresholds(column, i) for i, column in enumerate(values.T)])
 
     def records(self) -> Iterator[Record]:
         """Every corner of the range: inside it, probabilities lie between those of the corners."""
@@ -118,7 +127,7 @@ class MultiBit:
 
     def probability(self, report: Report, record: Record) -> Fraction:
         """The chance of the sampled set, times a bit's probability for each of its features."""
-        thresholds = self._thresholds(np.array([record], dtype=np.float64))[0]
+        thresholds = self._record_thresholds(record)
         bits = [
             Fraction(int(t) if bit > 0 else WORDS - int(t), WORDS)
             for bit, t in zip(report, thresholds, strict=True)
@@ -128,7 +137,7 @@ class MultiBit:
 
     def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
         """As `probability`, for many reports at once."""
-        chance = self._thresholds(np.array([record], dtype=np.float64))[0] / WORDS
+        chance = self._record_thresholds(record) / WORDS
         with np.errstate(divide="ignore"):  # impossible bits, where epsilon is infinite
             log_one, log_minus_one = np.log(chance), np.log1p(-chance)
         bits = np.where(reports > 0, log_one, np.where(reports < 0, log_minus_one, 0.0)).sum(axis=1)

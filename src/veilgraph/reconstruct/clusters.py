@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
-from veilgraph.metis import Cut, cut
+from veilgraph.metis import Cut
+from veilgraph.metis_workers import cut_aside, cut_together
 from veilgraph.progress import say
 from veilgraph.reconstruct.streaming import stream_partition
 
@@ -37,18 +38,36 @@ def cluster(graph: Graph, num_clusters: int, *, seed: int = 0) -> NDArray[np.int
 
 def clusterings(graph: Graph, counts: Sequence[int], *, seed: int = 0, workers: int = 1) -> list[NDArray[np.int64]]:
     """`cluster` for several numbers of clusters; as many processes as allowed share the work."""
+    cuts = _cuts(graph, counts, seed)
+    if graph.num_edges > MOST_METIS_EDGES:
+        return [_streamed(graph, count, seed) for count in counts]
+    return _by_count(graph, counts, cuts, cut_together(*_metis_input(graph), cuts, workers=workers) if cuts else [])
+
+
+def clusterings_aside(graph: Graph, counts: Sequence[int]) -> Callable[[], list[NDArray[np.int64]]]:
+    """`clusterings` by another process while this one goes on; what is handed back waits for it."""
+    cuts = _cuts(graph, counts, seed=0)
+    if graph.num_edges > MOST_METIS_EDGES or not cuts:
+        return lambda: clusterings(graph, counts)
+    finished = cut_aside(*_metis_input(graph), cuts)
+    return lambda: _by_count(graph, counts, cuts, finished())
+
+
+def _cuts(graph: Graph, counts: Sequence[int], seed: int) -> list[Cut]:
+    """What METIS is to do; nothing for a single cluster."""
     for count in counts:
         if not 1 <= count <= graph.num_nodes:
             raise ReconstructionError(
                 f"num_clusters is {count} but there are {graph.num_nodes} nodes: choose 1 to {graph.num_nodes}"
             )
-    if graph.num_edges > MOST_METIS_EDGES:
-        return [_streamed(graph, count, seed) for count in counts]
-    found = {1: np.zeros(graph.num_nodes, dtype=np.int64)}  # METIS has nothing to do
-    several = [count for count in counts if count > 1]
-    cuts = [Cut(count, recursive=count <= _FEW, seed=seed) for count in several]
-    if cuts:
-        found |= dict(zip(several, cut(*_metis_input(graph), cuts, workers=workers), strict=True))
+    return [Cut(count, recursive=count <= _FEW, seed=seed) for count in counts if count > 1]
+
+
+def _by_count(
+    graph: Graph, counts: Sequence[int], cuts: Sequence[Cut], parts: Sequence[NDArray[np.int64]]
+) -> list[NDArray[np.int64]]:
+    found = {1: np.zeros(graph.num_nodes, dtype=np.int64)}
+    found |= {each.parts: part for each, part in zip(cuts, parts, strict=True)}
     return [found[count] for count in counts]
 
 
@@ -76,7 +95,7 @@ def bisections(graph: Graph, depth: int, trees: int, *, workers: int = 1) -> lis
     # METIS numbers the parts of recursive bisection in the order of its tree. It hands its seed to C's srand, where 0
     # and 1 often are the same.
     cuts = [Cut(2**depth, recursive=True, seed=seed) for seed in range(1, trees + 1)]
-    return cut(*_metis_input(graph), cuts, workers=workers)
+    return cut_together(*_metis_input(graph), cuts, workers=workers)
 
 
 def _streamed(graph: Graph, count: int, seed: int) -> NDArray[np.int64]:

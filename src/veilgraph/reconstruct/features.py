@@ -131,18 +131,26 @@ def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu
     people estimates what it would if all of them had answered, and being asked or not adds variance only in so far as
     a neighbourhood differs from the whole.
     """
-    return torch.from_numpy(_columns(answers_of(perturbed), peers=peers)).to(device)
+    return _as_numbers(_columns(answers_of(perturbed), peers=peers), torch.device(device))
 
 
-def _columns(answers: Answers, part: slice = _ALL, peers: Alone = ALONE) -> NDArray[np.float32]:
+def _as_numbers(columns: NDArray[np.bool_] | NDArray[np.float32], device: torch.device) -> Tensor:
+    """Bytes travel to a GPU and become numbers there; on a processor numpy converts them faster than torch."""
+    if device.type == "cpu":
+        return torch.from_numpy(columns.astype(np.float32, copy=False))
+    return torch.from_numpy(columns).to(device).to(torch.float32)
+
+
+def _columns(answers: Answers, part: slice = _ALL, peers: Alone = ALONE) -> NDArray[np.bool_] | NDArray[np.float32]:
     """Some of the columns of all features; codes stay as they are stored, most often a byte each."""
     feature_of, value_of = _meaning(answers.channels)
     one_each = len(feature_of) == len(answers.channels)  # then columns are features, and a part of them no copy
     here = answers.about(part if one_each else feature_of[part])
     hits: NDArray[np.bool_] = here.codes == value_of[part]
-    columns = (hits & answers.reporting[:, None]).astype(np.float32)
+    hits &= answers.reporting[:, None]
     if answers.rate == 1:
-        return columns
+        return hits
+    columns = hits.astype(np.float32)
     asked, uniform = here.asked, np.array([1 / channel.domain_size for channel in here.channels])
     people = peers.total(torch.from_numpy(asked.sum(axis=0))).numpy()
     holding = peers.total(torch.from_numpy(columns.sum(axis=0))).numpy()
@@ -193,7 +201,7 @@ def _shares(answers: Answers, reports: int, hops: int, mean: NeighbourhoodMean) 
     overall = torch.empty(width, device=mean.device)
 
     def share_of(part: slice) -> Tensor:
-        observed = torch.from_numpy(_columns(answers, part, peers)).to(mean.device)
+        observed = _as_numbers(_columns(answers, part, peers), mean.device)
         overall[part] = peers.total(observed.sum(0)) / reports
         propagated = mean.propagate(observed, hops)
         if mass is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from veilgraph.errors import ReconstructionError
-from veilgraph.frequency import estimate_frequencies, population_variance
+from veilgraph.frequency import ChannelRows, estimate_frequencies, population_variance
 from veilgraph.graph import PerturbedGraph
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
+from veilgraph.schema import NO_LABEL
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,30 +59,55 @@ def reconstruct_labels(
         mean: the graph's neighbourhood mean, on the device to use.
         estimate: undo the randomization; otherwise observed shares are kept, for ablations.
     """
-    labelled = torch.from_numpy(perturbed.has_label).to(mean.device)
-    reports = int(mean.peers.total(labelled.sum()))
-    if reports == 0:
-        raise ReconstructionError("no labelled nodes: at least one node must report its label")
+    observed, in_reach = (each.squeeze(1) for each in _observed_shares([perturbed], hops, mean))
     channel = perturbed.label_mechanism.channel
-    observed = one_hot_labels(perturbed).to(mean.device)
-    propagated = mean.propagate(observed, hops)
-    mass = propagated.sum(1, keepdim=True)
-    in_reach = mass.squeeze(1) > 0
-    overall = mean.peers.total(observed.sum(0)) / reports
-    shares = torch.where(mass > 0, propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
-    estimates = estimate_frequencies(shares, channel)
+    estimates = estimate_frequencies(observed, channel)
 
     def measure_errors() -> Tensor:
-        sizes = torch.where(in_reach, mean.effective_sample_size(labelled, hops), float(reports))
+        labelled = torch.from_numpy(perturbed.has_label).to(mean.device)
+        sizes = torch.where(in_reach, mean.effective_sample_size(labelled, hops), float(labelled.sum()))
         errors = population_variance(estimates, channel, sizes.unsqueeze(1)).sqrt()
         return errors if estimate else errors * float(channel.gain)
 
     return ReconstructedLabels(
-        distribution=estimates if estimate else shares, in_reach=in_reach, _measure_errors=measure_errors
+        distribution=estimates if estimate else observed, in_reach=in_reach, _measure_errors=measure_errors
     )
+
+
+def decoded_labels(
+    reports: Sequence[PerturbedGraph], hops: int, *, mean: NeighbourhoodMean, estimate: bool = True
+) -> Tensor:
+    """What `reconstruct_labels` decodes, of several draws on one graph that share a product: [draws, nodes]."""
+    found, _ = _observed_shares(reports, hops, mean)
+    if estimate:
+        channels = ChannelRows.of([each.label_mechanism.channel for each in reports], found.device, dims=2)
+        found = estimate_frequencies(found, channels, in_place=True)
+    return found.argmax(dim=2).T
+
+
+def _observed_shares(reports: Sequence[PerturbedGraph], hops: int, mean: NeighbourhoodMean) -> tuple[Tensor, Tensor]:
+    """Of each draw on one graph, the shares of reported labels in reach, and whether there are any.
+
+    [nodes, draws, classes] and [nodes, draws].
+    """
+    counts = mean.peers.total(torch.tensor([int(each.has_label.sum()) for each in reports], device=mean.device))
+    if not bool((counts > 0).all()):
+        raise ReconstructionError("no labelled nodes: at least one node must report its label")
+    observed = stacked_one_hot(reports, mean.device)
+    propagated = mean.propagate(observed.flatten(1), hops).view_as(observed)
+    mass = propagated.sum(2, keepdim=True)
+    overall = mean.peers.total(observed.sum(0)) / counts.unsqueeze(1)
+    shares = torch.where(mass > 0, propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
+    return shares, mass.squeeze(2) > 0
 
 
 def one_hot_labels(perturbed: PerturbedGraph) -> Tensor:
     """y' as rows with a single 1, all zero where no label was reported."""
-    columns = perturbed.labels[:, None] == np.arange(perturbed.schema.num_classes)
-    return torch.from_numpy(columns & perturbed.has_label[:, None]).to(torch.float32)
+    return stacked_one_hot([perturbed], torch.device("cpu")).squeeze(1)
+
+
+def stacked_one_hot(reports: Sequence[PerturbedGraph], device: torch.device) -> Tensor:
+    """`one_hot_labels` of several draws on one graph, side by side: [nodes, draws, classes]."""
+    labels = np.stack([np.where(each.has_label, each.labels, NO_LABEL) for each in reports], axis=1)
+    classes = torch.arange(reports[0].schema.num_classes, device=device)
+    return (torch.from_numpy(labels).to(device).unsqueeze(2) == classes).to(torch.float32)

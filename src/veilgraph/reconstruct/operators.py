@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
-from veilgraph.reconstruct.clusters import bisections, clusterings
+from veilgraph.reconstruct.clusters import bisections, clusterings, clusterings_aside
 from veilgraph.reconstruct.partition import GraphPart
 from veilgraph.reconstruct.peers import ALONE, Alone, Peers
 from veilgraph.reconstruct.propagation import (
@@ -37,6 +37,7 @@ class GraphOperators:
         self.graph, self.device = graph, torch.device(device)
         self.peers: Alone = ALONE
         self._clusters: dict[int, NDArray[np.int64]] = {}
+        self._clusters_aside: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
         self._bisections: dict[tuple[int, int], list[NDArray[np.int64]]] = {}
 
     @cached_property
@@ -82,8 +83,17 @@ class GraphOperators:
 
     def prepare_clusters(self, counts: Iterable[int], *, workers: int = 1) -> None:
         """Compute those that are not known yet; processes may share the work."""
+        if self._clusters_aside is not None:
+            begun, finished = self._clusters_aside
+            self._clusters |= dict(zip(begun, finished(), strict=True))
+            self._clusters_aside = None
         missing = sorted(set(counts) - set(self._clusters))
         self._clusters |= dict(zip(missing, clusterings(self.graph, missing, workers=workers), strict=True))
+
+    def begin_clusters(self, counts: Iterable[int]) -> None:
+        """Have another process compute them meanwhile: whoever asks for clusters next waits for it."""
+        if self._clusters_aside is None and (missing := sorted(set(counts) - set(self._clusters))):
+            self._clusters_aside = missing, clusterings_aside(self.graph, missing)
 
     def bisections(self, depth: int, trees: int, *, workers: int = 1) -> list[NDArray[np.int64]]:
         """The nested halves of each node in several ways, computed once; processes may share the work."""

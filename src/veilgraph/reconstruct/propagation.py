@@ -204,9 +204,7 @@ def weighted_adjacency(
     weights = np.repeat(_single(rows, nodes), np.diff(starts))
     if columns is not None:
         weights *= _single(columns, nodes)[neighbours]
-    return _compressed(
-        torch.from_numpy(starts), torch.from_numpy(neighbours), torch.from_numpy(weights), (nodes, nodes)
-    )
+    return compressed(torch.from_numpy(starts), torch.from_numpy(neighbours), torch.from_numpy(weights), (nodes, nodes))
 
 
 def closed(adjacency: Adjacency) -> Adjacency:
@@ -230,25 +228,35 @@ def rows_of(matrix: Tensor, rows: Tensor) -> Tensor:
     entries = torch.repeat_interleave(chosen, counts)
     starts = torch.nn.functional.pad(counts[chosen].cumsum(0), (1, 0)).to(matrix.crow_indices().dtype)
     columns, weights = matrix.col_indices()[entries], matrix.values()[entries]
-    return _compressed(starts, columns, weights, (len(rows), matrix.shape[1]))
+    return compressed(starts, columns, weights, (len(rows), matrix.shape[1]))
+
+
+def columns_of(matrix: Tensor, columns: Tensor) -> Tensor:
+    """Some columns of a sparse matrix, in increasing order."""
+    place = torch.full((matrix.shape[1],), -1, device=matrix.device, dtype=matrix.col_indices().dtype)
+    place[columns] = torch.arange(len(columns), device=matrix.device, dtype=place.dtype)
+    places = place[matrix.col_indices()]
+    before = torch.nn.functional.pad((places >= 0).cumsum(0), (1, 0))
+    starts = before[matrix.crow_indices()].to(matrix.crow_indices().dtype)
+    return compressed(starts, places[places >= 0], matrix.values()[places >= 0], (matrix.shape[0], len(columns)))
 
 
 def sparse_csr(rows: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:
     """A sparse matrix in compressed rows, from its entries in any order; 32-bit indices where they suffice."""
     order = torch.argsort(rows * shape[1] + columns)
-    starts = torch.zeros(shape[0] + 1, dtype=torch.int64)
-    starts[1:] = torch.bincount(rows, minlength=shape[0]).cumsum(0)
+    starts = torch.nn.functional.pad(torch.bincount(rows, minlength=shape[0]).cumsum(0), (1, 0))
     index = torch.int32 if max(len(rows), *shape) < 2**31 else torch.int64
-    return _compressed(starts.to(index), columns[order].to(index), weights[order], shape)
+    return compressed(starts.to(index), columns[order].to(index), weights[order], shape)
 
 
 def _transpose(matrix: Tensor) -> Tensor:
-    rows = torch.repeat_interleave(torch.arange(matrix.shape[0]), matrix.crow_indices().cpu().long().diff())
-    columns, weights = matrix.col_indices().cpu().long(), matrix.values().cpu()
-    return sparse_csr(columns, rows, weights, (matrix.shape[1], matrix.shape[0])).to(matrix.device)
+    rows = torch.arange(matrix.shape[0], device=matrix.device)
+    rows = torch.repeat_interleave(rows, matrix.crow_indices().long().diff())
+    return sparse_csr(matrix.col_indices().long(), rows, matrix.values(), (matrix.shape[1], matrix.shape[0]))
 
 
-def _compressed(starts: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:
+def compressed(starts: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse matrix whose entries are in order, row by row."""
     with warnings.catch_warnings():
         # torch announces once per process that this format is "in beta state" and, in some versions, that its checks
         # are off even where they are switched off by hand.
