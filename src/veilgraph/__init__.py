@@ -86,7 +86,8 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("veilgraph")
+        globals()[name] = version("veilgraph")  # read once
+        return globals()[name]
     if name not in _HOME:
         raise AttributeError(f"module 'veilgraph' has no attribute '{name}'")
     return getattr(import_module(f"veilgraph.{_HOME[name]}"), name)

@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.methods import find_method, make_method
@@ -54,15 +53,13 @@ def draw_reports(cell: Cell, private: PrivateGraph, family: tuple[Mechanism, ...
         private: the records.
         family: mechanisms that will need feature reports of the same seed and can be drawn with the cell's.
     """
-    split, budget = _split(private, cell.seed), _budget(cell, private)
-    label = GRR(private.schema.num_classes, budget.epsilon_y)
-    labels = _label_reports(private, label, cell.seed)
-    mechanism = _feature_mechanism(cell, private)
-    if mechanism is None:
-        unused = grr_fs(private.schema, budget)
-        return collect(private, split, label, labels, unused, None), split
-    features = _feature_reports(private, family or (mechanism,), cell.seed)[mechanism]
-    return collect(private, split, label, labels, mechanism, features), split
+    split, randomizers = _split(private, cell.seed), _randomizers_of(cell, private)
+    features = None
+    if randomizers.asks_for_features:
+        drawn = _feature_reports(private, family or (randomizers.features,), cell.seed)
+        features = drawn[randomizers.features]
+    labels = _label_reports(private, randomizers.label, cell.seed)
+    return collect(private, split, randomizers.label, labels, randomizers.features, features), split
 
 
 def fit_cells(
@@ -75,14 +72,13 @@ def fit_cells(
 
 def draw_runs(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dict[Run, Cell]:
     """What is to be fitted for each cell: its method, reports and split."""
-    mechanisms = [_feature_mechanism(cell, private) for cell in cells]
+    mechanisms = [_randomizers_of(cell, private).features for cell in cells]
     families: dict[Hashable, dict[Mechanism, None]] = {}
-    for each in filter(None, mechanisms):
-        families.setdefault(family_of(each), {})[each] = None
+    for mechanism in mechanisms:
+        families.setdefault(family_of(mechanism), {})[mechanism] = None
     runs: dict[Run, Cell] = {}
     for cell, mechanism in zip(cells, mechanisms, strict=True):
-        family = () if mechanism is None else tuple(families[family_of(mechanism)])
-        perturbed, split = draw_reports(cell, private, family)
+        perturbed, split = draw_reports(cell, private, tuple(families[family_of(mechanism)]))
         runs[Run(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
     return runs
 
@@ -137,11 +133,26 @@ def _feature_reports(private: PrivateGraph, family: tuple[Mechanism, ...], seed:
     return dict(zip(family, reports, strict=True))
 
 
-def _budget(cell: Cell, private: PrivateGraph) -> PrivacyBudget:
-    return find_method(cell.method).budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
+class _Randomizers(NamedTuple):
+    """Of a cell: of the label, of features, and whether anybody is asked for them."""
+
+    label: GRR
+    features: Mechanism
+    asks_for_features: bool
 
 
-def _feature_mechanism(cell: Cell, private: PrivateGraph) -> Mechanism | None:
-    """What randomizes features for a cell; None where nobody is asked for them."""
-    randomizer = find_method(cell.method).features
-    return None if randomizer is None else randomizer(private.schema, _budget(cell, private))
+def _randomizers_of(cell: Cell, private: PrivateGraph) -> _Randomizers:
+    return _randomizers(private, cell.method, cell.epsilon_x, cell.epsilon_y, cell.sampled)
+
+
+@lru_cache(maxsize=256)  # cells with one budget share them, and with them what is computed of them
+def _randomizers(
+    private: PrivateGraph, method: str, epsilon_x: float | None, epsilon_y: float | None, sampled: int
+) -> _Randomizers:
+    entry = find_method(method)
+    budget = entry.budget(private.schema, epsilon_x, epsilon_y, sampled)
+    return _Randomizers(
+        label=GRR(private.schema.num_classes, budget.epsilon_y),
+        features=(entry.features or grr_fs)(private.schema, budget),
+        asks_for_features=entry.uses_features,
+    )

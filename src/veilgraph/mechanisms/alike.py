@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -22,8 +21,10 @@ def family_of(mechanism: Mechanism) -> Hashable:
     >>> family_of(GRRFS((2, 2), sampled=1, epsilon=1.0)) == family_of(GRRFS((2, 2), sampled=1, epsilon=0.1))
     True
     """
-    if isinstance(mechanism, GRRFS | MultiBit) and math.isfinite(mechanism.epsilon):
-        return replace(mechanism, epsilon=1.0)
+    if isinstance(mechanism, GRRFS) and math.isfinite(mechanism.epsilon):
+        return GRRFS, mechanism.domain_sizes, mechanism.sampled
+    if isinstance(mechanism, MultiBit) and math.isfinite(mechanism.epsilon):
+        return MultiBit, mechanism.lower, mechanism.upper, mechanism.sampled
     return mechanism
 
 

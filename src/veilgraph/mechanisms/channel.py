@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,7 @@ class SymmetricChannel:
     keep: Fraction
     other: Fraction
 
-    @property
+    @cached_property
     def gain(self) -> Fraction:
         """keep - other: how much of a change in true frequency is visible in reports."""
         return self.keep - self.other

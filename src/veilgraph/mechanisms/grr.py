@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class GRR:
         """One value is the whole record, so both relations coincide."""
         return Claim(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
 
-    @property
+    @cached_property
     def channel(self) -> SymmetricChannel:
         """p on the diagonal, q elsewhere."""
         return SymmetricChannel(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -143,7 +143,7 @@ def _as_numbers(columns: NDArray[np.bool_] | NDArray[np.float32], device: torch.
 
 def _columns(answers: Answers, part: slice = _ALL, peers: Alone = ALONE) -> NDArray[np.bool_] | NDArray[np.float32]:
     """Some of the columns of all features; codes stay as they are stored, most often a byte each."""
-    feature_of, value_of = _meaning(answers.channels)
+    feature_of, value_of = _meaning(tuple(channel.domain_size for channel in answers.channels))
     one_each = len(feature_of) == len(answers.channels)  # then columns are features, and a part of them no copy
     here = answers.about(part if one_each else feature_of[part])
     hits: NDArray[np.bool_] = here.codes == _as_stored(value_of[part], here.codes.dtype)
@@ -160,9 +160,10 @@ def _columns(answers: Answers, part: slice = _ALL, peers: Alone = ALONE) -> NDAr
     return np.where(answers.reporting[:, None], columns, np.float32(0))
 
 
-def _meaning(channels: Sequence[SymmetricChannel]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+@lru_cache(maxsize=16)
+def _meaning(domain_sizes: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The feature and the value that each column is about; of a binary feature it is value 1."""
-    widths = [columns_of(channel.domain_size) for channel in channels]
+    widths = [columns_of(size) for size in domain_sizes]
     values = [np.arange(width) if width > 1 else np.ones(1, dtype=np.int64) for width in widths]
     return np.repeat(np.arange(len(widths)), widths), np.concatenate(values)
 
