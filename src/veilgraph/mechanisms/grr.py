@@ -78,9 +78,8 @@ class GRR:
 
     def respond(self, values: NDArray[Any], words: NDArray[np.int64]) -> NDArray[Any]:
         """The reports that words decide: a word for each value."""
-        surplus = words - self.table.true
-        # Words beyond the true value's share fall on the k - 1 other values, equally many on each.
-        step = np.where(surplus < 0, 0, 1 + surplus // self.table.other)
+        # Words beyond the true value's share fall on the k - 1 other values, equally many on each: 1, 2, ... steps on.
+        step = np.maximum((words - (self.table.true - self.table.other)) // self.table.other, 0)
         reported = values + step
         reported -= self.domain_size * (reported >= self.domain_size)
         return reported.astype(values.dtype)

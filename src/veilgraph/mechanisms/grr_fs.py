@@ -128,10 +128,10 @@ class GRRFS:
             chosen, padded = np.flatnonzero(sampled), np.flatnonzero(~sampled)
             words = None if math.isinf(self.epsilon) else rng.integers(0, WORDS, size=len(chosen))
             padding = rng.integers(0, self.domain_sizes[i], size=len(padded)).astype(values.dtype)
-            for each, column in zip(mechanisms, (found[:, i] for found in reports), strict=True):
-                given = values[chosen, i]
-                column[chosen] = given if words is None else each.responses[i].respond(given, words)
-                column[padded] = padding
+            given = values[chosen, i]
+            for each, found in zip(mechanisms, reports, strict=True):
+                found[chosen, i] = given if words is None else each.responses[i].respond(given, words)
+                found[padded, i] = padding
         return reports
 
     def records(self) -> Iterator[Record]:
