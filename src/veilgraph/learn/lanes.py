@@ -19,6 +19,10 @@ _LANES = 2
 """One trains while the other is got ready. Memory that was freed in a lane is used again in that lane only."""
 
 
+_URGENT = -1
+"""A GPU takes the work of such a stream first."""
+
+
 def next_lane(operators: GraphOperators) -> Lane:
     """The lanes of a GPU in turn; a processor has but one, and so has a GPU that talks to others.
 
@@ -35,5 +39,5 @@ def next_lane(operators: GraphOperators) -> Lane:
 
 @lru_cache
 def _lanes(device: torch.device) -> Iterator[Lane]:
-    streams = [torch.cuda.Stream(device) for _ in range(_LANES)]  # type: ignore[no-untyped-call]
+    streams = [torch.cuda.Stream(device, priority=_URGENT) for _ in range(_LANES)]  # type: ignore[no-untyped-call]
     return itertools.cycle([partial(torch.cuda.stream, stream) for stream in streams])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 import torch
 
@@ -20,8 +21,10 @@ def repeat(
     device: torch.device,
     generators: Sequence[torch.Generator] | None = None,
     after: Callable[[int], None] | None = None,
-) -> None:
+) -> object:
     """Do `work` so many times, each on the state that the one before left.
+
+    On a GPU it may still be under way; until it is done, what is handed back, the recording, must be kept.
 
     Args:
         work: reads and changes tensors in place, and reads nothing back from the device.
@@ -33,7 +36,7 @@ def repeat(
             not told.
 
     >>> counter = torch.zeros(1)
-    >>> repeat(lambda: counter.add_(1) and None, 5, device=torch.device("cpu"))
+    >>> _ = repeat(lambda: counter.add_(1) and None, 5, device=torch.device("cpu"))
     >>> int(counter)
     5
     """
@@ -42,33 +45,37 @@ def repeat(
             work()
             if after is not None:
                 after(done + 1)
-        return
-    # Libraries make their workspaces when they are first used, which cannot be recorded.
-    stream = _recordable_stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
+        return None
+    present = torch.cuda.current_stream(device)
+    stream = _beside(present)
+    stream.wait_stream(present)
     with torch.cuda.stream(stream):
+        # Libraries make their workspaces when they are first used, which cannot be recorded.
         for _ in range(_BEFORE_RECORDING):
             work()
-    graph = torch.cuda.CUDAGraph()
-    for generator in generators:
-        graph.register_generator_state(generator)
-    with torch.cuda.stream(stream), _no_garbage_collection():
-        graph.capture_begin(capture_error_mode="thread_local")
-        work()
-        graph.capture_end()
-    torch.cuda.current_stream(device).wait_stream(stream)
-    for done in range(_BEFORE_RECORDING, times):
-        graph.replay()
-        if after is not None:
-            after(done + 1)
+        graph = torch.cuda.CUDAGraph()
+        for generator in generators:
+            graph.register_generator_state(generator)
+        with _no_garbage_collection():
+            graph.capture_begin(capture_error_mode="thread_local")
+            work()
+            graph.capture_end()
+        for done in range(_BEFORE_RECORDING, times):
+            graph.replay()
+            if after is not None:
+                after(done + 1)
+    present.wait_stream(stream)
+    return graph
 
 
-def _recordable_stream(device: torch.device) -> torch.cuda.Stream:
-    """The present one, unless that is the default, which cannot record."""
-    present = torch.cuda.current_stream(device)
-    if present != torch.cuda.default_stream(device):
-        return present
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+@lru_cache(maxsize=8)
+def _beside(stream: torch.cuda.Stream) -> torch.cuda.Stream:
+    """Where work that was got ready in a stream is repeated.
+
+    The default stream cannot record. And whoever gets the next work ready waits for every step of it, while this goes
+    on for long: so it is the less urgent.
+    """
+    return torch.cuda.Stream(stream.device, priority=0)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

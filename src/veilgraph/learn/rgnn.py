@@ -101,17 +101,21 @@ class RGNN(GNNMethod):
     def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
         """What training nodes should be, weighted for a mean over them: reconstructed labels, or reported ones."""
         reports = [run.method._seen(run) for run in runs]
-        labels = torch.from_numpy(np.stack([each.labels for each in reports])).to(operators.device)
-        alike: dict[tuple[int, bool], list[int]] = {}
-        for place, run in enumerate(runs):
-            if run.method.reconstruct_y:
-                alike.setdefault((run.method.label_hops, run.method.estimate), []).append(place)
-        for (hops, estimate), places in alike.items():
-            drawn = [reports[place] for place in places]
-            found = decoded_labels(drawn, hops, mean=operators.mean, estimate=estimate)
-            labels[torch.tensor(places, device=operators.device)] = found
         training = np.stack([run.split.train & run.perturbed.has_label for run in runs])
         nodes = torch.from_numpy(training).to(operators.device)
+        labels = torch.empty(nodes.shape, dtype=torch.int64, device=operators.device)
+        alike: dict[tuple[int, bool] | None, list[int]] = {}
+        for place, run in enumerate(runs):
+            settings = (run.method.label_hops, run.method.estimate) if run.method.reconstruct_y else None
+            alike.setdefault(settings, []).append(place)
+        for settings, places in alike.items():
+            drawn = [reports[place] for place in places]
+            if settings is None:
+                found = torch.from_numpy(np.stack([each.labels for each in drawn])).to(operators.device)
+            else:
+                hops, estimate = settings
+                found = decoded_labels(drawn, hops, mean=operators.mean, estimate=estimate)
+            labels[torch.tensor(places, device=operators.device)] = found
         return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.peers)
 
     @classmethod

@@ -120,10 +120,14 @@ def train(
         if checkpoint is not None and state is not None:
             checkpoint.write(state | record.state)
 
-    repeat(epoch, epochs - done, device=networks.device, generators=networks.generators, after=note)
+    recording = repeat(epoch, epochs - done, device=networks.device, generators=networks.generators, after=note)
     networks.keep(record.note_score(score(networks.scored())))
     networks.restore()
-    return record.curves
+
+    def finished(kept: object = recording) -> list[LearningCurve]:
+        return record.curves()
+
+    return finished
 
 
 def _go_on(networks: Networks, record: _Record, checkpoint: Checkpoint | None) -> int:

@@ -98,8 +98,7 @@ def reconstruct_features(
         estimate: undo the mechanism's bias.
     """
     answers = answers_of(perturbed)
-    reporting = torch.from_numpy(perturbed.has_features).to(mean.device)
-    reports = int(mean.peers.total(reporting.sum()))
+    reports = int(mean.peers.total(torch.tensor(np.count_nonzero(perturbed.has_features))))
     if reports == 0:
         raise ReconstructionError("no node reported features: leave feature reconstruction out")
     frequencies, overall = _shares(answers, reports, hops, mean)
@@ -107,6 +106,7 @@ def reconstruct_features(
         _estimate_in_place(frequencies, answers.channels)
 
     def count_reports() -> Tensor:
+        reporting = torch.from_numpy(perturbed.has_features).to(mean.device)
         sizes = mean.effective_sample_size(reporting, hops)
         return torch.where(sizes > 0, sizes, float(reporting.sum()))
 
@@ -202,9 +202,9 @@ def _shares(answers: Answers, reports: int, hops: int, mean: NeighbourhoodMean) 
     """
     width = sum(columns_of(channel.domain_size) for channel in answers.channels)
     peers, nodes = mean.peers, mean.num_nodes
-    reporting = torch.from_numpy(answers.reporting).to(mean.device)
     mass = None
     if reports < peers.whole(nodes):
+        reporting = torch.from_numpy(answers.reporting).to(mean.device)
         mass = mean.propagate(reporting.to(torch.float32).unsqueeze(1), hops)
     overall = torch.empty(width, device=mean.device)
 

@@ -90,13 +90,13 @@ def _observed_shares(reports: Sequence[PerturbedGraph], hops: int, mean: Neighbo
 
     [nodes, draws, classes] and [nodes, draws].
     """
-    counts = mean.peers.total(torch.tensor([int(each.has_label.sum()) for each in reports], device=mean.device))
+    counts = mean.peers.total(torch.tensor([np.count_nonzero(each.has_label) for each in reports]))
     if not bool((counts > 0).all()):
         raise ReconstructionError("no labelled nodes: at least one node must report its label")
     observed = stacked_one_hot(reports, mean.device)
     propagated = mean.propagate(observed.flatten(1), hops).view_as(observed)
     mass = propagated.sum(2, keepdim=True)
-    overall = mean.peers.total(observed.sum(0)) / counts.unsqueeze(1)
+    overall = mean.peers.total(observed.sum(0)) / counts.to(mean.device).unsqueeze(1)
     shares = torch.where(mass > 0, propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
     return shares, mass.squeeze(2) > 0
 
@@ -108,6 +108,10 @@ def one_hot_labels(perturbed: PerturbedGraph) -> Tensor:
 
 def stacked_one_hot(reports: Sequence[PerturbedGraph], device: torch.device) -> Tensor:
     """`one_hot_labels` of several draws on one graph, side by side: [nodes, draws, classes]."""
-    labels = np.stack([np.where(each.has_label, each.labels, NO_LABEL) for each in reports], axis=1)
-    classes = torch.arange(reports[0].schema.num_classes, device=device)
-    return (torch.from_numpy(labels).to(device).unsqueeze(2) == classes).to(torch.float32)
+    classes = reports[0].schema.num_classes
+    # As few bytes as will do, which is what takes time on the way to a GPU.
+    codes = np.empty((len(reports), reports[0].graph.num_nodes), dtype=np.int8 if classes <= 2**7 else np.int32)
+    for row, each in zip(codes, reports, strict=True):
+        row[:] = np.where(each.has_label, each.labels, NO_LABEL)
+    labels = torch.from_numpy(codes).to(device).T.contiguous()
+    return (labels.unsqueeze(2) == torch.arange(classes, device=device, dtype=labels.dtype)).to(torch.float32)
