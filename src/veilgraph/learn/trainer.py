@@ -124,7 +124,7 @@ def train(
     networks.keep(record.note_score(score(networks.scored())))
     networks.restore()
 
-    def finished(kept: object = recording) -> list[LearningCurve]:
+    def finished(kept: object = recording) -> list[LearningCurve]:  # a GPU may still be at it
         return record.curves()
 
     return finished
