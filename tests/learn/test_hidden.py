@@ -35,7 +35,7 @@ def written_out(inputs: Tensor, first: Tensor, bias: Tensor, second: Tensor, mas
 
 def stacked(outputs: tuple[Tensor, ...]) -> Tensor:
     """The same from the layer's outputs, of which the first has a row for each node."""
-    return torch.stack([outputs[0].T, *outputs[1:]]).unflatten(1, (-1, CLASSES))
+    return torch.stack([outputs[0].T, *outputs[1:]]).view(len(outputs), -1, CLASSES, NODES)
 
 
 @pytest.mark.parametrize("ways", [1, 2])

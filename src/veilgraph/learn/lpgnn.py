@@ -140,4 +140,5 @@ class _Journeys:
             columns, done = self._product(columns, before - done), before
             arrived, columns = columns.tensor_split([replicas * classes], dim=1)
             found.append(self._readout(arrived) if distance else self._asked.pick(across(arrived)))
-        return torch.cat(found).unflatten(0, (-1, classes))
+        read = torch.cat(found)
+        return read.view(-1, classes, read.shape[1])
