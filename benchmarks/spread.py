@@ -6,6 +6,7 @@ How many rows parts borrow from each other, what arrives at a process in a fit, 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import resource
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,10 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, Split
 from veilgraph.learn import RGNN
 from veilgraph.learn.dropout import ReplicaDropout
+from veilgraph.learn.method import Run
 from veilgraph.learn.spread import fit_spread, follow
 from veilgraph.processes import joined
-from veilgraph.reconstruct.partition import partition
+from veilgraph.reconstruct.partition import Partition
 
 PARTS = (2, 4, 8)
 PROCESSES = (2, 4)
@@ -39,7 +42,7 @@ def boundaries(name: str, graph: Graph) -> list[dict[str, Any]]:
     """For each number of parts: how large they are, and how many rows they borrow for one product."""
     rows = []
     for count in PARTS:
-        parts = partition(graph, count)
+        parts = Partition(graph, count)
         borrowed = [part.boundary for part in parts]
         rows.append(
             {
@@ -47,8 +50,8 @@ def boundaries(name: str, graph: Graph) -> list[dict[str, Any]]:
                 "nodes": graph.num_nodes,
                 "edges": graph.num_edges,
                 "parts": count,
-                "largest_part": max(part.num_nodes for part in parts),
-                "most_borrowed": max(borrowed),
+                "largest_part": parts.most_nodes,
+                "most_borrowed": parts.most_borrowed,
                 "borrowed_per_node": sum(borrowed) / graph.num_nodes,
             }
         )
@@ -63,27 +66,34 @@ def mask_rate() -> float:
     return units * nodes / (time.process_time() - started)
 
 
+def simulated(nodes: int) -> tuple[Run, int]:
+    """A fit on the whole graph, and the memory that libraries take in the process that makes it."""
+    libraries = _resident()
+    private, split = csbm(nodes, num_features=FEATURES, seed=0), Split.random(nodes, seed=0)
+    reports = simulate(private, BUDGET, split, rng=np.random.default_rng(0))
+    method = RGNN(feature_hops=4, label_hops=2, epochs=2, device="cpu")
+    return Run(method=method, perturbed=reports, split=split), libraries
+
+
 def fit_here(nodes: int, folder: Path) -> None:
-    """One process of a fit; writes the memory that it took beyond its libraries."""
-    libraries = _peak()
+    """One process of a fit; writes the memory that it took beyond its libraries, and what cutting took in another."""
+    importlib.import_module("torch._dynamo")  # which DistributedDataParallel loads when it is first used
+    libraries, cutting = _resident(), None
     with joined(torch.device("cpu")) as processes:
-        if processes.leads:
-            private, split = csbm(nodes, num_features=FEATURES, seed=0), Split.random(nodes, seed=0)
-            reports = simulate(private, BUDGET, split, rng=np.random.default_rng(0))
-            method = RGNN(feature_hops=4, label_hops=2, epochs=2, device="cpu")
-            del private
-            if processes.count > 1:
-                fit_spread(processes, method, reports, split)
-            else:
-                method.fit(reports, split)
-        else:
+        if not processes.leads:
             follow(processes)
-        found = {"rank": processes.rank, "bytes": _peak() - libraries}
+        elif processes.count > 1:
+            _, others = fit_spread(processes, partial(simulated, nodes))
+            cutting = _peak(resource.RUSAGE_CHILDREN) - others
+        else:
+            run, _ = simulated(nodes)
+            run.method.fit(run.perturbed, run.split)
+        found = {"rank": processes.rank, "bytes": _peak() - libraries, "cutting": cutting}
         (folder / f"{processes.rank}.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def memory(nodes: int) -> list[dict[str, Any]]:
-    """Peak memory of the leader, which reads and partitions, and of the largest follower."""
+    """Peak memory of the process that reads and cuts, of the leader, and of the largest follower."""
     rows = []
     for count in (1, *PROCESSES):
         with tempfile.TemporaryDirectory() as folder:
@@ -93,13 +103,27 @@ def memory(nodes: int) -> list[dict[str, Any]]:
             subprocess.run([sys.executable, *launcher, *arguments], check=True, env=environment)
             found = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).iterdir()]
         followers = [each["bytes"] for each in found if each["rank"] > 0]
-        leader = next(each["bytes"] for each in found if each["rank"] == 0)
-        rows.append({"nodes": nodes, "processes": count, "leader": leader, "follower": max(followers, default=None)})
+        leader = next(each for each in found if each["rank"] == 0)
+        rows.append(
+            {
+                "nodes": nodes,
+                "processes": count,
+                "cutting": leader["cutting"],
+                "leader": leader["bytes"],
+                "follower": max(followers, default=None),
+            }
+        )
     return rows
 
 
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _resident() -> int:
+    """Now: right after its start, the peak of a process may be that of the one that started it."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()
+
+
+def _peak(whose: int = resource.RUSAGE_SELF) -> int:
+    return resource.getrusage(whose).ru_maxrss * 1024
 
 
 def main() -> None:

@@ -24,12 +24,12 @@ from veilgraph.datasets import csbm
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Split
 from veilgraph.tokens import new_key, token_for
-from veilgraph.training import make_method, train
+from veilgraph.training import make_method, prepare, train
 
 DEVICES, AT_ONCE = 5_000, 16
 
 
-def prepare(folder: Path) -> tuple[PrivateGraph, Campaign, str]:
+def set_up(folder: Path) -> tuple[PrivateGraph, Campaign, str]:
     """Made-up people on a public graph, a campaign for them, and the files that `veilgraph serve` reads."""
     private = csbm(DEVICES, num_features=16, seed=0)
     names = [f"u{i}" for i in range(DEVICES)]
@@ -66,7 +66,7 @@ def main() -> None:
     """Collect, train, compare."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        private, campaign, key = prepare(folder)
+        private, campaign, key = set_up(folder)
         text, columns, classes = campaign.to_json(), private.schema.feature_names, private.schema.classes
         process, url = serve(folder)
 
@@ -87,7 +87,7 @@ def main() -> None:
         perturbed = perturbed_graph(campaign, graph, store.iterate(campaign))
         store.close()
     print(f"{stored:,} devices answered in {seconds:.0f} s: {perturbed}")
-    model = train(campaign, perturbed, make_method("rgnn", graph, device="cpu")).method
+    model = train(prepare(campaign, perturbed, make_method("rgnn", graph, device="cpu"))).method
     split = Split.random(DEVICES, seed=0, train=2 / 3, validation=1 / 3, eligible=perturbed.has_label)
     control = StructureOnly().fit(perturbed, split)
     for title, predicted in (("RGNN", model.predict()), ("structure-only control", control.predict())):

@@ -14,7 +14,7 @@ SOURCE = Path(veilgraph.__file__).parent
 # Lower layers first. A part may import itself, its own row where that is harmless, and everything below.
 LAYERS = [
     {"errors", "files", "progress"},
-    {"processes"},
+    {"apart", "processes"},
     {"tokens", "client"},
     {"schema", "budget"},
     {"mechanisms"},

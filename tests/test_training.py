@@ -21,8 +21,9 @@ from veilgraph.errors import FitError, RunError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.learn import RGNN
-from veilgraph.training import Model, Trained, make_method, save, train
+from veilgraph.learn import RGNN, gnn
+from veilgraph.learn.backbones import HIDDEN
+from veilgraph.training import Model, Trained, make_method, prepare, save, train
 
 NODES = 400
 BUDGET = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=8)
@@ -86,7 +87,7 @@ def trained(collected: Collected) -> Path:
 
 def test_training_from_the_store_equals_training_from_memory(collected: Collected, trained: Path) -> None:
     method = make_method("rgnn", collected.perturbed.graph, **PARAMETERS)
-    from_memory = train(collected.campaign, collected.perturbed, method).method
+    from_memory = train(prepare(collected.campaign, collected.perturbed, method)).method
     from_store = Model.load(trained, device="cpu").method
     np.testing.assert_array_equal(from_store.predict_proba(), from_memory.predict_proba())
     # The truth is for the laboratory only; here it shows that something was learned at all.
@@ -151,11 +152,11 @@ def test_a_report_that_came_after_training_counts_when_the_store_is_given(collec
 
 def test_the_accuracy_estimate_comes_from_labels_that_took_no_part(collected: Collected) -> None:
     method = make_method("plain", collected.perturbed.graph, **PARAMETERS)
-    result = train(collected.campaign, collected.perturbed, method, hold_out=0.5)
-    facts = result.facts
+    preparation = prepare(collected.campaign, collected.perturbed, method, hold_out=0.5)
+    seen, facts = preparation.run.perturbed.has_label, train(preparation).facts
     assert facts["held_out"] == pytest.approx(facts["label_reports"] / 2, abs=1)
-    assert int(result.perturbed.has_label.sum()) == facts["label_reports"] - facts["held_out"]
-    held_out = collected.perturbed.has_label & ~result.perturbed.has_label
+    assert int(seen.sum()) == facts["label_reports"] - facts["held_out"]
+    held_out = collected.perturbed.has_label & ~seen
     for name, fitted in (("plain", method),):
         estimate = facts["estimated_accuracy"][name]
         true = accuracy(fitted.predict(), collected.private, held_out)
@@ -173,14 +174,15 @@ def test_an_unknown_method_or_parameter_is_refused(collected: Collected) -> None
 
 def test_a_share_that_leaves_nothing_is_refused(collected: Collected) -> None:
     with pytest.raises(FitError, match="hold_out is 1"):
-        train(collected.campaign, collected.perturbed, make_method("plain", collected.perturbed.graph), hold_out=1)
+        prepare(collected.campaign, collected.perturbed, make_method("plain", collected.perturbed.graph), hold_out=1)
 
 
 def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
     collected: Collected, tmp_path: Path
 ) -> None:
     graph = collected.perturbed.graph
-    trained = train(collected.campaign, collected.perturbed, make_method("plain", graph, epochs=1, device="cpu"))
+    method = make_method("plain", graph, epochs=1, device="cpu")
+    trained = train(prepare(collected.campaign, collected.perturbed, method))
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").touch()
@@ -196,7 +198,7 @@ def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
 def test_what_a_killed_process_left_behind_is_no_stranger(collected: Collected, tmp_path: Path) -> None:
     (tmp_path / ".checkpoint.npz.17.part").touch()
     method = make_method("plain", collected.perturbed.graph, epochs=1)
-    save(train(collected.campaign, collected.perturbed, method, folder=tmp_path), tmp_path)
+    save(train(prepare(collected.campaign, collected.perturbed, method, folder=tmp_path)), tmp_path)
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".jsonl", ".npz"}
 
 
@@ -206,7 +208,7 @@ def test_an_interrupted_training_goes_on_and_other_reports_begin_anew(collected:
 
     def fitted(perturbed: PerturbedGraph, folder: Path | None) -> Trained:
         method = make_method("rgnn", perturbed.graph, epochs=25, device="cpu")
-        return train(collected.campaign, perturbed, method, folder=folder)
+        return train(prepare(collected.campaign, perturbed, method, folder=folder))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RGNN, "predict_proba", interrupted)  # after the last epoch, before anything is saved
@@ -268,6 +270,32 @@ def test_training_prints_what_it_did_as_json(collected: Collected, capsys: pytes
     assert facts["guarantee"]["relations"]["user_level"] == "any two records"
     assert facts["label_reports"] == int(collected.perturbed.has_label.sum())
     assert facts["screening"]["excluded"] is False
+
+
+def test_little_memory_means_blocks_and_the_same_model(
+    collected: Collected,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(gnn, "_BLOCK_NODES", 50)
+    schema = collected.private.schema
+    numbers = NODES * (3 * schema.num_features + HIDDEN + 12 * schema.num_classes)  # all features are binary
+    assert collected.train(out=tmp_path / "model", memory=f"{4 * numbers / 1000:.3f}KB") == 0
+    assert "blocks of at most 50" in capsys.readouterr().err
+    found, expected = (Model.load(folder, device="cpu").method for folder in (tmp_path / "model", trained))
+    # Sums over nodes are rounded otherwise, which fifteen steps spread a little.
+    np.testing.assert_allclose(found.predict_proba(), expected.predict_proba(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("memory", "message"), [("plenty", "memory is 'plenty'"), ("1KB", "allow more memory")])
+def test_memory_that_cannot_be_is_refused(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str], memory: str, message: str
+) -> None:
+    assert collected.train(out=tmp_path / "model", memory=memory) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "model").exists()
 
 
 def test_what_is_implausible_is_counted_or_left_out(

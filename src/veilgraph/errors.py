@@ -20,6 +20,8 @@ The command line prints the message on one line and exits with 2. A message name
 remedy. It never contains a private value: errors about private records name the column and the row only.
 """
 
+from __future__ import annotations
+
 
 class VeilgraphError(Exception):
     """Base of every error raised on purpose."""
@@ -82,3 +84,8 @@ class MissingExtraError(VeilgraphError, ImportError):
 
     def __init__(self, module: str, extra: str) -> None:
         super().__init__(f"this needs {module}, which is not installed: pip install 'veilgraph[{extra}]'")
+        self._given = module, extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        """For another process."""
+        return MissingExtraError, self._given

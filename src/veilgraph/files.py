@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 _DRAFT = ".part"
@@ -13,8 +14,8 @@ def is_draft(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(_DRAFT)
 
 
-def write_whole(path: Path, content: bytes | str, *, secret: bool = False) -> None:
-    """Write beside the target and rename: a crash or a full disk leaves the old file, or none, never half of one.
+def write_draft(path: Path, content: bytes | str | Iterable[str], *, secret: bool = False) -> Path:
+    """Write beside the target; whoever renames what comes back makes it the target.
 
     A secret file can be read by its owner alone, from its first byte on.
     """
@@ -23,7 +24,22 @@ def write_whole(path: Path, content: bytes | str, *, secret: bool = False) -> No
     try:
         if secret:
             draft.touch(mode=0o600)
-        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+        with draft.open("wb") as file:
+            pieces = [content] if isinstance(content, bytes | str) else content
+            file.writelines(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return draft
+
+
+def write_whole(path: Path, content: bytes | str | Iterable[str], *, secret: bool = False) -> None:
+    """Write beside the target and rename: a crash or a full disk leaves the old file, or none, never half of one.
+
+    A secret file can be read by its owner alone, from its first byte on.
+    """
+    draft = write_draft(path, content, secret=secret)
+    try:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

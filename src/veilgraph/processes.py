@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import signal
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import torch
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 
+from veilgraph.apart import unpickled
 from veilgraph.errors import RunError
 
 _ANSWER = timedelta(minutes=10)
@@ -24,6 +26,9 @@ apart, and whoever takes this long is lost."""
 
 _PREPARATION = timedelta(days=1)
 """How long processes wait for the leader to read and partition; if it ends meanwhile, they know at once."""
+
+_PIECE = 2**26
+"""Bytes that are sent at once."""
 
 
 def number_of_processes() -> int:
@@ -51,15 +56,25 @@ class Processes:
 
     def send(self, what: object, to: int) -> None:
         """Hand something over to another process, which is waiting for it."""
+        self.pass_on(pickle.dumps(what, protocol=pickle.HIGHEST_PROTOCOL), to)
+
+    def pass_on(self, pickled: bytes, to: int) -> None:
+        """The same with what is pickled already, without a second copy of it."""
         with talking():
-            distributed.send_object_list([what], dst=to, group=self._patient)
+            distributed.send(torch.tensor(len(pickled)), to, self._patient)
+            for start in range(0, len(pickled), _PIECE):
+                piece = bytearray(memoryview(pickled)[start : start + _PIECE])
+                distributed.send(torch.frombuffer(piece, dtype=torch.uint8), to, self._patient)
 
     def receive(self, sender: int = 0) -> Any:
         """Wait for what another process hands over."""
-        received: list[Any] = [None]
+        size = torch.tensor(0)
         with talking():
-            distributed.recv_object_list(received, src=sender, group=self._patient)
-        return received[0]
+            distributed.recv(size, sender, self._patient)
+            pickled = torch.empty(int(size), dtype=torch.uint8)
+            for start in range(0, len(pickled), _PIECE):
+                distributed.recv(pickled[start : start + _PIECE], sender, self._patient)
+        return unpickled(pickled.numpy().data)
 
 
 @contextmanager

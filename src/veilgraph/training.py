@@ -2,14 +2,16 @@
 
 A model's folder holds the method (`model.json`, `weights.npz`), the campaign (`campaign.json`), the reports that it
 was trained on (`reports.jsonl`: randomized, as they left the devices) and how it came about (`training.json`); until it
-is finished, where training left off (`checkpoint.npz`). Nothing in it is code.
+is finished, where training left off (`checkpoint.npz`) and drafts of these files. Nothing in it is code.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,16 @@ from numpy.typing import NDArray
 from veilgraph.campaign import Campaign
 from veilgraph.collected import perturbed_graph, reports_of
 from veilgraph.errors import FitError, RunError
-from veilgraph.files import is_draft, write_whole
+from veilgraph.files import is_draft, write_draft, write_whole
 from veilgraph.frequency import estimate_frequencies, estimated_variance
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly
 from veilgraph.learn.checkpoint import Checkpoint, work_of
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.gnn import GNNMethod
-from veilgraph.learn.spread import fit_spread
+from veilgraph.learn.method import DEFAULT_MEMORY, Run
+from veilgraph.learn.spread import Telling, fit_spread
+from veilgraph.mechanisms import SymmetricChannel
 from veilgraph.processes import Processes
 from veilgraph.reconstruct.propagation import reach
 from veilgraph.report import Report
@@ -35,23 +39,96 @@ from veilgraph.report import Report
 METHODS: dict[str, type[GNNMethod]] = {"rgnn": RGNN, "plain": PlainGNN}
 _TRAIN_SHARE = 2 / 3
 _CHECKPOINT = "checkpoint.npz"
+_REPORTS = "reports.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeldOut:
+    """Reported labels that take no part in anything but an estimate of the accuracy.
+
+    Attributes:
+        nodes: whose.
+        labels: what they reported.
+        channel: how it was randomized.
+    """
+
+    nodes: NDArray[np.int64] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    channel: SymmetricChannel
+
+    def accuracy(self, method: Method) -> dict[str, float]:
+        """Unbiased, from randomized labels: the share of people whose true label is the predicted one.
+
+        A report agrees with the prediction as often as a report of a value agrees with that value, so the estimator of
+        frequencies applies as it is.
+        """
+        agrees = method.predict()[self.nodes] == self.labels
+        observed = torch.tensor(agrees.mean(), dtype=torch.float64)
+        error = estimated_variance(observed, self.channel, float(max(len(agrees), 2))).sqrt()
+        return {"accuracy": float(estimate_frequencies(observed, self.channel)), "standard_error": float(error)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outline:
+    """What is known of a model before it is trained; it stays where graph and reports do not.
+
+    Attributes:
+        campaign: whose reports train it.
+        facts: how it comes about, JSON-ready.
+        held_out: labels to estimate the accuracy from, if any.
+    """
+
+    campaign: Campaign
+    facts: dict[str, Any]
+    held_out: HeldOut | None
+
+    def trained(self, method: GNNMethod, reports: Callable[[], Iterable[str]], processes: int = 1) -> Trained:
+        """With what only the fitted method tells.
+
+        Args:
+            method: fitted.
+            reports: that trained it.
+            processes: in which it was fitted.
+        """
+        facts = self.facts | {"processes": processes}
+        if self.held_out is not None:
+            control = facts["estimated_accuracy"]
+            facts["estimated_accuracy"] = {method.name: self.held_out.accuracy(method)} | control
+        return Trained(method=method, campaign=self.campaign, facts=facts, reports=reports)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Preparation:
+    """A training that can begin.
+
+    Attributes:
+        run: the fit.
+        outline: of the model.
+    """
+
+    run: Run
+    outline: Outline
+
+    def reports(self) -> Iterator[str]:
+        """Those that the fit sees, in the order of nodes, a line each."""
+        return (report.to_json() + "\n" for report in reports_of(self.run.perturbed, self.outline.campaign))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trained:
-    """A fitted method and what it was fitted on.
+    """A fitted method and how it came about.
 
     Attributes:
         method: fitted.
         campaign: whose reports trained it.
-        perturbed: the reports on the graph of that time.
-        facts: how it came about, JSON-ready.
+        facts: JSON-ready.
+        reports: gives the reports that trained it, a line each.
     """
 
     method: GNNMethod
     campaign: Campaign
-    perturbed: PerturbedGraph
     facts: dict[str, Any]
+    reports: Callable[[], Iterable[str]]
 
 
 def make_method(name: str, graph: Graph, **parameters: Any) -> GNNMethod:
@@ -68,7 +145,7 @@ def make_method(name: str, graph: Graph, **parameters: Any) -> GNNMethod:
     return METHODS[name](**given)
 
 
-def train(
+def prepare(
     campaign: Campaign,
     perturbed: PerturbedGraph,
     method: GNNMethod,
@@ -76,18 +153,17 @@ def train(
     seed: int = 0,
     hold_out: float = 0.0,
     folder: Path | None = None,
-    processes: Processes | None = None,
-) -> Trained:
-    """Fit on the reported labels, two thirds to train on and one third to select the epoch.
+) -> Preparation:
+    """Split the reported labels: two thirds to train on and one third to select the epoch.
 
     Args:
         campaign: what was collected.
         perturbed: the reports.
         method: not yet fitted.
         seed: of the split.
-        hold_out: share of the reported labels that take no part in anything and estimate the accuracy instead.
-        folder: of the model, where an interrupted fit leaves its state, and from where this one goes on.
-        processes: that fit together, with this one in the lead; without them it fits alone.
+        hold_out: share of the reported labels that take no part in anything and estimate the accuracy instead, for
+            the method and for the structure-only control.
+        folder: of the model, where an interrupted fit left its state, and from where this one goes on.
     """
     if not 0 <= hold_out < 1:
         raise FitError(f"hold_out is {hold_out}: give a share from 0 to below 1")
@@ -100,10 +176,6 @@ def train(
     )
     seen = replace(perturbed, has_label=perturbed.has_label & split.labelled)
     checkpoint = None if folder is None else _checkpoint(check_folder(folder), method, seen, split)
-    if processes is None or processes.count == 1:
-        method.fit(seen, split, checkpoint=checkpoint)
-    else:
-        fit_spread(processes, method, seen, split, checkpoint=checkpoint)
     facts: dict[str, Any] = {
         "campaign": campaign.id,
         "method": method.name,
@@ -116,26 +188,71 @@ def train(
         "validation": int(split.validation.sum()),
         "held_out": int(split.test.sum()),
         "seed": seed,
-        "processes": 1 if processes is None else processes.count,
         "resumed_after_epochs": 0 if checkpoint is None else checkpoint.epochs,
     }
-    if split.test.any():
+    held_out = _held_out(perturbed, split)
+    if held_out is not None:
         control = StructureOnly().fit(seen, split)
-        facts["estimated_accuracy"] = {m.name: _estimated_accuracy(m, perturbed, split.test) for m in (method, control)}
-    return Trained(method=method, campaign=campaign, perturbed=seen, facts=facts)
+        facts["estimated_accuracy"] = {control.name: held_out.accuracy(control)}
+    return Preparation(
+        run=Run(method=method, perturbed=seen, split=split, checkpoint=checkpoint),
+        outline=Outline(campaign=campaign, facts=facts, held_out=held_out),
+    )
 
 
-def _estimated_accuracy(method: Method, perturbed: PerturbedGraph, held_out: NDArray[np.bool_]) -> dict[str, float]:
-    """Unbiased, from randomized labels: the share of people whose true label is the predicted one.
+def train(preparation: Preparation, *, memory: int = DEFAULT_MEMORY) -> Trained:
+    """Fit in this process.
 
-    A report agrees with the prediction as often as a report of a value agrees with that value, so the estimator of
-    frequencies applies as it is.
+    Args:
+        preparation: what, and on what.
+        memory: for inputs and hidden units, in bytes.
     """
-    agrees = method.predict()[held_out] == perturbed.labels[held_out]
-    observed = torch.tensor(agrees.mean(), dtype=torch.float64)
+    run = preparation.run
+    method: GNNMethod = run.method.fit(run.perturbed, run.split, checkpoint=run.checkpoint, memory=memory)
+    return preparation.outline.trained(method, preparation.reports)
+
+
+def train_spread(
+    processes: Processes,
+    prepared: Callable[[], Preparation],
+    folder: Path,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    telling: Telling = nullcontext,
+) -> Trained:
+    """Lead a fit of several processes, none of which holds more than its part of the graph.
+
+    Args:
+        processes: all of the run; the others are in `follow`.
+        prepared: the preparation, made in a process of its own: a function of a module, or a partial of one.
+        folder: of the model; the reports wait there as a draft until it is complete.
+        memory: of this process, for inputs and hidden units, in bytes.
+        telling: surrounds what may take long.
+    """
+    drafting = partial(_with_draft, prepared, folder)
+    try:
+        method, (outline, draft) = fit_spread(processes, drafting, memory=memory, telling=telling)
+        return outline.trained(method, partial(_lines, draft), processes.count)
+    except BaseException:
+        _remove_drafts(folder)  # the next start reads the reports anew
+        raise
+
+
+def _with_draft(prepared: Callable[[], Preparation], folder: Path) -> tuple[Run, tuple[Outline, Path]]:
+    _remove_drafts(folder)  # of a run that was killed
+    preparation = prepared()
+    return preparation.run, (preparation.outline, write_draft(folder / _REPORTS, preparation.reports()))
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8") as lines:
+        yield from lines
+
+
+def _held_out(perturbed: PerturbedGraph, split: Split) -> HeldOut | None:
+    nodes = np.flatnonzero(split.test)
     channel = perturbed.label_mechanism.channel
-    error = estimated_variance(observed, channel, float(max(len(agrees), 2))).sqrt()
-    return {"accuracy": float(estimate_frequencies(observed, channel)), "standard_error": float(error)}
+    return HeldOut(nodes=nodes, labels=perturbed.labels[nodes], channel=channel) if len(nodes) else None
 
 
 def _checkpoint(folder: Path, method: GNNMethod, perturbed: PerturbedGraph, split: Split) -> Checkpoint:
@@ -161,10 +278,14 @@ def save(trained: Trained, folder: Path) -> None:
     (folder / "training.json").unlink(missing_ok=True)
     trained.method.save(folder)
     write_whole(folder / "campaign.json", trained.campaign.to_json())
-    lines = (report.to_json() + "\n" for report in reports_of(trained.perturbed, trained.campaign))
-    write_whole(folder / "reports.jsonl", "".join(lines))
+    write_whole(folder / _REPORTS, trained.reports())
     write_whole(folder / "training.json", json.dumps(trained.facts, indent=2))
-    for path in (folder / _CHECKPOINT, *filter(is_draft, folder.iterdir())):
+    (folder / _CHECKPOINT).unlink(missing_ok=True)
+    _remove_drafts(folder)
+
+
+def _remove_drafts(folder: Path) -> None:
+    for path in filter(is_draft, folder.iterdir() if folder.exists() else ()):
         path.unlink(missing_ok=True)
 
 
@@ -189,7 +310,7 @@ class Model:
             facts = json.loads((folder / "training.json").read_text(encoding="utf-8"))
             campaign = Campaign.from_json((folder / "campaign.json").read_bytes())
             kind = METHODS[facts["method"]]
-            (folder / "reports.jsonl").stat()
+            (folder / _REPORTS).stat()
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__})"
@@ -198,9 +319,8 @@ class Model:
 
     def reports(self) -> Iterator[Report]:
         """The reports that trained it."""
-        with (self.folder / "reports.jsonl").open(encoding="utf-8") as lines:
-            for line in lines:
-                yield Report.from_json(line, self.campaign)
+        for line in _lines(self.folder / _REPORTS):
+            yield Report.from_json(line, self.campaign)
 
     def perturbed(self, graph: Graph, reports: Iterable[Report] | None = None) -> PerturbedGraph:
         """A graph, which may have grown since, with the campaign's reports on it.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import numpy as np
 import torch
 from torch import distributed
 
+from veilgraph import processes as processes_module
 from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
 from veilgraph.experiments.simulate import grr_fs, joint_grr_best
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.learn import RGNN, PlainGNN
+from veilgraph.learn.adam import ReplicaAdam
 from veilgraph.learn.gnn import GNNMethod
+from veilgraph.learn.method import Run
 from veilgraph.learn.spread import fit_spread, follow
 from veilgraph.processes import joined
 
@@ -65,6 +69,12 @@ def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
     }
 
 
+def case(name: str) -> tuple[Run, None]:
+    """A case on the whole graph."""
+    method, collection = cases()[name]
+    return Run(method=method, perturbed=perturbed(*collection), split=SPLIT), None
+
+
 class Meter:
     """Counts the bytes that arrive at this process, exchange by exchange."""
 
@@ -77,17 +87,66 @@ class Meter:
         self._exchange(received, *rest)
 
 
+class Watched:
+    """The gradients that this process's optimizer is given, step by step, and what the process holds meanwhile.
+
+    Attributes:
+        gradients: of each step.
+        nodes: whose reports are in memory while it trains, counted once for each collection that is there.
+        whole_graphs: how many graphs are in memory that are no part of one.
+    """
+
+    def __init__(self) -> None:
+        self.gradients: list[torch.Tensor] = []
+        self.nodes = self.whole_graphs = 0
+        self._step = ReplicaAdam.step
+
+    def __enter__(self) -> Watched:
+        def step(optimizer: ReplicaAdam) -> None:
+            assert optimizer._weights.grad is not None
+            self.gradients.append(optimizer._weights.grad.clone())
+            if len(self.gradients) == 1:
+                self._look_around()
+            self._step(optimizer)
+
+        ReplicaAdam.step = step  # type: ignore[assignment, method-assign]
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        ReplicaAdam.step = self._step  # type: ignore[method-assign]
+
+    def _look_around(self) -> None:
+        gc.collect()
+        things = gc.get_objects()  # some of which complain if they are asked for their class
+        self.nodes = sum(len(thing.features) for thing in things if type(thing) is PerturbedGraph)
+        self.whole_graphs = sum(type(thing) is Graph for thing in things)
+
+
+def everywhere(here: torch.Tensor, count: int) -> torch.Tensor:
+    """[processes, ...]: what every process has."""
+    gathered = [torch.empty_like(here) for _ in range(count)]
+    distributed.all_gather(gathered, here)
+    return torch.stack(gathered)
+
+
 def main(out: Path) -> None:
     """Every case, in all processes together."""
     meter = Meter()
+    processes_module._PIECE = 10_007  # so that what is handed over takes several
     with joined(torch.device("cpu")) as processes:
         found: dict[str, Any] = {"processes": processes.count}
-        for name, (method, collection) in cases().items():
-            if not processes.leads:
-                follow(processes)
-                continue
+        for name in cases():
             meter.bytes = 0
-            fit_spread(processes, method, perturbed(*collection), SPLIT)
+            with Watched() as watched:
+                if processes.leads:
+                    method, _ = fit_spread(processes, partial(case, name))
+                else:
+                    follow(processes)
+            held = torch.tensor([watched.nodes, watched.whole_graphs])
+            for key, here in {"gradients": torch.cat(watched.gradients), "held": held}.items():
+                found[f"{name}: {key}"] = everywhere(here, processes.count).numpy()
+            if not processes.leads:
+                continue
             found[f"{name}: traffic"] = np.array(meter.bytes)
             found[f"{name}: probabilities"] = method.predict_proba()
             found[f"{name}: loss"] = np.array(method.curve.train_loss)

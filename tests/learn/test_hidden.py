@@ -113,3 +113,14 @@ def test_a_gradient_is_right_or_refused_whatever_else_was_computed_since(block: 
     layer.outputs(*weights)
     with pytest.raises(RuntimeError, match="replaced by those of a later one"):
         torch.autograd.grad(earlier, weights)
+
+
+@pytest.mark.parametrize("nodes", [7, 8, 23, 100])
+def test_a_sum_over_nodes_is_the_same_in_parts(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, units, rows = drawn(3, 4, nodes, seed=0), drawn(3, 5, nodes, seed=1), drawn(3, nodes, 6, seed=2)
+    for right in (units.mT, rows):
+        for parts in (1, 3, 7):
+            monkeypatch.setattr(hidden, "_parts", lambda nodes, device, parts=parts: parts)
+            sums = torch.ones(3, 4, right.shape[2])
+            hidden._add_product(sums, left, right)
+            assert torch.allclose(sums, 1 + left @ right, atol=1e-5)

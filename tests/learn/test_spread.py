@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.learn.spread_cases import SPLIT, cases, perturbed
+from tests.learn.spread_cases import SPLIT, Watched, cases, perturbed
 from tests.torchrun import torchrun
 from veilgraph.learn import RGNN
-from veilgraph.reconstruct.partition import partition
+from veilgraph.reconstruct.partition import Partition
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -34,6 +34,28 @@ def test_several_processes_compute_what_one_does(name: str, found: dict[str, np.
 
 
 @pytest.mark.parametrize("name", cases())
+def test_gradients_are_those_of_one_process_and_the_same_in_all(name: str, found: dict[str, np.ndarray]) -> None:
+    """Adam hardly minds a factor, so that a mean in place of the sum would not show in what it learns."""
+    method, collection = cases()[name]
+    with Watched() as alone:
+        method.fit(perturbed(*collection), SPLIT)
+    together, expected = found[f"{name}: gradients"], np.concatenate([each.numpy() for each in alone.gradients])
+    assert (together == together[0]).all()
+    # The first is of the same weights; those of later ones differ by rounding, which a dozen steps spread a little.
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(together[0][0], expected[0], rtol=0, atol=1e-6 * scale)
+    np.testing.assert_allclose(together[0], expected, rtol=0, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_every_process_holds_its_part_alone(name: str, found: dict[str, np.ndarray]) -> None:
+    """The leader too: what cut the graph is gone."""
+    nodes, whole_graphs = found[f"{name}: held"].T
+    assert nodes.tolist() == [part.num_nodes for part in Partition(perturbed(True).graph, int(found["processes"]))]
+    assert not whole_graphs.any()
+
+
+@pytest.mark.parametrize("name", cases())
 def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) -> None:
     """docs/scaling.md: 4 bytes for each row at the boundary, each column and each product."""
     method, (everyone, joint) = cases()[name]
@@ -43,5 +65,5 @@ def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) ->
     if isinstance(method, RGNN):
         widths += method.feature_hops * (columns + (not everyone)) + method.label_hops * classes
     widths += classes * (method.epochs * (3 if method.dropout else 2) + 2)
-    boundary = partition(reports.graph, int(found["processes"]))[0].boundary
+    boundary = Partition(reports.graph, int(found["processes"]))[0].boundary
     assert found[f"{name}: traffic"] == 4 * boundary * widths

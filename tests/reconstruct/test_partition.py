@@ -12,7 +12,7 @@ from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
 from veilgraph.reconstruct import partition as module
 from veilgraph.reconstruct.operators import GraphOperators, PartOperators
-from veilgraph.reconstruct.partition import GraphPart, partition
+from veilgraph.reconstruct.partition import Partition
 from veilgraph.reconstruct.propagation import sparse_product
 
 LINKED = 120
@@ -21,7 +21,7 @@ GRAPH = Graph.from_edges(csbm(LINKED, seed=1).graph.edges, LINKED + 10)
 PRODUCTS = ["neighbours", "symmetric", "closed_symmetric"]
 
 
-def exchanged(parts: list[GraphPart], rows: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+def exchanged(parts: Partition, rows: NDArray[np.float32]) -> list[NDArray[np.float32]]:
     """What processes would do with the lists of their parts, for all of them here."""
     reached = []
     for rank, part in enumerate(parts):
@@ -41,7 +41,7 @@ def exchanged(parts: list[GraphPart], rows: NDArray[np.float32]) -> list[NDArray
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 8])
 def test_every_node_is_in_one_part_and_every_edge_around_the_parts_of_its_ends(num_parts: int) -> None:
-    parts = partition(GRAPH, num_parts)
+    parts = Partition(GRAPH, num_parts)
     assert sorted(np.concatenate([part.numbers for part in parts])) == list(range(GRAPH.num_nodes))
     crossing = sum(part.around.num_edges - part.num_edges for part in parts)
     assert sum(part.num_edges for part in parts) + crossing / 2 == GRAPH.num_edges
@@ -53,7 +53,7 @@ def test_every_node_is_in_one_part_and_every_edge_around_the_parts_of_its_ends(n
 def test_products_of_parts_are_the_rows_of_the_whole_product_to_the_last_bit(num_parts: int) -> None:
     rows = np.random.default_rng(0).random((GRAPH.num_nodes, 3), dtype=np.float32)
     whole = GraphOperators(GRAPH)
-    parts = partition(GRAPH, num_parts)
+    parts = Partition(GRAPH, num_parts)
     for part, reached in zip(parts, exchanged(parts, rows), strict=True):
         here, around = PartOperators(part), torch.from_numpy(reached)
         pairs = [(here.mean.matrix, whole.mean.matrix)]
@@ -68,23 +68,23 @@ def test_products_of_parts_are_the_rows_of_the_whole_product_to_the_last_bit(num
 
 def test_bags_are_those_of_the_whole_graph() -> None:
     expected = GraphOperators(GRAPH).clusters(4)
-    for part in partition(GRAPH, 3, num_clusters=(4,)):
+    for part in Partition(GRAPH, 3, num_clusters=(4,)):
         np.testing.assert_array_equal(PartOperators(part).clusters(4), expected[part.numbers])
 
 
 def test_an_empty_part_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "cluster", lambda graph, number: np.zeros(graph.num_nodes, dtype=np.int64))
     with pytest.raises(ReconstructionError, match="130 nodes in 3 parts leave 2 without any: start fewer"):
-        partition(GRAPH, 3)
+        Partition(GRAPH, 3)
 
 
 def test_more_parts_than_nodes_are_refused() -> None:
     with pytest.raises(ReconstructionError, match="choose 1 to 2"):
-        partition(Graph.from_edges([[0], [1]], 2), 3)
+        Partition(Graph.from_edges([[0], [1]], 2), 3)
 
 
 def test_what_needs_the_whole_graph_is_refused() -> None:
-    operators = PartOperators(partition(GRAPH, 2)[0])
+    operators = PartOperators(Partition(GRAPH, 2)[0])
     with pytest.raises(ReconstructionError, match="one process"):
         operators.mean.effective_sample_size(torch.ones(operators.graph.num_nodes, dtype=torch.bool), 2)
     with pytest.raises(ReconstructionError, match="one process"):

@@ -6,17 +6,20 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from veilgraph.cli.extras import needs_extra
+from veilgraph.cli.memory import parse_bytes
 from veilgraph.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from veilgraph.campaign import Campaign
     from veilgraph.report import Report
+    from veilgraph.training import Preparation
 
 _TOLD = 1000
 
@@ -38,6 +41,7 @@ def train(
     screened: Annotated[bool, typer.Option("--screen", help="Leave implausible reports out.")] = False,
     seed: Annotated[int, typer.Option(help="Of the split and the weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    memory: Annotated[str, typer.Option(help="Of a process, for inputs and hidden units: 8GiB, 500MB.")] = "8GiB",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Train on collected reports; missing ones are masked."""
@@ -45,44 +49,79 @@ def train(
         from veilgraph.learn.device import resolve_device
         from veilgraph.learn.spread import follow
         from veilgraph.processes import joined
-        from veilgraph.training import check_folder, make_method, save
+        from veilgraph.training import check_folder, save, train_spread
         from veilgraph.training import train as fit
+
+    allowed = parse_bytes(memory)
+    with joined(resolve_device(device)) as processes:
+        if not processes.leads:
+            follow(processes, memory=allowed)
+            return
+        prepared = partial(
+            _prepared,
+            store,
+            campaign,
+            graph,
+            nodes,
+            check_folder(out),
+            screened=screened,
+            hold_out=hold_out,
+            method=method,
+            backbone=backbone,
+            feature_hops=feature_hops,
+            label_hops=label_hops,
+            num_clusters=clusters,
+            llp_weight=llp_weight,
+            epochs=epochs,
+            seed=seed,
+            device=device,
+        )
+        telling = partial(show_progress, "train")
+        if processes.count > 1:
+            trained = train_spread(processes, prepared, out, memory=allowed, telling=telling)
+        else:
+            preparation = prepared()
+            with telling():
+                trained = fit(preparation, memory=allowed)
+        save(trained, out)
+        _print(trained.facts | {"folder": str(out)}, trained.campaign, as_json)
+
+
+def _prepared(
+    store: str,
+    campaign: Path,
+    graph: Path,
+    nodes: Path | None,
+    folder: Path,
+    *,
+    method: str,
+    seed: int,
+    hold_out: float,
+    screened: bool,
+    **parameters: Any,
+) -> Preparation:
+    """Everything that is to be read, and what follows from it before training; in whichever process it is called."""
     from veilgraph.campaign import Campaign
     from veilgraph.collected import check_graph, perturbed_graph
     from veilgraph.graph import Graph
     from veilgraph.screen import screen
+    from veilgraph.training import make_method, prepare
 
-    with joined(resolve_device(device)) as processes:
-        if not processes.leads:
-            follow(processes)
-            return
-        check_folder(out)
-        loaded = Campaign.from_json(campaign.read_bytes())
-        public = check_graph(loaded, Graph.from_files(graph, nodes=nodes))
-        with reading(store, loaded) as reports:
-            perturbed = perturbed_graph(loaded, public, reports)
-        screening = screen(perturbed)
-        if screened:
-            perturbed = screening.exclude(perturbed)
-        parameters = {
-            "backbone": backbone,
-            "feature_hops": feature_hops,
-            "label_hops": label_hops,
-            "num_clusters": clusters,
-            "llp_weight": llp_weight,
-            "epochs": epochs,
-            "seed": seed,
-            "device": device,
-        }
-        chosen = make_method(method, public, **parameters)
-        with show_progress("train"):
-            trained = fit(loaded, perturbed, chosen, seed=seed, hold_out=hold_out, folder=out, processes=processes)
-        trained.facts["screening"] = {
-            "excluded": screened,
-            "suspicions": [asdict(suspicion) for suspicion in screening.suspicions],
-        }
-        save(trained, out)
-        _print(trained.facts | {"folder": str(out)}, loaded, as_json)
+    asked = Campaign.from_json(campaign.read_bytes())
+    public = check_graph(asked, Graph.from_files(graph, nodes=nodes))
+    with reading(store, asked) as reports:
+        perturbed = perturbed_graph(asked, public, reports)
+    screening = screen(perturbed)
+    if screened:
+        perturbed = screening.exclude(perturbed)
+    chosen = make_method(method, public, seed=seed, **parameters)
+    with show_progress("train"):
+        preparation = prepare(asked, perturbed, chosen, seed=seed, hold_out=hold_out, folder=folder)
+    preparation.outline.facts["screening"] = {
+        "excluded": screened,
+        "suspicions": [asdict(suspicion) for suspicion in screening.suspicions],
+    }
+    return preparation
 
 
 @contextmanager

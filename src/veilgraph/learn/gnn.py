@@ -86,15 +86,24 @@ class GNNMethod(Method):
         """The settings that runs must have in common for `_loss` to take them together."""
         return None
 
-    def fit(self, perturbed: PerturbedGraph, split: Split, *, checkpoint: Checkpoint | None = None) -> Self:
+    def fit(
+        self,
+        perturbed: PerturbedGraph,
+        split: Split,
+        *,
+        checkpoint: Checkpoint | None = None,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Self:
         """Train on training reports; keep the epoch that explains the validation reports best.
 
         Args:
             perturbed: the reports.
             split: whose labels train and whose select.
             checkpoint: where an interrupted fit left off, and where this one leaves its state.
+            memory: for inputs and hidden units, in bytes; little of it means blocks of nodes and the same result.
         """
-        for _ in self.fit_together([Run(method=self, perturbed=perturbed, split=split, checkpoint=checkpoint)]):
+        run = Run(method=self, perturbed=perturbed, split=split, checkpoint=checkpoint)
+        for _ in self.fit_together([run], memory=memory):
             pass
         return self
 

@@ -146,7 +146,7 @@ class HiddenLayer:
             upper = _read(gradients, second, nodes).flatten(1, 2)
             for group in self._groups:
                 hidden = self._remembered(group, nodes, first, bias, masks)
-                of_second[group.replicas].baddbmm_(upper[group.replicas], hidden.mT)
+                _add_product(of_second[group.replicas], upper[group.replicas], hidden.mT)
                 lower = torch.bmm(ways[group.replicas].mT, upper[group.replicas])
                 lower = torch.ops.aten.threshold_backward(lower, hidden, 0).view(-1, first.shape[1], lower.shape[2])
                 _add_product(of_first[group.inputs], lower, self._inputs[group.inputs, nodes])
@@ -193,17 +193,33 @@ def _add_product(sums: Tensor, left: Tensor, right: Tensor) -> None:
     """Add left @ right, a sum over nodes.
 
     A result so small keeps few of a GPU's processors busy, so they add up different nodes.
+
+    Args:
+        sums: [groups, rows, columns].
+        left: [groups, rows, nodes].
+        right: [groups, nodes, columns].
     """
     nodes = left.shape[2]
-    parts = 1 if left.device.type == "cpu" else min(_MOST_PARTS, nodes // _PART_NODES)
-    if parts > 1:
+    if (parts := _parts(nodes, left.device)) > 1:
         even = nodes - nodes % parts
-        columns = left[:, :, :even].view(*left.shape[:2], parts, -1)
-        rows = right[:, :even].view(len(right), parts, -1, right.shape[2])
-        products = [torch.bmm(each.transpose(0, 1), other) for each, other in zip(columns, rows, strict=True)]
-        sums += torch.stack(products).sum(dim=1)
+        rows = _apart(left[:, :, :even], parts)
+        if right.stride(1) == 1:  # a transpose, which is taken apart as it lies in memory
+            columns = _apart(right[:, :even].mT, parts).mT
+        else:
+            columns = right[:, :even].reshape(len(rows), -1, right.shape[2])
+        sums += torch.bmm(rows, columns).view(len(left), parts, *sums.shape[1:]).sum(dim=1)
         left, right = left[:, :, even:], right[:, even:]
     sums.baddbmm_(left, right)
+
+
+def _parts(nodes: int, device: torch.device) -> int:
+    return 1 if device.type == "cpu" else min(_MOST_PARTS, nodes // _PART_NODES)
+
+
+def _apart(units: Tensor, parts: int) -> Tensor:
+    """From [groups, units, nodes] to [groups * parts, units, nodes of a part]."""
+    groups, rows, _ = units.shape
+    return units.view(groups, rows, parts, -1).transpose(1, 2).reshape(groups * parts, rows, -1)
 
 
 def _products(second: Tensor, nodes: slice) -> Tensor:

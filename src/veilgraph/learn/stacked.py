@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from veilgraph.learn.adam import ReplicaAdam
 from veilgraph.learn.asked import EVERYWHERE, Asked
 from veilgraph.learn.backbones import HIDDEN, Convolution
+from veilgraph.learn.data_parallel import SharedWeights
 from veilgraph.learn.dropout import ReplicaDropout
 from veilgraph.learn.hidden import HiddenLayer
 from veilgraph.learn.readout import Readout
@@ -68,7 +69,8 @@ class StackedNetworks:
         }
         self._shapes = _shapes(convolution, inputs.shape[2], num_classes)
         initial = {seed: _initial_weights(convolution, self._shapes, seed) for seed in {each.seed for each in settings}}
-        self._weights = torch.stack([initial[each.seed] for each in settings]).to(operators.device).requires_grad_()
+        self._weights = nn.Parameter(torch.stack([initial[each.seed] for each in settings]).to(operators.device))
+        self._shared = SharedWeights(self._weights, operators.peers)
         self._best = self._weights.detach().clone()
         self._dropout = ReplicaDropout(
             [each.dropout for each in settings],
@@ -101,38 +103,32 @@ class StackedNetworks:
     def evaluate(self) -> Tensor:
         """Logits [replicas, classes, nodes] of all nodes without dropout."""
         with torch.no_grad():
-            return self._logits(self._hidden.outputs(*self._layers()), EVERYWHERE)
+            return self._logits(self._hidden.outputs(*self._layers(self._weights)), EVERYWHERE, self._weights)
 
     def scored(self) -> Tensor:
         """Logits for the score alone."""
         with torch.no_grad():
-            return self._logits(self._hidden.outputs(*self._layers()), self._score_asks)
+            return self._logits(self._hidden.outputs(*self._layers(self._weights)), self._score_asks, self._weights)
 
     def passes(self) -> tuple[Tensor, Tensor]:
         """Logits with dropout, for the loss, and without, for the score; they share the first layer."""
+        weights = self._shared()
         if not self._dropout.active:
-            outputs = self._hidden.outputs(*self._layers())
-            logits = self._logits(outputs, self._loss_asks)
+            outputs = self._hidden.outputs(*self._layers(weights))
+            logits = self._logits(outputs, self._loss_asks, weights)
             if self._score_asks is self._loss_asks:
                 return logits, logits.detach()
             with torch.no_grad():
-                return logits, self._logits(outputs, self._score_asks)
+                return logits, self._logits(outputs, self._score_asks, weights)
         masks = self._dropout.masks(HIDDEN, self._hidden.nodes)
-        first, bias, second = self._layers()
+        first, bias, second = self._layers(weights)
         thinned, complete = self._hidden.both_outputs(
             first, bias, second * self._dropout.scales, second.index_select(0, self._dropout.thinned), masks
         )
-        return self._logits(thinned, self._loss_asks), self._evaluated(thinned, complete)
+        return self._logits(thinned, self._loss_asks, weights), self._evaluated(thinned, complete)
 
     def step(self) -> None:
-        """Move along the gradient.
-
-        Of several processes, each has the gradient of its own nodes' share in the one objective that all of them
-        computed, so theirs are added. (DistributedDataParallel would average the gradients of as many objectives, of a
-        module with a tensor for each weight; here all weights are one tensor already, and one sum is all it takes.)
-        """
-        if self._weights.grad is not None:
-            self._weights.grad = self._peers.total(self._weights.grad)
+        """Move along the gradient."""
         self._optimizer.step()
 
     def state(self) -> dict[str, Tensor]:
@@ -172,8 +168,8 @@ class StackedNetworks:
         parts = torch.split(weights, sizes, dim=1)
         return {name: part.view(-1, *shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
 
-    def _layers(self) -> tuple[Tensor, Tensor, Tensor]:
-        parts = self._parts(self._weights)
+    def _layers(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        parts = self._parts(weights)
         second = parts["second.weight"].view(self.replicas, self._ways, -1, HIDDEN)
         return parts["first.weight"], parts["first.bias"], second
 
@@ -181,14 +177,16 @@ class StackedNetworks:
     def _evaluated(self, thinned: tuple[Tensor, ...], complete: tuple[Tensor, ...]) -> Tensor:
         """Logits for the score: of replicas that drop nothing, what is there already."""
         which = self._dropout.thinned
-        evaluated = self._logits(complete, self._score_asks, which)
+        evaluated = self._logits(complete, self._score_asks, self._weights, which)
         if len(which) == self.replicas:
             return evaluated
-        return self._logits(thinned, self._score_asks).index_copy_(0, which, evaluated)
+        return self._logits(thinned, self._score_asks, self._weights).index_copy_(0, which, evaluated)
 
-    def _logits(self, outputs: tuple[Tensor, ...], asked: Asked, replicas: Tensor | None = None) -> Tensor:
+    def _logits(
+        self, outputs: tuple[Tensor, ...], asked: Asked, weights: Tensor, replicas: Tensor | None = None
+    ) -> Tensor:
         """[replicas, classes, nodes], of all replicas or of some."""
-        logits, bias = self._readouts[asked](*outputs), self._parts(self._weights)["second.bias"]
+        logits, bias = self._readouts[asked](*outputs), self._parts(weights)["second.bias"]
         bias = bias if replicas is None else bias.index_select(0, replicas)
         return logits.view(len(bias), -1, logits.shape[1]) + bias
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,8 +60,10 @@ class GraphPart(Graph):
         return len(self.arrivals)
 
 
-def partition(graph: Graph, num_parts: int, *, num_clusters: Iterable[int] = ()) -> list[GraphPart]:
+class Partition:
     """Parts of about equally many nodes, by METIS; bags are those of the whole graph.
+
+    A part is made when it is asked for: it takes memory of its own, and whoever hands parts out needs one at a time.
 
     Args:
         graph: the public graph.
@@ -69,57 +71,61 @@ def partition(graph: Graph, num_parts: int, *, num_clusters: Iterable[int] = ())
         num_clusters: numbers of clusters that the parts will be asked for.
 
     >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=4)
-    >>> [(part.numbers.tolist(), part.boundary) for part in partition(path, 2)]
+    >>> [(part.numbers.tolist(), part.boundary) for part in Partition(path, 2)]
     [([2, 3], 1), ([0, 1], 1)]
     """
-    part_of = cluster(graph, num_parts)
-    clusters = {number: cluster(graph, number) for number in num_clusters}
-    members = [np.flatnonzero(part_of == part) for part in range(num_parts)]
-    if empty := sum(len(nodes) == 0 for nodes in members):
-        raise ReconstructionError(
-            f"{graph.num_nodes} nodes in {num_parts} parts leave {empty} without any: start fewer processes"
+
+    def __init__(self, graph: Graph, num_parts: int, *, num_clusters: Iterable[int] = ()) -> None:
+        self._graph, self._part_of = graph, cluster(graph, num_parts)
+        self._clusters = {number: cluster(graph, number) for number in num_clusters}
+        self._members = [np.flatnonzero(self._part_of == part) for part in range(num_parts)]
+        if empty := sum(len(nodes) == 0 for nodes in self._members):
+            raise ReconstructionError(
+                f"{graph.num_nodes} nodes in {num_parts} parts leave {empty} without any: start fewer processes"
+            )
+        self._borrowed = [_borrowed(graph, nodes, self._part_of) for nodes in self._members]
+        self._degrees = graph.degrees
+
+    @property
+    def most_nodes(self) -> int:
+        """Of a part."""
+        return max(map(len, self._members))
+
+    @property
+    def most_borrowed(self) -> int:
+        """Rows that arrive at a part for one product."""
+        return max(map(len, self._borrowed))
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[GraphPart]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, part: int) -> GraphPart:
+        own, others, part_of = self._members[part], self._borrowed[part], self._part_of
+        around = np.union1d(own, others)
+        sent = [np.searchsorted(own, each[part_of[each] == part]) for each in self._borrowed]
+        low, high = _edges_at(self._graph, own)
+        inside = (part_of[low] == part) & (part_of[high] == part)
+        return GraphPart(
+            num_nodes=len(own),
+            edges=np.searchsorted(own, np.stack([low[inside], high[inside]])),
+            numbers=own,
+            whole=self._graph.num_nodes,
+            around=_Surroundings(
+                num_nodes=len(around),
+                edges=np.searchsorted(around, np.stack([low, high])),
+                whole_degrees=self._degrees[around],
+            ),
+            places=np.searchsorted(around, own),
+            arrivals=np.searchsorted(around, others),
+            receive_counts=tuple(np.bincount(part_of[others], minlength=len(self)).tolist()),
+            sent=np.concatenate(sent),
+            send_counts=tuple(len(each) for each in sent),
+            largest=max(len(own) + len(others) for own, others in zip(self._members, self._borrowed, strict=True)),
+            clusters={number: each[own] for number, each in self._clusters.items()},
         )
-    borrowed = [_borrowed(graph, nodes, part_of) for nodes in members]
-    largest = max(len(own) + len(others) for own, others in zip(members, borrowed, strict=True))
-    return [
-        _part(graph, part, members, borrowed, part_of=part_of, largest=largest, clusters=clusters)
-        for part in range(num_parts)
-    ]
-
-
-def _part(
-    graph: Graph,
-    part: int,
-    members: Sequence[NDArray[np.int64]],
-    borrowed: Sequence[NDArray[np.int64]],
-    *,
-    part_of: NDArray[np.int64],
-    largest: int,
-    clusters: Mapping[int, NDArray[np.int64]],
-) -> GraphPart:
-    own, others = members[part], borrowed[part]
-    around = np.union1d(own, others)
-    sent = [np.searchsorted(own, each[part_of[each] == part]) for each in borrowed]
-    low, high = _edges_at(graph, own)
-    inside = (part_of[low] == part) & (part_of[high] == part)
-    return GraphPart(
-        num_nodes=len(own),
-        edges=np.searchsorted(own, np.stack([low[inside], high[inside]])),
-        numbers=own,
-        whole=graph.num_nodes,
-        around=_Surroundings(
-            num_nodes=len(around),
-            edges=np.searchsorted(around, np.stack([low, high])),
-            whole_degrees=graph.degrees[around],
-        ),
-        places=np.searchsorted(around, own),
-        arrivals=np.searchsorted(around, others),
-        receive_counts=tuple(np.bincount(part_of[others], minlength=len(members)).tolist()),
-        sent=np.concatenate(sent),
-        send_counts=tuple(len(each) for each in sent),
-        largest=largest,
-        clusters={number: each[own] for number, each in clusters.items()},
-    )
 
 
 def _borrowed(graph: Graph, own: NDArray[np.int64], part_of: NDArray[np.int64]) -> NDArray[np.int64]:
