@@ -35,7 +35,8 @@ def written_out(inputs: Tensor, first: Tensor, bias: Tensor, second: Tensor, mas
 
 def stacked(outputs: tuple[Tensor, ...]) -> Tensor:
     """The same from the layer's outputs, of which the first has a row for each node."""
-    return torch.stack([outputs[0].T, *outputs[1:]]).view(len(outputs), -1, CLASSES, NODES)
+    columns = torch.stack([outputs[0].T, *outputs[1:]])
+    return columns.view(len(columns), -1, CLASSES, columns.shape[2])
 
 
 @pytest.mark.parametrize("ways", [1, 2])
@@ -121,6 +122,6 @@ def test_a_sum_over_nodes_is_the_same_in_parts(nodes: int, monkeypatch: pytest.M
     for right in (units.mT, rows):
         for parts in (1, 3, 7):
             monkeypatch.setattr(hidden, "_parts", lambda nodes, device, parts=parts: parts)
-            sums = torch.ones(3, 4, right.shape[2])
+            sums = left.new_ones(3, 4, right.shape[2])
             hidden._add_product(sums, left, right)
             assert torch.allclose(sums, 1 + left @ right, atol=1e-5)

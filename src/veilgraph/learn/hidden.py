@@ -247,7 +247,7 @@ def _read(gradients: Sequence[Tensor], second: Tensor, nodes: slice) -> Tensor:
     upper = second.new_empty(replicas, ways, classes, nodes.stop - nodes.start)
     upper[:, 0] = gradients[0][nodes].reshape(-1, replicas, classes).permute(1, 2, 0)
     for way, gradient in enumerate(gradients[1:], start=1):
-        upper[:, way] = gradient[:, nodes].view(replicas, classes, -1)
+        upper[:, way] = gradient[:, nodes].reshape(replicas, classes, -1)
     return upper
 
 
