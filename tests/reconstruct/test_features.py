@@ -18,7 +18,7 @@ from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.mechanisms import GRR, GRRFS, MultiBit
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_features
 from veilgraph.reconstruct.answers import answers_of
-from veilgraph.reconstruct.features import _columns, one_hot_reports
+from veilgraph.reconstruct.features import _as_stored, _columns, one_hot_reports
 from veilgraph.schema import Column, FeatureSchema
 
 SIZES = (2, 3, 2, 4)
@@ -218,3 +218,9 @@ def test_a_part_of_the_one_hot_columns_is_that_part_of_them_all() -> None:
     for start in range(whole.shape[1]):
         part = slice(start, start + 3)
         assert np.array_equal(_columns(answers_of(perturbed), part), whole[:, part])
+
+
+def test_values_that_codes_cannot_hold_are_found_nowhere() -> None:
+    codes, values = np.array([0, 1, 255], dtype=np.uint8), np.array([0, 255, 256, 511])
+    hits = codes[:, None] == _as_stored(values, codes.dtype)
+    assert hits.tolist() == [[True, False, False, False], [False] * 4, [False, True, False, False]]

@@ -16,7 +16,7 @@ from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
 from veilgraph.reconstruct import NeighbourhoodMean
-from veilgraph.reconstruct.propagation import SparseProduct, reach, sparse_csr
+from veilgraph.reconstruct.propagation import SparseProduct, columns_of, reach, rows_of, sparse_csr
 
 EPSILON = torch.finfo(torch.float32).eps
 STAR = Graph.from_edges([[0, 0, 0], [1, 2, 3]], num_nodes=5)  # node 4 is isolated
@@ -116,6 +116,21 @@ def test_a_sparse_matrix_and_its_transpose_hold_the_entries_they_were_given(seed
     assert torch.equal(product.matrix.to_dense(), dense)
     assert torch.equal(product.transposed.to_dense(), dense.T)
     for matrix in (product.matrix, product.transposed):
+        assert matrix.crow_indices().dtype == matrix.col_indices().dtype == torch.int32
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000), SHAPES)
+def test_some_rows_and_the_same_columns_of_the_transpose_are_each_others_transpose(
+    seed: int, shape: tuple[int, int]
+) -> None:
+    dense = random_matrix(seed, shape)
+    product = product_of(dense)
+    chosen = (torch.rand(shape[0], generator=torch.Generator().manual_seed(seed)) < 0.5).nonzero().flatten()
+    rows, columns = rows_of(product.matrix, chosen), columns_of(product.transposed, chosen)
+    assert torch.equal(rows.to_dense(), dense[chosen])
+    assert torch.equal(columns.to_dense(), dense[chosen].T)
+    for matrix in (rows, columns):
         assert matrix.crow_indices().dtype == matrix.col_indices().dtype == torch.int32
 
 
