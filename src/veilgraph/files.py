@@ -19,8 +19,9 @@ def write_draft(path: Path, content: bytes | str | Iterable[str], *, secret: boo
 
     A secret file can be read by its owner alone, from its first byte on.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}{_DRAFT}")
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
     try:
         if secret:
             draft.touch(mode=0o600)
@@ -41,5 +42,6 @@ def write_whole(path: Path, content: bytes | str | Iterable[str], *, secret: boo
     draft = write_draft(path, content, secret=secret)
     try:
         draft.replace(path)
-    finally:
+    except BaseException:
         draft.unlink(missing_ok=True)
+        raise
