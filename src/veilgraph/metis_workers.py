@@ -27,11 +27,12 @@ _WORTH_A_PROCESS = 2**16
 def cut_together(
     starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut], *, workers: int = 1
 ) -> list[NDArray[np.int64]]:
-    """`cut` by so many processes, this one among them, if the graph is worth it."""
-    workers = min(workers, len(cuts)) if len(neighbours) >= _WORTH_A_PROCESS else 1
-    shares = [cuts[number::workers] for number in range(workers)]
-    others = [_threads().submit(_cut_elsewhere, starts, neighbours, share) for share in shares[1:]]
-    found = [cut(starts, neighbours, shares[0]), *(future.result() for future in others)]
+    """`cut` by so many processes, if the graph is worth it; this one, whose lock METIS would hold, only waits then."""
+    workers = min(workers, len(cuts))
+    if workers <= 1 or len(neighbours) < _WORTH_A_PROCESS:
+        return cut(starts, neighbours, cuts)
+    shares = [_threads().submit(_cut_elsewhere, starts, neighbours, cuts[each::workers]) for each in range(workers)]
+    found = [share.result() for share in shares]
     return [found[number % workers][number // workers] for number in range(len(cuts))]
 
 
