@@ -130,6 +130,8 @@ def measure(nodes: int, *, epochs: int, device: str, memory: int) -> dict[str, A
             getattr(operators, matrix)
     method = StagedRGNN(feature_hops=HOPS, label_hops=HOPS, num_clusters=BAGS, epochs=epochs, device=device)
     method.stages, method.epoch_starts = stages, []
+    with stages("bags"):
+        operators.prepare_clusters(method.bag_counts(), workers=torch.get_num_threads())
     with stages("train"):
         for _ in StagedRGNN.fit_together([Run(method=method, perturbed=perturbed, split=split)], memory=memory):
             pass

@@ -236,9 +236,12 @@ def columns_of(matrix: Tensor, columns: Tensor) -> Tensor:
     place = torch.full((matrix.shape[1],), -1, device=matrix.device, dtype=matrix.col_indices().dtype)
     place[columns] = torch.arange(len(columns), device=matrix.device, dtype=place.dtype)
     places = place[matrix.col_indices()]
-    before = torch.nn.functional.pad((places >= 0).cumsum(0), (1, 0))
-    starts = before[matrix.crow_indices()].to(matrix.crow_indices().dtype)
-    return compressed(starts, places[places >= 0], matrix.values()[places >= 0], (matrix.shape[0], len(columns)))
+    kept = places >= 0
+    before = torch.zeros(len(kept) + 1, device=matrix.device, dtype=place.dtype)  # as narrow as it can be
+    torch.cumsum(kept, dim=0, dtype=place.dtype, out=before[1:])
+    starts = before[matrix.crow_indices()]
+    del before
+    return compressed(starts, places[kept], matrix.values()[kept], (matrix.shape[0], len(columns)))
 
 
 def sparse_csr(rows: Tensor, columns: Tensor, weights: Tensor, shape: tuple[int, int]) -> Tensor:
