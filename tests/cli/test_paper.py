@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import veilgraph.experiments.runner as runner
 from tests.experiments.test_runner import miniature
@@ -77,6 +79,28 @@ def test_a_run_that_is_stopped_says_that_it_goes_on(
     monkeypatch.setattr(runner, "start_cells", stop)
     assert run(tmp_path, "table1", "--datasets=cora") == 130
     assert "the same command goes on from there" in capsys.readouterr().err
+
+
+def lacking_on_a_gpu() -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+@pytest.mark.parametrize("ask", [lambda: np.empty(2**57), lambda: torch.empty(2**57), lacking_on_a_gpu])
+def test_memory_that_runs_out_is_said_with_a_remedy(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, ask: Callable[[], object]
+) -> None:
+    monkeypatch.setattr(runner, "start_cells", lambda *arguments, **options: ask())
+    assert run(tmp_path, "table1", "--datasets=cora") == 2
+    assert "error: memory ran out; what was finished is kept" in capsys.readouterr().err
+
+
+def test_any_other_error_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(runner, "start_cells", fail)
+    with pytest.raises(RuntimeError, match="something else"):
+        run(tmp_path, "table1", "--datasets=cora")
 
 
 MISTAKES = {

@@ -36,6 +36,12 @@ _STARTS_OVER = {
     "plan": "stopped; nothing is kept of a plan: run the same command again",
 }
 
+_LESS = (
+    "memory ran out; what was finished is kept: run the same command again with less --memory or fewer --jobs where it "
+    "has them, or on a machine with more"
+)
+_OUT_OF_MEMORY = dict.fromkeys(_STARTS_OVER, "memory ran out: use a machine with more")
+
 app = typer.Typer(
     name="veilgraph",
     help="Graph neural networks on data that people randomized before anyone collected it.",
@@ -79,11 +85,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(_explain(error, arguments))
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+    except (MemoryError, RuntimeError) as error:
+        if not _is_lack_of_memory(error):
+            raise
+        return _fail(_OUT_OF_MEMORY.get("".join(arguments[:1]), _LESS))
     except (KeyboardInterrupt, typer.Abort):
         code = _STOPPED
     if code == _STOPPED:
         typer.echo(_STARTS_OVER.get("".join(arguments[:1]), _KEPT), err=True)
     return code if isinstance(code, int) else 0
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Of numpy, of a GPU, or of torch on a processor, which has no class of its own for it."""
+    lacking = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return lacking or "can't allocate memory" in str(error)
 
 
 def _explain(error: Exception, arguments: list[str]) -> str:
