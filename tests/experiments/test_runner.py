@@ -108,6 +108,24 @@ def test_two_runs_with_the_same_seed_give_the_same_numbers(tmp_path: Path) -> No
 
 
 @small_data
+def test_fits_that_are_got_ready_ahead_give_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = shortened("table2", seeds=2).only(datasets=["citeseer", "student"])
+    alone, ahead = CellStore(tmp_path / "alone"), CellStore(tmp_path / "ahead")
+    run_experiment(experiment, alone, device="cpu")
+    # Fits are on the processor, and the order of everything is that of a GPU.
+    monkeypatch.setattr(runner, "resolve_device", lambda device: torch.device("cuda"))
+    run_experiment(experiment, ahead, device="cpu")
+    assert results_of(experiment, alone) == results_of(experiment, ahead)
+
+
+def test_what_is_made_ahead_comes_in_order_and_a_mistake_where_it_is_made() -> None:
+    made = runner._made_ahead(lambda item: 1 // item, [1, 2, 3, 4, 5, 6, 0, 7])
+    assert [next(made) for _ in range(6)] == [1, 0, 0, 0, 0, 0]
+    with pytest.raises(ZeroDivisionError):
+        next(made)
+
+
+@small_data
 @pytest.mark.parametrize("finished", [0, 1, 7])
 def test_a_stopped_experiment_goes_on_to_the_same_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int
