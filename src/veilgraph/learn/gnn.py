@@ -134,7 +134,7 @@ class GNNMethod(Method):
             operators = operators_of(graph, device)
             counts = [count for run in same_graph for count in run.method.bag_counts()]
             operators.prepare_clusters(counts, workers=torch.get_num_threads())
-            needs = _needs(same_graph[0].perturbed, memory, in_blocks=stackable)
+            needs = _needs(same_graph[0].perturbed, memory, device, in_blocks=stackable)
             for batch in _plan(same_graph, operators, needs, memory):
                 with threads_for(graph.num_nodes):
                     finish = _start_batch(cls, batch, operators, needs.block)
@@ -148,7 +148,8 @@ class GNNMethod(Method):
             return self._probabilities
         operators = operators_of(perturbed.graph, resolve_device(self.device))
         inputs = partial(self._inputs, perturbed, operators)
-        block = _needs(perturbed, DEFAULT_MEMORY, in_blocks=_convolution(self.backbone) is not None).block
+        in_blocks = _convolution(self.backbone) is not None
+        block = _needs(perturbed, DEFAULT_MEMORY, operators.device, in_blocks=in_blocks).block
         with torch.random.fork_rng():
             networks = _make_networks([self], [inputs], operators, self._probabilities.shape[1], block)
         networks.load(self._weights)
@@ -228,20 +229,23 @@ class _Needs:
     block: int | None
 
 
-def _needs(perturbed: PerturbedGraph, memory: int, *, in_blocks: bool) -> _Needs:
+def _needs(perturbed: PerturbedGraph, memory: int, device: torch.device, *, in_blocks: bool) -> _Needs:
     """Hidden units of all nodes at once where memory allows it, otherwise of one block of nodes after another.
 
     Args:
         perturbed: what is fitted.
         memory: that is allowed.
+        device: where it is fitted.
         in_blocks: whether the network can be computed in blocks; a module of the user's own cannot.
     """
     nodes, classes = perturbed.graph.num_nodes, perturbed.schema.num_classes
     columns = sum(map(columns_of, perturbed.schema.domain_sizes))
-    # Single-precision numbers: both halves of an input and one of them before it is stacked; some arrays of the
-    # hidden layer and of classes. In blocks, of the hidden layer only the dropout mask has all nodes.
+    # Single-precision numbers: both halves of an input, and one of them before it is stacked, or on a GPU both once
+    # more in parts; some arrays of the hidden layer and of classes. In blocks, of the hidden layer only the dropout
+    # mask has all nodes.
+    halves = 3 if device.type == "cpu" else 4
     inputs, whole, blocks = (
-        4 * nodes * width for width in (3 * columns, 6 * (HIDDEN + classes), HIDDEN + 12 * classes)
+        4 * nodes * width for width in (halves * columns, 6 * (HIDDEN + classes), HIDDEN + 12 * classes)
     )
     if inputs + whole <= memory or nodes <= _BLOCK_NODES or not in_blocks:
         return _Needs(input_bytes=inputs, replica_bytes=whole, block=None)
