@@ -126,6 +126,25 @@ def test_what_is_made_ahead_comes_in_order_and_a_mistake_where_it_is_made() -> N
 
 
 @small_data
+@pytest.mark.parametrize("room", [0, 3])
+def test_a_full_disk_ends_the_run_and_what_was_kept_before_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    experiment = shortened("ablation", seeds=2).only(datasets=["citeseer"])
+    store, put = CellStore(tmp_path), CellStore.put
+
+    def fill(self: CellStore, key: str, result: dict[str, Any]) -> None:
+        if len(list(tmp_path.rglob("*.json"))) == room:
+            raise RunError("no space left")
+        put(self, key, result)
+
+    monkeypatch.setattr(CellStore, "put", fill)
+    with pytest.raises(RunError, match="no space left"):
+        run_experiment(experiment, store, device="cpu")
+    assert len(results_of(experiment, store)) == room
+
+
+@small_data
 @pytest.mark.parametrize("finished", [0, 1, 7])
 def test_a_stopped_experiment_goes_on_to_the_same_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int
