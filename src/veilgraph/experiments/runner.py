@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -74,40 +74,11 @@ def run_experiment(
     done = len(keys) - len(missing)
     progress("already finished", done, len(keys))
     chunks = _chunks(missing, data_dir, on_gpu=on_gpu)
-    with _Keeper(store) as keeper:
-        for results in _finished_chunks(chunks, data_dir, device, jobs, memory):
-            for cell, result in results:
-                keeper.keep(key_of(cell, data_dir), result)
-                done += 1
-                progress(describe(cell), done, len(keys))
-
-
-class _Keeper:
-    """Keeps results in a thread of its own: whoever computes need not wait for the disk.
-
-    When it is left, for whatever reason, all that it was given is kept, or a mistake has been raised.
-
-    Args:
-        store: where to.
-    """
-
-    def __init__(self, store: CellStore) -> None:
-        self._store, self._thread, self._under_way = store, ThreadPoolExecutor(1), deque[Future[None]]()
-
-    def keep(self, key: str, result: dict[str, Any]) -> None:
-        """Keep a result soon; if one before could not be kept, say so now."""
-        self._under_way.append(self._thread.submit(self._store.put, key, result))
-        while self._under_way and self._under_way[0].done():
-            self._under_way.popleft().result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._thread.shutdown()
-        if kind is None:
-            for each in self._under_way:
-                each.result()
+    for results in _finished_chunks(chunks, data_dir, device, jobs, memory):
+        for cell, result in results:
+            store.put(key_of(cell, data_dir), result)
+            done += 1
+            progress(describe(cell), done, len(keys))
 
 
 Result = tuple[Cell, dict[str, Any]]
