@@ -142,4 +142,5 @@ def _forget() -> None:
 
 
 atexit.register(_end_all)
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # where processes can be copied
+    os.register_at_fork(after_in_child=_forget)
