@@ -10,7 +10,7 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import torch
 import veilgraph.experiments.runner as runner
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, FitError, RunError
-from veilgraph.experiments.fit import Fit, draw_reports, method_of
+from veilgraph.experiments.fit import Fit, draw_reports, method_of, start_cells
 from veilgraph.experiments.methods import METHODS
 from veilgraph.experiments.plan import Cell, Experiment, experiment_names, load_experiment, parse_experiment
 from veilgraph.experiments.results import collect
@@ -30,6 +30,7 @@ from veilgraph.experiments.runner import describe, key_of, load_data, run_cell, 
 from veilgraph.experiments.simulate import feature_rng, label_rng
 from veilgraph.experiments.store import CellStore
 from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.learn.method import Run
 
 CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
 
@@ -116,6 +117,26 @@ def test_fits_that_are_got_ready_ahead_give_the_same_numbers(tmp_path: Path, mon
     monkeypatch.setattr(runner, "resolve_device", lambda device: torch.device("cuda"))
     run_experiment(experiment, ahead, device="cpu")
     assert results_of(experiment, alone) == results_of(experiment, ahead)
+
+
+@small_data
+def test_a_mistake_in_later_fits_does_not_cost_those_that_are_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = shortened("table2").only(datasets=["citeseer"], methods=["rgnn", "graphsage"])
+    started: list[int] = []
+
+    def start_one(runs: Mapping[Run, Cell], *arguments: Any, **options: Any) -> Iterator[Callable[[], list[Fit]]]:
+        if started:
+            raise FitError("the second")
+        started.append(len(runs))
+        return start_cells(runs, *arguments, **options)
+
+    monkeypatch.setattr(runner, "resolve_device", lambda device: torch.device("cuda"))
+    monkeypatch.setattr(runner, "start_cells", start_one)
+    with pytest.raises(FitError, match="the second"):
+        run_experiment(experiment, CellStore(tmp_path), device="cpu")
+    assert len(results_of(experiment, CellStore(tmp_path))) == started[0] > 0
 
 
 def test_what_is_made_ahead_comes_in_order_and_a_mistake_where_it_is_made() -> None:

@@ -166,13 +166,16 @@ def _one_after_another(
         _foresee(chunks, data_dir, device)
     under_way: deque[Callable[[], list[Fit]]] = deque()
     draw = partial(_drawn, data_dir=data_dir, device=device)
-    for runs, private in _made_ahead(draw, chunks) if ahead else map(draw, chunks):
-        for finish in start_cells(runs, private, memory=memory // (1 + ahead)):
-            under_way.append(finish)
-            if len(under_way) > ahead:
-                yield _results(under_way.popleft(), device)
-    while under_way:
-        yield _results(under_way.popleft(), device)
+    try:
+        for runs, private in _made_ahead(draw, chunks) if ahead else map(draw, chunks):
+            for finish in start_cells(runs, private, memory=memory // (1 + ahead)):
+                under_way.append(finish)
+                if len(under_way) > ahead:
+                    yield _results(under_way.popleft(), device)
+    except Exception:  # a mistake in what comes after does not cost what was trained before
+        yield from (_results(finish, device) for finish in under_way)
+        raise
+    yield from (_results(finish, device) for finish in under_way)
 
 
 def _drawn(chunk: Sequence[Cell], data_dir: Path | None, device: str) -> tuple[dict[Run, Cell], PrivateGraph]:
@@ -192,14 +195,16 @@ def _foresee(chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: st
 
 def _made_ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
     """`make` of each item, of the next few in a thread while one is in use."""
-    with ThreadPoolExecutor(1) as thread:
-        waiting: deque[Future[Made]] = deque()
+    thread, waiting = ThreadPoolExecutor(1), deque[Future[Made]]()
+    try:
         for item in items:
             waiting.append(thread.submit(make, item))
             if len(waiting) > _DRAWN_AHEAD:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    finally:
+        thread.shutdown(cancel_futures=True)
 
 
 def _results(finish: Callable[[], list[Fit]], device: str) -> Iterator[Result]:
