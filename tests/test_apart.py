@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -87,9 +87,9 @@ def test_what_goes_wrong_there_on_purpose_is_raised_here(error: Exception) -> No
         (greedy, "cutting: memory ran out .*; use a machine with more"),
     ],
 )
-def test_a_process_that_ends_early_is_an_error(make: object, fate: str) -> None:
+def test_a_process_that_ends_early_is_an_error(make: Callable[[], Iterable[object]], fate: str) -> None:
     with pytest.raises(RunError, match=fate):
-        list(made_apart(make, "cutting"))  # type: ignore[arg-type]
+        list(made_apart(make, "cutting"))
 
 
 def test_closing_ends_the_process_which_tidies_up(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -99,21 +101,23 @@ class Watched:
     def __init__(self) -> None:
         self.gradients: list[torch.Tensor] = []
         self.nodes = self.whole_graphs = 0
-        self._step = ReplicaAdam.step
+        self._watching = ExitStack()
 
     def __enter__(self) -> Watched:
+        original = ReplicaAdam.step
+
         def step(optimizer: ReplicaAdam) -> None:
             assert optimizer._weights.grad is not None
             self.gradients.append(optimizer._weights.grad.clone())
             if len(self.gradients) == 1:
                 self._look_around()
-            self._step(optimizer)
+            original(optimizer)
 
-        ReplicaAdam.step = step  # type: ignore[assignment, method-assign]
+        self._watching.enter_context(patch.object(ReplicaAdam, "step", step))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        ReplicaAdam.step = self._step  # type: ignore[method-assign]
+        self._watching.close()
 
     def _look_around(self) -> None:
         gc.collect()

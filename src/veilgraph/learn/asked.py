@@ -52,7 +52,7 @@ class Asked:
 EVERYWHERE = Asked(None)
 
 
-def asked_by(wanted: Sequence[NDArray[np.bool_]], operators: GraphOperators) -> Asked:
+def asked_by(wanted: Sequence[NDArray[np.bool_]] | NDArray[np.bool_], operators: GraphOperators) -> Asked:
     """What any of the replicas wants.
 
     Where the graph is spread over processes, neighbours elsewhere may ask for any; and on a GPU many runs are trained

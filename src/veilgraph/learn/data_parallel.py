@@ -1,6 +1,9 @@
 """Weights that several processes train together, by torch's DistributedDataParallel."""
 
-# Annotations are evaluated here, not postponed: torch looks at those of a hook.
+from __future__ import annotations
+
+from typing import Protocol
+
 from torch import Tensor, distributed, nn
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
@@ -31,7 +34,8 @@ class SharedWeights:
         if peers is not ALONE:
             with talking():
                 self._parallel = DistributedDataParallel(_Weights(weights))
-                self._parallel.register_comm_hook(None, _summed)
+                # A lambda, since torch takes offence at annotations other than its own.
+                self._parallel.register_comm_hook(None, lambda state, bucket: _summed(bucket))
 
     def __call__(self) -> Tensor:
         """The weights, for the pass whose gradient is to be shared."""
@@ -51,7 +55,15 @@ class _Weights(nn.Module):
         return self.weights
 
 
-def _summed(state: None, bucket: distributed.GradBucket) -> Future[Tensor]:  # type: ignore[name-defined]
+class _Bucket(Protocol):
+    """What torch calls the gradients that it hands to a hook."""
+
+    def buffer(self) -> Tensor:
+        """All of them, in one tensor."""
+        ...
+
+
+def _summed(bucket: _Bucket) -> Future[Tensor]:
     """Add a gradient up over processes. Nothing is left to compute meanwhile, so a process that is lost is met here."""
     with talking():
         work = distributed.all_reduce(bucket.buffer(), async_op=True)

@@ -27,7 +27,7 @@ from veilgraph.learn.checkpoint import Checkpoint
 from veilgraph.learn.device import resolve_device
 from veilgraph.learn.lanes import next_lane
 from veilgraph.learn.losses import noisy_log_likelihood
-from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run, check_fit_input
+from veilgraph.learn.method import DEFAULT_MEMORY, Method, Run, check_fit_input, training_nodes
 from veilgraph.learn.module_network import ModuleNetwork
 from veilgraph.learn.replicas import Batch, plan_batches
 from veilgraph.learn.stacked import ReplicaSettings, StackedNetworks, stacked_inputs
@@ -286,11 +286,8 @@ def _start_batch(
     device, reports = operators.device, [run.perturbed for run in batch.runs]
     methods: list[GNNMethod] = [run.method for run in batch.runs]
     inputs = [partial(run.method._inputs, run.perturbed, operators) for run in batch.runs[:: batch.sharing]]
-    training, selecting = (
-        [nodes & run.perturbed.has_label for run, nodes in zip(batch.runs, part, strict=True)]
-        for part in ([run.split.train for run in batch.runs], [run.split.validation for run in batch.runs])
-    )
-    loss_asks = EVERYWHERE if cls._loss_of_all_nodes else asked_by(training, operators)
+    selecting = [run.split.validation & run.perturbed.has_label for run in batch.runs]
+    loss_asks = EVERYWHERE if cls._loss_of_all_nodes else asked_by(training_nodes(batch.runs), operators)
     score_asks = asked_by(selecting, operators)
     lane = next_lane(operators)
     with lane(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 
 import torch
 
+from veilgraph.learn.repetition import new_stream
 from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.reconstruct.peers import ALONE
 
@@ -17,10 +18,6 @@ Lane = Callable[[], AbstractContextManager[object]]
 
 _LANES = 2
 """One trains while the other is got ready. Memory that was freed in a lane is used again in that lane only."""
-
-
-_URGENT = -1
-"""A GPU takes the work of such a stream first."""
 
 
 def next_lane(operators: GraphOperators) -> Lane:
@@ -39,5 +36,5 @@ def next_lane(operators: GraphOperators) -> Lane:
 
 @lru_cache
 def _lanes(device: torch.device) -> Iterator[Lane]:
-    streams = [torch.cuda.Stream(device, priority=_URGENT) for _ in range(_LANES)]  # type: ignore[no-untyped-call]
+    streams = [new_stream(device, urgent=True) for _ in range(_LANES)]
     return itertools.cycle([partial(torch.cuda.stream, stream) for stream in streams])

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.learn.asked import Asked, asked_by
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.losses import weighted_targets
-from veilgraph.learn.method import Run
+from veilgraph.learn.method import Run, training_nodes
 from veilgraph.learn.readout import Readout, across, reordered
 from veilgraph.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import stacked_one_hot
@@ -67,7 +66,7 @@ class LPGNN(GNNMethod):
     @classmethod
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         methods: list[LPGNN] = [run.method for run in runs]
-        training = asked_by([run.split.train & run.perturbed.has_label for run in runs], operators)
+        training = asked_by(training_nodes(runs), operators)
         journeys = _Journeys([method.label_hops for method in methods], operators, training)
         targets = training.pick(cls._targets(runs, operators)).index_select(0, journeys.order)
         hits, weights = (targets > 0).to(targets.dtype), targets.sum(dim=1)
@@ -93,8 +92,7 @@ class LPGNN(GNNMethod):
     @classmethod
     def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
         """The denoised labels of training nodes, weighted for a mean over them."""
-        training = np.stack([run.split.train & run.perturbed.has_label for run in runs])
-        nodes = torch.from_numpy(training).to(operators.device)
+        nodes = torch.from_numpy(training_nodes(runs)).to(operators.device)
         labels = torch.zeros(nodes.shape, dtype=torch.int64, device=operators.device)
         for hops in {run.method.label_hops for run in runs}:
             places = [place for place, run in enumerate(runs) if run.method.label_hops == hops]

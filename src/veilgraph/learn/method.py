@@ -39,6 +39,11 @@ class Run:
     checkpoint: Checkpoint | None = None
 
 
+def training_nodes(runs: Sequence[Run]) -> NDArray[np.bool_]:
+    """[runs, nodes]: whose reported labels train."""
+    return np.stack([run.split.train & run.perturbed.has_label for run in runs])
+
+
 class Method(ABC):
     """Trains on reports and public structure; never on a clean value.
 

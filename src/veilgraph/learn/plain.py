@@ -14,7 +14,7 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.learn.asked import Asked
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.losses import cross_entropy, weighted_targets
-from veilgraph.learn.method import Run
+from veilgraph.learn.method import Run, training_nodes
 from veilgraph.reconstruct.features import one_hot_reports
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -37,8 +37,7 @@ class PlainGNN(GNNMethod):
     @classmethod
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         labels = torch.from_numpy(np.stack([run.perturbed.labels for run in runs])).to(operators.device)
-        training = np.stack([run.split.train & run.perturbed.has_label for run in runs])
-        nodes = torch.from_numpy(training).to(operators.device)
+        nodes = torch.from_numpy(training_nodes(runs)).to(operators.device)
         classes = runs[0].perturbed.schema.num_classes
         targets = asked.pick(weighted_targets(labels, nodes, classes, operators.peers))
         return lambda logits: operators.peers.total(cross_entropy(logits.log_softmax(dim=1), targets))

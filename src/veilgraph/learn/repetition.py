@@ -70,12 +70,16 @@ def repeat(
 
 @lru_cache(maxsize=8)
 def _beside(stream: torch.cuda.Stream) -> torch.cuda.Stream:
-    """Where work that was got ready in a stream is repeated.
+    """Where work that was got ready in a stream is repeated. The default stream cannot record."""
+    return new_stream(stream.device, urgent=False)
 
-    The default stream cannot record. And whoever gets the next work ready waits for every step of it, while this goes
-    on for long: so it is the less urgent.
+
+def new_stream(device: torch.device, *, urgent: bool) -> torch.cuda.Stream:
+    """A stream of a GPU, which takes the work of urgent ones first.
+
+    Whoever gets work ready waits for every step of it; what is repeated goes on for long, and nobody waits for it.
     """
-    return torch.cuda.Stream(stream.device, priority=0)  # type: ignore[no-untyped-call]
+    return torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

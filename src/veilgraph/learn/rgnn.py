@@ -14,7 +14,7 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.learn.asked import Asked
 from veilgraph.learn.gnn import GNNMethod
 from veilgraph.learn.losses import ProportionLoss, cross_entropy, weighted_targets
-from veilgraph.learn.method import Run
+from veilgraph.learn.method import Run, training_nodes
 from veilgraph.reconstruct import reconstruct_features
 from veilgraph.reconstruct.features import Decoding, one_hot_reports
 from veilgraph.reconstruct.labels import decoded_labels
@@ -101,8 +101,7 @@ class RGNN(GNNMethod):
     def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
         """What training nodes should be, weighted for a mean over them: reconstructed labels, or reported ones."""
         reports = [run.method._seen(run) for run in runs]
-        training = np.stack([run.split.train & run.perturbed.has_label for run in runs])
-        nodes = torch.from_numpy(training).to(operators.device)
+        nodes = torch.from_numpy(training_nodes(runs)).to(operators.device)
         labels = torch.empty(nodes.shape, dtype=torch.int64, device=operators.device)
         alike: dict[tuple[int, bool] | None, list[int]] = {}
         for place, run in enumerate(runs):
