@@ -66,34 +66,33 @@ class StructureOnly(Method):
         for (graph, device), same_graph in by_graph.items():
             operators = operators_of(graph, device)
             with threads_for(graph.num_nodes):
-                for run, (restart, steps) in zip(same_graph, _choose(same_graph, operators), strict=True):
-                    run.method.restart, run.method.steps = restart, steps
-                methods = [run.method for run in same_graph]
-                found = _propagated(methods, [run.perturbed for run in same_graph], operators)
-            for method, probabilities in zip(methods, found, strict=True):
-                method._probabilities = probabilities
+                chosen = _choose(same_graph, operators)
+                found = _propagated(chosen, [run.perturbed for run in same_graph], operators)
+            for run, (restart, steps), probabilities in zip(same_graph, chosen, found, strict=True):
+                run.method.restart, run.method.steps, run.method._probabilities = restart, steps, probabilities
             yield same_graph
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Class probabilities of the fitted graph, or of another one with the settings chosen there."""
-        if self._probabilities is None:
+        if self._probabilities is None or self.restart is None or self.steps is None:
             raise FitError("StructureOnly was not fitted yet: call fit(perturbed, split) first")
         if perturbed is None:
             return self._probabilities
-        (found,) = _propagated([self], [perturbed], operators_of(perturbed.graph, resolve_device(self.device)))
+        operators = operators_of(perturbed.graph, resolve_device(self.device))
+        (found,) = _propagated([(self.restart, self.steps)], [perturbed], operators)
         return found
 
 
 def _propagated(
-    methods: Sequence[StructureOnly], reports: Sequence[PerturbedGraph], operators: GraphOperators
+    settings: Sequence[tuple[float, int]], reports: Sequence[PerturbedGraph], operators: GraphOperators
 ) -> list[NDArray[np.float32]]:
-    """Class probabilities with the settings that were chosen."""
+    """Class probabilities with the restarts and steps that were chosen."""
     sources, found = stacked_one_hot(reports, operators.device), dict[int, NDArray[np.float32]]()
-    restarts, steps = [method.restart or 0.0 for method in methods], [method.steps or 0 for method in methods]
+    restarts, steps = zip(*settings, strict=True)
     for step, scores in _propagations(operators, sources, restarts, steps):
         for run in (run for run, last in enumerate(steps) if last == step):
             found[run] = _debias(scores[:, run], sources[:, run], reports[run]).cpu().numpy()
-    return [found[run] for run in range(len(methods))]
+    return [found[run] for run in range(len(settings))]
 
 
 def _choose(runs: Sequence[Run], operators: GraphOperators) -> list[tuple[float, int]]:

@@ -77,7 +77,7 @@ class GRR:
         return self.respond(values, rng.integers(0, WORDS, size=values.size).reshape(values.shape))
 
     def respond(self, values: NDArray[Any], words: NDArray[np.int64]) -> NDArray[Any]:
-        """The reports that words decide: a word for each value."""
+        """The reports that words decide, a word for each value, at a finite epsilon."""
         # Words beyond the true value's share fall on the k - 1 other values, equally many on each: 1, 2, ... steps on.
         step = np.maximum((words - (self.table.true - self.table.other)) // self.table.other, 0)
         reported = values + step
