@@ -1,8 +1,61 @@
-"""The same as `veilgraph bench`."""
+"""`python -m benchmarks`: how fast is it here, against the paper's loops and against what the machine allows?"""
 
+from __future__ import annotations
+
+import json
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
-from veilgraph.cli import main
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.performance import report, suite
+from veilgraph.cli import run_app
+from veilgraph.cli._common import show_progress
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
+def bench(
+    full: Annotated[bool, typer.Option("--full", help="Also time the paper's Table 2 and growth with size.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of results.")] = Path("runs/bench"),
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Time each stage against the paper's loops and against the floor, all in this run."""
+    with show_progress("bench") as progress:
+        found = suite.measure(full=full, data_dir=data_dir, device=device, progress=progress)
+    report.write(found, out)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    _print_tables(found)
+    typer.echo(f"Written: {', '.join(str(out / name) for name in ('bench.json', 'bench.md', 'bench.svg'))}")
+
+
+def _print_tables(found: dict[str, Any]) -> None:
+    console = Console()
+    for table in report.tables(found):
+        shown = Table(title=table.title, title_justify="left")
+        for number, heading in enumerate(table.headings):
+            shown.add_column(heading, justify="right" if number else "left", no_wrap=number == 0)
+        for row in table.rows:
+            shown.add_row(*row)
+        console.print(shown)
+    for sentence in report.sentences(found):
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures; ratios belong to one run, so an interrupted one keeps nothing."""
+    given = sys.argv[1:] if arguments is None else arguments
+    return run_app(app, given, program="python -m benchmarks", starts_over=True)
+
 
 if __name__ == "__main__":
-    sys.exit(main(["bench", *sys.argv[1:]]))
+    sys.exit(main())

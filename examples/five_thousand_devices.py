@@ -17,14 +17,14 @@ from pathlib import Path
 
 from veilgraph import Graph, PrivateGraph, StructureOnly
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.assemble import perturbed_graph
+from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import answer, send
-from veilgraph.collected import perturbed_graph
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import csbm
+from veilgraph.deploy.fit_collected import make_method, prepare, train
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Split
-from veilgraph.tokens import new_key, token_for
-from veilgraph.training import make_method, prepare, train
 
 DEVICES, AT_ONCE = 5_000, 16
 

@@ -16,7 +16,7 @@ import numpy as np
 from veilgraph import RGNN, PrivacyBudget, Split, StructureOnly, simulate
 from veilgraph.datasets import from_tables
 from veilgraph.evaluation import accuracy
-from veilgraph.schema import NO_LABEL
+from veilgraph.privacy.schema import NO_LABEL
 
 SEEDS = 3
 BUDGET = PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=2)

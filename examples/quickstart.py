@@ -10,9 +10,9 @@ import statistics
 import numpy as np
 
 from veilgraph import RGNN, Method, PrivacyBudget, Split, StructureOnly, simulate
-from veilgraph.budget import show_epsilon
 from veilgraph.datasets import patients
 from veilgraph.evaluation import accuracy
+from veilgraph.privacy.budget import show_epsilon
 
 SEEDS = 5
 BUDGET = PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=10)

@@ -35,12 +35,11 @@ NOT_RUN = {
     "veilgraph run": "ten seconds; tests/experiments runs the same job with fewer epochs",
     OWN_GRAPH: "needs the reader's files; docs/quickstart.md writes some and runs it",
     "veilgraph audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 0.1 --trials 4000000 --claim 0.281": (
-        "20 seconds; tests/test_audit.py and tests/cli refute with fewer trials"
+        "20 seconds; tests/privacy/test_audit.py and tests/cli refute with fewer trials"
     ),
     "veilgraph tune csbm --epsilon-y 1 --trials 30 --out runs/tune": "minutes",
     "veilgraph paper run table2 --datasets cora --only rgnn --only structure_only --seeds 2": "needs the data sets",
     "veilgraph paper status table2": "needs the data sets",
-    "veilgraph bench": "minutes; tests/benchmarks and tests/cli measure miniatures",
     "veilgraph data fetch cora citeseer --data-dir data": "needs the network",
     "veilgraph data table": "reads every data set that is there",
     "veilgraph submit report.json --url https://collect.example.org --tokens tokens.csv": (
@@ -48,9 +47,9 @@ NOT_RUN = {
     ),
     SERVE: "serves until it is stopped; tests/collector runs it",
     SERVE.replace("sqlite:///reports.db", "postgresql://veilgraph:PASSWORD@db.example.org/reports"): "the same",
-    f"{TRAIN} --method rgnn --out model": "needs a store; tests/test_training.py runs it",
-    f"{TRAIN} --screen --out model": "needs a store; tests/test_training.py runs it",
-    PREDICT: "needs a model; tests/test_training.py runs it",
+    f"{TRAIN} --method rgnn --out model": "needs a store; tests/deploy/test_fit_collected.py runs it",
+    f"{TRAIN} --screen --out model": "needs a store; tests/deploy/test_fit_collected.py runs it",
+    PREDICT: "needs a model; tests/deploy/test_fit_collected.py runs it",
 }
 # Long runs, shortened by arguments that are added to the command.
 SHORTENED = {f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"]}

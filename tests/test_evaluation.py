@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import csbm
 from veilgraph.errors import GraphError
 from veilgraph.evaluation import accuracy, compare_frequencies, majority_share
 from veilgraph.experiments import simulate
-from veilgraph.experiments.simulate import FeatureRandomizer, grr_fs, joint_grr_best
 from veilgraph.graph import Split
-from veilgraph.schema import NO_LABEL
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms.registry import FeatureRandomizer, grr_fs, joint_grr_best
+from veilgraph.privacy.schema import NO_LABEL
 
 PRIVATE = csbm(400, num_features=20, domain_size=3, seed=0)
 SPLIT = Split.random(400, seed=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,51 +12,55 @@ import veilgraph
 
 SOURCE = Path(veilgraph.__file__).parent
 
-# Lower layers first. A part may import itself, its own row where that is harmless, and everything below.
-LAYERS = [
-    {"errors", "files", "progress"},
-    {"apart", "processes"},
-    {"tokens", "client"},
-    {"schema", "budget"},
-    {"mechanisms"},
-    {"audit"},
-    {"graph"},
-    {"metis"},
-    {"metis_workers"},
-    {"campaign"},
-    {"report"},
-    {"collected", "screen"},
-    {"frequency"},
-    {"reconstruct"},
-    {"learn"},
-    {"training", "collector"},
-    {"datasets"},
-    {"evaluation"},
-    {"experiments"},
-    {"cli"},
-    {"__main__"},
-]
-HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
+# Lower layers first. A module may import its own part, the parts before it in its layer, and every lower layer.
+LAYERS: dict[str, list[str]] = {
+    "base": ["errors", "atomic_files", "progress"],
+    "contract": ["client", "privacy"],
+    "graph": ["graph"],
+    "processes": ["distributed"],
+    "collection": ["campaign", "collector"],
+    "reconstruction": ["reconstruct"],
+    "learning": ["models", "deploy"],
+    "laboratory": ["datasets", "evaluation", "experiments"],
+    "pages": ["pages"],
+    "command line": ["cli", "__main__"],
+}
+HEIGHT = {part: height for height, part in enumerate(part for layer in LAYERS.values() for part in layer)}
 
+# The same order inside `models`, by module or folder.
+MODELS = [
+    "checkpoint",
+    "base",
+    "engine",
+    "rgnn",
+    "lpgnn",
+    "baselines",
+    "structure_only",
+    "veil",
+    "registry",
+    "__init__",
+]
+
+LABORATORY = {"datasets", "evaluation", "experiments", "pages"}
 FORBIDDEN = {
-    "collector": {"client", "learn", "reconstruct", "datasets", "evaluation", "experiments"},
-    "collected": {"client"},
-    "training": {"client", "collector", "datasets", "evaluation", "experiments"},
-    "learn": {"client", "datasets", "evaluation", "experiments"},
-    "reconstruct": {"client", "datasets", "evaluation", "experiments"},
-    "frequency": {"client", "datasets", "evaluation", "experiments"},
-    "client": {"files", "tokens"},
-    "datasets": {"learn", "reconstruct", "frequency"},
+    "collector": {"client", "reconstruct", "models"},
+    "campaign": {"client"},
+    "deploy": {"client", *LABORATORY},
+    "models": {"client", "campaign", "collector", *LABORATORY},
+    "reconstruct": {"client", "campaign", "collector", *LABORATORY},
+    "privacy": {"client"},
+    "client": {"atomic_files", "progress"},
+    "datasets": {"models", "reconstruct", "campaign", "collector"},
 }
 
 # Third-party libraries that only some parts may touch.
 CONFINED = {
-    "torch": {"processes", "frequency", "reconstruct", "learn", "training", "collector", "evaluation", "experiments"},
-    "torch_geometric": {"learn"},
-    "pymetis": {"metis"},
+    "torch": {"privacy", "collector", "distributed", "reconstruct", "models", "deploy", "evaluation", "experiments"},
+    "torch_geometric": {"models"},
+    "pymetis": {"graph"},
     "sklearn": {"datasets"},
-    "matplotlib": {"experiments"},
-    "jinja2": {"experiments", "collector"},
+    "matplotlib": {"pages"},
+    "jinja2": {"pages", "collector"},
     "fastapi": {"collector"},
     "starlette": {"collector"},
     "uvicorn": {"collector"},
@@ -111,3 +116,42 @@ def test_heavy_libraries_stay_in_their_parts(path: Path) -> None:
 
 def test_every_part_has_a_layer() -> None:
     assert {part_of(path) for path in FILES} <= set(HEIGHT)
+
+
+def models_part_of(name: str) -> str:
+    """The module or folder inside `models` that a dotted name leads to."""
+    parts = name.split(".")[2:]
+    return parts[0] if parts else "__init__"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if part_of(path) == "models"], ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_imports_inside_models_go_down_only(path: Path) -> None:
+    height = {part: place for place, part in enumerate(MODELS)}
+    part = path.relative_to(SOURCE / "models").parts[0].removesuffix(".py")
+    for name in imports_of(path):
+        if name.startswith("veilgraph.models"):
+            imported = models_part_of(name)
+            assert height[imported] <= height[part], f"models/{part} ({path.name}) imports models/{imported}"
+
+
+def module_of(path: Path) -> str:
+    return ".".join(("veilgraph", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def test_there_is_no_cycle_of_imports() -> None:
+    graph = {module_of(path): set(imports_of(path)) for path in FILES}
+    modules = {
+        name: {other for other in imported if other in graph and other != name} for name, imported in graph.items()
+    }
+    TopologicalSorter(modules).prepare()  # raises CycleError with the cycle
+
+
+def test_no_module_changes_where_python_looks_for_modules() -> None:
+    changing = [path for path in FILES if "sys.path" in path.read_text(encoding="utf-8")]
+    assert not changing, "a command that appends to sys.path imports what is not installed"
+
+
+def test_at_most_six_modules_are_at_the_root() -> None:
+    assert len(list(SOURCE.glob("*.py"))) <= 6

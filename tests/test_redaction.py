@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph, csbm, from_tables
 from veilgraph.errors import VeilgraphError
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, Split
-from veilgraph.learn import RGNN
-from veilgraph.mechanisms import GRR, GRRFS, MultiBit
-from veilgraph.schema import Column, FeatureSchema
+from veilgraph.models import RGNN
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit
+from veilgraph.privacy.schema import Column, FeatureSchema
 
 # A value that occurs nowhere else, so that finding it anywhere means that it leaked.
 SECRET = 31337

@@ -20,15 +20,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from veilgraph.budget import PrivacyBudget
 from veilgraph.datasets import PrivateGraph, csbm, patients
 from veilgraph.errors import ReconstructionError
-from veilgraph.experiments.fit import draw_reports, fit_cells
-from veilgraph.experiments.methods import METHODS
-from veilgraph.experiments.plan import Cell
-from veilgraph.experiments.simulate import joint_grr_best, multi_bit, simulate
+from veilgraph.experiments.cells import draw_reports, fit_cells
+from veilgraph.experiments.grid import Cell
+from veilgraph.experiments.simulation import simulate
 from veilgraph.graph import Split
-from veilgraph.learn import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
+from veilgraph.models import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
+from veilgraph.models.registry import METHODS
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms.registry import joint_grr_best, multi_bit
 
 EPOCHS = 5
 

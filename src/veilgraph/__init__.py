@@ -10,46 +10,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from veilgraph.audit import AuditResult, statistical_audit, worst_case_epsilon
-    from veilgraph.budget import Guarantee, PrivacyBudget
     from veilgraph.campaign import Campaign
+    from veilgraph.campaign.report import Report
     from veilgraph.datasets import PrivateGraph
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, Split
-    from veilgraph.learn import RGNN, Method, PlainGNN, StructureOnly, Veil
-    from veilgraph.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
-    from veilgraph.report import Report
-    from veilgraph.schema import Column, FeatureSchema, propose_schema
+    from veilgraph.models import RGNN, Method, PlainGNN, StructureOnly, Veil
+    from veilgraph.privacy.audit import AuditResult, statistical_audit, worst_case_epsilon
+    from veilgraph.privacy.budget import Guarantee, PrivacyBudget
+    from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
+    from veilgraph.privacy.schema import Column, FeatureSchema, propose_schema
 
     __version__: str
 
 _HOME = {
-    "AuditResult": "audit",
+    "AuditResult": "privacy.audit",
     "Campaign": "campaign",
-    "Column": "schema",
-    "FeatureSchema": "schema",
-    "GRR": "mechanisms",
-    "GRRFS": "mechanisms",
+    "Column": "privacy.schema",
+    "FeatureSchema": "privacy.schema",
+    "GRR": "privacy.mechanisms",
+    "GRRFS": "privacy.mechanisms",
     "Graph": "graph",
-    "Guarantee": "budget",
-    "JointGRR": "mechanisms",
-    "Mechanism": "mechanisms",
-    "Method": "learn",
-    "MultiBit": "mechanisms",
-    "OSRandom": "mechanisms",
+    "Guarantee": "privacy.budget",
+    "JointGRR": "privacy.mechanisms",
+    "Mechanism": "privacy.mechanisms",
+    "Method": "models",
+    "MultiBit": "privacy.mechanisms",
+    "OSRandom": "privacy.mechanisms",
     "PerturbedGraph": "graph",
-    "PlainGNN": "learn",
-    "PrivacyBudget": "budget",
+    "PlainGNN": "models",
+    "PrivacyBudget": "privacy.budget",
     "PrivateGraph": "datasets",
-    "RGNN": "learn",
-    "Report": "report",
+    "RGNN": "models",
+    "Report": "campaign.report",
     "Split": "graph",
-    "StructureOnly": "learn",
-    "Veil": "learn",
-    "statistical_audit": "audit",
-    "propose_schema": "schema",
+    "StructureOnly": "models",
+    "Veil": "models",
+    "statistical_audit": "privacy.audit",
+    "propose_schema": "privacy.schema",
     "simulate": "experiments",
-    "worst_case_epsilon": "audit",
+    "worst_case_epsilon": "privacy.audit",
 }
 
 __all__ = [

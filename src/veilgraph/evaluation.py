@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import GraphError
-from veilgraph.frequency import estimate_frequencies, fixed_people_variance, population_variance
 from veilgraph.graph import PerturbedGraph
-from veilgraph.reconstruct.answers import answers_of
-from veilgraph.schema import NO_LABEL
+from veilgraph.privacy.frequency import estimate_frequencies, fixed_people_variance, population_variance
+from veilgraph.privacy.schema import NO_LABEL
+from veilgraph.reconstruct.report_codes import answers_of
 
 
 def accuracy(predicted: NDArray[np.int64], private: PrivateGraph, nodes: NDArray[np.bool_]) -> float:

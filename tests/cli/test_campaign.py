@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.client.pages import serving
 from tests.client.test_participant import rewritten
+from tests.support.participant_page import serving
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.report import Report
+from veilgraph.campaign.tokens import check_token
 from veilgraph.cli import main
 from veilgraph.graph import Graph
-from veilgraph.report import Report
-from veilgraph.schema import Column, FeatureSchema
-from veilgraph.tokens import check_token
+from veilgraph.privacy.schema import Column, FeatureSchema
 
 Capture = pytest.CaptureFixture[str]
 

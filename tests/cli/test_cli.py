@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from veilgraph.cli import main
-from veilgraph.schema import Column, FeatureSchema
+from veilgraph.privacy.schema import Column, FeatureSchema
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ["--dataset", "csbm", "--seeds", "2", "--epochs", "3", "--sampled", "5", "--device", "cpu"]

@@ -11,10 +11,10 @@ import pytest
 
 import veilgraph.cli.data
 import veilgraph.datasets.catalogue
-from tests.datasets.originals import planetoid_files, small_archive
-from tests.datasets.public_data import real_folder
-from tests.datasets.server import LocalServer, serving
 from tests.datasets.test_locate import SMALL
+from tests.support.file_server import LocalServer, serving
+from tests.support.originals import planetoid_files, small_archive
+from tests.support.public_data import real_folder
 from veilgraph.cli import main
 from veilgraph.datasets.catalogue import Origin, OriginalFile
 from veilgraph.datasets.statistics import Statistics

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilgraph.cli.memory import parse_bytes
+from veilgraph.cli._common import parse_bytes
 from veilgraph.errors import RunError
 
 UNITS = {

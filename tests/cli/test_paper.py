@@ -14,7 +14,7 @@ import veilgraph.experiments.runner as runner
 from tests.experiments.test_runner import miniature
 from veilgraph.cli import main
 from veilgraph.datasets import load
-from veilgraph.experiments.plan import experiment_names, load_experiment
+from veilgraph.experiments.grid import experiment_names, load_experiment
 
 Capture = pytest.CaptureFixture[str]
 

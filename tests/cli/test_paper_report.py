@@ -13,10 +13,10 @@ from veilgraph.cli import main
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
 from veilgraph.experiments import runner
-from veilgraph.experiments.plan import load_experiment
-from veilgraph.experiments.store import CellStore
+from veilgraph.experiments.grid import load_experiment
+from veilgraph.experiments.result_store import CellStore
 from veilgraph.graph import Graph
-from veilgraph.schema import FeatureSchema
+from veilgraph.privacy.schema import FeatureSchema
 
 Capture = pytest.CaptureFixture[str]
 REQUIRED = {

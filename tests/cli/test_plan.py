@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import veilgraph.experiments.planner as planner_module
+import veilgraph.experiments.budget_planner as planner_module
 from veilgraph.cli import main
 from veilgraph.datasets import csbm
 

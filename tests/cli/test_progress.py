@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from veilgraph.cli.progress import show_progress
+from veilgraph.cli._common import show_progress
 from veilgraph.progress import say
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.test_training import Collected
-from tests.torchrun import torchrun
-from veilgraph.learn import RGNN
+from tests.deploy.test_fit_collected import Collected
+from tests.support.torchrun import torchrun
+from veilgraph.models import RGNN
 
 EPOCHS = 200
 PATIENCE = 120  # seconds; two cores may be busy with other tests
@@ -93,7 +93,7 @@ def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Coll
     assert collected.train(out=alone, epochs=EPOCHS, hold_out=0.2) == 0
     for name in ("campaign.json", "reports.jsonl"):
         assert (out / name).read_bytes() == (alone / name).read_bytes()
-    # As in tests/learn/test_spread.py, with many more steps for differences to grow in.
+    # As in tests/models/engine/test_distributed_fit.py, with many more steps for differences to grow in.
     together, apart = RGNN.load(out, device="cpu"), RGNN.load(alone, device="cpu")
     np.testing.assert_allclose(together.curve.train_loss, apart.curve.train_loss, rtol=1e-3)
     np.testing.assert_allclose(together.predict_proba(), apart.predict_proba(), atol=1e-3)

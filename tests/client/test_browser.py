@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.client.browser_module import MODULE, in_node, needs_node
-from tests.client.campaigns import BEFORE, CAMPAIGNS, CLOSES
-from tests.client.mutations import mutated_campaigns
 from tests.client.test_participant import FORGERIES, MISTAKES, RECORD, SECRET, rewritten
-from veilgraph.campaign import Campaign, canonical_json
+from tests.support.browser_module import MODULE, in_node, needs_node
+from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES
+from tests.support.mutations import mutated_campaigns
+from veilgraph.campaign.document import Campaign, canonical_json
+from veilgraph.campaign.report import Report
 from veilgraph.client import participant
 from veilgraph.errors import CampaignError, VeilgraphError
-from veilgraph.report import Report
 
 BINARY = CAMPAIGNS["binary"]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.chromium import Page, chromium, needs_chromium
-from tests.client.browser_module import BROWSER
-from tests.client.campaigns import CAMPAIGNS, campaign
-from tests.client.pages import serving
 from tests.client.test_participant import rewritten
-from veilgraph.report import Report
-from veilgraph.schema import Column, FeatureSchema
+from tests.support.browser_module import BROWSER
+from tests.support.campaigns import CAMPAIGNS, campaign
+from tests.support.chromium import Page, chromium, needs_chromium
+from tests.support.participant_page import serving
+from veilgraph.campaign.report import Report
+from veilgraph.privacy.schema import Column, FeatureSchema
 
 SCHEMA = FeatureSchema(
     columns=(

@@ -31,13 +31,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from tests.client.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, records
-from veilgraph.campaign import Campaign, content_id
+from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, records
+from veilgraph.campaign.document import Campaign, content_id
+from veilgraph.campaign.report import Report
 from veilgraph.client import answer, participant, send
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
-from veilgraph.mechanisms.subsets import mean_over_subsets
-from veilgraph.report import Report
-from veilgraph.schema import Column, FeatureSchema
+from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets
+from veilgraph.privacy.schema import Column, FeatureSchema
 
 BINARY = CAMPAIGNS["binary"]
 RECORD: dict[str, Any] = {f"x{i}": i % 2 for i in range(8)} | {"ill": "yes"}

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.client import make_vectors
-from tests.client.browser_module import in_node, needs_node
-from tests.client.campaigns import BEFORE, CAMPAIGNS, ScriptedWords
+from tests.support import make_vectors
+from tests.support.browser_module import in_node, needs_node
+from tests.support.campaigns import BEFORE, CAMPAIGNS, ScriptedWords
 from veilgraph.campaign import Campaign
 from veilgraph.client import participant
-from veilgraph.schema import NO_LABEL
+from veilgraph.privacy.schema import NO_LABEL
 
 VECTORS: list[dict[str, Any]] = json.loads(make_vectors.PATH.read_text(encoding="utf-8"))
 by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])

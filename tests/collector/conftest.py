@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collector.services import Postgres
+from tests.support.services import Postgres
 
 _numbers = itertools.count()
 

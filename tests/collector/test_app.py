@@ -15,17 +15,17 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.collector import running
-from tests.collector.collection import Collection
-from tests.collector.running import listening
+from tests.support import running_collector as running
+from tests.support.collection import Collection
+from tests.support.running_collector import listening
+from veilgraph.campaign.report import Report
+from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials
-from veilgraph.collector.limits import Limits
+from veilgraph.collector.middleware import Limits
 from veilgraph.collector.store import Outcome, ReportStore
 from veilgraph.errors import GraphError, RunError, StoreFullError, StoreUnavailableError
 from veilgraph.graph import Graph
-from veilgraph.report import Report
-from veilgraph.tokens import new_key, token_for
 
 COLLECTION = Collection.ring()
 UNLIMITED = Limits(requests_per_second=0)

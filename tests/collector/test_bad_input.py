@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.collecting import Server
-from benchmarks.fuzz import fuzz
+from benchmarks.performance.collecting import Server
+from benchmarks.studies.fuzz import fuzz
 
-from tests.collector.collection import Collection
+from tests.support.collection import Collection
 
 
 def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(tmp_path: Path) -> None:
-    """`python -m benchmarks.fuzz` sends a hundred thousand."""
+    """`python -m benchmarks.studies.fuzz` sends a hundred thousand."""
     answers = fuzz(inputs=4000, seed=7, folder=tmp_path)
     # The mutations reach every stage: what is sent is accepted, contradicts, does not fit, or has no right.
     for reached in (

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.collector.collection import Collection
-from tests.collector.running import collecting, listening
+from tests.support.collection import Collection
+from tests.support.running_collector import collecting, listening
 from veilgraph.campaign import Campaign
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import SESSION_SECONDS, Credentials

@@ -6,17 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from benchmarks.collecting import Server
+from benchmarks.performance.collecting import Server
 
-from tests.collector.collection import CLOSES, Collection
+from tests.support.collection import CLOSES, Collection
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.client import answer, send
 from veilgraph.datasets import csbm
+from veilgraph.deploy.fit_collected import Model
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.learn import RGNN
-from veilgraph.training import Model
+from veilgraph.models import RGNN
 
 CLIENTS = 5000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.collector.collection import Collection
-from veilgraph.collected import Codes, read_codes
-from veilgraph.collector.charts import arrivals_chart
-from veilgraph.collector.estimates import Z_95, Share, feature_marginals, label_marginal
+from tests.support.collection import Collection
+from veilgraph.campaign.assemble import Codes, read_codes
+from veilgraph.collector.dashboard import arrivals_chart
+from veilgraph.collector.statistics import Z_95, Share, feature_marginals, label_marginal
 
 COLLECTION = Collection.ring(4)
 CAMPAIGN = COLLECTION.campaign

@@ -11,17 +11,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from benchmarks.collecting import Collection, Connection, Server
-from benchmarks.faults import Ledger, kill_rounds
+from benchmarks.performance.collecting import Collection, Connection, Server
+from benchmarks.studies.faults import Ledger, kill_rounds
 
-from tests.collector.services import Postgres
+from tests.support.services import Postgres
 from veilgraph.collector.store import ReportStore
 
 NODES = 2000
 
 
 def test_no_acknowledged_report_is_lost_or_doubled_when_the_collector_is_killed(store_url: str, tmp_path: Path) -> None:
-    """A few rounds; `python -m benchmarks.faults` does a hundred."""
+    """A few rounds; `python -m benchmarks.studies.faults` does a hundred."""
     result = kill_rounds(rounds=3, nodes=NODES, store=store_url, folder=tmp_path, seed=1)
     assert isinstance(result["acknowledged"], int)
     assert result["acknowledged"] > 20, "there was no load"

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.chromium import Page, chromium, needs_chromium
-from tests.collector.collection import Collection
-from tests.collector.running import collecting
+from tests.support.chromium import Page, chromium, needs_chromium
+from tests.support.collection import Collection
+from tests.support.running_collector import collecting
 from veilgraph.collector.store import ReportStore
 
 pytestmark = needs_chromium

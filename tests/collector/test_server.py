@@ -11,13 +11,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from benchmarks.collecting import Server
+from benchmarks.performance.collecting import Server
 
-from tests.collector.collection import Collection
-from tests.collector.running import listening
+from tests.support.collection import Collection
+from tests.support.running_collector import listening
 from veilgraph.cli import main
 from veilgraph.collector.app import make_app
-from veilgraph.collector.limits import Limits
+from veilgraph.collector.middleware import Limits
 from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-from tests.collector.collection import Collection
+from tests.support.collection import Collection
+from veilgraph.collector.database import metadata
 from veilgraph.collector.store import Outcome, ReportStore
-from veilgraph.collector.tables import metadata
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 COLLECTION = Collection.ring(50)

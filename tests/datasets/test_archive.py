@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.datasets.originals import small_archive
+from tests.support.originals import small_archive
 from veilgraph.datasets.archive import Archive
 from veilgraph.errors import GraphError
-from veilgraph.schema import NO_LABEL
+from veilgraph.privacy.schema import NO_LABEL
 
 
 def test_an_archive_is_read_as_it_was_written(tmp_path: Path) -> None:

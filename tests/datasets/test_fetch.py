@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 import veilgraph.datasets.fetch
-from tests.datasets.originals import graph2gauss_file, musae_files, planetoid_files, small_archive
-from tests.datasets.server import LocalServer, serving
 from tests.datasets.test_locate import SMALL
+from tests.support.file_server import LocalServer, serving
+from tests.support.originals import graph2gauss_file, musae_files, planetoid_files, small_archive
 from veilgraph.datasets.archive import Archive
-from veilgraph.datasets.catalogue import Dataset, Origin, OriginalFile
+from veilgraph.datasets.catalogue import Dataset, Origin, OriginalFile, open_archive
 from veilgraph.datasets.fetch import fetch
-from veilgraph.datasets.locate import open_archive
 from veilgraph.errors import RunError
 
 FILES = planetoid_files(small_archive(), rest=3)

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import veilgraph.datasets.catalogue
-from tests.datasets.originals import small_archive
+from tests.support.originals import small_archive
 from veilgraph.datasets import load
 from veilgraph.datasets.archive import Archive
-from veilgraph.datasets.catalogue import Dataset
-from veilgraph.datasets.locate import data_folders, find_archive, open_archive
+from veilgraph.datasets.catalogue import Dataset, data_folders, find_archive, open_archive
 from veilgraph.errors import GraphError, RunError
 
 SMALL = Dataset(

@@ -12,7 +12,7 @@ import veilgraph.datasets
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.errors import DomainError, GraphError, RunError, VeilgraphError
 from veilgraph.graph import Graph
-from veilgraph.schema import NO_LABEL, Column, FeatureSchema
+from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema
 
 PATH = Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=4)
 SCHEMA = FeatureSchema(

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.datasets.originals import small_archive
-from tests.datasets.public_data import real_archive, real_folder
+from tests.support.originals import small_archive
+from tests.support.public_data import real_archive, real_folder
 from veilgraph.datasets import load
 from veilgraph.datasets.catalogue import find_dataset, known_datasets
 from veilgraph.datasets.statistics import Statistics, differing, measure

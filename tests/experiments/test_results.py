@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from veilgraph.budget import theorem_1_figure
 from veilgraph.errors import RunError
-from veilgraph.experiments.plan import Cell, Experiment
+from veilgraph.experiments.grid import Cell, Experiment
+from veilgraph.experiments.result_store import CellStore
 from veilgraph.experiments.results import Row, collect
 from veilgraph.experiments.runner import key_of
-from veilgraph.experiments.store import CellStore
+from veilgraph.privacy.budget import theorem_1_figure
 
 ROW = Row(
     dataset="csbm",

@@ -22,15 +22,15 @@ import torch
 import veilgraph.experiments.runner as runner
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, FitError, RunError
-from veilgraph.experiments.fit import Fit, draw_reports, method_of, start_cells
-from veilgraph.experiments.methods import METHODS
-from veilgraph.experiments.plan import Cell, Experiment, experiment_names, load_experiment, parse_experiment
+from veilgraph.experiments.cells import Fit, draw_reports, method_of, start_cells
+from veilgraph.experiments.grid import Cell, Experiment, experiment_names, load_experiment, parse_experiment
+from veilgraph.experiments.result_store import CellStore
 from veilgraph.experiments.results import collect
 from veilgraph.experiments.runner import describe, key_of, load_data, run_cell, run_experiment
-from veilgraph.experiments.simulate import feature_rng, label_rng
-from veilgraph.experiments.store import CellStore
+from veilgraph.experiments.simulation import feature_rng, label_rng
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.learn.method import Run
+from veilgraph.models.base import Run
+from veilgraph.models.registry import METHODS
 
 CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
 
@@ -375,9 +375,9 @@ ENDLESS = """
 import sys
 from pathlib import Path
 import torch
-from veilgraph.experiments.plan import parse_experiment
+from veilgraph.experiments.grid import parse_experiment
 from veilgraph.experiments.runner import run_experiment
-from veilgraph.experiments.store import CellStore
+from veilgraph.experiments.result_store import CellStore
 
 torch.set_num_threads(1)
 experiment = parse_experiment("by hand", sys.argv[1], {}, seeds=500)

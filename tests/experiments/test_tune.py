@@ -12,19 +12,19 @@ import numpy as np
 import optuna
 import pytest
 
-import veilgraph.experiments.fit as fit_module
+import veilgraph.experiments.cells as fit_module
 import veilgraph.experiments.runner as runner
 import veilgraph.experiments.tune as tune_module
 from tests.experiments.test_runner import miniature
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, RunError
-from veilgraph.experiments.fit import draw_reports
-from veilgraph.experiments.methods import METHODS
-from veilgraph.experiments.plan import Cell
+from veilgraph.experiments.cells import draw_reports
+from veilgraph.experiments.grid import Cell
 from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE, Found, tune
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.learn import RGNN
-from veilgraph.learn.method import Run
+from veilgraph.models import RGNN
+from veilgraph.models.base import Run
+from veilgraph.models.registry import METHODS
 
 NODES = 260
 

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import veilgraph.reconstruct.features as features_module
-from benchmarks import literal
+from benchmarks.reference import literal
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.mechanisms import GRR, GRRFS, MultiBit
+from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit
+from veilgraph.privacy.schema import Column, FeatureSchema
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_features
-from veilgraph.reconstruct.answers import answers_of
 from veilgraph.reconstruct.features import _as_stored, _columns, one_hot_reports
-from veilgraph.schema import Column, FeatureSchema
+from veilgraph.reconstruct.report_codes import answers_of
 
 SIZES = (2, 3, 2, 4)
 

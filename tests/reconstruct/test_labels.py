@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks import literal
+from benchmarks.reference import literal
 from veilgraph.errors import ReconstructionError
-from veilgraph.frequency import estimate_frequencies
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.mechanisms import GRR, GRRFS
+from veilgraph.privacy.frequency import estimate_frequencies
+from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_labels
 from veilgraph.reconstruct.labels import decoded_labels
-from veilgraph.schema import FeatureSchema
 
 CLASSES = 3
 

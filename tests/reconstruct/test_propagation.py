@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import veilgraph.reconstruct.propagation as propagation
-from benchmarks import literal
+from benchmarks.reference import literal
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph

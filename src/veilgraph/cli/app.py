@@ -8,20 +8,16 @@ from collections.abc import Sequence
 import typer
 
 import veilgraph
-from veilgraph.cli.account import account
-from veilgraph.cli.audit import audit
-from veilgraph.cli.bench import bench
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.data import data_app
+from veilgraph.cli.model import predict, train
 from veilgraph.cli.paper import paper_app
+from veilgraph.cli.participant import randomize, submit
 from veilgraph.cli.plan import plan
-from veilgraph.cli.predict import predict
-from veilgraph.cli.randomize import randomize
+from veilgraph.cli.privacy import account, audit
 from veilgraph.cli.run import run
 from veilgraph.cli.schema import schema_app
 from veilgraph.cli.serve import serve
-from veilgraph.cli.submit import submit
-from veilgraph.cli.train import train
 from veilgraph.cli.tune import tune
 from veilgraph.errors import VeilgraphError
 
@@ -31,16 +27,15 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 # Exit code of a command that was interrupted, by the shell's convention.
 _STOPPED = 130
 _KEPT = "stopped; what was finished is kept, and the same command goes on from there"
-_STARTS_OVER = {
-    "bench": "stopped; ratios are measured in one piece, so nothing is kept: run the same command again",
-    "plan": "stopped; nothing is kept of a plan: run the same command again",
-}
+_NOTHING_KEPT = "stopped; nothing is kept: run the same command again"
+_STARTS_OVER = {"plan"}
+"""Commands whose partial results are not kept."""
 
 _LESS = (
     "memory ran out; what was finished is kept: run the same command again with less --memory or fewer --jobs where it "
     "has them, or on a machine with more"
 )
-_OUT_OF_MEMORY = dict.fromkeys(_STARTS_OVER, "memory ran out: use a machine with more")
+_MORE = "memory ran out: use a machine with more"
 
 app = typer.Typer(
     name="veilgraph",
@@ -50,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 # As they are listed to people: try it, account for it, plan, collect and train, study.
-for command in (run, account, audit, plan, randomize, submit, serve, train, predict, tune, bench):
+for command in (run, account, audit, plan, randomize, submit, serve, train, predict, tune):
     app.command()(command)
 for group, name in (
     (schema_app, "schema"),
@@ -75,24 +70,36 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; a mistake ends with one line on standard error and exit code 2."""
+    """Runs a command; a mistake ends with one line on standard error and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    return run_app(app, arguments or ["--help"], starts_over="".join(arguments[:1]) in _STARTS_OVER)
+
+
+def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilgraph", starts_over: bool) -> int:
+    """Runs the command of an app that the arguments name, and returns its exit code.
+
+    Args:
+        app: the commands.
+        arguments: the words after the program's name.
+        program: its name.
+        starts_over: whether an interrupted command keeps nothing.
+    """
     try:
-        code = app(args=arguments or ["--help"], prog_name="veilgraph", standalone_mode=False)
+        code = app(args=list(arguments), prog_name=program, standalone_mode=False)
     except VeilgraphError as error:
         return _fail(str(error))
     except _UsageError as error:
-        return _fail(_explain(error, arguments))
+        return _fail(f"{_explain(error, list(arguments))}. See {program} --help.")
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except (MemoryError, RuntimeError) as error:
         if not _is_lack_of_memory(error):
             raise
-        return _fail(_OUT_OF_MEMORY.get("".join(arguments[:1]), _LESS))
+        return _fail(_MORE if starts_over else _LESS)
     except (KeyboardInterrupt, typer.Abort):
         code = _STOPPED
     if code == _STOPPED:
-        typer.echo(_STARTS_OVER.get("".join(arguments[:1]), _KEPT), err=True)
+        typer.echo(_NOTHING_KEPT if starts_over else _KEPT, err=True)
     return code if isinstance(code, int) else 0
 
 
@@ -111,7 +118,7 @@ def _explain(error: Exception, arguments: list[str]) -> str:
         for argument, following in zip(arguments, [*arguments[1:], ""], strict=True)
         if argument.partition("=")[0] in options
     ]
-    return f"{message}{f' (given: {given[-1]})' if given else ''}. See veilgraph --help."
+    return f"{message}{f' (given: {given[-1]})' if given else ''}"
 
 
 def _fail(message: str) -> int:

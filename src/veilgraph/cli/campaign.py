@@ -12,15 +12,15 @@ from urllib.parse import quote
 
 import typer
 
-from veilgraph.budget import json_epsilon, show_epsilon
+from veilgraph.atomic_files import write_whole
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.report import check_node
+from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, RunError
-from veilgraph.files import write_whole
 from veilgraph.graph import Graph, read_ids
-from veilgraph.report import check_node
-from veilgraph.schema import FeatureSchema
-from veilgraph.tokens import new_key, read_keys, token_for
+from veilgraph.privacy.budget import json_epsilon, show_epsilon
+from veilgraph.privacy.schema import FeatureSchema
 
 campaign_app = typer.Typer(help="Ask people for reports: what exactly, and at which price.")
 

@@ -10,11 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from veilgraph.cli.extras import needs_extra
-from veilgraph.cli.progress import show_progress
+from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.datasets import EMBEDDED
-from veilgraph.datasets.catalogue import Dataset, find_dataset, known_datasets
-from veilgraph.datasets.locate import data_folders, find_archive, open_archive
+from veilgraph.datasets.catalogue import Dataset, data_folders, find_archive, find_dataset, known_datasets, open_archive
 from veilgraph.datasets.statistics import Statistics, differing, measure
 from veilgraph.errors import GraphError, RunError
 
@@ -163,9 +161,9 @@ def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | Non
     if not results.exists():
         return None
     with needs_extra("lab"):
-        from veilgraph.experiments.plan import load_experiment
+        from veilgraph.experiments.grid import load_experiment
+        from veilgraph.experiments.result_store import CellStore
         from veilgraph.experiments.results import collect
-        from veilgraph.experiments.store import CellStore
     try:
         row = collect(load_experiment("table1").only(datasets=[name]), CellStore(results), data_dir=data_dir)[0]
     except RunError:  # not run, or the data set is not there

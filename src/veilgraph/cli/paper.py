@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from veilgraph.cli.extras import needs_extra
-from veilgraph.cli.memory import parse_bytes
-from veilgraph.cli.progress import show_progress
+from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
 from veilgraph.errors import RunError
 
 if TYPE_CHECKING:
-    from veilgraph.experiments.plan import Experiment
+    from veilgraph.experiments.grid import Experiment
 
 paper_app = typer.Typer(help="The paper's tables and figures, run again.")
 
@@ -52,9 +50,9 @@ def run_paper(
     as_json: Json = False,
 ) -> None:
     """Run every fit of an experiment that is not finished yet."""
+    from veilgraph.experiments.result_store import CellStore
     from veilgraph.experiments.runner import run_experiment
-    from veilgraph.experiments.store import CellStore
-    from veilgraph.learn.device import resolve_device
+    from veilgraph.models.engine.device import resolve_device
 
     kind = resolve_device(device).type
     experiment = _load(name, seeds).only(datasets=datasets or (), methods=only or ())
@@ -81,8 +79,8 @@ def run_paper(
 @paper_app.command()
 def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_json: Json = False) -> None:
     """Say how much of an experiment is finished."""
+    from veilgraph.experiments.result_store import CellStore
     from veilgraph.experiments.runner import key_of
-    from veilgraph.experiments.store import CellStore
 
     experiment, store = _load(name), CellStore(out)
     finished = sum(store.has(key_of(cell, data_dir)) for cell in experiment.cells)
@@ -102,8 +100,8 @@ def report(
 ) -> None:
     """Write what is finished as a page, tables and figures: measured beside published, and whether claims hold."""
     experiments = [_load(name, seeds) for name in dict.fromkeys(names or _names())]
-    from veilgraph.experiments.report.paper_files import collect_all, write_paper_report
-    from veilgraph.experiments.store import CellStore
+    from veilgraph.experiments.result_store import CellStore
+    from veilgraph.pages.paper_page import collect_all, write_paper_report
 
     found = collect_all(experiments, CellStore(out), data_dir=data_dir)
     titles = {experiment.name: experiment.title for experiment in experiments}
@@ -123,14 +121,14 @@ def report(
 
 def _names() -> list[str]:
     _need_lab()
-    from veilgraph.experiments.plan import experiment_names
+    from veilgraph.experiments.grid import experiment_names
 
     return experiment_names()
 
 
 def _load(name: str, seeds: int | None = None) -> Experiment:
     _need_lab()
-    from veilgraph.experiments.plan import load_experiment
+    from veilgraph.experiments.grid import load_experiment
 
     return load_experiment(name, seeds=seeds)
 

@@ -11,11 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from veilgraph.cli.extras import needs_extra
-from veilgraph.cli.progress import show_progress
+from veilgraph.cli._common import needs_extra, show_progress
 
 if TYPE_CHECKING:
-    from veilgraph.experiments.planner import Candidate, Plan
+    from veilgraph.experiments.budget_planner import Candidate, Plan
 
 
 def plan(
@@ -35,9 +34,9 @@ def plan(
 ) -> None:
     """Recommend a mechanism and budgets for a total epsilon, from public information alone."""
     with needs_extra("lab"):
-        from veilgraph.experiments.planner import FEATURE_SIGNALS, HOMOPHILIES, plan_collection
+        from veilgraph.experiments.budget_planner import FEATURE_SIGNALS, HOMOPHILIES, plan_collection
     from veilgraph.graph import Graph
-    from veilgraph.schema import FeatureSchema
+    from veilgraph.privacy.schema import FeatureSchema
 
     with show_progress("plan") as progress:
         found = plan_collection(

@@ -10,10 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from veilgraph.budget import PrivacyBudget, show_epsilon
-from veilgraph.cli.extras import needs_extra
-from veilgraph.cli.progress import show_progress
+from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.errors import RunError
+from veilgraph.privacy.budget import PrivacyBudget, show_epsilon
 
 if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph
@@ -45,9 +44,10 @@ def run(
     """Randomize, reconstruct, train and compare; write a report that opens in a browser."""
     budget = PrivacyBudget(epsilon_x, epsilon_y, sampled)
     with needs_extra("lab"):
-        from veilgraph.experiments.main_job import RunConfiguration
-        from veilgraph.experiments.main_job import run as run_job
-        from veilgraph.learn.device import resolve_device
+        from veilgraph.experiments.single_run import RunConfiguration
+        from veilgraph.experiments.single_run import run as run_job
+        from veilgraph.models.engine.device import resolve_device
+        from veilgraph.pages.run_page import write_run_page
     resolve_device(device)
     private = _load(dataset, data_dir, edges, nodes, schema, label)
     configuration = RunConfiguration(
@@ -63,6 +63,7 @@ def run(
     folder = out or Path("runs") / _default_name(private.name, budget, backbone, seeds)
     with show_progress("run") as progress:
         result = run_job(private, configuration, folder, device=device, progress=progress)
+    write_run_page(result, folder)
     if as_json:
         methods = {name: {key: row[key] for key in _PRINTED} for name, row in result["methods"].items()}
         printed = {key: result[key] for key in ("dataset", "guarantee")} | {"methods": methods, "folder": str(folder)}

@@ -9,7 +9,7 @@ import typer
 
 from veilgraph.errors import SchemaError
 from veilgraph.graph import read_table
-from veilgraph.schema import FeatureSchema, propose_schema
+from veilgraph.privacy.schema import FeatureSchema, propose_schema
 
 schema_app = typer.Typer(help="Declare what may be reported.")
 

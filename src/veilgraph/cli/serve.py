@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from veilgraph.cli.extras import needs_extra
+from veilgraph.cli._common import needs_extra
 from veilgraph.errors import RunError
 
 
@@ -32,12 +32,12 @@ def serve(
     with needs_extra("collector"):
         from veilgraph.collector.app import make_app
         from veilgraph.collector.auth import Credentials
-        from veilgraph.collector.limits import Limits, most_report_bytes
+        from veilgraph.collector.middleware import Limits, most_report_bytes
         from veilgraph.collector.server import serve as serve_app
         from veilgraph.collector.store import ReportStore
     from veilgraph.campaign import Campaign
+    from veilgraph.campaign.tokens import read_keys
     from veilgraph.graph import Graph, read_ids
-    from veilgraph.tokens import read_keys
 
     loaded = Campaign.from_json(campaign.read_bytes())
     app = make_app(

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tomli_w
 import typer
 
-from veilgraph.cli.extras import needs_extra
-from veilgraph.cli.progress import show_progress
-from veilgraph.files import write_whole
+from veilgraph.atomic_files import write_whole
+from veilgraph.cli._common import needs_extra, show_progress
 
 if TYPE_CHECKING:
     from veilgraph.experiments.tune import Found

@@ -14,21 +14,20 @@ from starlette.exceptions import HTTPException
 
 import veilgraph
 from veilgraph.campaign import Campaign
-from veilgraph.collected import check_graph
+from veilgraph.campaign.assemble import check_graph
+from veilgraph.campaign.report import Report
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, bearer_token, require_admin
 from veilgraph.collector.dashboard import add_dashboard
-from veilgraph.collector.group_commit import GroupCommit
-from veilgraph.collector.guard import Guard
-from veilgraph.collector.intake import Intake, batch_entries, parse_json
-from veilgraph.collector.limits import Limits, RateLimit, most_report_bytes, read_body
+from veilgraph.collector.errors import AsciiJSON, Refusal
 from veilgraph.collector.metrics import Metrics
-from veilgraph.collector.participant import add_participant_page
-from veilgraph.collector.refusal import AsciiJSON, Refusal
+from veilgraph.collector.middleware import Guard, Limits, RateLimit, most_report_bytes, read_body
+from veilgraph.collector.report_writer import GroupCommit
+from veilgraph.collector.static_pages import add_participant_page
 from veilgraph.collector.store import Outcome, ReportStore
+from veilgraph.collector.validation import Intake, batch_entries, parse_json
 from veilgraph.errors import StoreError, StoreFullError
 from veilgraph.graph import Graph
-from veilgraph.report import Report
 
 logger = logging.getLogger("veilgraph.collector")
 

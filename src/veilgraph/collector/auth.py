@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
-from veilgraph.collector.refusal import Refusal
+from veilgraph.campaign.tokens import check_key, check_token
+from veilgraph.collector.errors import Refusal
 from veilgraph.errors import RunError
-from veilgraph.tokens import check_key, check_token
 
 SESSION_COOKIE = "veilgraph_session"
 SESSION_SECONDS = 8 * 3600

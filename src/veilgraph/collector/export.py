@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.report import Report
 from veilgraph.errors import MissingExtraError
-from veilgraph.report import Report
 
 _ROWS = 10_000
 

@@ -6,8 +6,8 @@ from http import HTTPStatus
 from typing import Any
 
 from veilgraph.campaign import Campaign
-from veilgraph.collector.limits import MOST_IN_A_BATCH
-from veilgraph.report import LONGEST_NODE
+from veilgraph.campaign.report import LONGEST_NODE
+from veilgraph.collector.middleware import MOST_IN_A_BATCH
 
 Responses = dict[int | str, dict[str, Any]]
 

@@ -14,10 +14,9 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from veilgraph.campaign import Campaign
-from veilgraph.collector.migrate import is_current, migrate
-from veilgraph.collector.tables import refusals, reports
+from veilgraph.campaign.report import Report
+from veilgraph.collector.database import is_current, migrate, refusals, reports
 from veilgraph.errors import MissingExtraError, StoreError, StoreFullError, StoreUnavailableError
-from veilgraph.report import Report
 
 _HOUR = 3600
 _CHUNK = 2000

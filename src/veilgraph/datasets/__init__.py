@@ -5,7 +5,7 @@ from pathlib import Path
 from veilgraph.datasets.csbm import csbm
 from veilgraph.datasets.patients import patients
 from veilgraph.datasets.private_graph import PrivateGraph
-from veilgraph.datasets.tables import from_tables
+from veilgraph.datasets.user_tables import from_tables
 from veilgraph.errors import RunError
 
 __all__ = ["EMBEDDED", "PrivateGraph", "csbm", "from_tables", "load", "patients"]
@@ -29,8 +29,7 @@ german, patients, pubmed, student, twitch_engb
     """
     if name in EMBEDDED:
         return EMBEDDED[name]()
-    from veilgraph.datasets.catalogue import known_datasets
-    from veilgraph.datasets.locate import open_archive
+    from veilgraph.datasets.catalogue import known_datasets, open_archive
 
     if name not in (known := known_datasets()):
         raise RunError(f"there is no data set '{name}': known are {', '.join(sorted([*EMBEDDED, *known]))}")

@@ -25,11 +25,11 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from veilgraph.atomic_files import write_whole
 from veilgraph.datasets.private_graph import PrivateGraph
 from veilgraph.errors import GraphError
-from veilgraph.files import write_whole
 from veilgraph.graph import Graph
-from veilgraph.schema import NO_LABEL, Column, FeatureSchema
+from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema
 
 _REQUIRED = ("edge_index", "num_nodes", "y", "x_indptr", "x_indices", "x_shape")
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from veilgraph.datasets.private_graph import PrivateGraph
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
+from veilgraph.privacy.schema import Column, FeatureSchema
 from veilgraph.progress import tracked
-from veilgraph.schema import Column, FeatureSchema
 
 _LARGEST_DOMAIN = 2**16
 _PAIRS_AT_ONCE = 2**20

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from veilgraph.datasets.archive import Archive
-from veilgraph.datasets.catalogue import Dataset, Origin, OriginalFile
-from veilgraph.datasets.locate import VARIABLE
+from veilgraph.datasets.catalogue import VARIABLE, Dataset, Origin, OriginalFile
 from veilgraph.datasets.sources import CONVERTERS
 from veilgraph.errors import RunError, VeilgraphError
 

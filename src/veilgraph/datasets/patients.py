@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from veilgraph.datasets.private_graph import PrivateGraph
 from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
-from veilgraph.schema import FeatureSchema
+from veilgraph.privacy.schema import FeatureSchema
 
 NEIGHBOURS = 8
 """k: how many of the most similar patients each patient is linked to."""

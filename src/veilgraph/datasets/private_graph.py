@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
-from veilgraph.mechanisms.grr import check_codes
-from veilgraph.schema import NO_LABEL, FeatureSchema
+from veilgraph.privacy.mechanisms.grr import check_codes
+from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

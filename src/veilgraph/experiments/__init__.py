@@ -1,5 +1,5 @@
 """Laboratory work: simulated collections, comparisons and their reports."""
 
-from veilgraph.experiments.simulate import simulate
+from veilgraph.experiments.simulation import simulate
 
 __all__ = ["simulate"]

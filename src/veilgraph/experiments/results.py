@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from veilgraph.budget import theorem_1_figure
 from veilgraph.errors import RunError
-from veilgraph.experiments.methods import find_method
-from veilgraph.experiments.plan import SWEPT, Cell, Experiment
+from veilgraph.experiments.grid import SWEPT, Cell, Experiment
+from veilgraph.experiments.result_store import CellStore
 from veilgraph.experiments.runner import key_of, load_data
-from veilgraph.experiments.simulate import grr_fs
-from veilgraph.experiments.store import CellStore
+from veilgraph.models.registry import find_method
+from veilgraph.privacy.budget import theorem_1_figure
+from veilgraph.privacy.mechanisms.registry import grr_fs
 
 
 @dataclass(frozen=True, kw_only=True)

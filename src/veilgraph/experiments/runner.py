@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 import torch
 
 import veilgraph
-from veilgraph.budget import json_epsilon
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.errors import RunError
-from veilgraph.experiments.fit import Fit, draw_runs, method_of, start_cells
-from veilgraph.experiments.methods import find_method
-from veilgraph.experiments.plan import Cell, Experiment
-from veilgraph.experiments.store import CellStore
-from veilgraph.learn.device import resolve_device
-from veilgraph.learn.method import DEFAULT_MEMORY, Run
-from veilgraph.metis_workers import start_workers
+from veilgraph.experiments.cells import Fit, draw_runs, method_of, start_cells
+from veilgraph.experiments.grid import Cell, Experiment
+from veilgraph.experiments.result_store import CellStore
+from veilgraph.graph.metis_pool import start_workers
+from veilgraph.models.base import DEFAULT_MEMORY, Run
+from veilgraph.models.engine.device import resolve_device
+from veilgraph.models.registry import find_method
+from veilgraph.privacy.budget import json_epsilon
 from veilgraph.reconstruct.operators import operators_of
 
 Progress = Callable[[str, int, int], None]

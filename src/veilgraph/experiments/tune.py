@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph.errors import MissingExtraError, RunError
-from veilgraph.experiments.fit import draw_reports
-from veilgraph.experiments.plan import Cell
+from veilgraph.experiments.cells import draw_reports
+from veilgraph.experiments.grid import Cell
 from veilgraph.experiments.runner import load_data
-from veilgraph.learn import RGNN
-from veilgraph.learn.method import Run
+from veilgraph.models import RGNN
+from veilgraph.models.base import Run
 
 try:
     import optuna

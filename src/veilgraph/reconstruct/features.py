@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from veilgraph.distributed.communicator import ALONE, Alone
 from veilgraph.errors import ReconstructionError
-from veilgraph.frequency import asking_variance, estimate_frequencies, population_variance, project_to_simplex
 from veilgraph.graph import PerturbedGraph
-from veilgraph.mechanisms import SymmetricChannel
+from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, population_variance, project_to_simplex
+from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.progress import tracked
-from veilgraph.reconstruct.answers import Answers, answers_of
-from veilgraph.reconstruct.peers import ALONE, Alone
 from veilgraph.reconstruct.propagation import NeighbourhoodMean, block_width
+from veilgraph.reconstruct.report_codes import Answers, answers_of
 
 Decoding = Literal["distribution", "argmax"]
 

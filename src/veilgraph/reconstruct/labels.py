@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from veilgraph.errors import ReconstructionError
-from veilgraph.frequency import ChannelRows, estimate_frequencies, population_variance
 from veilgraph.graph import PerturbedGraph
+from veilgraph.privacy.frequency import ChannelRows, estimate_frequencies, population_variance
+from veilgraph.privacy.schema import NO_LABEL
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
-from veilgraph.schema import NO_LABEL
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

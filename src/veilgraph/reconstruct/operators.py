@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veilgraph.distributed.communicator import ALONE, Alone, Peers
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
-from veilgraph.reconstruct.clusters import bisections, clusterings, clusterings_aside
-from veilgraph.reconstruct.partition import GraphPart
-from veilgraph.reconstruct.peers import ALONE, Alone, Peers
+from veilgraph.graph.clustering import bisections, clusterings, clusterings_aside
+from veilgraph.graph.partition import GraphPart
 from veilgraph.reconstruct.propagation import (
     NeighbourhoodMean,
     SparseProduct,

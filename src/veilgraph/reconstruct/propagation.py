@@ -18,11 +18,11 @@ from scipy.sparse import csr_array, eye_array
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from veilgraph.distributed.autograd import applied
+from veilgraph.distributed.communicator import ALONE, Alone
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.progress import tracked
-from veilgraph.reconstruct.by_hand import applied
-from veilgraph.reconstruct.peers import ALONE, Alone
 
 _CACHE_LINE = 16  # 32-bit numbers: what one gather from memory brings anyway
 _CACHE_NUMBERS = 2**21

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.datasets.originals import graph2gauss_file, small_archive
-from tests.datasets.public_data import real_archive
+from tests.support.originals import graph2gauss_file, small_archive
+from tests.support.public_data import real_archive
 from veilgraph.datasets.catalogue import find_dataset
 from veilgraph.datasets.sources.graph2gauss import convert
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.datasets.originals import musae_files, small_archive
-from tests.datasets.public_data import real_archive
+from tests.support.originals import musae_files, small_archive
+from tests.support.public_data import real_archive
 from veilgraph.datasets.catalogue import find_dataset
 from veilgraph.datasets.sources import CONVERTERS
 from veilgraph.datasets.sources.musae import convert_facebook, convert_twitch

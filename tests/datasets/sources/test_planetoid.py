@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.datasets.originals import planetoid_files, small_archive
-from tests.datasets.public_data import real_archive
+from tests.support.originals import planetoid_files, small_archive
+from tests.support.public_data import real_archive
 from veilgraph.datasets.catalogue import find_dataset
 from veilgraph.datasets.sources.planetoid import convert
 

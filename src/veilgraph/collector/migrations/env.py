@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from veilgraph.collector.tables import metadata
+from veilgraph.collector.database import metadata
 
 # Alembic runs this file; whoever merely imports it finds nothing to do.
 if hasattr(context, "config"):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from veilgraph.datasets.archive import Archive
-from veilgraph.datasets.sources import graph2gauss, musae, planetoid, synthetic
+from veilgraph.datasets.sources import graph2gauss, musae, paper_authors, planetoid
 
 __all__ = ["CONVERTERS", "Converter"]
 
@@ -15,7 +15,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "graph2gauss": graph2gauss.convert,
     "musae-facebook": musae.convert_facebook,
     "musae-twitch": musae.convert_twitch,
-    "german": synthetic.convert_german,
-    "student": synthetic.convert_student,
+    "german": paper_authors.convert_german,
+    "student": paper_authors.convert_student,
 }
 """By the name of the format in the catalogue."""

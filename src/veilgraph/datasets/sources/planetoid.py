@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.datasets.archive import Archive
+from veilgraph.datasets.restricted_unpickler import load_restricted
 from veilgraph.datasets.sources.sparse import positive_entries
-from veilgraph.datasets.unpickling import load_restricted
 
 
 def convert(name: str, files: Mapping[str, bytes]) -> Archive:

@@ -1,0 +1,203 @@
+"""A campaign of any size with a running collector, for load and faults."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self, TypeVar
+from urllib.parse import quote
+
+import numpy as np
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.report import Report
+from veilgraph.campaign.tokens import new_key, token_for
+from veilgraph.graph import Graph
+from veilgraph.privacy.schema import FeatureSchema
+
+FEATURES = 48
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Collection:
+    """A ring of nodes whose reports are random codes: what they say does not matter here, how many there are does."""
+
+    campaign: Campaign
+    graph: Graph
+    key: str = field(default_factory=new_key, repr=False)
+    admin_token: str = field(default_factory=new_key, repr=False)
+
+    @classmethod
+    def ring(cls, nodes: int) -> Collection:
+        """Nodes n0, n1, ..."""
+        numbers = np.arange(nodes)
+        graph = Graph.from_edges(
+            np.stack([numbers, (numbers + 1) % nodes]), nodes, node_ids=[f"n{i}" for i in range(nodes)]
+        )
+        campaign = Campaign.new(
+            schema=FeatureSchema.binary(FEATURES, classes=["a", "b", "c", "d"]),
+            graph=graph,
+            purpose="A benchmark",
+            contact="nobody",
+            closes=datetime(2999, 1, 1, tzinfo=UTC),
+            epsilon_x=1.0,
+            sampled=8,
+            epsilon_y=1.0,
+        )
+        return cls(campaign=campaign, graph=graph)
+
+    def report(self, number: int, *, seed: int = 0) -> Report:
+        """The report of one node; another seed gives another report."""
+        rng = np.random.default_rng([seed, number])
+        return Report(
+            campaign=self.campaign.id,
+            node=f"n{number}",
+            features=tuple(rng.integers(0, 2, FEATURES).tolist()),
+            label=int(rng.integers(0, 4)),
+        )
+
+    def token(self, node: str) -> str:
+        """The node's token."""
+        return token_for(self.key, self.campaign.id, node)
+
+    def put_request(self, report: Report) -> bytes:
+        """A whole HTTP request that submits the report."""
+        return request_bytes(
+            "PUT",
+            f"/v1/reports/{quote(report.node, safe='')}",
+            report.to_json().encode(),
+            f"Authorization: Bearer {self.token(report.node)}\r\n",
+        )
+
+    def write(self, folder: Path) -> list[str]:
+        """The files that `veilgraph serve` reads, and the options that name them."""
+        names = self.graph.names
+        edges = "".join(f"{names[u]},{names[v]}\n" for u, v in self.graph.edges.T.tolist())
+        contents = {
+            "campaign": ("campaign.json", self.campaign.to_json()),
+            "graph": ("edges.csv", f"from,to\n{edges}"),
+            "keys-file": ("keys.txt", self.key),
+            "admin-token-file": ("admin.txt", self.admin_token),
+        }
+        options: list[str] = []
+        for option, (name, content) in contents.items():
+            (folder / name).write_text(content, encoding="utf-8")
+            options += [f"--{option}", str(folder / name)]
+        return options
+
+
+class Server:
+    """`veilgraph serve` as a process, without a limit on rates.
+
+    Args:
+        options: of the command, without port and rate.
+        log: what it prints, appended.
+        prefix: a command that runs it.
+    """
+
+    def __init__(self, options: Sequence[str], *, log: Path, prefix: Sequence[str] = ()) -> None:
+        self._log = log
+        start = log.stat().st_size if log.exists() else 0
+        command = [*prefix, sys.executable, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(command, stdout=file, stderr=file)
+        self.port = 0
+        while not self.port:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the collector did not start: {self.text[-2000:]}")
+            found = re.search(rb"running on http://[^:]+:(\d+)", log.read_bytes()[start:])
+            self.port = int(found[1]) if found else 0
+            time.sleep(0.01)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def text(self) -> str:
+        """Everything that was logged."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def stop(self) -> int:
+        """Ask it to stop, and wait; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+    def kill(self) -> None:
+        """Give it no chance."""
+        self.process.kill()
+        self.process.wait(30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+def request_bytes(method: str, path: str, body: bytes, headers: str = "") -> bytes:
+    """An HTTP/1.1 request."""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+    return head.encode() + body
+
+
+class Connection:
+    """One kept-alive HTTP connection that sends one request at a time."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def send(self, request: bytes) -> tuple[int, bytes]:
+        """Status and body of the answer; an OSError or EOFError where none came."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        try:
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head)
+            body = await reader.readexactly(int(length[1])) if length else b""
+        except (OSError, EOFError):
+            await self.close()
+            raise
+        if b"connection: close" in head:
+            await self.close()
+        return int(head[9:12]), body
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._streams is not None:
+            writer, self._streams = self._streams[1], None
+            await hang_up(writer)
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, whatever state it is in."""
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Consecutive parts."""
+    return (items[start : start + size] for start in range(0, len(items), size))

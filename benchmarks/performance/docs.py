@@ -1,0 +1,30 @@
+"""Puts a measured report into the documentation: `python -m benchmarks.performance.docs runs/bench`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from benchmarks.performance.figure import draw
+from benchmarks.performance.report import markdown
+
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+ROOT = Path(__file__).parents[2]
+
+
+def update(folder: Path, *, docs: Path = ROOT / "docs") -> None:
+    """Replace what stands between the marks of performance.md, and its figure, by what `folder` holds."""
+    report = json.loads((folder / "bench.json").read_text(encoding="utf-8"))
+    figure = Path("images/performance.svg")
+    page = docs / "performance.md"
+    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
+    _, after = rest.split(END)
+    page.write_text(f"{before}{BEGIN}\n\n{markdown(report, figure=str(figure))}\n{END}{after}", encoding="utf-8")
+    (docs / figure).write_text(draw(report), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m benchmarks.performance.docs FOLDER, which `python -m benchmarks --full` wrote")
+    update(Path(sys.argv[1]))

@@ -1,0 +1,76 @@
+"""One whole run of RGNN by the paper's loops: randomize, cluster, reconstruct, train, predict."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.reference import literal
+from veilgraph.datasets import PrivateGraph
+from veilgraph.experiments.simulation import collect
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.models import RGNN
+from veilgraph.models.engine.backbones import HIDDEN
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import GRR
+from veilgraph.privacy.mechanisms.registry import grr_fs
+from veilgraph.reconstruct import cluster
+
+
+def literal_run(
+    private: PrivateGraph, budget: PrivacyBudget, split: Split, settings: RGNN, device: torch.device
+) -> NDArray[np.int64]:
+    """The predicted class of every node."""
+    training = literal_training(literal_reports(private, budget, split, settings.seed), budget, split, settings, device)
+    for _ in range(settings.epochs):
+        training.epoch()
+    predicted: NDArray[np.int64] = training.predict().argmax(dim=1).cpu().numpy()
+    return predicted
+
+
+def literal_reports(private: PrivateGraph, budget: PrivacyBudget, split: Split, seed: int) -> PerturbedGraph:
+    """Algorithm 3, lines 1 and 2."""
+    rng, schema = np.random.default_rng(seed), private.schema
+    labels = literal.randomize_labels(private.labels, split.labelled, schema.num_classes, budget.epsilon_y, rng)
+    features = literal.randomize_features(private.features, schema.domain_sizes, budget.epsilon_x, budget.sampled, rng)
+    label = GRR(schema.num_classes, budget.epsilon_y)
+    return collect(private, split, label, labels, grr_fs(schema, budget), features)
+
+
+def literal_training(
+    perturbed: PerturbedGraph, budget: PrivacyBudget, split: Split, settings: RGNN, device: torch.device
+) -> literal.Training:
+    """Algorithm 3, lines 3 to 7, ready for the first epoch; weights and dropout are torch's own."""
+    graph, schema = perturbed.graph, perturbed.schema
+    classes, sizes = schema.num_classes, schema.domain_sizes
+    members = split.train & perturbed.has_label
+    bags = literal.bag_frequencies(
+        cluster(graph, settings.num_clusters), perturbed.labels, members, classes, budget.epsilon_y
+    )
+    hop = literal.message_hop(graph, device)
+    inputs = literal.feature_inputs(
+        literal.feature_frequencies(
+            hop, perturbed.features, sizes, budget.epsilon_x, budget.sampled, settings.feature_hops, device
+        )
+    )
+    estimates = literal.label_frequencies(
+        hop, perturbed.labels, perturbed.has_label, classes, budget.epsilon_y, settings.label_hops, device
+    )
+    train = torch.from_numpy(np.flatnonzero(members)).to(device)
+    validation = np.flatnonzero(split.validation & perturbed.has_label)
+    return literal.Training(
+        module=literal.Sage(inputs.shape[1], HIDDEN, classes, settings.dropout).to(device),
+        inputs=inputs,
+        edge_index=torch.from_numpy(graph.edge_index).to(device),
+        train=train,
+        targets=estimates[train].argmax(dim=1),
+        validation=torch.from_numpy(validation).to(device),
+        reported=torch.from_numpy(perturbed.labels[validation]).to(device),
+        transitions=literal.transitions(classes, budget.epsilon_y).to(device),
+        bags=[
+            (torch.tensor(inside, device=device), literal.simplex(share).to(device)) for inside, share in bags.values()
+        ],
+        llp_weight=settings.llp_weight,
+        learning_rate=settings.learning_rate,
+    )

@@ -1,0 +1,1 @@
+"""Studies that take minutes: how well methods do, and what attacks achieve."""

@@ -1,0 +1,90 @@
+"""How good are the planner's recommendations? Against every division tried on the real graphs.
+
+veilgraph paper run frontier
+python -m benchmarks.studies.planner
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from veilgraph.experiments.budget_planner import plan_collection
+from veilgraph.experiments.grid import load_experiment
+from veilgraph.experiments.result_store import CellStore
+from veilgraph.experiments.results import Row, collect
+from veilgraph.experiments.runner import load_data
+
+DATASETS = ("citeseer", "cora", "dblp", "facebook", "german", "student")
+TOTALS = (1.0, 2.0, 4.0, 8.0, 13.0)
+
+
+def recommended_share(dataset: str, total: float, data_dir: Path | None) -> float:
+    """Of the total, for the label, as the planner says; it is given the graph and the schema."""
+    torch.set_num_threads(1)
+    private = load_data(dataset, data_dir)
+    return plan_collection(private.graph, private.schema, total_epsilon=total).recommended.label_share
+
+
+def measured(rows: list[Row], dataset: str, total: float) -> dict[float, float]:
+    """Accuracy of Veil by the label's share of the total."""
+    return {
+        round((row.epsilon_y or 0) / total, 6): row.mean
+        for row in rows
+        if row.dataset == dataset
+        and row.method in ("veil_labels", "veil_equal")
+        and abs(10 * (row.epsilon_x or 0) + (row.epsilon_y or 0) - total) < 1e-9
+    }
+
+
+def main() -> None:
+    """Print the table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/paper"), help="folder of the frontier's results")
+    parser.add_argument("--data-dir", type=Path, default=None)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows = collect(load_experiment("frontier"), CellStore(options.out), data_dir=options.data_dir)
+    settings = [(dataset, total) for dataset in DATASETS for total in TOTALS]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        shares = pool.map(recommended_share, *zip(*settings, strict=True), [options.data_dir] * len(settings))
+        results = [_compare(rows, *setting, share) for setting, share in zip(settings, shares, strict=True)]
+    within = sum(result["regret"] <= 0.02 for result in results)
+    if options.json:
+        print(json.dumps({"within_2_points": within, "settings": results}, indent=2))
+        return
+    print("| data set | total epsilon (any two records) | recommended | its accuracy | best | its accuracy | regret |")
+    print("|---|---|---|---|---|---|---|")
+    for result in results:
+        print(
+            "| {dataset} | {total:g} | {share:.0%} | {own:.1%} | {best:.0%} | {top:.1%} | {regret:.1%} |".format(
+                **result
+            )
+        )
+    print(f"\n{within} of {len(results)} within 2 points of the best division.")
+
+
+def _compare(rows: list[Row], dataset: str, total: float, share: float) -> dict[str, Any]:
+    found = measured(rows, dataset, total)
+    best = max(found, key=lambda each: found[each])
+    own = found[round(share, 6)]
+    return {
+        "dataset": dataset,
+        "total": total,
+        "share": share,
+        "own": own,
+        "best": best,
+        "top": found[best],
+        "regret": found[best] - own,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""`veilgraph randomize`: a private record in, a report out, on the person's own machine."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from veilgraph.atomic_files import write_whole
+from veilgraph.campaign.report import check_node
+from veilgraph.cli._common import show_progress
+from veilgraph.client import answer, send
+from veilgraph.errors import RunError, SendError
+
+
+def randomize(
+    campaign: Annotated[Path, typer.Argument(help="The campaign to answer, .json.", metavar="CAMPAIGN")],
+    record: Annotated[Path, typer.Option(help="The private record: a JSON object, or a row of a .csv table.")],
+    node: Annotated[str, typer.Option(help="Whose record it is: a node of the public graph.")],
+    max_epsilon: Annotated[
+        float, typer.Option(help="The most that you accept: user level (any two records), in total.")
+    ],
+    out: Annotated[Path, typer.Option(help="The report file to write.")],
+    store: Annotated[
+        Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: yours.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report.")] = False,
+) -> None:
+    """Randomize a record with the operating system's randomness; a second time gives the same report again."""
+    report = answer(
+        campaign.read_bytes(), _Record(record, node), node=node, store=store or _own_store(), max_epsilon=max_epsilon
+    )
+    text = json.dumps(report, sort_keys=True, separators=(",", ":")) + "\n"
+    if out.exists() and out.read_bytes() != text.encode():
+        raise RunError(f"{out} exists and holds something else: choose another --out")
+    write_whole(out, text)
+    typer.echo(
+        json.dumps(report, indent=2) if as_json else f"The report of {node} is in {out}; hand it in with 'submit'."
+    )
+
+
+class _Record(dict[str, Any]):
+    """A record that is read from its file when it is first asked for: after the campaign was checked, or never."""
+
+    def __init__(self, path: Path, node: str) -> None:
+        super().__init__()
+        self._path, self._node = path, node
+
+    def __contains__(self, key: object) -> bool:
+        if not self:
+            self.update(_read(self._path, self._node))
+        return super().__contains__(key)
+
+
+def _read(path: Path, node: str) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise RunError(f"{path} is not text in UTF-8") from None
+    return _row(path, text, node) if path.suffix == ".csv" else _json_object(path, text)
+
+
+def _json_object(path: Path, text: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict) or not record:
+        raise RunError(f"{path} is not a record: it must hold a JSON object with a value for each column")
+    return record
+
+
+def _row(path: Path, text: str, node: str) -> dict[str, Any]:
+    """The only row, or the one whose `id` is the node; an empty cell is missing."""
+    try:
+        rows = list(csv.DictReader(text.splitlines(), strict=True))
+    except csv.Error:
+        raise RunError(f"{path} is not a readable .csv table") from None
+    if rows and "id" in rows[0]:
+        rows = [row for row in rows if row["id"] == node]
+    if len(rows) != 1:
+        raise RunError(f"{path} has {len(rows)} rows for node {node}: it must have 1 (a column 'id' names nodes)")
+    return {name: value or None for name, value in rows[0].items() if name is not None}
+
+
+def _own_store() -> Path:
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "veilgraph" / "reports"
+
+
+def submit(
+    report: Annotated[list[Path], typer.Argument(help="Reports that `randomize` wrote.", metavar="REPORT...")],
+    url: Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")],
+    token: Annotated[
+        str | None, typer.Option(help="The node's token, for one report.", envvar="VEILGRAPH_TOKEN")
+    ] = None,
+    tokens: Annotated[Path | None, typer.Option(help="Table with the columns node and token, for many.")] = None,
+    attempts: Annotated[
+        int, typer.Option(help="How often to try a collector that is busy or out of reach.", min=1)
+    ] = 8,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Hand reports in; a busy or absent collector is tried again, and handing in twice changes nothing."""
+    documents = [_read_document(path) for path in report]
+    token_of = _tokens(documents, token, tokens)
+    outcomes = []
+    with show_progress("submit") as progress:
+        for i, (path, document) in enumerate(zip(report, documents, strict=True)):
+            progress(path.name, i, len(report))
+            outcomes.append({"file": str(path), "node": document["node"]} | _send(url, document, token_of, attempts))
+    if as_json:
+        typer.echo(json.dumps(outcomes, indent=2))
+    else:
+        for outcome in outcomes:
+            typer.echo(
+                f"{outcome['node']}: {outcome['status']}{': ' + outcome['reason'] if 'reason' in outcome else ''}"
+            )
+    if failed := [outcome for outcome in outcomes if outcome["status"] == "failed"]:
+        raise SendError(f"{len(failed)} of {len(outcomes)} reports were not accepted ({failed[0]['reason']})")
+
+
+def _send(url: str, document: dict[str, Any], token_of: dict[str, str], attempts: int) -> dict[str, str]:
+    try:
+        stored = send(url, document, token_of[document["node"]], attempts=attempts)
+    except SendError as error:
+        return {"status": "failed", "reason": str(error)}
+    return {"status": "stored" if stored else "stored before"}
+
+
+def _read_document(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict) or set(document) != {"campaign", "node", "features", "label"}:
+        raise RunError(f"{path} is not a report that 'randomize' wrote")
+    check_node(document["node"])
+    return document
+
+
+def _tokens(documents: list[dict[str, Any]], token: str | None, table: Path | None) -> dict[str, str]:
+    nodes: list[str] = [document["node"] for document in documents]
+    if table is None:
+        if token is None or len(nodes) != 1:
+            raise RunError("give --token (or VEILGRAPH_TOKEN) with one report, or --tokens with several")
+        return {nodes[0]: token}
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = {row.get("node"): row.get("token") for row in csv.DictReader(file)}
+    found = {node: held for node in nodes if (held := rows.get(node))}
+    if missing := [node for node in nodes if node not in found]:
+        raise RunError(f"{table} has no token for node {missing[0]}")
+    return found

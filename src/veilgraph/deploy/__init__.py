@@ -1,0 +1,1 @@
+"""From collected reports to a model folder, and from a model folder to predictions."""

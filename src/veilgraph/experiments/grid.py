@@ -1,0 +1,234 @@
+"""Experiments as data: what is run, and what was published, read from TOML."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import itertools
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import veilgraph
+from veilgraph.errors import RunError
+from veilgraph.models.registry import METHODS, find_method
+
+SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
+"""Parameters that a grid may list values for."""
+
+_GRID_KEYS = {"datasets", "methods", "epsilon_x", "epsilon_y", "total_epsilon", "label_share", "variants", *SWEPT}
+_SETTING_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns"}
+_EXPERIMENT_KEYS = _SETTING_KEYS | {"grid", "variant", "published", "published_in"}
+_PUBLISHED_KEYS = {"dataset", "epsilon_x", "epsilon_y", "method", "variant", "mean", "std"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One fit: everything that decides its result, except the data.
+
+    Attributes:
+        dataset: its name.
+        method: its name.
+        epsilon_x: budget of each sampled feature; None where the method does not use features or is not private.
+        epsilon_y: budget of the label; None where the method is not private.
+        sampled: m.
+        seed: of the split, the reports and the weights.
+        variant: the name of an ablation, or "".
+        original_columns: run on the raw columns instead of the merged ones.
+        parameters: of the method.
+    """
+
+    dataset: str
+    method: str
+    epsilon_x: float | None
+    epsilon_y: float | None
+    sampled: int
+    seed: int
+    variant: str = ""
+    original_columns: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def key(self, data_checksum: str) -> str:
+        """The hash of everything that decides the result: configuration, seed, data, versions of package and method."""
+        document: dict[str, Any] = {"cell": asdict(self), "data": data_checksum, "version": veilgraph.__version__}
+        if revision := find_method(self.method).revision:
+            document["revision"] = revision
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A grid of cells and the published figures beside it.
+
+    Attributes:
+        name: of the TOML file.
+        title: for people.
+        cells: in the order in which they are run: those that share a data set together.
+        published: rows of published means and spreads.
+    """
+
+    name: str
+    title: str
+    cells: tuple[Cell, ...]
+    published: tuple[Mapping[str, Any], ...]
+
+    def only(
+        self, *, datasets: Iterable[str] = (), methods: Iterable[str] = (), seeds: int | None = None
+    ) -> Experiment:
+        """The part of the experiment that is wanted; a name that does not occur is refused."""
+        chosen = self.cells
+        for wanted, attribute in ((list(datasets), "dataset"), (list(methods), "method")):
+            known = {getattr(cell, attribute) for cell in self.cells}
+            if missing := [name for name in wanted if name not in known]:
+                raise RunError(f"{self.name} has no {attribute} '{missing[0]}': it has {', '.join(sorted(known))}")
+            chosen = tuple(cell for cell in chosen if not wanted or getattr(cell, attribute) in wanted)
+        if seeds is not None:
+            first = min((cell.seed for cell in self.cells), default=0)
+            chosen = tuple(cell for cell in chosen if cell.seed < first + seeds)
+        return Experiment(name=self.name, title=self.title, cells=chosen, published=self.published)
+
+
+def experiment_names() -> list[str]:
+    """Every experiment that ships with the package."""
+    folder = importlib.resources.files("veilgraph.experiments").joinpath("paper")
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml") and entry.name != "hyperparameters.toml"
+    )
+
+
+def load_experiment(name: str, *, seeds: int | None = None) -> Experiment:
+    """An experiment that ships with the package; `seeds` may ask for more or fewer than the paper ran."""
+    if name not in experiment_names():
+        raise RunError(f"there is no experiment '{name}': known are {', '.join(experiment_names())}")
+    experiment = parse_experiment(name, _read(f"{name}.toml"), load_hyperparameters(), seeds=seeds)
+    source = tomllib.loads(_read(f"{name}.toml")).get("published_in")
+    if source is None:
+        return experiment
+    methods = {cell.method for cell in experiment.cells}
+    published = tuple(row for row in load_experiment(source).published if row["method"] in methods)
+    return replace(experiment, published=published)
+
+
+def load_hyperparameters() -> dict[str, Any]:
+    """What `veilgraph tune` found: data set, then epsilon_y, then parameters."""
+    return tomllib.loads(_read("hyperparameters.toml"))
+
+
+def _read(name: str) -> str:
+    folder = importlib.resources.files("veilgraph.experiments").joinpath("paper")
+    return folder.joinpath(name).read_text(encoding="utf-8")
+
+
+def parse_experiment(
+    name: str, text: str, hyperparameters: Mapping[str, Any], *, seeds: int | None = None
+) -> Experiment:
+    """Read an experiment; a key that is not understood is refused by name."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RunError(f"experiment '{name}' is not TOML: {error}") from error
+    _check_keys(document, _EXPERIMENT_KEYS, name)
+    if document.get("columns", "original") != "original":
+        raise RunError(f"{name}: columns is '{document['columns']}'; give 'original', or leave it out for merged ones")
+    for row in document.get("published", []):
+        _check_keys(row, _PUBLISHED_KEYS, f"{name}, published", needed=("dataset", "method", "mean", "std"))
+    parameters = frozenset[str]().union(*(entry.parameters for entry in METHODS.values()))
+    for row in document.get("variant", []):
+        _check_keys(row, {"name", *parameters}, f"{name}, variant", needed=("name",))
+    variants = {row["name"]: {k: v for k, v in row.items() if k != "name"} for row in document.get("variant", [])}
+    seed_count = seeds if seeds is not None else document.get("seeds", 5)
+    if seed_count < 1:
+        raise RunError(f"seeds is {seed_count}: run at least 1")
+    cells = dict.fromkeys(
+        cell_key
+        for grid in document.get("grid", [])
+        for cell_key in _grid_cells(name, document, grid, variants, hyperparameters, seed_count)
+    )
+    return Experiment(
+        name=name,
+        title=str(document.get("title", name)),
+        cells=tuple(sorted(map(_thaw, cells), key=lambda cell: (cell.dataset, cell.seed))),
+        published=tuple(document.get("published", [])),
+    )
+
+
+def _grid_cells(
+    name: str,
+    document: Mapping[str, Any],
+    grid: Mapping[str, Any],
+    variants: Mapping[str, Mapping[str, Any]],
+    hyperparameters: Mapping[str, Any],
+    seeds: int,
+) -> Iterable[str]:
+    """The cells of one grid, frozen as JSON so that equal ones are counted once."""
+    _check_keys(grid, _GRID_KEYS, f"{name}, grid", needed=("datasets", "methods"))
+    swept = [key for key in SWEPT if key in grid]
+    sampled, first_seed = int(document.get("sampled", 10)), int(document.get("first_seed", 0))
+    axes = [
+        grid["datasets"],
+        grid["methods"],
+        _budgets(name, grid, sampled),
+        grid.get("variants", [""]),
+        range(first_seed, first_seed + seeds),
+        *(grid[key] for key in swept),
+    ]
+    for dataset, method, (epsilon_x, epsilon_y), variant, seed, *values in itertools.product(*axes):
+        entry = find_method(method)
+        if variant and variant not in variants:
+            raise RunError(f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name")
+        # Without privacy there is no epsilon_y that hyper-parameters could belong to: the ceiling keeps its defaults.
+        tuned = _tuned(hyperparameters.get(dataset, {}), epsilon_y) if entry.private else {}
+        parameters = {
+            "epochs": document.get("epochs", 100),
+            **tuned,
+            **variants.get(variant, {}),
+            **dict(zip(swept, values, strict=True)),
+        }
+        cell = Cell(
+            dataset=dataset,
+            method=method,
+            epsilon_x=float(epsilon_x) if entry.private and entry.uses_features else None,
+            epsilon_y=float(epsilon_y) if entry.private else None,
+            sampled=sampled,
+            seed=seed,
+            variant=variant,
+            original_columns=document.get("columns") == "original",
+            parameters={k: v for k, v in sorted(parameters.items()) if k in METHODS[method].parameters},
+        )
+        yield json.dumps(asdict(cell))
+
+
+def _budgets(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[float, float]]:
+    """Pairs of epsilon_x and epsilon_y: every combination, or totals that are divided between features and label."""
+    if "total_epsilon" not in grid and "label_share" not in grid:
+        return list(itertools.product(grid.get("epsilon_x", [1.0]), grid.get("epsilon_y", [1.0])))
+    _check_keys(grid, _GRID_KEYS - {"epsilon_x", "epsilon_y"}, f"{name}, grid", ("total_epsilon", "label_share"))
+    return [
+        (total * (1 - share) / sampled, total * share)
+        for total, share in itertools.product(grid["total_epsilon"], grid["label_share"])
+    ]
+
+
+def _tuned(found: Mapping[str, Any], epsilon_y: float) -> Mapping[str, Any]:
+    """What was found for this label budget, or for the nearest one that was searched (by ratio)."""
+    if not found:
+        return {}
+    nearest = min(found, key=lambda budget: abs(math.log(float(budget) / epsilon_y)))
+    parameters: Mapping[str, Any] = found[nearest]
+    return parameters
+
+
+def _thaw(frozen: str) -> Cell:
+    return Cell(**json.loads(frozen))
+
+
+def _check_keys(row: Mapping[str, Any], known: Iterable[str], where: str, needed: Iterable[str] = ()) -> None:
+    if unknown := sorted(set(row) - set(known)):
+        raise RunError(f"{where}: unknown key '{unknown[0]}'; known are {', '.join(sorted(known))}")
+    if missing := [key for key in needed if key not in row]:
+        raise RunError(f"{where}: '{missing[0]}' is missing; add it")

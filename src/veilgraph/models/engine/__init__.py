@@ -1,0 +1,1 @@
+"""How many GNNs are trained at once."""

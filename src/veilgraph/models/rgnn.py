@@ -1,0 +1,135 @@
+"""Algorithm 3: a GNN on reconstructed features and labels, regularised by bag proportions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from veilgraph.graph import PerturbedGraph
+from veilgraph.models.base import Run, training_nodes
+from veilgraph.models.engine.gnn_method import GNNMethod
+from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, weighted_targets
+from veilgraph.models.engine.node_subset import Asked
+from veilgraph.reconstruct import reconstruct_features
+from veilgraph.reconstruct.bags import Bags, stacked_bags
+from veilgraph.reconstruct.features import Decoding, one_hot_reports
+from veilgraph.reconstruct.labels import decoded_labels
+from veilgraph.reconstruct.operators import GraphOperators
+
+
+@dataclass(kw_only=True)
+class RGNN(GNNMethod):
+    r"""The paper's method.
+
+    Reconstruct features (Algorithm 1) and labels (Algorithm 2), then minimise
+
+    .. math:: \mathcal L_{gnn} + \alpha \mathcal L_{llp}
+
+    the cross-entropy of training nodes against their reconstructed labels, and the divergence of predicted from
+    estimated label proportions in METIS bags.
+
+    Args:
+        feature_hops: K_x.
+        label_hops: K_y.
+        num_clusters: C.
+        llp_weight: alpha.
+        decoding: how features with more than two values enter: "distribution" or "argmax".
+        reconstruct_x: use Algorithm 1; False trains on the reports themselves (the ablation without f_X).
+        reconstruct_y: use Algorithm 2; False trains on the reported labels (the ablation without f_Y).
+        use_proportions: use the bags; False is the ablation without LLP.
+        estimate: undo the randomization's bias; False is propagation without estimation.
+        hold_out_validation: keep the validation nodes' labels out of Algorithm 2 as well as out of the loss. They then
+            say something about a setting that they had no part in, which a search for settings needs; otherwise
+            they take part in the propagation, as in the paper.
+
+    >>> RGNN(feature_hops=4).label_hops
+    8
+    """
+
+    name: ClassVar[str] = "rgnn"
+
+    feature_hops: int = 16
+    label_hops: int = 8
+    num_clusters: int = 16
+    llp_weight: float = 1.0
+    decoding: Decoding = "distribution"
+    reconstruct_x: bool = True
+    reconstruct_y: bool = True
+    use_proportions: bool = True
+    estimate: bool = True
+    hold_out_validation: bool = False
+
+    def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+        if not self.reconstruct_x:
+            return one_hot_reports(perturbed, operators.device, operators.peers)
+        features = reconstruct_features(perturbed, self.feature_hops, mean=operators.mean, estimate=self.estimate)
+        return features.inputs(self.decoding)
+
+    def _input_settings(self) -> Hashable:
+        return self.reconstruct_x and (self.feature_hops, self.decoding, self.estimate)
+
+    def _loss_settings(self) -> Hashable:
+        return self.use_proportions
+
+    def bag_counts(self) -> tuple[int, ...]:
+        """C, unless there are no bags."""
+        return (self.num_clusters,) if self.use_proportions else ()
+
+    @classmethod
+    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
+        methods: list[RGNN] = [run.method for run in runs]
+        targets = asked.pick(cls._targets(runs, operators))
+        peers = operators.peers
+        if not methods[0].use_proportions:
+            return lambda logits: peers.total(cross_entropy(logits.log_softmax(dim=1), targets))
+        divergence = ProportionLoss(cls._bags(runs, operators), asked, peers)
+        weights = torch.tensor([method.llp_weight for method in methods], device=operators.device)
+
+        def loss(logits: Tensor) -> Tensor:
+            log_probabilities = logits.log_softmax(dim=1)
+            entropy = peers.total(cross_entropy(log_probabilities, targets))
+            return entropy + weights * divergence(log_probabilities.exp())
+
+        return loss
+
+    @classmethod
+    def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
+        """What training nodes should be, weighted for a mean over them: reconstructed labels, or reported ones."""
+        reports = [run.method._seen(run) for run in runs]
+        nodes = torch.from_numpy(training_nodes(runs)).to(operators.device)
+        labels = torch.empty(nodes.shape, dtype=torch.int64, device=operators.device)
+        alike: dict[tuple[int, bool] | None, list[int]] = {}
+        for place, run in enumerate(runs):
+            settings = (run.method.label_hops, run.method.estimate) if run.method.reconstruct_y else None
+            alike.setdefault(settings, []).append(place)
+        for settings, places in alike.items():
+            drawn = [reports[place] for place in places]
+            if settings is None:
+                found = torch.from_numpy(np.stack([each.labels for each in drawn])).to(operators.device)
+            else:
+                hops, estimate = settings
+                found = decoded_labels(drawn, hops, mean=operators.mean, estimate=estimate)
+            labels[torch.tensor(places, device=operators.device)] = found
+        return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.peers)
+
+    @classmethod
+    def _bags(cls, runs: Sequence[Run], operators: GraphOperators) -> Bags:
+        return stacked_bags(
+            [run.perturbed for run in runs],
+            [operators.clusters(run.method.num_clusters) for run in runs],
+            [run.split.train for run in runs],
+            estimate=[run.method.estimate for run in runs],
+            device=operators.device,
+            peers=operators.peers,
+        )
+
+    def _seen(self, run: Run) -> PerturbedGraph:
+        """The reports that Algorithm 2 may see."""
+        if not self.hold_out_validation:
+            return run.perturbed
+        return replace(run.perturbed, has_label=run.perturbed.has_label & ~run.split.validation)

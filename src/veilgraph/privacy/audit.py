@@ -1,0 +1,164 @@
+"""Does a mechanism keep its promise? Exactly on small domains, statistically on real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from veilgraph.errors import BudgetError
+from veilgraph.privacy.budget import NOT_PRIVATE
+from veilgraph.privacy.mechanisms import Mechanism
+from veilgraph.privacy.mechanisms.base import Record
+from veilgraph.privacy.mechanisms.integer_table import log_ratio
+
+_CHUNK = 50_000
+_PILOT_SHARE = 0.25
+_THRESHOLDS = 200
+
+
+def worst_case_epsilon(mechanism: Mechanism) -> float:
+    r"""max over reports o and records x, x' of ln P(o | x) / P(o | x'), by enumeration in rational arithmetic.
+
+    User level: x and x' are any two records. The cost is the number of records times the number of reports.
+
+    >>> from veilgraph.privacy.mechanisms import GRRFS
+    >>> round(worst_case_epsilon(GRRFS(domain_sizes=(2,) * 4, sampled=2, epsilon=1.0)), 9)
+    2.0
+    """
+    return max(_largest_log_ratio(mechanism, report, list(mechanism.records())) for report in mechanism.reports())
+
+
+def worst_case_attribute_epsilon(mechanism: Mechanism, feature: int) -> float:
+    """As `worst_case_epsilon`, for records that differ in one feature only.
+
+    >>> from veilgraph.privacy.mechanisms import GRRFS
+    >>> round(worst_case_attribute_epsilon(GRRFS(domain_sizes=(2, 3, 4), sampled=1, epsilon=1.0), 2), 4)
+    0.4957
+    """
+    families: dict[Record, list[Record]] = {}
+    for record in mechanism.records():
+        families.setdefault(record[:feature] + record[feature + 1 :], []).append(record)
+    return max(
+        _largest_log_ratio(mechanism, report, family) for report in mechanism.reports() for family in families.values()
+    )
+
+
+def _largest_log_ratio(mechanism: Mechanism, report: tuple[int, ...], records: list[Record]) -> float:
+    probabilities = [mechanism.probability(report, record) for record in records]
+    most, least = max(probabilities), min(probabilities)
+    if most == 0:  # a report that none of these records can give
+        return 0.0
+    if least == 0:
+        return NOT_PRIVATE
+    ratio: Fraction = most / least
+    return log_ratio(Decimal(ratio.numerator), Decimal(ratio.denominator))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """What a statistical audit found.
+
+    Attributes:
+        claim: the user-level epsilon that was put to the test.
+        lower_bound: the mechanism's user-level epsilon is at least this, with the stated confidence.
+        confidence: of the lower bound.
+        refuted: the bound lies above the claim.
+        trials: reports drawn, the pilot's included.
+    """
+
+    claim: float
+    lower_bound: float
+    confidence: float
+    refuted: bool
+    trials: int
+
+
+def statistical_audit(
+    mechanism: Mechanism,
+    *,
+    trials: int,
+    rng: np.random.Generator,
+    claim: float | None = None,
+    confidence: float = 0.99,
+    progress: Callable[[int], None] = lambda drawn: None,
+) -> AuditResult:
+    r"""A lower bound on the user-level epsilon, from the joint output on two records.
+
+    Each trial flips a coin between two extreme records x and x', draws one report, and scores it with the
+    log-likelihood ratio of the record that was drawn against the other, computed from the channel. By the definition
+    of LDP a score of at least t is at most e^epsilon times as likely as one of at most -t, so among the trials with
+    either outcome the share R of the first is at most e^epsilon / (1 + e^epsilon), and
+
+    .. math:: \epsilon \ge \ln \frac{R}{1 - R}
+
+    with R replaced by its Clopper-Pearson lower bound. A quarter of the trials are a pilot that chooses t; the bound
+    comes from the rest, which are independent of it.
+
+    Args:
+        mechanism: what to audit.
+        trials: reports to draw in all.
+        rng: where they come from.
+        claim: the epsilon put to the test; the mechanism's own where it is left out.
+        confidence: of the lower bound.
+        progress: called with the number of reports drawn since the last call.
+
+    >>> from veilgraph.privacy.mechanisms import GRR
+    >>> statistical_audit(GRR(2, 1.0), trials=20_000, rng=np.random.default_rng(0), claim=0.5).refuted
+    True
+    """
+    if trials < 1000:
+        raise BudgetError(f"trials is {trials}: an audit needs at least 1000 to say anything")
+    claim = mechanism.claim.user_level if claim is None else claim
+    if not claim >= 0:
+        raise BudgetError(f"claim is {claim}: it must be a number of at least 0")
+    if not 0 < confidence < 1:
+        raise BudgetError(f"confidence is {confidence}: it must lie between 0 and 1")
+    scores = _scores(mechanism, trials, rng, progress)
+    pilot, main = np.split(scores, [int(trials * _PILOT_SHARE)])
+    threshold = _choose_threshold(pilot, confidence)
+    right, wrong = int((main >= threshold).sum()), int((main <= -threshold).sum())
+    bound = max(0.0, float(_epsilon_bound(np.array(right), np.array(wrong), confidence)))
+    return AuditResult(claim=claim, lower_bound=bound, confidence=confidence, refuted=bound > claim, trials=trials)
+
+
+def _scores(
+    mechanism: Mechanism, trials: int, rng: np.random.Generator, progress: Callable[[int], None]
+) -> NDArray[np.float64]:
+    """How strongly each report speaks for the record that it came from, in chunks that fit the processor's cache."""
+    records = mechanism.extreme_records()
+    dtype = np.float64 if any(isinstance(value, float) for value in records[1]) else np.uint16
+    table = np.array(records, dtype=dtype)
+    scores = np.empty(trials)
+    for start in range(0, trials, _CHUNK):
+        chunk = scores[start : start + _CHUNK]
+        coins = rng.integers(0, 2, size=len(chunk))
+        reports = mechanism.randomize(table[coins], rng=rng)
+        ratio = mechanism.log_likelihood(reports, records[0]) - mechanism.log_likelihood(reports, records[1])
+        chunk[:] = np.where(coins == 0, ratio, -ratio)
+        progress(len(chunk))
+    return scores
+
+
+def _choose_threshold(pilot: NDArray[np.float64], confidence: float) -> float:
+    """The threshold with the highest bound on the pilot itself, so that a few lucky reports are not preferred."""
+    ordered = np.sort(pilot)
+    # The best event is usually rare, so candidates are dense among the strongest scores.
+    tail = np.geomspace(1 / len(pilot), 1, _THRESHOLDS)
+    candidates = np.unique(np.quantile(np.abs(pilot), 1 - tail, method="higher"))
+    right = len(pilot) - np.searchsorted(ordered, candidates, side="left")
+    wrong = np.searchsorted(ordered, -candidates, side="right")
+    bounds = _epsilon_bound(right, wrong, confidence)
+    return float(candidates[int(np.argmax(bounds))])
+
+
+def _epsilon_bound(right: NDArray[np.integer], wrong: NDArray[np.integer], confidence: float) -> NDArray[np.float64]:
+    """ln(R / (1 - R)) of the Clopper-Pearson lower bound R on right / (right + wrong)."""
+    share = np.where(right > 0, beta.ppf(1 - confidence, np.maximum(right, 1e-9), wrong + 1), 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(share) - np.log1p(-share))

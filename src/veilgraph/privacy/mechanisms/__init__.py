@@ -1,0 +1,23 @@
+"""Mechanisms: parameters, a privacy claim, a channel and a randomizer in one value."""
+
+from veilgraph.privacy.mechanisms.base import Mechanism
+from veilgraph.privacy.mechanisms.channel import SymmetricChannel
+from veilgraph.privacy.mechanisms.composition import guarantee_of
+from veilgraph.privacy.mechanisms.grr import GRR
+from veilgraph.privacy.mechanisms.grr_fs import GRRFS
+from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED, JointGRR
+from veilgraph.privacy.mechanisms.multi_bit import MultiBit
+from veilgraph.privacy.mechanisms.random_source import OSRandom, RandomIntegers
+
+__all__ = [
+    "GRR",
+    "GRRFS",
+    "NOT_ASKED",
+    "JointGRR",
+    "Mechanism",
+    "MultiBit",
+    "OSRandom",
+    "RandomIntegers",
+    "SymmetricChannel",
+    "guarantee_of",
+]

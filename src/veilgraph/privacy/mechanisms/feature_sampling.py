@@ -1,0 +1,77 @@
+"""The choice of m out of d features: drawing it, and averaging over it without listing the choices."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+
+
+def draw_subsets(
+    num_people: int, *, num_features: int, sampled: int, rng: RandomIntegers
+) -> Iterator[NDArray[np.bool_]]:
+    """For each feature in turn, who samples it; everyone samples `sampled` features, all sets equally likely.
+
+    Feature i is taken with probability (m - taken so far) / (d - i), decided by an integer below d - i, so no
+    permutation of the features is kept in memory.
+
+    >>> rng = np.random.default_rng(0)
+    >>> sum(mask.astype(int) for mask in draw_subsets(5, num_features=7, sampled=3, rng=rng)).tolist()
+    [3, 3, 3, 3, 3]
+    """
+    to_sample = np.full(num_people, sampled)
+    for left in range(num_features, 0, -1):
+        taken = rng.integers(0, left, size=num_people) < to_sample
+        to_sample -= taken
+        yield taken
+
+
+def mean_over_subsets(factors: Sequence[Any], sampled: int, *, one: Any) -> Any:
+    r"""The mean of \prod_{i in S} factors[i] over all S of `sampled` indices, in d * m steps.
+
+    Equal to e_m(factors) / C(d, m), e_m being the elementary symmetric polynomial. It is computed the way a
+    device samples: feature by feature, feature i being taken with probability (m - taken) / (d - i). All terms
+    are positive, so it is as accurate as its number type: Fraction (exact), Decimal, or float arrays with one
+    entry per report, which is why the types are open. `one` is that type's 1.
+
+    >>> from fractions import Fraction
+    >>> mean_over_subsets([Fraction(2), Fraction(3), Fraction(5)], 2, one=Fraction(1))  # (6 + 10 + 15) / 3
+    Fraction(31, 3)
+    """
+    num_features = len(factors)
+    means: list[Any] = [one] + [one * 0] * sampled
+    for i, factor in enumerate(factors):
+        left = num_features - i
+        # From many taken to few, so that each feature is used at most once.
+        for taken in _reachable(i, sampled, num_features):
+            skip = means[taken] * (one * (left - (sampled - taken)) / left)
+            take = means[taken - 1] * factor * (one * (sampled - taken + 1) / left) if taken else one * 0
+            means[taken] = skip + take
+    return means[sampled]
+
+
+def _reachable(i: int, sampled: int, num_features: int) -> Iterable[int]:
+    """How many of the features 0..i can have been taken, in falling order."""
+    return range(min(i + 1, sampled), max(0, sampled - (num_features - i - 1)) - 1, -1)
+
+
+def joint_sizes(domain_sizes: Iterable[int], sampled: int) -> dict[int, int]:
+    """How many sets of `sampled` features have each number of joint values, without listing the sets.
+
+    >>> joint_sizes([2, 2, 3], 2)  # one set of 2 * 2 values, two of 2 * 3
+    {4: 1, 6: 2}
+    """
+    sets: Counter[tuple[int, int]] = Counter({(0, 1): 1})
+    for size, features in Counter(domain_sizes).items():
+        extended: Counter[tuple[int, int]] = Counter()
+        for (taken, joint), count in sets.items():
+            for more in range(min(features, sampled - taken) + 1):
+                extended[taken + more, joint * size**more] += count * math.comb(features, more)
+        sets = extended
+    return {joint: count for (taken, joint), count in sorted(sets.items()) if taken == sampled}

@@ -1,0 +1,147 @@
+"""Generalized randomized response: one value out of a declared domain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import DomainError
+from veilgraph.privacy.budget import Claim
+from veilgraph.privacy.mechanisms.base import Record, Report, check_shape
+from veilgraph.privacy.mechanisms.channel import SymmetricChannel
+from veilgraph.privacy.mechanisms.integer_table import IntegerTable
+from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+
+
+@dataclass(frozen=True)
+class GRR:
+    r"""Report the true value with probability p, each other value with probability q.
+
+    .. math:: p = e^\epsilon / (e^\epsilon + k - 1), \qquad q = 1 / (e^\epsilon + k - 1)
+
+    for k = `domain_size` values; p and q are multiples of 2**-53 and p/q is at most e^epsilon. One word decides
+    a report. The paper randomizes labels with it, and each sampled feature.
+
+    Args:
+        domain_size: k, the number of values, declared.
+        epsilon: the requested budget; infinity reports the value itself.
+
+    >>> label = GRR(domain_size=3, epsilon=1.0)
+    >>> round(float(label.channel.keep), 4), round(float(label.channel.other), 4)
+    (0.5761, 0.2119)
+    >>> round(label.claim.user_level, 9)
+    1.0
+    >>> label.randomize(np.array([0, 1, 2, 2]), rng=np.random.default_rng(0)).shape
+    (4,)
+    """
+
+    domain_size: int
+    epsilon: float
+    table: IntegerTable = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        table = IntegerTable.of(domain_size=self.domain_size, epsilon=self.epsilon)
+        object.__setattr__(self, "table", table)
+
+    @property
+    def num_features(self) -> int:
+        """A record is one value."""
+        return 1
+
+    @property
+    def claim(self) -> Claim:
+        """One value is the whole record, so both relations coincide."""
+        return Claim(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
+
+    @cached_property
+    def channel(self) -> SymmetricChannel:
+        """p on the diagonal, q elsewhere."""
+        return SymmetricChannel(
+            domain_size=self.domain_size,
+            keep=Fraction(self.table.true, WORDS),
+            other=Fraction(self.table.other, WORDS),
+        )
+
+    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Each entry of `values` independently; the result has the same shape and type."""
+        check_codes(values, self.domain_size)
+        if self.table.other == 0:
+            return values.copy()
+        return self.respond(values, rng.integers(0, WORDS, size=values.size).reshape(values.shape))
+
+    def respond(self, values: NDArray[Any], words: NDArray[np.int64]) -> NDArray[Any]:
+        """The reports that words decide, a word for each value, at a finite epsilon."""
+        # Words beyond the true value's share fall on the k - 1 other values, equally many on each: 1, 2, ... steps on.
+        step = np.maximum((words - (self.table.true - self.table.other)) // self.table.other, 0)
+        reported = values + step
+        reported -= self.domain_size * (reported >= self.domain_size)
+        return reported.astype(values.dtype)
+
+    def records(self) -> Iterator[Record]:
+        """Every value."""
+        return ((v,) for v in range(self.domain_size))
+
+    def reports(self) -> Iterator[Report]:
+        """Every value."""
+        return ((v,) for v in range(self.domain_size))
+
+    def probability(self, report: Report, record: Record) -> Fraction:
+        """P or q."""
+        return self.channel.keep if report == record else self.channel.other
+
+    def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
+        """Ln p where the report equals the record, ln q elsewhere."""
+        log_keep = math.log(self.channel.keep)
+        log_other = math.log(self.channel.other) if self.channel.other else -math.inf
+        same = np.asarray(reports).reshape(len(reports), -1)[:, 0] == record[0]
+        return np.where(same, log_keep, log_other)
+
+    def extreme_records(self) -> tuple[Record, Record]:
+        """Any two values."""
+        return (0,), (1,)
+
+
+def check_codes(values: NDArray[Any], domain_size: int, *, feature: str = "value") -> None:
+    """Refuse codes outside 0..domain_size-1, naming the place and never the value.
+
+    >>> check_codes(np.array([0, 7]), 3, feature="feature 2")
+    Traceback (most recent call last):
+    veilgraph.errors.DomainError: feature 2, row 1: outside the declared domain 0..2 (value withheld)
+    """
+    if not np.issubdtype(values.dtype, np.integer):
+        raise DomainError(f"{feature}: codes must be integers, not {values.dtype}; encode the table first")
+    if np.iinfo(values.dtype).max < domain_size - 1:
+        raise DomainError(f"{feature}: {values.dtype} cannot hold reports of 0..{domain_size - 1}; use a wider type")
+    outside = (values < 0) | (values >= domain_size)
+    if outside.any():
+        row = int(np.argwhere(outside)[0][0])
+        raise DomainError(f"{feature}, row {row}: outside the declared domain 0..{domain_size - 1} (value withheld)")
+
+
+def check_table(values: NDArray[Any], domain_sizes: Sequence[int]) -> None:
+    """`check_codes` for records with a column for each feature.
+
+    >>> check_table(np.array([[0, 1], [7, 0]]), (2, 3))
+    Traceback (most recent call last):
+    veilgraph.errors.DomainError: feature 0, row 1: outside the declared domain 0..1 (value withheld)
+    """
+    check_shape(values, len(domain_sizes))
+    if _all_inside(values, np.asarray(domain_sizes)):
+        return
+    for i, size in enumerate(domain_sizes):
+        check_codes(values[:, i], size, feature=f"feature {i}")
+
+
+def _all_inside(values: NDArray[Any], sizes: NDArray[np.int64]) -> bool:
+    """What the columns' extremes say at once; only where this is False, somebody has to be found."""
+    if len(values) == 0 or not np.issubdtype(values.dtype, np.integer):
+        return False
+    holds_all = np.iinfo(values.dtype).max >= sizes.max() - 1
+    return bool(holds_all and (values.min(axis=0) >= 0).all() and (values.max(axis=0) < sizes).all())

@@ -1,0 +1,200 @@
+"""Joint GRR: one randomized response for m sampled features together, nothing about the others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import BudgetError
+from veilgraph.privacy.budget import Claim, check_epsilon, check_sampled
+from veilgraph.privacy.mechanisms.base import Record, Report
+from veilgraph.privacy.mechanisms.channel import SymmetricChannel
+from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, joint_sizes
+from veilgraph.privacy.mechanisms.grr import GRR, check_table
+from veilgraph.privacy.mechanisms.integer_table import LARGEST_DOMAIN
+from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+
+NOT_ASKED = -1
+"""Stands in a report where a feature was not sampled."""
+
+
+@dataclass(frozen=True)
+class JointGRR:
+    r"""Randomize m of d features as *one* value by GRR, and leave the others out of the report.
+
+    The features to ask are drawn without looking at the record, so that showing them reveals nothing, and no fake
+    values are needed to hide them. The values of a sampled set S are one value out of
+    :math:`\Gamma_S = \prod_{i \in S} \gamma_i`, which GRR reports with the whole budget: truly with probability
+
+    .. math:: \frac{e^{m\epsilon}}{e^{m\epsilon} + \Gamma_S - 1}
+
+    and otherwise as any other value of S, all equally likely. Two records that differ in one sampled feature are two
+    values like any others: m * epsilon for any two records *and* for records that differ in one feature.
+
+    Asked about feature i, a person's answer is a symmetric channel. Its gain is that of GRR on S,
+
+    .. math:: g_i = \mathrm{E}_{S \ni i}\, \frac{e^{m\epsilon} - 1}{e^{m\epsilon} + \Gamma_S - 1}
+
+    Separate responses to m features spend part of the budget on telling reports with few wrong values from reports
+    with many. Here all wrong values are alike. Of binary features, a total of 10 allows eleven answers at a gain of
+    0.91 instead of five at 0.76.
+
+    Args:
+        domain_sizes: gamma_i, the number of values of each feature, declared.
+        sampled: m, the number of features that each person samples; they may have 2**16 joint values.
+        epsilon: epsilon_x, the budget per sampled feature; they share m * epsilon.
+
+    >>> mechanism = JointGRR(domain_sizes=(2,) * 53, sampled=4, epsilon=1.0)
+    >>> round(mechanism.claim.user_level, 9), round(mechanism.claim.attribute_level[0], 9)
+    (4.0, 4.0)
+    >>> round(float(mechanism.channel(0).gain), 4)  # (e^4 - 1) / (e^4 + 15)
+    0.7701
+    >>> reports = mechanism.randomize(np.zeros((3, 53), dtype=np.uint8), rng=np.random.default_rng(0))
+    >>> (reports != NOT_ASKED).sum(axis=1).tolist()
+    [4, 4, 4]
+    """
+
+    domain_sizes: tuple[int, ...]
+    sampled: int
+    epsilon: float
+    responses: Mapping[int, GRR] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        sizes = tuple(int(size) for size in self.domain_sizes)
+        check_sampled(self.sampled, len(sizes))
+        check_epsilon(self.epsilon)
+        if (largest := _largest_joint_size(sizes, self.sampled)) > LARGEST_DOMAIN:
+            raise BudgetError(
+                f"sampled is {self.sampled}: so many features have up to {largest} values together, and "
+                f"{LARGEST_DOMAIN} are possible; sample fewer"
+            )
+        object.__setattr__(self, "domain_sizes", sizes)
+        total = self.sampled * self.epsilon
+        object.__setattr__(self, "responses", {size: GRR(size, total) for size in joint_sizes(sizes, self.sampled)})
+
+    @classmethod
+    def best(cls, domain_sizes: Iterable[int], epsilon: float) -> JointGRR:
+        r"""The number of sampled features whose estimates vary least, for a user-level `epsilon` (any two records).
+
+        For people who hold every value equally often, an estimate of feature i varies by
+        :math:`(\gamma_i - 1) / (\gamma_i^2\, n\, g_i^2\, m/d)`; its mean over the features decides. Nothing but the
+        declared domains is used.
+
+        >>> [JointGRR.best((2,) * 58, epsilon).sampled for epsilon in (0.5, 1, 2, 4, 10)]
+        [1, 1, 2, 4, 11]
+        """
+        sizes = tuple(domain_sizes)
+        possible = [m for m in range(1, len(sizes) + 1) if _largest_joint_size(sizes, m) <= LARGEST_DOMAIN]
+        candidates = [cls(sizes, sampled=m, epsilon=epsilon / m) for m in possible]
+        return min(candidates, key=cls._mean_variance)
+
+    def _mean_variance(self) -> float:
+        of_size = {size: self._channel_of_size(size).gain for size in set(self.domain_sizes)}
+        return math.fsum((size - 1) / (size * float(of_size[size])) ** 2 for size in self.domain_sizes) / self.sampled
+
+    @property
+    def num_features(self) -> int:
+        """The number of features, d."""
+        return len(self.domain_sizes)
+
+    @property
+    def answering_rate(self) -> Fraction:
+        """m / d: the share of people who are asked about a given feature."""
+        return Fraction(self.sampled, self.num_features)
+
+    @property
+    def claim(self) -> Claim:
+        """Exact for both relations, from the integers: that of the least private set of features.
+
+        Tables of different sizes differ in their last bits only.
+        """
+        by_size = {size: self._epsilon_of(self._joint_sizes_with(size)) for size in set(self.domain_sizes)}
+        return Claim(
+            user_level=self._epsilon_of(self.responses),
+            attribute_level=tuple(by_size[size] for size in self.domain_sizes),
+        )
+
+    def _epsilon_of(self, sizes: Iterable[int]) -> float:
+        tables = [self.responses[size].table for size in sizes]
+        return min(tables, key=lambda table: Fraction(table.other, table.true)).epsilon
+
+    def _joint_sizes_with(self, size: int) -> dict[int, int]:
+        """Of the sets that hold a given feature with `size` values: how many have each number of joint values."""
+        others = list(self.domain_sizes)
+        others.remove(size)
+        return {size * rest: sets for rest, sets in joint_sizes(others, self.sampled - 1).items()}
+
+    def channel(self, feature: int) -> SymmetricChannel:
+        """What an answer about one feature says of its value, whichever the other features asked with it were."""
+        return self._channel_of_size(self.domain_sizes[feature])
+
+    def _channel_of_size(self, size: int) -> SymmetricChannel:
+        sets = self._joint_sizes_with(size)
+        # Of the joint values, a share of 1/gamma has any given value of the feature.
+        others = sum(count * (joint // size) * self.responses[joint].table.other for joint, count in sets.items())
+        surplus = sum(
+            count * (self.responses[joint].table.true - self.responses[joint].table.other)
+            for joint, count in sets.items()
+        )
+        words = sum(sets.values()) * WORDS
+        return SymmetricChannel(domain_size=size, keep=Fraction(others + surplus, words), other=Fraction(others, words))
+
+    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """One report for each row: codes of the m sampled features, NOT_ASKED elsewhere."""
+        check_table(values, self.domain_sizes)
+        people = len(values)
+        subsets = list(draw_subsets(people, num_features=self.num_features, sampled=self.sampled, rng=rng))
+        joint, sizes = np.zeros(people, dtype=np.int64), np.ones(people, dtype=np.int64)
+        for i, (size, asked) in enumerate(zip(self.domain_sizes, subsets, strict=True)):
+            joint[asked] += values[asked, i].astype(np.int64) * sizes[asked]
+            sizes[asked] *= size
+        for size in np.unique(sizes).tolist():
+            joint[sizes == size] = self.responses[size].randomize(joint[sizes == size], rng=rng)
+        reports = np.full(values.shape, NOT_ASKED, dtype=np.int8 if max(self.domain_sizes) <= 2**7 else np.int32)
+        for i, (size, asked) in enumerate(zip(self.domain_sizes, subsets, strict=True)):
+            joint[asked], reports[asked, i] = np.divmod(joint[asked], size)
+        return reports
+
+    def records(self) -> Iterator[Record]:
+        """Every record."""
+        return itertools.product(*(range(size) for size in self.domain_sizes))
+
+    def reports(self) -> Iterator[Report]:
+        """Every choice of sampled features, with every value of them."""
+        for asked in itertools.combinations(range(self.num_features), self.sampled):
+            values = [range(size) if i in asked else (NOT_ASKED,) for i, size in enumerate(self.domain_sizes)]
+            yield from itertools.product(*values)
+
+    def probability(self, report: Report, record: Record) -> Fraction:
+        """The chance of the sampled set, times that of its joint value."""
+        asked = [i for i, value in enumerate(report) if value != NOT_ASKED]
+        channel = self.responses[math.prod(self.domain_sizes[i] for i in asked)].channel
+        same = all(report[i] == record[i] for i in asked)
+        return (channel.keep if same else channel.other) / math.comb(self.num_features, self.sampled)
+
+    def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
+        """As `probability`, for many reports at once."""
+        asked = reports != NOT_ASKED
+        same = (~asked | (reports == np.asarray(record))).all(axis=1)
+        sizes = np.where(asked, self.domain_sizes, 1).prod(axis=1)
+        chances = np.empty(len(reports))
+        for size, response in self.responses.items():
+            keep, other = float(response.channel.keep), float(response.channel.other)
+            chances[sizes == size] = np.where(same, keep, other)[sizes == size]
+        with np.errstate(divide="ignore"):  # impossible reports, where epsilon is infinite
+            return np.asarray(np.log(chances) - math.log(math.comb(self.num_features, self.sampled)))
+
+    def extreme_records(self) -> tuple[Record, Record]:
+        """Two records that differ in every feature, so that whatever is asked tells them apart."""
+        return (0,) * self.num_features, (1,) * self.num_features
+
+
+def _largest_joint_size(domain_sizes: Iterable[int], sampled: int) -> int:
+    return math.prod(sorted(domain_sizes)[-sampled:])

@@ -1,0 +1,155 @@
+"""The multi-bit mechanism of LPGNN: one bit for each of m sampled features, nothing for the others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import BudgetError, DomainError
+from veilgraph.privacy.budget import Claim, check_sampled
+from veilgraph.privacy.mechanisms.base import Record, Report, check_shape
+from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
+from veilgraph.privacy.mechanisms.integer_table import IntegerTable, joint_epsilon
+from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+
+
+@dataclass(frozen=True)
+class MultiBit:
+    r"""Report +1 or -1 for m of d features and 0 for the others (Sajadmanesh and Gatica-Perez, CCS 2021).
+
+    A sampled value x in [lower, upper] is reported as +1 with probability
+
+    .. math:: \frac{1}{e^\epsilon + 1} + \frac{x - lower}{upper - lower} \cdot \frac{e^\epsilon - 1}{e^\epsilon + 1}
+
+    which becomes an integer threshold between the two of the ends, so that rounding cannot reveal more than the
+    ends do. The zeros show which features were sampled, so nothing is amplified: m * epsilon for any two records,
+    epsilon for records that differ in one feature. Their paper's epsilon is our m * epsilon.
+
+    Args:
+        lower: least value of each feature, declared.
+        upper: greatest value of each feature, declared.
+        sampled: m, the number of features that each person samples.
+        epsilon: the budget of each sampled feature.
+
+    >>> mechanism = MultiBit(lower=(0.0,) * 53, upper=(1.0,) * 53, sampled=2, epsilon=0.5)
+    >>> round(mechanism.claim.user_level, 9), round(mechanism.claim.attribute_level[0], 9)
+    (1.0, 0.5)
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    sampled: int
+    epsilon: float
+    table: IntegerTable = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.lower) != len(self.upper):
+            raise BudgetError(f"{len(self.lower)} lower ends but {len(self.upper)} upper ends: give one of each")
+        for i, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
+            if not 0 < high - low < math.inf:
+                raise BudgetError(f"feature {i}: range {low}..{high} is empty or infinite")
+        check_sampled(self.sampled, len(self.lower))
+        object.__setattr__(self, "lower", tuple(map(float, self.lower)))
+        object.__setattr__(self, "upper", tuple(map(float, self.upper)))
+        object.__setattr__(self, "table", IntegerTable.of(domain_size=2, epsilon=self.epsilon))
+
+    @property
+    def num_features(self) -> int:
+        """The number of features, d."""
+        return len(self.lower)
+
+    @property
+    def claim(self) -> Claim:
+        """Exact for both relations, from the integers."""
+        return Claim(
+            user_level=joint_epsilon([self.table] * self.sampled),
+            attribute_level=(self.table.epsilon,) * self.num_features,
+        )
+
+    def channel(self) -> tuple[tuple[Fraction, ...], ...]:
+        """Probability of -1, 0, +1 for a value at the lower end (first row) and at the upper end (second)."""
+        rate = Fraction(self.sampled, self.num_features)
+        true, other = (rate * Fraction(share, WORDS) for share in (self.table.true, self.table.other))
+        return (true, 1 - rate, other), (other, 1 - rate, true)
+
+    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """One report of -1, 0 and +1 for each row."""
+        (reports,) = self.randomize_with((), values, rng=rng)
+        return reports
+
+    def randomize_with(self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers) -> list[NDArray[Any]]:
+        """The reports of this mechanism and of others that differ from it in epsilon alone: see `randomize_alike`."""
+        mechanisms: list[MultiBit] = [self, *others]
+        self._check_records(values)
+        reports = [np.zeros(values.shape, dtype=np.int8) for _ in mechanisms]
+        subsets = draw_subsets(len(values), num_features=self.num_features, sampled=self.sampled, rng=rng)
+        for i, sampled in enumerate(subsets):
+            chosen = np.flatnonzero(sampled)
+            words = rng.integers(0, WORDS, size=len(chosen))
+            for each, found in zip(mechanisms, reports, strict=True):
+                found[chosen, i] = np.where(words < each._thresholds(values[chosen, i], i), 1, -1)
+        return reports
+
+    def _check_records(self, values: NDArray[Any]) -> None:
+        check_shape(values, self.num_features)
+        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
+        # A column's extremes say at once that all of it is inside; NaN is inside nothing.
+        if len(values) and ((values.min(axis=0) >= lower) & (values.max(axis=0) <= upper)).all():
+            return
+        outside = ~((values >= lower) & (values <= upper))
+        if outside.any():
+            row, i = np.argwhere(outside)[0]
+            raise DomainError(
+                f"feature {i}, row {row}: outside the declared range {lower[i]}..{upper[i]} (value withheld)"
+            )
+
+    def _thresholds(self, values: NDArray[Any], feature: int) -> NDArray[np.int64]:
+        """Which words report +1, for values of one feature."""
+        lower, upper = self.lower[feature], self.upper[feature]
+        span = self.table.true - self.table.other
+        # The clip is what the guarantee rests on: no rounding leaves the two ends' thresholds.
+        steps = np.clip(np.rint((values - lower) / (upper - lower) * span).astype(np.int64), 0, span)
+        return np.asarray(self.table.other + steps)
+
+    def _record_thresholds(self, record: Record) -> NDArray[np.int64]:
+        values = np.array([record], dtype=np.float64)
+        self._check_records(values)
+        return np.concatenate([self._thresholds(column, i) for i, column in enumerate(values.T)])
+
+    def records(self) -> Iterator[Record]:
+        """Every corner of the range: inside it, probabilities lie between those of the corners."""
+        return itertools.product(*zip(self.lower, self.upper, strict=True))
+
+    def reports(self) -> Iterator[Report]:
+        """Every vector with exactly m non-zero entries."""
+        vectors = itertools.product((-1, 0, 1), repeat=self.num_features)
+        return (vector for vector in vectors if sum(map(abs, vector)) == self.sampled)
+
+    def probability(self, report: Report, record: Record) -> Fraction:
+        """The chance of the sampled set, times a bit's probability for each of its features."""
+        thresholds = self._record_thresholds(record)
+        bits = [
+            Fraction(int(t) if bit > 0 else WORDS - int(t), WORDS)
+            for bit, t in zip(report, thresholds, strict=True)
+            if bit
+        ]
+        return math.prod(bits, start=Fraction(1, math.comb(self.num_features, self.sampled)))
+
+    def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
+        """As `probability`, for many reports at once."""
+        chance = self._record_thresholds(record) / WORDS
+        with np.errstate(divide="ignore"):  # impossible bits, where epsilon is infinite
+            log_one, log_minus_one = np.log(chance), np.log1p(-chance)
+        bits = np.where(reports > 0, log_one, np.where(reports < 0, log_minus_one, 0.0)).sum(axis=1)
+        return np.asarray(bits - math.log(math.comb(self.num_features, self.sampled)))
+
+    def extreme_records(self) -> tuple[Record, Record]:
+        """The lower ends and the upper ends."""
+        return tuple(self.lower), tuple(self.upper)

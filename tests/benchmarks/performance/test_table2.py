@@ -1,0 +1,68 @@
+"""Table 2 is timed for real: every run of it, through the same code that makes the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from benchmarks.performance.table2 import measure_table2, missing_datasets, published_part
+from benchmarks.performance.timing import seconds
+
+import veilgraph.experiments.runner as runner
+from benchmarks.performance import table2
+from tests.experiments.test_runner import miniature
+from veilgraph.experiments.grid import load_hyperparameters, parse_experiment
+
+SMALL = """
+sampled = 5
+seeds = 1
+epochs = 2
+[[grid]]
+datasets = ["cora", "german"]
+methods = ["rgnn", "graphsage", "structure_only"]
+epsilon_y = [2, 1]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _small_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(runner, "load", miniature)
+    monkeypatch.setattr(table2, "seconds", lambda work: seconds(work, at_least=0.0))
+    runner.load_data.cache_clear()
+    yield
+    runner.load_data.cache_clear()
+
+
+def test_the_rgnn_column_has_48_cells_of_5_seeds() -> None:
+    counts = Counter(cell.method for cell in published_part().cells)
+    assert counts["rgnn"] == 48 * 5
+    assert counts["structure_only"] == 24 * 5  # the control has no epsilon_x
+    assert {"graphsage", "lpgnn", "non_private"} <= set(counts)
+
+
+def test_both_parts_are_timed_and_the_literal_column_is_an_estimate() -> None:
+    experiment = parse_experiment("small", SMALL, load_hyperparameters())
+    told: list[str] = []
+    found = measure_table2(
+        experiment, None, torch.device("cpu"), jobs=1, progress=lambda what, done, total: told.append(what)
+    )
+    column, whole = found["rgnn_column"], found["whole_table"]
+    assert (column["runs"], whole["runs"]) == (4, 12)
+    assert whole["methods"] == ["graphsage", "rgnn", "structure_only"]
+    assert [row["dataset"] for row in found["literal_runs"]] == ["cora", "german"]
+    estimated = sum(row["runs"] * row["literal_s"] for row in found["literal_runs"])
+    assert column["literal_s_estimated"] == estimated
+    assert column["ratio"] == estimated / column["veilgraph_s"]
+    assert whole["veilgraph_s"] > 0
+    assert "german, literal" in told
+
+
+def test_missing_data_sets_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.undo()
+    monkeypatch.delenv("VEILGRAPH_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    runner.load_data.cache_clear()
+    assert missing_datasets(published_part(), tmp_path) == ["citeseer", "cora", "dblp", "facebook", "german", "student"]

@@ -1,0 +1,31 @@
+"""Veil against the control: what is counted, and that a case runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.studies.veil import SWEEP, Setting, bins_of, calibration_error, fit, summary, table
+
+
+def test_a_draw_has_both_methods_and_every_test_node_in_a_bin() -> None:
+    found = fit(Setting(name="small", model={"num_classes": 2}), 3.0, 0, None)
+    assert 0.5 < found["veil"] <= 1
+    assert 0.5 < found["control"] <= 1
+    assert np.sum(found["bins"], axis=0)[0] == 250
+
+
+def test_confidence_that_comes_true_is_no_error() -> None:
+    hit = np.arange(1000) < 700
+    assert calibration_error(bins_of(np.full(1000, 0.7), hit)) == pytest.approx(0, abs=1e-12)
+    assert calibration_error(bins_of(np.full(1000, 1.0), hit)) == pytest.approx(0.3, abs=1e-12)
+
+
+def test_a_difference_is_clear_beyond_its_interval() -> None:
+    bins = bins_of(np.array([0.5]), np.array([True])).tolist()
+    fits = [{"veil": 0.8 + step, "control": 0.7, "bins": bins} for step in (0.0, 0.01, 0.02, 0.01)]
+    row = summary(SWEEP[0], 1.0, fits)
+    assert (row["difference"], row["clear"]) == (pytest.approx(0.11), True)
+    assert "+11.00 ± 0.41 *" in table([row])
+    shifted = [each | {"control": each["veil"] + shift} for each, shift in zip(fits, (1, -1, 1, -1), strict=True)]
+    level = summary(SWEEP[0], 1.0, shifted)
+    assert not level["clear"]

@@ -1,0 +1,246 @@
+"""A campaign says what its integers give, and its id is its content."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.client.test_participant import rewritten
+from tests.support.campaigns import CAMPAIGNS, CLOSES, GRAPH, MIXED, campaign
+from tests.support.mutations import mutated_campaigns
+from veilgraph.campaign.document import Campaign, content_id
+from veilgraph.client import participant
+from veilgraph.errors import BudgetError, CampaignError, VeilgraphError
+from veilgraph.graph import Graph
+from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.schema import Column, FeatureSchema
+
+BINARY = CAMPAIGNS["binary"]
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> FeatureSchema:
+    names = draw(st.lists(st.text(min_size=1, max_size=5).filter(_is_unicode), min_size=1, max_size=5, unique=True))
+    columns = []
+    for name in names:
+        if draw(st.booleans()):
+            edges = draw(st.lists(st.floats(allow_nan=False), min_size=3, max_size=5, unique=True))
+            columns.append(Column(name=name, edges=tuple(sorted(edges))))
+        else:
+            values = draw(st.lists(st.text(max_size=4).filter(_is_unicode), min_size=2, max_size=4, unique=True))
+            columns.append(Column(name=name, values=tuple(values)))
+    group = draw(st.integers(1, 3)) if all(column.domain_size == 2 for column in columns) else 1
+    return FeatureSchema(
+        columns=tuple(columns), classes=("a", "b", "c"), group=group, note=draw(st.sampled_from(["", "n"]))
+    )
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+@given(
+    schema=schemas(),
+    epsilon_x=st.floats(1e-6, 60),
+    epsilon_y=st.one_of(st.none(), st.floats(1e-6, 60)),
+    share=st.floats(0, 1),
+    closes=st.datetimes(datetime(1000, 1, 2), datetime(9999, 12, 30)),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_campaign_survives_the_way_through_json_and_the_client_agrees(
+    schema: FeatureSchema, epsilon_x: float, epsilon_y: float | None, share: float, closes: datetime
+) -> None:
+    made = campaign(
+        schema,
+        epsilon_x=epsilon_x,
+        sampled=1 + int(share * (schema.num_features - 1)),
+        epsilon_y=epsilon_y,
+        label="the label's name",
+        closes=closes.replace(microsecond=0, tzinfo=UTC),
+    )
+    read = Campaign.from_json(made.to_json())
+    assert read == made
+    assert read.id == made.id
+    assert read.to_json() == made.to_json()
+    assert read.schema == schema
+    assert read.feature_mechanism == made.feature_mechanism
+    question = participant.verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
+    assert float(question.epsilon) == pytest.approx(made.guarantee.total_user_level, rel=1e-12, abs=1e-12)
+    assert question.id == made.id
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_the_document_holds_the_integers_of_the_simulation(name: str) -> None:
+    made = CAMPAIGNS[name]
+    document = json.loads(made.to_json())
+    if made.feature_mechanism is not None:
+        simulated = GRRFS(made.schema.domain_sizes, made.feature_mechanism.sampled, made.feature_mechanism.epsilon)
+        assert [(t["domain_size"], t["true"], t["other"]) for t in document["features"]["tables"]] == [
+            (r.table.domain_size, r.table.true, r.table.other) for r in simulated.responses
+        ]
+    if made.label_mechanism is not None:
+        table = GRR(made.schema.num_classes, made.label_mechanism.epsilon).table
+        assert document["label"]["table"] == {
+            "domain_size": table.domain_size,
+            "true": table.true,
+            "other": table.other,
+        }
+
+
+def test_the_document_holds_no_number_that_languages_write_differently() -> None:
+    def leaves(value: Any) -> list[Any]:
+        items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+        return [value] if items is None else [leaf for item in items for leaf in leaves(item)]
+
+    for made in CAMPAIGNS.values():
+        for leaf in leaves(made.document):
+            assert leaf is None or isinstance(leaf, str) or (type(leaf) is int and leaf < 2**53)
+
+
+def test_another_epsilon_is_another_campaign() -> None:
+    ids = {campaign(MIXED, epsilon_x=epsilon, sampled=1).id for epsilon in (0.5, 0.5 + 1e-15, 0.6)}
+    assert len(ids) == 3
+
+
+def test_the_id_is_the_hash_of_everything_else() -> None:
+    document = BINARY.document
+    stated = document.pop("id")
+    assert stated == BINARY.id == content_id(document)
+    for key in document:
+        assert content_id({**document, key: "other"}) != stated
+
+
+def test_closing_times_are_compared_across_zones() -> None:
+    here = timezone(timedelta(hours=-8))
+    moved = campaign(MIXED, epsilon_y=1.0, closes=CLOSES.astimezone(here))
+    assert moved.id == campaign(MIXED, epsilon_y=1.0).id
+    assert moved.is_open(CLOSES - timedelta(seconds=1))
+    assert not moved.is_open(CLOSES)
+
+
+MISTAKES: dict[str, dict[str, Any]] = {
+    "nothing is asked": {},
+    "belong together": {"epsilon_x": 1.0, "epsilon_y": 1.0},
+    "epsilon_y is not finite": {"epsilon_y": float("inf")},
+    "epsilon_x is not finite": {"epsilon_x": float("inf"), "sampled": 1},
+    "purpose must be text": {"epsilon_y": 1.0, "purpose": ""},
+    "contact must be text": {"epsilon_y": 1.0, "contact": "x" * 4001},
+    "purpose is not valid Unicode": {"epsilon_y": 1.0, "purpose": "\ud800"},
+    "with its time zone": {"epsilon_y": 1.0, "closes": datetime(2027, 1, 1)},
+    "to the second": {"epsilon_y": 1.0, "closes": datetime(2027, 1, 1, microsecond=1, tzinfo=UTC)},
+    "name the label otherwise": {"epsilon_y": 1.0, "label": "age"},
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_campaign_that_cannot_be_is_refused(message: str) -> None:
+    with pytest.raises(CampaignError, match=message):
+        campaign(MIXED, **MISTAKES[message])
+
+
+def test_a_budget_that_cannot_be_is_refused() -> None:
+    with pytest.raises(BudgetError):
+        campaign(MIXED, epsilon_x=1.0, sampled=6)
+    with pytest.raises(BudgetError):
+        campaign(MIXED, epsilon_y=1e-300)
+
+
+def test_what_a_device_could_not_check_is_refused() -> None:
+    schema = FeatureSchema.binary(2100, classes=["a", "b"])
+    with pytest.raises(CampaignError, match="merge columns"):
+        campaign(schema, epsilon_x=0.01, sampled=1050)
+    assert campaign(schema, epsilon_x=0.01, sampled=2100).feature_mechanism is not None
+
+
+def test_mechanisms_for_another_schema_are_refused() -> None:
+    settings: dict[str, Any] = {
+        "schema": MIXED,
+        "label": "label",
+        "purpose": "p",
+        "contact": "c",
+        "closes": CLOSES,
+        "nodes": 3,
+        "graph": GRAPH.fingerprint,
+    }
+    with pytest.raises(CampaignError, match="other domain sizes"):
+        Campaign(feature_mechanism=GRRFS((2, 2), 1, 1.0), label_mechanism=None, **settings)
+    with pytest.raises(CampaignError, match="is for 2 classes"):
+        Campaign(feature_mechanism=None, label_mechanism=GRR(2, 1.0), **settings)
+    with pytest.raises(CampaignError, match="SHA-256"):
+        Campaign(feature_mechanism=None, label_mechanism=GRR(3, 1.0), **(settings | {"graph": "f" * 63}))
+
+
+def test_a_guarantee_that_is_not_what_the_tables_give_is_refused() -> None:
+    with pytest.raises(CampaignError, match=r"not what the tables give: user level \(any two records\) 1\.99999"):
+        Campaign.from_json(rewritten(BINARY, guarantee__user_level__total="1.5"))
+    with pytest.raises(CampaignError, match="other integers than an epsilon of 1 gives"):
+        Campaign.from_json(rewritten(BINARY, label__table__true=BINARY.document["label"]["table"]["true"] + 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"closes": "2100-1-1T00:00:00Z"}, "canonical form"),
+        ({"label__epsilon": "1.0"}, "canonical form"),
+        ({"label__epsilon": "1e400"}, "must be a number"),
+        ({"label__epsilon": 1}, "must be a number"),
+        ({"format": True}, "canonical form"),
+        ({"schema__group": 2}, "contradicts itself|whole number|other integers"),
+        ({"graph__nodes": 0}, "graph.nodes"),
+        ({"contact": None}, "contact must be text"),
+        ({"schema__columns__0": {"name": "x", "values": ["a"], "edges": ["1"]}}, "unknown key"),
+    ],
+)
+def test_every_part_is_checked(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(CampaignError, match=message):
+        Campaign.from_json(rewritten(BINARY, **change))
+
+
+def test_a_key_that_occurs_twice_is_refused() -> None:
+    with pytest.raises(CampaignError, match="occurs twice"):
+        Campaign.from_json(BINARY.to_json().replace('"sampled":2', '"sampled":2,"sampled":2'))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "1e5", "NaN", "[" * 100_000, b"\xff", "9" * 5000, '"\\ud800"'])
+def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
+    with pytest.raises(CampaignError):
+        Campaign.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "name", ["binary", "mixed domains, bins and names beyond ASCII", "merged columns", "label only"]
+)
+def test_mutated_campaigns_are_refused_cleanly_or_are_true(name: str) -> None:
+    """Whatever is accepted states its own guarantee; whatever is not raises an error made for it, on devices too."""
+    rng = random.Random(name)
+    messages: list[str] = []
+    for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 2500, rng):
+        read = question = None
+        try:
+            read = Campaign.from_json(text)
+        except VeilgraphError as error:
+            messages.append(str(error))
+        try:
+            question = participant.verify(text, max_epsilon=1e9, now=datetime(1000, 1, 1, tzinfo=UTC))
+        except CampaignError as error:
+            messages.append(str(error))
+        if read is not None:
+            assert question is not None
+            assert float(question.epsilon) == pytest.approx(read.guarantee.total_user_level, rel=1e-12, abs=1e-12)
+            assert read.to_json() == Campaign.from_json(read.to_json()).to_json()
+    assert max(map(len, messages)) < 1000
+    assert len(messages) > 2500, "hardly anything was refused"
+
+
+def test_the_graph_is_named_by_its_content() -> None:
+    shuffled = Graph.from_edges([[2, 0], [1, 1]], num_nodes=3)
+    assert shuffled.fingerprint == GRAPH.fingerprint
+    assert Graph.from_edges([[0], [1]], num_nodes=3).fingerprint != GRAPH.fingerprint
+    assert Graph.from_edges([[0, 1], [1, 2]], 4).fingerprint != GRAPH.fingerprint
+    assert campaign(MIXED, epsilon_y=1.0).graph == GRAPH.fingerprint

@@ -1,0 +1,113 @@
+"""A report is validated to the last value."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from tests.support.campaigns import CAMPAIGNS
+from tests.support.mutations import ODD, mutate
+from veilgraph.campaign.report import Report, check_node
+from veilgraph.errors import ReportError
+
+BINARY = CAMPAIGNS["binary"]
+LABEL_ONLY = CAMPAIGNS["label only"]
+FEATURES_ONLY = CAMPAIGNS["features only"]
+GOOD: dict[str, Any] = {"campaign": BINARY.id, "node": "u17", "features": [0, 1] * 4, "label": 1}
+
+
+def test_a_report_survives_the_way_through_json() -> None:
+    report = Report.parse(GOOD, BINARY)
+    assert Report.from_json(report.to_json(), BINARY) == report
+    assert report.document == GOOD
+    assert report == Report.parse(json.loads(json.dumps(GOOD)), BINARY)
+    assert report != Report.parse(GOOD | {"label": 0}, BINARY)
+    assert hash(report) == hash(Report.from_json(report.to_json().encode(), BINARY))
+
+
+def test_a_part_may_be_left_out_and_not_everything() -> None:
+    assert Report.parse(GOOD | {"label": None}, BINARY).label is None
+    assert Report.parse(GOOD | {"features": None}, BINARY).features is None
+    with pytest.raises(ReportError, match="empty"):
+        Report.parse(GOOD | {"features": None, "label": None}, BINARY)
+
+
+def test_what_the_campaign_does_not_ask_is_refused() -> None:
+    with pytest.raises(ReportError, match="features: the campaign asks none"):
+        Report.parse(GOOD | {"campaign": LABEL_ONLY.id}, LABEL_ONLY)
+    with pytest.raises(ReportError, match="label: the campaign asks none"):
+        Report.parse(GOOD | {"campaign": FEATURES_ONLY.id, "features": [0] * 5}, FEATURES_ONLY)
+
+
+NOT_CODES = [value for value in ODD if value is not None and not (type(value) is int and value in (0, 1))]
+
+
+@pytest.mark.parametrize("value", NOT_CODES, ids=lambda value: repr(value)[:20])
+def test_a_code_is_a_whole_number_in_its_domain(value: Any) -> None:
+    with pytest.raises(ReportError, match="label: the code must be a whole number from 0 to 1"):
+        Report.parse(GOOD | {"label": value}, BINARY)
+    with pytest.raises(ReportError, match="feature 'x3': the code must be a whole number from 0 to 1"):
+        Report.parse(GOOD | {"features": [0, 0, 0, value, 0, 0, 0, 0]}, BINARY)
+
+
+@pytest.mark.parametrize("features", [[], [0] * 7, [0] * 9, "00000000", {"0": 0}, 0, [[0] * 8], (0,) * 8])
+def test_features_are_a_list_of_one_code_each(features: Any) -> None:
+    with pytest.raises(ReportError, match="list of 8 codes"):
+        Report.parse(GOOD | {"features": features}, BINARY)
+
+
+@pytest.mark.parametrize("key", GOOD)
+def test_every_key_is_needed(key: str) -> None:
+    with pytest.raises(ReportError, match=f"lacks the key '{key}'"):
+        Report.parse({k: v for k, v in GOOD.items() if k != key}, BINARY)
+
+
+def test_nothing_else_is_allowed() -> None:
+    with pytest.raises(ReportError, match="unknown key 'sent_at'"):
+        Report.parse(GOOD | {"sent_at": 1}, BINARY)
+    with pytest.raises(ReportError, match="another campaign"):
+        Report.parse(GOOD, LABEL_ONLY)
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 7, [GOOD], True])
+def test_a_report_is_an_object(document: Any) -> None:
+    with pytest.raises(ReportError, match="JSON object"):
+        Report.parse(document, BINARY)
+
+
+@pytest.mark.parametrize("node", ["", ".", "..", "a\nb", "\x7f", "x" * 257, "\udfff", None, 7, ["u"], b"u"])
+def test_a_node_that_no_address_can_hold_is_refused(node: Any) -> None:
+    with pytest.raises(ReportError, match="node must be"):
+        Report.parse(GOOD | {"node": node}, BINARY)
+
+
+@pytest.mark.parametrize("node", ["a", "007", "a/b", "...", "é \U0001f4cf", "x" * 256, "%2F", " "])
+def test_any_other_text_is_a_node(node: str) -> None:
+    assert check_node(node) == node
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "9" * 5000, b"\xff\xff", '{"a":'])
+def test_what_is_not_json_is_refused(text: str | bytes) -> None:
+    with pytest.raises(ReportError):
+        Report.from_json(text, BINARY)
+
+
+def test_mutated_reports_are_refused_cleanly_or_valid() -> None:
+    rng = random.Random(7)
+    accepted, messages = 0, [""]
+    for _ in range(10_000):
+        mutant = mutate(GOOD, rng)
+        try:
+            report = Report.parse(mutant, BINARY)
+        except ReportError as error:
+            messages.append(str(error))
+            continue
+        accepted += 1
+        assert report.document == mutant
+        assert report.features is None or set(report.features) <= {0, 1}
+        assert report.label in (None, 0, 1)
+    assert 0 < accepted < 5000
+    assert max(map(len, messages)) < 300

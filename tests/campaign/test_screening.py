@@ -1,0 +1,153 @@
+"""Honest reports pass, whatever the records are; reports that were not randomized do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from veilgraph.campaign.screening import (
+    copies,
+    label_p_values,
+    largest_plausible_agreement,
+    patterns,
+    rare_values,
+    screen,
+    smallest_implausible_group,
+)
+from veilgraph.datasets import csbm
+from veilgraph.experiments import simulate
+from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.schema import FeatureSchema
+
+BUDGET = PrivacyBudget(epsilon_x=1.0, epsilon_y=3.0, sampled=10)
+
+
+@pytest.fixture(scope="module")
+def honest() -> PerturbedGraph:
+    private = csbm(2000, seed=0)
+    split = Split.random(2000, seed=0, train=0.7, validation=0.3)
+    return simulate(private, BUDGET, split, rng=np.random.default_rng(0))
+
+
+def of_records(records: np.ndarray, mechanism: GRRFS, seed: int) -> PerturbedGraph:
+    """Everyone reports; labels do not matter."""
+    nodes = len(records)
+    ring = np.stack([np.arange(nodes), (np.arange(nodes) + 1) % nodes])
+    return PerturbedGraph(
+        graph=Graph.from_edges(ring, nodes),
+        schema=FeatureSchema.binary(records.shape[1], classes=["a", "b"]),
+        features=mechanism.randomize(records, rng=np.random.default_rng(seed)),
+        labels=np.zeros(nodes, dtype=np.int64),
+        has_features=np.ones(nodes, dtype=np.bool_),
+        has_label=np.zeros(nodes, dtype=np.bool_),
+        feature_mechanism=mechanism,
+        label_mechanism=GRR(2, 1.0),
+    )
+
+
+@pytest.mark.parametrize("sampled", [1, 5, 20])
+def test_people_who_all_hold_the_same_extreme_record_are_not_accused(sampled: int) -> None:
+    """The worst case for copies and patterns: every record is the pattern. 50 draws at level 0.01 each."""
+    mechanism = GRRFS((2,) * 20, sampled=sampled, epsilon=1.0)
+    records = np.ones((200, 20), dtype=np.uint8)
+    accused = [
+        bool(copies(p, 0.01).any() or patterns(p, 0.01).any())
+        for p in (of_records(records, mechanism, seed) for seed in range(50))
+    ]
+    # At most Binomial(50, 0.02): five or more have probability below 0.004.
+    assert sum(accused) < 5
+
+
+def test_a_group_of_copies_is_found_and_nobody_else(honest: PerturbedGraph) -> None:
+    features = honest.features.copy()
+    features[:20] = features[0]
+    flagged = copies(replace(honest, features=features), 0.01)
+    assert flagged[:20].all()
+    assert not flagged[20:].any()
+
+
+def test_a_constant_report_is_found_and_nobody_else(honest: PerturbedGraph) -> None:
+    features = honest.features.copy()
+    features[7] = 1
+    flagged = patterns(replace(honest, features=features), 0.01)
+    assert flagged.nonzero()[0].tolist() == [7]
+
+
+def test_where_reports_have_few_values_no_number_of_copies_is_implausible() -> None:
+    mechanism = GRRFS((2,), sampled=1, epsilon=6.0)
+    assert smallest_implausible_group(mechanism, 100, 0.01) == float("inf")
+    assert largest_plausible_agreement(mechanism, 0.01) == 1
+
+
+def test_the_bound_on_agreement_holds_by_simulation() -> None:
+    mechanism = GRRFS((2,) * 30, sampled=6, epsilon=2.0)
+    reports = mechanism.randomize(np.ones((100_000, 30), dtype=np.uint8), rng=np.random.default_rng(0))
+    agreeing = reports.sum(axis=1)
+    for level in (0.1, 0.01, 0.001):
+        # Hoeffding is a bound: the share is well below the level, so no allowance is needed.
+        assert (agreeing > largest_plausible_agreement(mechanism, level)).mean() <= level
+
+
+def test_honest_labels_fail_at_their_level_at_most(honest: PerturbedGraph) -> None:
+    none = np.zeros(honest.graph.num_nodes, dtype=np.bool_)
+    p_values = label_p_values(honest, ignoring=none)
+    reported = int(honest.has_label.sum())
+    for level in (0.05, 0.1):
+        failing = int(((p_values <= level) & honest.has_label).sum())
+        # Three standard deviations of a binomial.
+        assert failing <= level * reported + 3 * np.sqrt(reported * level * (1 - level))
+
+
+def test_no_label_is_flagged_below_what_the_channel_allows(honest: PerturbedGraph) -> None:
+    none = np.zeros(honest.graph.num_nodes, dtype=np.bool_)
+    other = float(honest.label_mechanism.channel.other)
+    assert label_p_values(honest, ignoring=none).min() >= other * (1 - 1e-9)
+    assert not screen(honest, label_level=other * 0.99).labels.any()
+
+
+def test_labels_against_their_neighbourhood_are_flagged_where_the_channel_allows_it() -> None:
+    """Close-knit classes and little noise; with more of either, such labels are nothing unusual."""
+    private = csbm(2000, homophily=0.97, seed=0)
+    budget = replace(BUDGET, epsilon_y=5.0)
+    split = Split.random(2000, seed=0, train=0.7, validation=0.3)
+    clean = simulate(private, budget, split, rng=np.random.default_rng(0))
+    hostile = np.arange(2000) % 50 == 0
+    labels = np.where(hostile, (clean.labels + 2) % clean.schema.num_classes, clean.labels)
+    found = screen(replace(clean, labels=labels), label_level=0.1).labels
+    assert found[hostile].mean() > 0.5
+    assert found[~hostile].mean() < 0.1
+
+
+def test_values_that_nobody_reports_are_noticed(honest: PerturbedGraph) -> None:
+    assert rare_values(honest, 0.01) == []
+    labels = np.where(np.arange(2000) % 20 > 0, 0, honest.labels)
+    (found,) = rare_values(replace(honest, labels=labels), 0.01)
+    assert "the label" in found.sentence
+
+
+def test_honest_reports_leave_nothing_but_the_expected_labels(honest: PerturbedGraph) -> None:
+    screening = screen(honest)
+    assert not screening.reports.any()
+    assert {suspicion.kind for suspicion in screening.suspicions} <= {"labels"}
+
+
+def test_what_failed_is_masked(honest: PerturbedGraph) -> None:
+    features = honest.features.copy()
+    features[:5] = 1
+    screening = screen(replace(honest, features=features))
+    left = screening.exclude(honest)
+    assert not left.has_features[:5].any()
+    assert not left.has_label[:5].any()
+    assert left.has_features[5:].all()
+    assert int(honest.has_label.sum() - left.has_label.sum()) == int(
+        (screening.labels | screening.reports)[honest.has_label].sum()
+    )
+
+
+def test_an_empty_collection_is_not_suspicious(honest: PerturbedGraph) -> None:
+    nobody = np.zeros(honest.graph.num_nodes, dtype=np.bool_)
+    assert screen(replace(honest, has_features=nobody, has_label=nobody)).suspicions == []

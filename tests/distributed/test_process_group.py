@@ -1,0 +1,48 @@
+"""Alone there is nothing to join; together, what goes wrong between processes is one sentence."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import distributed
+
+from veilgraph.distributed.process_group import joined, talking
+from veilgraph.errors import RunError
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_without_torchrun_this_process_leads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with joined(torch.device("cpu")) as processes:
+        assert (processes.leads, processes.count) == (True, 1)
+        assert not distributed.is_initialized()
+
+
+def test_a_process_without_a_gpu_of_its_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"WORLD_SIZE": "4", "RANK": "3", "LOCAL_RANK": "3"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with (
+        pytest.raises(RunError, match="there are 2: start torchrun with --nproc-per-node 2"),
+        joined(torch.device("cuda")),
+    ):
+        pass
+
+
+def test_a_lost_process_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    expected = r"^process 1 of 2 stops, .* goes on from the last checkpoint \(Connection closed by peer \[::1\]:5\)$"
+    with pytest.raises(RunError, match=expected), talking():
+        raise RuntimeError("[/a/pair.cc:553] Connection closed by peer [::1]:5. This is typical. Good luck\nat main()")
+    # torchrun's request to terminate must not cut the message short.
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN

@@ -1,0 +1,126 @@
+"""What is made in a process of its own arrives here, its mistakes too, and the process never outlives its use."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.torchrun import ROOT
+from veilgraph.distributed import worker_process as apart
+from veilgraph.distributed.worker_process import made_apart, unpickled
+from veilgraph.errors import GraphError, MissingExtraError, RunError
+
+PATIENCE = 60  # seconds; two cores may be busy with other tests
+
+
+def numbers_and_process() -> Iterator[object]:
+    yield from range(3)
+    yield os.getpid()
+
+
+def failing(error: Exception) -> Iterator[object]:
+    yield "something"
+    raise error
+
+
+def greedy() -> Iterator[object]:
+    yield np.empty(2**57)
+
+
+def killed() -> Iterator[object]:
+    yield "something"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ending() -> Iterator[object]:
+    os._exit(3)
+    yield
+
+
+def sleeping(file: Path) -> Iterator[object]:
+    file.touch()
+    try:
+        yield os.getpid()
+        time.sleep(10 * PATIENCE)
+    finally:
+        file.unlink()
+
+
+def deaf() -> Iterator[object]:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    yield os.getpid()
+    time.sleep(10 * PATIENCE)
+
+
+def test_everything_arrives_in_order_and_pickled() -> None:
+    *numbers, process = made_apart(numbers_and_process, "counting")
+    assert list(map(unpickled, numbers)) == [0, 1, 2]
+    assert unpickled(process) != os.getpid()
+
+
+@pytest.mark.parametrize(
+    "error", [GraphError("no edges"), MissingExtraError("sqlalchemy", "collector"), FileNotFoundError(2, "no", "a.csv")]
+)
+def test_what_goes_wrong_there_on_purpose_is_raised_here(error: Exception) -> None:
+    made = made_apart(partial(failing, error), "failing")
+    assert unpickled(next(made)) == "something"
+    with pytest.raises(type(error)) as raised:
+        next(made)
+    assert str(raised.value) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("make", "fate"),
+    [
+        (killed, "cutting: its process was killed, as happens when memory runs out"),
+        (ending, "ended with status 3 before"),
+        (greedy, "cutting: memory ran out .*; use a machine with more"),
+    ],
+)
+def test_a_process_that_ends_early_is_an_error(make: Callable[[], Iterable[object]], fate: str) -> None:
+    with pytest.raises(RunError, match=fate):
+        list(made_apart(make, "cutting"))
+
+
+def test_closing_ends_the_process_which_tidies_up(tmp_path: Path) -> None:
+    with closing(made_apart(partial(sleeping, tmp_path / "used"), "sleeping")) as made:
+        process = unpickled(next(made))
+        os.kill(process, 0)
+        assert (tmp_path / "used").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    assert not (tmp_path / "used").exists()
+
+
+def test_a_process_that_does_not_listen_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "_PATIENCE", 0.1)
+    with closing(made_apart(deaf, "sleeping")) as made:
+        process = unpickled(next(made))
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_the_process_ends_with_the_one_that_started_it() -> None:
+    program = (
+        "import os, signal\nfrom tests.distributed.test_worker_process import deaf, made_apart\n"
+        "made = made_apart(deaf, 'sleeping')\nnext(made)\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    # Both write to one pipe, which is at its end when neither is left.
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        timeout=PATIENCE,
+    )
+    assert ended.returncode == -signal.SIGKILL

@@ -1,0 +1,99 @@
+"""The main job: complete, resumable, reproducible."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import veilgraph.experiments.single_run as main_job
+from veilgraph.datasets import csbm
+from veilgraph.errors import RunError
+from veilgraph.experiments.single_run import METHODS, RunConfiguration, run
+from veilgraph.models import RGNN
+from veilgraph.privacy.budget import PrivacyBudget
+
+PRIVATE = csbm(120, num_classes=3, num_features=6, seed=0)
+SMALL = RunConfiguration(budget=PrivacyBudget(1.0, 1.0, 3), seeds=2, num_clusters=4, epochs=3)
+
+
+def without_seconds(result: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **result,
+        "methods": {
+            name: {key: value for key, value in row.items() if key != "seconds_mean"}
+            for name, row in result["methods"].items()
+        },
+    }
+
+
+def test_everything_is_written(tmp_path: Path) -> None:
+    result = run(PRIVATE, SMALL, tmp_path / "run")
+    folder = tmp_path / "run"
+    assert json.loads((folder / "result.json").read_text()) == result
+    assert set(result["methods"]) == set(METHODS)
+    assert result["methods"]["rgnn"]["epsilon_user_level"] == pytest.approx(4.0)
+    assert result["methods"]["structure_only"]["epsilon_user_level"] == pytest.approx(1.0)
+    assert result["methods"]["non_private"]["epsilon_user_level"] == "not private"
+    with (folder / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 120
+    assert {row["predicted"] for row in rows} <= set(PRIVATE.schema.classes)
+    assert len(RGNN.load(folder / "model").predict()) == 120
+
+
+def test_two_runs_give_the_same_numbers(tmp_path: Path) -> None:
+    first, second = (without_seconds(run(PRIVATE, SMALL, tmp_path / name)) for name in ("a", "b"))
+    assert first == second
+
+
+def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(PRIVATE, SMALL, tmp_path / "whole")
+    fit, fitted = main_job._fit, list[str]()
+    allowed = 3
+
+    def counted_fit(*arguments: Any) -> dict[str, Any]:
+        if len(fitted) == allowed:
+            raise KeyboardInterrupt
+        fitted.append(arguments[0])
+        return fit(*arguments)
+
+    monkeypatch.setattr(main_job, "_fit", counted_fit)
+    with pytest.raises(KeyboardInterrupt):
+        run(PRIVATE, SMALL, tmp_path / "stopped")
+    allowed = 2 * len(METHODS)
+    resumed = run(PRIVATE, SMALL, tmp_path / "stopped")
+    assert without_seconds(resumed) == without_seconds(whole)
+    assert len(fitted) == allowed  # nothing was fitted twice
+
+
+def test_a_finished_run_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(PRIVATE, SMALL, tmp_path)
+    monkeypatch.setattr(main_job, "_fit", lambda *arguments: pytest.fail("fitted again"))
+    assert run(PRIVATE, SMALL, tmp_path) == result
+
+
+def test_another_runs_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
+    run(PRIVATE, SMALL, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    other = RunConfiguration(budget=PrivacyBudget(2.0, 1.0, 3), seeds=2, num_clusters=4, epochs=3)
+    with pytest.raises(RunError, match="holds another run's result"):
+        run(PRIVATE, other, tmp_path)
+    with pytest.raises(RunError, match="data_sha256"):
+        run(csbm(120, num_classes=3, num_features=6, seed=1), SMALL, tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_folder_that_is_not_a_runs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(RunError, match="is not a run's folder"):
+        run(PRIVATE, SMALL, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_no_seeds_are_refused() -> None:
+    with pytest.raises(RunError, match="seeds is 0"):
+        RunConfiguration(budget=PrivacyBudget(1.0, 1.0, 3), seeds=0)

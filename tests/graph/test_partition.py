@@ -1,0 +1,91 @@
+"""Parts of a graph know what they need of each other, and their products are the whole graph's rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from veilgraph.datasets import csbm
+from veilgraph.errors import ReconstructionError
+from veilgraph.graph import Graph
+from veilgraph.graph import partition as module
+from veilgraph.graph.partition import Partition
+from veilgraph.reconstruct.operators import GraphOperators, PartOperators
+from veilgraph.reconstruct.propagation import sparse_product
+
+LINKED = 120
+# Nodes without edges at the end.
+GRAPH = Graph.from_edges(csbm(LINKED, seed=1).graph.edges, LINKED + 10)
+PRODUCTS = ["neighbours", "symmetric", "closed_symmetric"]
+
+
+def exchanged(parts: Partition, rows: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    """What processes would do with the lists of their parts, for all of them here."""
+    reached = []
+    for rank, part in enumerate(parts):
+        around = np.full((part.around.num_nodes, rows.shape[1]), np.nan, dtype=rows.dtype)
+        around[part.places] = rows[part.numbers]
+        start = np.cumsum([0, *part.send_counts])  # checked against the receivers' counts below
+        assert start[-1] == len(part.sent)
+        arriving = []
+        for sender in parts:
+            ends = np.cumsum([0, *sender.send_counts])
+            arriving.append(rows[sender.numbers][sender.sent[ends[rank] : ends[rank + 1]]])
+        assert tuple(len(each) for each in arriving) == part.receive_counts
+        around[part.arrivals] = np.concatenate(arriving)
+        reached.append(around)
+    return reached
+
+
+@pytest.mark.parametrize("num_parts", [1, 2, 3, 8])
+def test_every_node_is_in_one_part_and_every_edge_around_the_parts_of_its_ends(num_parts: int) -> None:
+    parts = Partition(GRAPH, num_parts)
+    assert sorted(np.concatenate([part.numbers for part in parts])) == list(range(GRAPH.num_nodes))
+    crossing = sum(part.around.num_edges - part.num_edges for part in parts)
+    assert sum(part.num_edges for part in parts) + crossing / 2 == GRAPH.num_edges
+    assert all(part.boundary == sum(part.receive_counts) for part in parts)
+    assert all(part.receive_counts[rank] == part.send_counts[rank] == 0 for rank, part in enumerate(parts))
+
+
+@pytest.mark.parametrize("num_parts", [1, 2, 5])
+def test_products_of_parts_are_the_rows_of_the_whole_product_to_the_last_bit(num_parts: int) -> None:
+    rows = np.random.default_rng(0).random((GRAPH.num_nodes, 3), dtype=np.float32)
+    whole = GraphOperators(GRAPH)
+    parts = Partition(GRAPH, num_parts)
+    for part, reached in zip(parts, exchanged(parts, rows), strict=True):
+        here, around = PartOperators(part), torch.from_numpy(reached)
+        pairs = [(here.mean.matrix, whole.mean.matrix)]
+        for name in PRODUCTS:
+            product, expected = getattr(here, name), getattr(whole, name)
+            pairs += [(product.matrix, expected.matrix), (product.transposed, expected.transposed)]
+        for matrix, expected in pairs:
+            assert torch.equal(
+                sparse_product(matrix, around), sparse_product(expected, torch.from_numpy(rows))[part.numbers]
+            )
+
+
+def test_bags_are_those_of_the_whole_graph() -> None:
+    expected = GraphOperators(GRAPH).clusters(4)
+    for part in Partition(GRAPH, 3, num_clusters=(4,)):
+        np.testing.assert_array_equal(PartOperators(part).clusters(4), expected[part.numbers])
+
+
+def test_an_empty_part_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "cluster", lambda graph, number: np.zeros(graph.num_nodes, dtype=np.int64))
+    with pytest.raises(ReconstructionError, match="130 nodes in 3 parts leave 2 without any: start fewer"):
+        Partition(GRAPH, 3)
+
+
+def test_more_parts_than_nodes_are_refused() -> None:
+    with pytest.raises(ReconstructionError, match="choose 1 to 2"):
+        Partition(Graph.from_edges([[0], [1]], 2), 3)
+
+
+def test_what_needs_the_whole_graph_is_refused() -> None:
+    operators = PartOperators(Partition(GRAPH, 2)[0])
+    with pytest.raises(ReconstructionError, match="one process"):
+        operators.mean.effective_sample_size(torch.ones(operators.graph.num_nodes, dtype=torch.bool), 2)
+    with pytest.raises(ReconstructionError, match="one process"):
+        _ = operators.edge_index

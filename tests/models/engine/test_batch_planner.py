@@ -1,0 +1,99 @@
+"""Plans of what is trained together: complete, within memory, and every input shared by equally many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import veilgraph.models.engine.batch_planner as replicas
+from veilgraph.errors import FitError
+from veilgraph.models.engine.batch_planner import Batch, plan_batches
+
+Job = tuple[int, str, int]
+"""A number, a shape and an input."""
+
+GPU = torch.device("cuda")
+CPU = torch.device("cpu")
+SPECIFICATIONS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5)), max_size=40)
+
+
+def plan(
+    specifications: list[tuple[str, int]],
+    *,
+    input_bytes: int = 3,
+    replica_bytes: int = 2,
+    memory: int = 100,
+    device: torch.device = GPU,
+) -> list[Batch[Job]]:
+    jobs: list[Job] = [(number, *specification) for number, specification in enumerate(specifications)]
+    return list(
+        plan_batches(
+            jobs,
+            shape_of=lambda job: job[1],
+            input_of=lambda job: job[2],
+            input_bytes=input_bytes,
+            replica_bytes=replica_bytes,
+            memory=memory,
+            device=device,
+        )
+    )
+
+
+@given(SPECIFICATIONS, st.integers(1, 9), st.integers(1, 9), st.integers(0, 60), st.sampled_from([CPU, GPU]))
+def test_every_run_is_planned_once_within_memory_and_with_inputs_shared_equally(
+    specifications: list[tuple[str, int]], input_bytes: int, replica_bytes: int, spare: int, device: torch.device
+) -> None:
+    memory = input_bytes + replica_bytes + spare
+    batches = plan(specifications, input_bytes=input_bytes, replica_bytes=replica_bytes, memory=memory, device=device)
+    assert Counter(job for batch in batches for job in batch.runs) == Counter(
+        (number, *specification) for number, specification in enumerate(specifications)
+    )
+    for batch in batches:
+        shares = [batch.runs[start : start + batch.sharing] for start in range(0, len(batch.runs), batch.sharing)]
+        assert len(shares) * batch.sharing == len(batch.runs) > 0
+        assert len({shape for _, shape, _ in batch.runs}) == 1
+        assert all(len({which for _, _, which in share}) == 1 for share in shares)
+        assert len(shares) * input_bytes + len(batch.runs) * replica_bytes <= memory
+
+
+@given(SPECIFICATIONS)
+def test_with_memory_to_spare_equally_shared_inputs_are_one_batch(specifications: list[tuple[str, int]]) -> None:
+    # So few batches as shapes have different numbers of runs for an input.
+    expected = {(shape, count) for (shape, _), count in Counter(specifications).items()}
+    assert len(plan(specifications, memory=10**6)) == len(expected)
+
+
+@given(SPECIFICATIONS)
+def test_larger_shares_come_first(specifications: list[tuple[str, int]]) -> None:
+    batches = plan([(shape, which) for shape, which in specifications if shape == "a"])
+    assert all(one.sharing >= other.sharing for one, other in pairwise(batches))
+
+
+def test_an_input_that_too_many_share_is_split() -> None:
+    # 3 + 2 * 2 bytes are all that is allowed: two runs at a time.
+    batches = plan([("a", 0)] * 5, memory=8)
+    assert [(len(batch.runs), batch.sharing) for batch in batches] == [(2, 2), (2, 2), (1, 1)]
+
+
+def test_a_processor_takes_no_more_than_its_cache_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas, "_CACHE_BYTES", 8)
+    assert [len(batch.runs) for batch in plan([("a", 0)] * 5, device=CPU)] == [2, 2, 1]
+    assert [len(batch.runs) for batch in plan([("a", 0)] * 5, device=GPU)] == [5]
+    # One run that is larger than the cache is still run.
+    assert [len(batch.runs) for batch in plan([("a", 0)] * 2, device=CPU, input_bytes=20)] == [1, 1]
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_too_little_memory_for_one_run_is_refused_with_both_numbers(device: torch.device) -> None:
+    with pytest.raises(FitError, match=r"one fit needs about 3072.0 MiB and 2560.0 MiB are allowed: allow more memory"):
+        plan([("a", 0)], input_bytes=2**30, replica_bytes=2 * 2**30, memory=5 * 2**29, device=device)
+    assert len(plan([("a", 0)], input_bytes=1, replica_bytes=2, memory=3, device=device)) == 1
+
+
+def test_nothing_to_do_is_no_batch() -> None:
+    assert plan([]) == []

@@ -1,0 +1,69 @@
+"""Several processes compute what one computes, whatever the method, the masks and the number of parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.distributed_cases import SPLIT, Watched, cases, perturbed
+from tests.support.torchrun import torchrun
+from veilgraph.graph.partition import Partition
+from veilgraph.models import RGNN
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    out = tmp_path_factory.mktemp("spread") / "found.npz"
+    started = torchrun(request.param, "tests.support.distributed_cases", out)
+    said, _ = started.communicate(timeout=120)
+    assert started.returncode == 0, said
+    return dict(np.load(out))
+
+
+@pytest.mark.parametrize("name", cases())
+def test_several_processes_compute_what_one_does(name: str, found: dict[str, np.ndarray]) -> None:
+    method, collection = cases()[name]
+    method.fit(perturbed(*collection), SPLIT)
+    # Single precision adds nodes in another order: 1e-7 of a gradient, which a dozen steps of Adam spread a little.
+    for key, expected in {
+        "loss": np.array(method.curve.train_loss),
+        "score": np.array(method.curve.validation_score),
+        "probabilities": method.predict_proba(),
+    }.items():
+        np.testing.assert_allclose(found[f"{name}: {key}"], expected, rtol=0, atol=1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_gradients_are_those_of_one_process_and_the_same_in_all(name: str, found: dict[str, np.ndarray]) -> None:
+    """Adam hardly minds a factor, so that a mean in place of the sum would not show in what it learns."""
+    method, collection = cases()[name]
+    with Watched() as alone:
+        method.fit(perturbed(*collection), SPLIT)
+    together, expected = found[f"{name}: gradients"], np.concatenate([each.numpy() for each in alone.gradients])
+    assert (together == together[0]).all()
+    # The first is of the same weights; those of later ones differ by rounding, which a dozen steps spread a little.
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(together[0][0], expected[0], rtol=0, atol=1e-6 * scale)
+    np.testing.assert_allclose(together[0], expected, rtol=0, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_every_process_holds_its_part_alone(name: str, found: dict[str, np.ndarray]) -> None:
+    """The leader too: what cut the graph is gone."""
+    nodes, whole_graphs = found[f"{name}: held"].T
+    assert nodes.tolist() == [part.num_nodes for part in Partition(perturbed(True).graph, int(found["processes"]))]
+    assert not whole_graphs.any()
+
+
+@pytest.mark.parametrize("name", cases())
+def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) -> None:
+    """docs/scaling.md: 4 bytes for each row at the boundary, each column and each product."""
+    method, (everyone, joint) = cases()[name]
+    reports = perturbed(everyone, joint)
+    columns, classes = reports.schema.num_features, reports.schema.num_classes  # all features are binary
+    widths = columns  # of the first layer
+    if isinstance(method, RGNN):
+        widths += method.feature_hops * (columns + (not everyone)) + method.label_hops * classes
+    widths += classes * (method.epochs * (3 if method.dropout else 2) + 2)
+    boundary = Partition(reports.graph, int(found["processes"]))[0].boundary
+    assert found[f"{name}: traffic"] == 4 * boundary * widths

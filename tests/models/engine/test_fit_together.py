@@ -1,0 +1,340 @@
+"""The main theorem of the learning engine: fits that are trained together are the fits that each would be alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+import veilgraph.models.engine.batch_planner as replicas
+import veilgraph.models.engine.gnn_method as gnn
+from veilgraph.datasets import csbm
+from veilgraph.errors import FitError
+from veilgraph.experiments import simulate
+from veilgraph.experiments.cells import Fit, draw_reports, fit_cells
+from veilgraph.experiments.grid import Cell
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.models import LPGNN, RGNN, MajorityClass, PlainGNN, StructureOnly
+from veilgraph.models.base import Method, Run
+from veilgraph.models.engine.backbones import HIDDEN
+from veilgraph.models.engine.gnn_method import GNNMethod
+from veilgraph.models.registry import METHODS
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import GRRFS
+from veilgraph.privacy.mechanisms.registry import grr_fs, multi_bit
+
+NODES = 120
+PRIVATE = csbm(NODES, num_classes=3, num_features=8, mean_degree=6, seed=0)
+EPOCHS = 5
+
+# Alone or together, only the order of single-precision sums can differ: each pass rounds some dozens of numbers of the
+# order of 1, by 6e-8 each, and five steps are too few for the differences to grow. (Where the library's kernels add in
+# the same order for every number of replicas there is no difference at all.) Scores of the two best epochs are further
+# apart than that, so the same epoch is selected.
+TOLERANCE = 1e-5
+
+
+def reports_of(seed: int, epsilon_x: float, epsilon_y: float, *, bits: bool = False) -> tuple[PerturbedGraph, Split]:
+    split = Split.random(NODES, seed=seed)
+    randomizer = multi_bit if bits else grr_fs
+    budget = PrivacyBudget(epsilon_x, epsilon_y, 4)
+    return simulate(PRIVATE, budget, split, rng=np.random.default_rng(seed), features=randomizer), split
+
+
+# Two draws at one budget and two at others. Reports of one draw are shared by several fits.
+BUDGETS = [(0, 1.0, 2.0), (1, 1.0, 2.0), (0, 2.0, 1.0), (2, 0.5, 3.0)]
+GRR_REPORTS = [reports_of(*budget) for budget in BUDGETS]
+BIT_REPORTS = [reports_of(*budget, bits=True) for budget in BUDGETS]
+
+RGNN_SETTINGS: list[dict[str, Any]] = [
+    {"feature_hops": 2, "label_hops": 2, "num_clusters": 4},
+    {"feature_hops": 2, "label_hops": 3, "num_clusters": 8, "llp_weight": 10.0, "learning_rate": 0.05},
+    {"feature_hops": 1, "label_hops": 0, "num_clusters": 4, "dropout": 0.0, "seed": 3},
+    {"feature_hops": 1, "num_clusters": 16, "dropout": 0.75, "llp_weight": 0.1, "weight_decay": 0.01, "seed": 4},
+    {"use_proportions": False, "feature_hops": 2, "label_hops": 2},
+    {"reconstruct_x": False, "num_clusters": 4},
+    {"reconstruct_y": False, "num_clusters": 4, "estimate": False, "feature_hops": 2, "decoding": "argmax"},
+    {"hold_out_validation": True, "num_clusters": 4, "feature_hops": 2, "label_hops": 2},
+]
+PLAIN_SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"dropout": 0.0, "seed": 1},
+    {"dropout": 0.25, "learning_rate": 0.05, "seed": 2},
+    {"weight_decay": 0.1, "seed": 1},
+    {"epochs": 3, "seed": 5},
+]
+LPGNN_SETTINGS: list[dict[str, Any]] = [
+    {"feature_hops": 2, "label_hops": 2},
+    {"feature_hops": 1, "label_hops": 2, "dropout": 0.0, "seed": 1},
+    {"feature_hops": 2, "label_hops": 1, "learning_rate": 0.05},
+    {"feature_hops": 2, "label_hops": 2, "forward_correction": False, "seed": 2},
+]
+FAMILIES: dict[str, tuple[type[GNNMethod], list[dict[str, Any]], list[tuple[PerturbedGraph, Split]]]] = {
+    "rgnn": (RGNN, RGNN_SETTINGS, GRR_REPORTS),
+    "plain": (PlainGNN, PLAIN_SETTINGS, GRR_REPORTS),
+    "lpgnn": (LPGNN, LPGNN_SETTINGS, BIT_REPORTS),
+}
+
+
+def runs_of(family: str, backbone: str, draws: Sequence[int] = range(4)) -> list[Run]:
+    make, settings, reports = FAMILIES[family]
+    return [
+        Run(
+            method=make(**{"backbone": backbone, "epochs": EPOCHS, **each}),
+            perturbed=reports[draw][0],
+            split=reports[draw][1],
+        )
+        for draw in draws
+        for each in settings
+    ]
+
+
+def fitted_together(runs: Sequence[Run], **options: int) -> list[Sequence[Run]]:
+    return list(type(runs[0].method).fit_together(runs, **options))
+
+
+def assert_the_same(found: GNNMethod, expected: GNNMethod) -> None:
+    assert np.allclose(found.predict_proba(), expected.predict_proba(), rtol=0, atol=TOLERANCE)
+    assert np.allclose(found.curve.train_loss, expected.curve.train_loss, rtol=TOLERANCE, atol=TOLERANCE)
+    scores, expected_scores = found.curve.validation_score, expected.curve.validation_score
+    assert np.allclose(scores, expected_scores, rtol=0, atol=TOLERANCE)
+    assert found.curve.selected_epoch == expected.curve.selected_epoch
+
+
+@pytest.mark.parametrize("backbone", ["sage", "gcn"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_fits_that_are_trained_together_are_those_that_are_trained_alone(family: str, backbone: str) -> None:
+    together, alone = runs_of(family, backbone), runs_of(family, backbone)
+    batches = fitted_together(together)
+    assert sorted(id(run) for batch in batches for run in batch) == sorted(map(id, together))
+    assert len(batches) < len(together) / 2  # they were
+    for found, run in zip(together, alone, strict=True):
+        assert_the_same(found.method, run.method.fit(run.perturbed, run.split))
+    # And fits with other settings, seeds or reports are others, so that the comparison says something.
+    predictions = [run.method.predict_proba() for run in together]
+    for number, one in enumerate(predictions):
+        assert all(np.abs(one - other).max() > 100 * TOLERANCE for other in predictions[:number])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_attention_is_trained_one_by_one_and_exactly_the_same(family: str) -> None:
+    together, alone = runs_of(family, "gat", draws=[3]), runs_of(family, "gat", draws=[3])
+    assert [len(batch) for batch in fitted_together(together)] == [1] * len(together)
+    for found, run in zip(together, alone, strict=True):
+        expected = run.method.fit(run.perturbed, run.split)
+        assert (found.method.predict_proba() == expected.predict_proba()).all()
+        assert found.method.curve == expected.curve
+
+
+def test_all_backbones_at_once_come_back_in_batches_of_one_kind() -> None:
+    runs = [run for backbone in ("gat", "sage", "gcn") for run in runs_of("plain", backbone, draws=[0])]
+    for batch in fitted_together(runs):
+        assert len({run.method.backbone for run in batch}) == 1
+        assert len({run.method.epochs for run in batch}) == 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_neither_the_order_of_runs_nor_the_memory_changes_results(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = runs_of(family, "sage")
+    fitted_together(expected)
+    reordered = runs_of(family, "sage")
+    order = np.random.default_rng(0).permutation(len(reordered))
+    fitted_together([reordered[number] for number in order])
+    confined = runs_of(family, "sage")
+    # Two or three replicas at a time.
+    batches = fitted_together(confined, memory=4 * NODES * (2 * 8 + 3 * 6 * (HIDDEN + 3)))
+    assert 1 < max(map(len, batches)) <= 3
+    # And as many as there are, whatever a processor's cache holds.
+    unconfined = runs_of(family, "sage")
+    monkeypatch.setattr(replicas, "_CACHE_BYTES", 2**40)
+    fitted_together(unconfined)
+    for run, *others in zip(expected, reordered, confined, unconfined, strict=True):
+        for other in others:
+            assert_the_same(other.method, run.method)
+
+
+def test_memory_for_less_than_one_fit_is_refused_with_the_numbers() -> None:
+    with pytest.raises(FitError, match=r"one fit needs about 0.1 MiB and 0.0 MiB are allowed: allow more memory"):
+        fitted_together(runs_of("plain", "sage", draws=[0]), memory=1000)
+
+
+@pytest.mark.parametrize("backbone", ["sage", "gcn"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_little_memory_means_blocks_of_nodes_and_the_same_results(
+    family: str, backbone: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="veilgraph")
+    runs, expected = runs_of(family, backbone, [0]), runs_of(family, backbone, [0])
+    fitted_together(expected)
+    assert caplog.messages == []
+    monkeypatch.setattr(gnn, "_BLOCK_NODES", 50)
+    columns, classes = len(PRIVATE.schema.domain_sizes), PRIVATE.schema.num_classes
+    enough = 4 * NODES * (3 * columns + HIDDEN + 12 * classes)  # for one fit in blocks, and not for a whole one
+    assert all(len(batch) == 1 for batch in fitted_together(runs, memory=enough))
+    assert len(caplog.messages) == len(runs)
+    assert "blocks of at most 50" in caplog.messages[0]
+    for found, alone in zip(runs, expected, strict=True):
+        assert_the_same(found.method, alone.method)
+    with pytest.raises(FitError, match="allow more memory"):
+        fitted_together(runs, memory=enough - 1)
+
+
+def test_attention_cannot_be_computed_in_blocks_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gnn, "_BLOCK_NODES", 50)
+    columns, classes = len(PRIVATE.schema.domain_sizes), PRIVATE.schema.num_classes
+    with pytest.raises(FitError, match="allow more memory"):
+        fitted_together(runs_of("rgnn", "gat", [0])[:1], memory=4 * NODES * (3 * columns + HIDDEN + 12 * classes))
+
+
+def test_a_fit_that_diverges_is_refused_and_not_predicted_from() -> None:
+    (run, *_) = runs_of("rgnn", "sage", draws=[0])
+    wild = replace_method(run, learning_rate=1e30)
+    with pytest.raises(FitError, match="training diverged: no epoch has a score"):
+        fitted_together([run, wild])
+
+
+def replace_method(run: Run, **changed: Any) -> Run:
+    parameters = run.method._parameters() | changed
+    return Run(method=type(run.method)(**parameters), perturbed=run.perturbed, split=run.split)
+
+
+def test_reports_that_look_the_same_but_were_made_otherwise_are_not_shared() -> None:
+    # One array of codes, read through two channels: what is estimated from it differs.
+    perturbed, split = GRR_REPORTS[0]
+    sizes = perturbed.schema.domain_sizes
+    other = replace(perturbed, feature_mechanism=GRRFS(sizes, sampled=4, epsilon=3.0))
+    together, alone = (
+        [
+            Run(method=RGNN(epochs=EPOCHS, feature_hops=2, num_clusters=4), perturbed=each, split=split)
+            for each in (perturbed, other)
+        ]
+        for _ in range(2)
+    )
+    fitted_together(together)
+    for found, run in zip(together, alone, strict=True):
+        assert_the_same(found.method, run.method.fit(run.perturbed, run.split))
+
+
+def test_several_graphs_go_through_one_call() -> None:
+    private = csbm(60, num_classes=2, num_features=5, mean_degree=4, seed=7)
+    split = Split.random(60, seed=7)
+    smaller = simulate(private, PrivacyBudget(1.0, 1.0, 3), split, rng=np.random.default_rng(7))
+
+    def runs() -> list[Run]:
+        pairs = [(smaller, split), GRR_REPORTS[0], (smaller, split), GRR_REPORTS[1]]
+        return [
+            Run(method=RGNN(epochs=EPOCHS, num_clusters=4, seed=seed), perturbed=perturbed, split=own_split)
+            for seed, (perturbed, own_split) in enumerate(pairs)
+        ]
+
+    together, alone = runs(), runs()
+    assert len(fitted_together(together)) == 2
+    for found, run in zip(together, alone, strict=True):
+        assert_the_same(found.method, run.method.fit(run.perturbed, run.split))
+
+
+class Linear(nn.Module):
+    """A backbone of one's own."""
+
+    def __init__(self, num_inputs: int, num_classes: int) -> None:
+        super().__init__()
+        self.layer = nn.Sequential(nn.Dropout(0.5), nn.Linear(num_inputs, num_classes))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        scores: Tensor = self.layer(x)
+        return scores
+
+
+def test_backbones_of_ones_own_do_not_share_randomness() -> None:
+    torch.manual_seed(7)
+    expected_noise = torch.rand(3)
+    torch.manual_seed(7)
+    perturbed, split = GRR_REPORTS[0]
+    together, alone = (
+        [
+            Run(method=PlainGNN(backbone=Linear, epochs=EPOCHS, seed=seed), perturbed=perturbed, split=split)
+            for seed in (0, 1, 0)
+        ]
+        for _ in range(2)
+    )
+    fitted_together(together)
+    for found, run in zip(together, alone, strict=True):
+        expected = run.method.fit(run.perturbed, run.split)
+        assert (found.method.predict_proba() == expected.predict_proba()).all()
+    assert (together[0].method.predict_proba() == together[2].method.predict_proba()).all()
+    assert torch.equal(torch.rand(3), expected_noise)
+
+
+@pytest.mark.parametrize(("make", "batches"), [(StructureOnly, 1), (MajorityClass, len(GRR_REPORTS))])
+def test_methods_without_a_network_are_fitted_as_each_alone(make: type[Method], batches: int) -> None:
+    runs = [Run(method=make(), perturbed=perturbed, split=split) for perturbed, split in GRR_REPORTS]
+    found = fitted_together(runs)
+    assert [run for batch in found for run in batch] == runs
+    assert len(found) == batches
+    for run in runs:
+        alone = make().fit(run.perturbed, run.split)
+        assert (run.method.predict_proba() == alone.predict_proba()).all()
+
+
+@pytest.mark.parametrize("bad", [{"epochs": 0}, {"backbone": "transformer"}])
+def test_one_bad_run_is_refused(bad: dict[str, Any]) -> None:
+    runs = runs_of("plain", "sage", draws=[0])
+    with pytest.raises(FitError, match=r"epochs is 0|backbone is 'transformer'"):
+        fitted_together([*runs, replace_method(runs[0], **bad)])
+
+
+# Cells of an experiment: every method of the registry goes through the same door.
+
+
+def cells_of(method: str) -> list[Cell]:
+    entry = METHODS[method]
+    return [
+        Cell(
+            dataset="block model",
+            method=method,
+            epsilon_x=epsilon_x if entry.private and entry.uses_features else None,
+            epsilon_y=epsilon_y if entry.private else None,
+            sampled=4,
+            seed=seed,
+            parameters={"epochs": EPOCHS, **({"num_clusters": 4} if method == "rgnn" else {})},
+        )
+        for seed in (0, 1)
+        for epsilon_x in (1.0, 0.5)
+        for epsilon_y in (1.0, 2.0)
+    ]
+
+
+def predictions(fits: Sequence[Fit]) -> list[NDArray[np.float32]]:
+    return [fit.method.predict_proba() for fit in fits]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_fits_cells_together_as_it_does_alone(method: str) -> None:
+    cells = cells_of(method)
+    together = {id(fit.cell): fit for fit in fit_cells(cells, PRIVATE, "cpu")}
+    assert set(together) == set(map(id, cells))
+    for cell in cells:
+        found = together[id(cell)]
+        [alone] = fit_cells([cell], PRIVATE, "cpu")
+        assert np.allclose(found.method.predict_proba(), alone.method.predict_proba(), rtol=0, atol=TOLERANCE)
+        assert found.seconds > 0
+        assert 0 <= found.accuracy <= 1
+        assert (found.perturbed.labels == alone.perturbed.labels).all()
+
+
+@pytest.mark.parametrize("method", ["rgnn", "lpgnn"])
+def test_cells_of_one_seed_and_feature_budget_share_one_array_of_reports(method: str) -> None:
+    drawn = [(cell, draw_reports(cell, PRIVATE)[0]) for cell in cells_of(method)]
+    for cell, perturbed in drawn:
+        for other_cell, other in drawn:
+            same = (cell.seed, cell.epsilon_x) == (other_cell.seed, other_cell.epsilon_x)
+            assert (perturbed.features is other.features) == same
+            if not same:
+                assert (perturbed.features != other.features).any()

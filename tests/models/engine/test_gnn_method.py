@@ -1,0 +1,103 @@
+"""Saving, loading and backbones of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.models.test_conformance import PERTURBED, SPLIT
+from veilgraph.errors import FitError, RunError
+from veilgraph.models import RGNN, PlainGNN
+from veilgraph.models.engine.device import resolve_device
+
+
+class Linear(nn.Module):
+    """The least that a backbone must be."""
+
+    def __init__(self, num_inputs: int, num_classes: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(num_inputs, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        assert edge_index.shape[0] == 2
+        scores: Tensor = self.layer(x)
+        return scores
+
+
+@pytest.mark.parametrize("backbone", ["sage", "gcn", "gat"])
+def test_a_saved_model_gives_the_same_predictions(tmp_path: Path, backbone: str) -> None:
+    method = RGNN(backbone=backbone, epochs=3, feature_hops=2, num_clusters=4).fit(PERTURBED, SPLIT)
+    method.save(tmp_path / "model")
+    loaded = RGNN.load(tmp_path / "model")
+    assert (loaded.predict_proba() == method.predict_proba()).all()
+    # And so do the restored weights themselves, applied anew.
+    assert np.allclose(loaded.predict_proba(PERTURBED), method.predict_proba(PERTURBED), atol=1e-6)
+    assert loaded.curve == method.curve
+    assert loaded.feature_hops == 2
+
+
+def test_nothing_that_is_saved_is_code(tmp_path: Path) -> None:
+    PlainGNN(epochs=1).fit(PERTURBED, SPLIT).save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "weights.npz"]
+    json.loads((tmp_path / "model.json").read_text())
+    with np.load(tmp_path / "weights.npz", allow_pickle=False) as archive:
+        assert all(archive[name].dtype == np.float32 for name in archive)
+
+
+def test_a_backbone_of_ones_own_trains_and_loads(tmp_path: Path) -> None:
+    method = RGNN(backbone=Linear, epochs=3, feature_hops=1, num_clusters=4).fit(PERTURBED, SPLIT)
+    method.save(tmp_path)
+    assert (RGNN.load(tmp_path, backbone=Linear).predict() == method.predict()).all()
+    with pytest.raises(FitError, match="backbone of your own"):
+        RGNN.load(tmp_path)
+
+
+def test_an_unknown_backbone_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(FitError, match="backbone is 'transformer': choose gat, gcn, sage"):
+        RGNN(backbone="transformer", num_clusters=4).fit(PERTURBED, SPLIT)
+
+
+def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FitError, match="does not hold a readable model"):
+        RGNN.load(tmp_path)
+    PlainGNN(epochs=1).fit(PERTURBED, SPLIT).save(tmp_path)
+    with pytest.raises(FitError, match="holds a model of 'plain', not of 'rgnn'"):
+        RGNN.load(tmp_path)
+    weights = tmp_path / "weights.npz"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(FitError, match="does not hold a readable model"):
+        PlainGNN.load(tmp_path)
+
+
+def test_the_learning_curve_has_every_epoch_and_the_selected_one_is_best() -> None:
+    curve = RGNN(epochs=12, num_clusters=4).fit(PERTURBED, SPLIT).curve
+    assert len(curve.train_loss) == len(curve.validation_score) == 12
+    assert curve.validation_score[curve.selected_epoch] == max(curve.validation_score)
+
+
+def test_zero_epochs_are_refused() -> None:
+    with pytest.raises(FitError, match="epochs is 0"):
+        PlainGNN(epochs=0).fit(PERTURBED, SPLIT)
+
+
+@pytest.mark.parametrize("backbone", ["sage", "gat"])
+@pytest.mark.parametrize(
+    ("name", "value"), [("dropout", -0.1), ("dropout", 1.5), ("learning_rate", -0.01), ("weight_decay", -1.0)]
+)
+def test_training_settings_out_of_range_are_refused_by_name(backbone: str, name: str, value: float) -> None:
+    with pytest.raises(FitError, match=f"{name} is {value}"):
+        PlainGNN(backbone=backbone, epochs=1, **{name: value}).fit(PERTURBED, SPLIT)  # type: ignore[arg-type]
+
+
+def test_a_device_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RunError, match="no usable GPU"):
+        resolve_device("cuda")
+    with pytest.raises(RunError, match="device is 'tpu'"):
+        resolve_device("tpu")
+    assert resolve_device("auto").type == "cpu"

@@ -1,0 +1,124 @@
+"""Losses against values computed by hand, for one replica and for several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import block_diag
+from torch import Tensor
+
+from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, noisy_log_likelihood, weighted_targets
+from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.reconstruct import Bags
+from veilgraph.reconstruct.propagation import sparse_csr
+
+Replica = tuple[list[list[float]], list[list[float]]]
+"""Of each bag the weights of its members, and its proportions."""
+
+
+def bags(*replicas: Replica) -> Bags:
+    dense = torch.from_numpy(block_diag(*[membership for membership, _ in replicas])).to(torch.float32)
+    rows, columns = dense.nonzero().T
+    proportions = torch.tensor([each for _, proportions in replicas for each in proportions])
+    return Bags(
+        membership=sparse_csr(rows, columns, dense[rows, columns], (dense.shape[0], dense.shape[1])),
+        proportions=proportions,
+        standard_errors=torch.zeros_like(proportions),
+        sizes=torch.ones(len(proportions)),
+        draws=torch.tensor([draw for draw, (membership, _) in enumerate(replicas) for _ in membership]),
+    )
+
+
+def stacked(*probabilities: list[list[float]]) -> Tensor:
+    """[replicas, classes, nodes] from a row of each node, for each replica."""
+    return torch.tensor(probabilities).mT.contiguous()
+
+
+def proportion_loss(probabilities: Tensor, *replicas: Replica) -> list[float]:
+    losses: list[float] = ProportionLoss(bags(*replicas))(probabilities).tolist()
+    return losses
+
+
+# Bag 0 holds nodes 0 and 1, bag 1 holds node 2.
+THREE_NODES = [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]
+TWO_BAGS: Replica = ([[0.5, 0.5, 0], [0, 0, 1]], [[0.6, 0.4], [0.5, 0.5]])
+FIRST_BAG = 0.7 * math.log(0.7 / 0.6) + 0.3 * math.log(0.3 / 0.4)
+SECOND_BAG = 0.2 * math.log(0.2 / 0.5) + 0.8 * math.log(0.8 / 0.5)
+
+
+def test_the_proportion_loss_of_a_hand_computed_example() -> None:
+    [loss] = proportion_loss(stacked(THREE_NODES), TWO_BAGS)
+    assert loss == pytest.approx((FIRST_BAG + SECOND_BAG) / 2, abs=1e-6)
+
+
+def test_replicas_with_unequally_many_bags_keep_to_their_own() -> None:
+    one_bag: Replica = ([[0.0, 0.0, 1.0]], [[0.5, 0.5]])
+    other_nodes = [[0.5, 0.5], [0.5, 0.5], [0.2, 0.8]]
+    losses = proportion_loss(
+        stacked(THREE_NODES, other_nodes, THREE_NODES), TWO_BAGS, one_bag, ([[0.5, 0.5, 0]], [[0.6, 0.4]])
+    )
+    assert losses == pytest.approx([(FIRST_BAG + SECOND_BAG) / 2, SECOND_BAG, FIRST_BAG], abs=1e-6)
+
+
+def test_the_divergence_is_of_the_prediction_from_the_estimate_and_not_the_reverse() -> None:
+    [loss] = proportion_loss(stacked([[0.5, 0.5]]), ([[1.0]], [[0.9, 0.1]]))
+    assert loss == pytest.approx(0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1), abs=1e-6)
+
+
+def test_a_proportion_of_zero_costs_much_but_not_infinitely() -> None:
+    probabilities = stacked([[0.5, 0.5]]).requires_grad_()
+    loss = ProportionLoss(bags(([[1.0]], [[1.0, 0.0]])))(probabilities).sum()
+    assert 1 < loss.item() < 10
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert probabilities.grad is not None
+    assert probabilities.grad.isfinite().all()
+
+
+def test_a_perfect_prediction_costs_nothing() -> None:
+    assert proportion_loss(stacked([[0.3, 0.7]]), ([[1.0]], [[0.3, 0.7]])) == pytest.approx([0], abs=1e-6)
+
+
+def test_the_cross_entropy_is_a_mean_over_the_marked_nodes_of_each_replica() -> None:
+    labels = torch.tensor([0, 1, 1])
+    targets = torch.stack(
+        [weighted_targets(labels, torch.tensor(nodes), 2) for nodes in ([True, False, True], [False, True, False])]
+    )
+    losses = cross_entropy(stacked(THREE_NODES, THREE_NODES).log(), targets)
+    assert losses.tolist() == pytest.approx([-(math.log(0.9) + math.log(0.8)) / 2, -math.log(0.5)], abs=1e-6)
+
+
+def reports(labels: Sequence[int], epsilon: float) -> PerturbedGraph:
+    """Three classes, reported by everyone on a path."""
+    nodes = len(labels)
+    return PerturbedGraph(
+        graph=Graph.from_edges([range(nodes - 1), range(1, nodes)], nodes),
+        schema=FeatureSchema.binary(1, classes=["a", "b", "c"]),
+        features=np.zeros((nodes, 1), dtype=np.int8),
+        labels=np.array(labels),
+        has_features=np.ones(nodes, dtype=np.bool_),
+        has_label=np.ones(nodes, dtype=np.bool_),
+        feature_mechanism=GRRFS((2,), sampled=1, epsilon=1.0),
+        label_mechanism=GRR(3, epsilon),
+    )
+
+
+def test_the_noisy_likelihood_passes_predictions_through_the_channel_of_each_replica() -> None:
+    nodes = [[0.5, 0.3, 0.2], [0.0, 0.0, 1.0], [0.2, 0.2, 0.6]]
+    score = noisy_log_likelihood(
+        [reports([0, 1, 2], 1.0), reports([0, 1, 2], 2.0)],
+        # Unequally many nodes: what fills the shorter row must not count.
+        [np.array([True, True, False]), np.array([False, False, True])],
+        torch.device("cpu"),
+    )
+    first, second = (GRR(3, epsilon).channel for epsilon in (1.0, 2.0))
+    p, q = float(first.keep), float(first.other)
+    of_first = (math.log(0.5 * p + 0.5 * q) + math.log(q)) / 2
+    of_second = math.log(0.6 * float(second.keep) + 0.4 * float(second.other))
+    found = score(stacked(nodes, nodes).clamp(min=1e-30).log())
+    assert found.tolist() == pytest.approx([of_first, of_second], abs=1e-6)

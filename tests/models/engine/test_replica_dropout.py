@@ -1,0 +1,72 @@
+"""Dropout: each replica's masks are its seed's, whoever it is trained with."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veilgraph.models.engine.replica_dropout import ReplicaDropout
+
+CPU = torch.device("cpu")
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 0.75]), st.integers(0, 3)), min_size=1, max_size=6),
+    st.integers(1, 5),
+    st.integers(1, 20),
+)
+def test_a_replicas_masks_are_those_it_would_have_alone(
+    replicas: list[tuple[float, int]], units: int, nodes: int
+) -> None:
+    together = ReplicaDropout([p for p, _ in replicas], [seed for _, seed in replicas], CPU)
+    alone = [ReplicaDropout([p], [seed], CPU) for p, seed in replicas]
+    for _ in range(3):
+        found = together.masks(units, nodes)
+        which = [mask for mask in together.mask_of if mask is not None]
+        assert found.shape == (len(set(which)), units, nodes)
+        assert torch.equal(found[which], torch.cat([each.masks(units, nodes) for each in alone]))
+    assert together.thinned.tolist() == [place for place, (p, _) in enumerate(replicas) if p > 0]
+    assert torch.equal(together.scales, torch.cat([each.scales for each in alone]))
+
+
+def test_other_seeds_and_later_draws_have_other_masks() -> None:
+    dropout = ReplicaDropout([0.5, 0.5, 0.5], [0, 1, 0], CPU)
+    first, second = dropout.masks(16, 100), dropout.masks(16, 100)
+    assert dropout.mask_of == [0, 1, 0]
+    # Two independent masks agree in half of 1600 places, give or take 20.
+    for one, other in ((first[0], first[1]), (first[0], second[0])):
+        assert abs(int((one == other).sum()) - 800) < 5 * 20
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.25, 0.5, 0.75, 0.9])
+def test_the_share_of_dropped_units_is_the_probability_to_the_nearest_256th(probability: float) -> None:
+    units, nodes = 16, 10_000
+    dropout = ReplicaDropout([probability], [3], CPU)
+    mask = dropout.masks(units, nodes)
+    rounded = round(probability * 256) / 256
+    assert abs(rounded - probability) <= 1 / 512
+    deviation = math.sqrt(rounded * (1 - rounded) / (units * nodes))
+    assert abs(1 - float(mask.mean()) - rounded) < 5 * deviation
+    assert set(mask.flatten().tolist()) == {0.0, 1.0}
+    # What stays makes up for what is missing, of what is really dropped and not of what was asked for.
+    assert float(dropout.scales) == pytest.approx(1 / (1 - rounded), rel=1e-6)
+
+
+def test_masks_at_one_seed_are_nested() -> None:
+    # One byte decides for all probabilities: what stays at a high one stays at a low one.
+    low, high = ReplicaDropout([0.25, 0.75], [0, 0], CPU).masks(16, 100)
+    assert (low >= high).all()
+    assert (low > high).any()
+
+
+def test_a_probability_of_zero_drops_nothing() -> None:
+    dropout = ReplicaDropout([0.0, 0.5], [0, 0], CPU)
+    assert dropout.mask_of == [None, 0]
+    assert float(dropout.scales[0]) == 1
+    assert dropout.active
+    assert not ReplicaDropout([0.0, 0.0], [0, 1], CPU).active

@@ -1,0 +1,272 @@
+"""Stacked networks are torch_geometric's networks, many at a time."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from veilgraph.graph import Graph
+from veilgraph.models.engine.backbones import CONVOLUTIONS, HIDDEN
+from veilgraph.models.engine.node_subset import EVERYWHERE, Asked, asked_by
+from veilgraph.models.engine.replica_networks import ReplicaSettings, StackedNetworks, stacked_inputs
+from veilgraph.reconstruct.operators import GraphOperators
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)
+    layers: Any = importlib.import_module("torch_geometric.nn")
+
+NODES, COLUMNS, CLASSES = 30, 7, 3
+# Sums of at most a few dozen products of numbers up to a few units, added in another order.
+TOLERANCE = 1e-5
+NAMES = sorted(CONVOLUTIONS)
+
+
+def random_operators(seed: int) -> GraphOperators:
+    """A random graph on 30 nodes, of which the last five are isolated."""
+    edges = np.random.default_rng(seed).integers(0, NODES - 5, (2, 50))
+    return GraphOperators(Graph.from_edges(np.concatenate([edges, [[0], [1]]], axis=1), num_nodes=NODES))
+
+
+def random_inputs(seed: int) -> Tensor:
+    return torch.randn(NODES, COLUMNS, generator=torch.Generator().manual_seed(seed))
+
+
+def settings_of(seed: int, **changed: float) -> ReplicaSettings:
+    settings: dict[str, Any] = {"dropout": 0.0, "learning_rate": 0.01, "weight_decay": 0.0}
+    return ReplicaSettings(seed=seed, **(settings | changed))
+
+
+def stacked(
+    name: str,
+    operators: GraphOperators,
+    inputs: list[Tensor],
+    *replicas: ReplicaSettings,
+    block: int | None = None,
+    asked: Asked = EVERYWHERE,
+) -> StackedNetworks:
+    convolution = CONVOLUTIONS[name]
+    propagated = stacked_inputs(convolution, operators, [partial(torch.clone, each) for each in inputs])
+    return StackedNetworks(
+        convolution,
+        operators,
+        propagated,
+        num_classes=CLASSES,
+        settings=replicas,
+        loss_asks=asked,
+        score_asks=asked,
+        block=block,
+    )
+
+
+class TwoLayers(nn.Module):
+    """The same network, of torch_geometric's layers."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        layer = {"sage": layers.SAGEConv, "gcn": layers.GCNConv}[name]
+        self.first, self.second = layer(COLUMNS, HIDDEN), layer(HIDDEN, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        scores: Tensor = self.second(self.first(x, edge_index).relu(), edge_index)
+        return scores
+
+
+def weights_of(reference: TwoLayers) -> dict[str, Tensor]:
+    """A reference's weights, under the names and in the shapes that stacked networks have."""
+    found: dict[str, Tensor] = {}
+    for name, layer in (("first", reference.first), ("second", reference.second)):
+        if isinstance(layer, layers.GCNConv):
+            weight, bias = layer.lin.weight, layer.bias
+        else:
+            # Beside each other where inputs are, on top of each other where outputs are.
+            weight = torch.cat([layer.lin_l.weight, layer.lin_r.weight], dim=1 if name == "first" else 0)
+            bias = layer.lin_l.bias
+        found |= {f"{name}.weight": weight.detach(), f"{name}.bias": bias.detach().unsqueeze(1)}
+    return found
+
+
+def gradients_of(reference: TwoLayers) -> Tensor:
+    """In the order of a replica's weights."""
+    parts: list[Tensor] = []
+    for name, layer in (("first", reference.first), ("second", reference.second)):
+        if isinstance(layer, layers.GCNConv):
+            parts += [layer.lin.weight.grad.flatten(), layer.bias.grad.flatten()]
+        else:
+            weight = torch.cat([layer.lin_l.weight.grad, layer.lin_r.weight.grad], dim=1 if name == "first" else 0)
+            parts += [weight.flatten(), layer.lin_l.bias.grad.flatten()]
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", range(4))
+def test_outputs_and_gradients_equal_those_of_torch_geometric(name: str, seed: int) -> None:
+    torch.manual_seed(seed)
+    reference, operators, inputs = TwoLayers(name), random_operators(seed), random_inputs(seed)
+    networks = stacked(name, operators, [inputs], settings_of(0))
+    networks.load(weights_of(reference))
+    expected = reference(inputs, operators.edge_index)
+    logits, evaluated = networks.passes()
+    for found in (logits, evaluated, networks.evaluate()):
+        assert found.shape == (1, CLASSES, NODES)
+        assert torch.allclose(found[0].T, expected, rtol=0, atol=TOLERANCE)
+    direction = torch.randn(NODES, CLASSES, generator=torch.Generator().manual_seed(seed))
+    (expected * direction).sum().backward()
+    (logits[0].T * direction).sum().backward()  # type: ignore[no-untyped-call]
+    assert networks._weights.grad is not None
+    # Gradients are sums over all nodes, so ten times as large as outputs.
+    assert torch.allclose(networks._weights.grad[0], gradients_of(reference), rtol=0, atol=10 * TOLERANCE)
+    assert networks._weights.grad.abs().max() > 0.1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_initial_weights_are_spread_as_those_of_torch_geometric(name: str) -> None:
+    networks = stacked(name, random_operators(0), [random_inputs(0)], *(settings_of(seed) for seed in range(200)))
+    torch.manual_seed(0)
+    references = [weights_of(TwoLayers(name)) for _ in range(200)]
+    for part, expected in references[0].items():
+        ours = torch.stack([weights[part] for weights in networks.all_weights()])
+        theirs = torch.stack([reference[part] for reference in references])
+        assert ours.shape[1:] == expected.shape
+        bound = theirs.abs().max()
+        # Of at least 600 uniform numbers the largest is within 1/60 of the bound, except with probability e^-10.
+        assert ours.abs().max() == pytest.approx(float(bound), rel=1 / 50, abs=0)
+        if bound > 0:  # A uniform number's square is (bound^2) / 3 on average, with deviation 0.3 bound^2.
+            share = ours.square().mean() / bound**2
+            assert abs(float(share) - 1 / 3) < 5 * 0.3 / math.sqrt(ours.numel()) + 1 / 60
+
+
+def test_a_seed_decides_a_replicas_initial_weights() -> None:
+    seeds = [0, 1, 0]
+    networks = stacked("sage", random_operators(0), [random_inputs(0)], *map(settings_of, seeds))
+    first, second, third = (weights["first.weight"] for weights in networks.all_weights())
+    assert torch.equal(first, third)
+    assert (first != second).all()
+
+
+def test_what_dropout_drops_does_not_follow_from_the_initial_weights_of_the_same_seed() -> None:
+    seeds = range(200)
+    networks = stacked("sage", random_operators(0), [random_inputs(0)], *(settings_of(s, dropout=0.5) for s in seeds))
+    weights = networks._weights.detach()[:, :16]
+    masks = networks._dropout.masks(HIDDEN, NODES).flatten(1)[:, :64]
+    correlations = torch.corrcoef(torch.cat([weights, masks], dim=1).T)[:16, 16:]
+    # Of 200 independent pairs a correlation has deviation 200 ** -0.5; none of 1024 is off by 5.5, but for 4e-5.
+    assert correlations.abs().max() < 5.5 / math.sqrt(200)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_replicas_equal_separate_networks(name: str) -> None:
+    # Six replicas, the first three on one input and the others on another, all with settings of their own.
+    operators, inputs = random_operators(1), [random_inputs(0), random_inputs(1)]
+    replicas = [
+        settings_of(seed, dropout=dropout, learning_rate=rate, weight_decay=decay)
+        for seed, dropout, rate, decay in (
+            (0, 0.5, 0.01, 0.0),
+            (1, 0.0, 0.03, 0.1),
+            (0, 0.25, 0.01, 0.0),
+            (2, 0.5, 0.02, 0.0),
+            (3, 0.75, 0.01, 0.01),
+            (1, 0.5, 0.001, 0.0),
+        )
+    ]
+    together = stacked(name, operators, inputs, *replicas)
+    alone = [stacked(name, operators, [inputs[number // 3]], each) for number, each in enumerate(replicas)]
+    for _ in range(3):
+        logits, evaluated = together.passes()
+        logits.square().mean(dim=(1, 2)).sum().backward()  # type: ignore[no-untyped-call]
+        together.step()
+        for replica, network in enumerate(alone):
+            own_logits, own_evaluated = network.passes()
+            assert torch.allclose(logits[replica], own_logits[0], rtol=0, atol=TOLERANCE)
+            assert torch.allclose(evaluated[replica], own_evaluated[0], rtol=0, atol=TOLERANCE)
+            own_logits.square().mean().backward()  # type: ignore[no-untyped-call]
+            network.step()
+
+
+def test_dropout_acts_on_hidden_units_in_training_and_not_in_evaluation() -> None:
+    operators, inputs = random_operators(2), random_inputs(2)
+    networks = stacked("gcn", operators, [inputs], settings_of(0, dropout=0.5))
+    _, evaluated = networks.passes()
+    assert torch.equal(evaluated, networks.evaluate())
+    # The mean over many masks is the output without dropout, to within the standard errors that the draws show.
+    draws = 2000
+    with torch.no_grad():
+        logits = torch.stack([networks.passes()[0][0] for _ in range(draws)])
+    error = logits.std(dim=0) / math.sqrt(draws)
+    assert ((logits.mean(dim=0) - evaluated[0]).abs() <= 5 * error + TOLERANCE).all()
+    assert error.max() > 0
+
+
+def test_kept_weights_come_back_for_the_replicas_that_were_marked() -> None:
+    networks = stacked("sage", random_operators(3), [random_inputs(3)], settings_of(0), settings_of(1))
+    start = networks.evaluate()
+    for marked in ([True, False], [False, True]):
+        networks.passes()[0].square().sum().backward()  # type: ignore[no-untyped-call]
+        networks.step()
+        networks.keep(torch.tensor(marked))
+        if marked[0]:
+            after_one = networks.evaluate()
+    after_two = networks.evaluate()
+    networks.restore()
+    restored = networks.evaluate()
+    assert torch.equal(restored, torch.stack([after_one[0], after_two[1]]))
+    assert (restored != start).any(dim=2).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_logits_and_gradients_at_some_nodes_are_those_of_all_where_the_others_have_no_say(
+    name: str, dropout: float
+) -> None:
+    operators, inputs = random_operators(0), [random_inputs(0), random_inputs(1)]
+    replicas = [settings_of(seed, dropout=dropout) for seed in range(4)]
+    random = np.random.default_rng(0)
+    wanted = [random.random(NODES) < share for share in (0.3, 0.1, 0.2, 0.1)]
+    asked = asked_by(wanted, operators)
+    everywhere = stacked(name, operators, inputs, *replicas)
+    some = stacked(name, operators, inputs, *replicas, asked=asked)
+    (logits, evaluated), (some_logits, some_evaluated) = everywhere.passes(), some.passes()
+    assert some_logits.shape[2] == np.logical_or.reduce(wanted).sum() < NODES
+    for found, expected in ((some_logits, logits), (some_evaluated, evaluated), (some.scored(), evaluated)):
+        assert torch.allclose(found, asked.pick(expected), rtol=0, atol=TOLERANCE)
+    direction = torch.randn(4, CLASSES, NODES, generator=torch.Generator().manual_seed(0))
+    direction = direction * torch.from_numpy(np.stack(wanted)).unsqueeze(1)
+    (logits * direction).sum().backward()  # type: ignore[no-untyped-call]
+    (some_logits * asked.pick(direction)).sum().backward()  # type: ignore[no-untyped-call]
+    assert everywhere._weights.grad is not None
+    assert some._weights.grad is not None
+    assert everywhere._weights.grad.abs().max() > 0.1
+    assert torch.allclose(some._weights.grad, everywhere._weights.grad, rtol=0, atol=10 * TOLERANCE)
+    assert torch.allclose(some.evaluate(), everywhere.evaluate(), rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("block", [1, 7, NODES - 1, NODES])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_blocks_of_nodes_give_the_gradients_of_the_whole_graph(name: str, block: int, dropout: float) -> None:
+    operators, inputs = random_operators(0), [random_inputs(0), random_inputs(1)]
+    replicas = [settings_of(seed, dropout=dropout) for seed in range(4)]
+    whole = stacked(name, operators, inputs, *replicas)
+    parts = stacked(name, operators, inputs, *replicas, block=block)
+    direction = torch.randn(4, CLASSES, NODES, generator=torch.Generator().manual_seed(0))
+    for _ in range(3):  # weights and masks change, and remain the same for both
+        for expected, found in zip(whole.passes(), parts.passes(), strict=True):
+            assert torch.allclose(found, expected, rtol=0, atol=TOLERANCE)
+            if expected.requires_grad:
+                (expected * direction).sum().backward()  # type: ignore[no-untyped-call]
+                (found * direction).sum().backward()  # type: ignore[no-untyped-call]
+        assert whole._weights.grad is not None
+        assert parts._weights.grad is not None
+        assert whole._weights.grad.abs().max() > 0.1
+        assert torch.allclose(parts._weights.grad, whole._weights.grad, rtol=0, atol=10 * TOLERANCE)
+        parts._weights.grad.copy_(whole._weights.grad)  # Adam's first steps are as long for tiny differences
+        whole.step()
+        parts.step()
+    assert torch.allclose(parts.evaluate(), whole.evaluate(), rtol=0, atol=TOLERANCE)

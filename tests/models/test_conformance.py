@@ -1,0 +1,150 @@
+"""What every method owes its users, whatever it does inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from veilgraph.datasets import csbm
+from veilgraph.errors import FitError
+from veilgraph.evaluation import accuracy
+from veilgraph.experiments import simulate
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.models import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms.registry import joint_grr_best, multi_bit
+
+PRIVATE = csbm(200, num_classes=3, num_features=6, seed=0)
+SPLIT = Split.random(200, seed=0)
+BUDGET = PrivacyBudget(1.0, 2.0, 3)
+PERTURBED = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0))
+JOINT_GRR = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0), features=joint_grr_best)
+MULTI_BIT = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0), features=multi_bit)
+
+MAKERS: dict[str, Callable[[], Method]] = {
+    "rgnn-sage": lambda: RGNN(epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
+    "rgnn-gcn": lambda: RGNN(backbone="gcn", epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
+    "rgnn-gat": lambda: RGNN(backbone="gat", epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
+    "rgnn-joint-grr": lambda: RGNN(epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
+    "rgnn-no-fx": lambda: RGNN(epochs=5, num_clusters=4, reconstruct_x=False),
+    "rgnn-no-fy": lambda: RGNN(epochs=5, num_clusters=4, reconstruct_y=False),
+    "rgnn-no-llp": lambda: RGNN(epochs=5, use_proportions=False),
+    "rgnn-no-estimation": lambda: RGNN(epochs=5, num_clusters=4, estimate=False),
+    "plain": lambda: PlainGNN(epochs=5),
+    "structure-only": StructureOnly,
+    "lpgnn": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2),
+    "lpgnn-gcn": lambda: LPGNN(backbone="gcn", epochs=5, feature_hops=2, label_hops=1),
+    "lpgnn-no-correction": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2, forward_correction=False),
+    "majority": MajorityClass,
+    "veil": Veil,
+    "veil-labels": LabelVeil,
+}
+
+
+@pytest.fixture(params=sorted(MAKERS))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make(name: str) -> Callable[[], Method]:
+    return MAKERS[name]
+
+
+@pytest.fixture
+def perturbed(name: str) -> PerturbedGraph:
+    """The same people's reports, by the mechanism that the method is made for."""
+    return MULTI_BIT if name.startswith("lpgnn") else JOINT_GRR if name.endswith("joint-grr") else PERTURBED
+
+
+def test_probabilities_are_distributions_over_all_nodes(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    probabilities = make().fit(perturbed, SPLIT).predict_proba()
+    assert probabilities.shape == (200, 3)
+    assert (probabilities >= 0).all()
+    assert np.allclose(probabilities.sum(1), 1, atol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_result_and_leaves_global_randomness_alone(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    first, second = (make().fit(perturbed, SPLIT).predict_proba() for _ in range(2))
+    assert (first == second).all()
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_predictions_are_the_most_likely_classes(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    method = make().fit(perturbed, SPLIT)
+    assert (method.predict() == method.predict_proba().argmax(1)).all()
+
+
+def test_another_graph_with_the_same_reports_gets_the_same_predictions(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
+    method = make().fit(perturbed, SPLIT)
+    assert np.allclose(method.predict_proba(perturbed), method.predict_proba(), atol=1e-6)
+
+
+def test_what_unlabelled_nodes_would_have_said_is_never_read(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
+    garbled = perturbed.labels.copy()
+    garbled[~perturbed.has_label] = 2
+    other = replace(perturbed, labels=garbled)
+    assert (make().fit(other, SPLIT).predict_proba() == make().fit(perturbed, SPLIT).predict_proba()).all()
+
+
+def test_missing_feature_reports_are_masked(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    has_features = perturbed.has_features.copy()
+    has_features[::3] = False
+    garbled = perturbed.features.copy()
+    garbled[::3] = 1
+    one, other = (
+        make().fit(replace(perturbed, features=f, has_features=has_features), SPLIT).predict_proba()
+        for f in (perturbed.features, garbled)
+    )
+    assert (one == other).all()
+
+
+@pytest.mark.parametrize("part", ["train", "validation"])
+def test_no_labelled_nodes_are_refused(make: Callable[[], Method], perturbed: PerturbedGraph, part: str) -> None:
+    silent = replace(perturbed, has_label=perturbed.has_label & ~getattr(SPLIT, part))
+    with pytest.raises(FitError, match="no labelled nodes"):
+        make().fit(silent, SPLIT)
+
+
+def test_a_split_of_another_size_is_refused(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    with pytest.raises(FitError, match="the split is for 10 nodes"):
+        make().fit(perturbed, Split.random(10, seed=0))
+
+
+def test_predicting_before_fitting_is_refused(make: Callable[[], Method]) -> None:
+    with pytest.raises(FitError, match="not fitted yet"):
+        make().predict()
+
+
+def test_what_a_method_spends_is_what_its_reports_cost(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    method, guarantee = make(), perturbed.guarantee
+    expected = 3 * 1.0 + 2.0 if method.uses_features else 2.0
+    assert method.epsilon_spent(guarantee) == pytest.approx(expected)
+
+
+def clean(private_seed: int) -> tuple[PerturbedGraph, Split]:
+    private = csbm(200, num_classes=3, num_features=6, seed=private_seed)
+    split = Split.random(200, seed=private_seed)
+    return simulate(private, PrivacyBudget.not_private(6), split, rng=np.random.default_rng(0)), split
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_plain_gnn_on_reports_that_are_not_randomized_learns_the_classes(seed: int) -> None:
+    private = csbm(200, num_classes=3, num_features=6, seed=seed)
+    perturbed, split = clean(seed)
+    found = accuracy(PlainGNN(epochs=100).fit(perturbed, split).predict(), private, split.test)
+    # Chance is 1/3; each of 50 test nodes is right with probability far above one half: 5 s.e. above chance is 0.67.
+    assert found > 1 / 3 + 5 * (2 / 9 / 50) ** 0.5

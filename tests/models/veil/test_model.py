@@ -1,0 +1,289 @@
+"""Veil: limits, fallbacks, calibration, and what it owes relative to the control."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from veilgraph.datasets import PrivateGraph, csbm
+from veilgraph.errors import FitError
+from veilgraph.evaluation import accuracy
+from veilgraph.experiments import simulate
+from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph.clustering import bisections
+from veilgraph.models import LabelVeil, StructureOnly, Veil
+from veilgraph.models.base import Run
+from veilgraph.models.veil.cross_fitting import HeldOutLabels
+from veilgraph.models.veil.model import structural_experts, sweep_counts
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms.registry import multi_bit_best
+from veilgraph.reconstruct import operators
+from veilgraph.reconstruct.operators import GraphOperators
+
+
+def collect(
+    private: PrivateGraph, epsilon_y: float, seed: int, *, labelled: float = 0.75, epsilon_x: float = 1.0
+) -> tuple[PerturbedGraph, Split]:
+    split = Split.random(private.graph.num_nodes, seed=seed, train=labelled * 2 / 3, validation=labelled / 3)
+    budget = PrivacyBudget(epsilon_x, epsilon_y, min(10, private.schema.num_features))
+    return simulate(private, budget, split, rng=np.random.default_rng(seed)), split
+
+
+PRIVATE = csbm(300, num_classes=3, num_features=8, seed=1)
+
+
+def test_clean_labels_are_given_back() -> None:
+    perturbed, split = collect(PRIVATE, math.inf, 0)
+    predicted = Veil().fit(perturbed, split).predict()
+    assert (predicted[split.labelled] == PRIVATE.labels[split.labelled]).all()
+
+
+def test_reports_that_say_nothing_leave_the_prior() -> None:
+    perturbed, split = collect(PRIVATE, 1e-6, 0)
+    probabilities = LabelVeil().fit(perturbed, split).predict_proba()
+    # Nothing can be known. What noise suggests is held down by the priors on calibration and weights.
+    assert np.abs(probabilities.mean(0) - 1 / 3).max() < 0.2
+    assert probabilities.max(1).mean() < 0.6
+
+
+@pytest.mark.parametrize("parameters", [{"num_classes": 3}, {"num_classes": 2, "homophily": 0.2}])
+def test_more_budget_gives_better_predictions(parameters: dict[str, float]) -> None:
+    found = []
+    for epsilon in (0.3, 1.0, 3.0):
+        runs = []
+        for seed in range(4):
+            private = csbm(300, num_features=2, mean_degree=6, seed=seed, **parameters)  # type: ignore[arg-type]
+            perturbed, split = collect(private, epsilon, seed)
+            runs.append(accuracy(LabelVeil().fit(perturbed, split).predict(), private, split.test))
+        found.append(np.mean(runs))
+    # Each mean is over 300 test nodes: a standard error of at most 0.03.
+    assert found[0] < found[1] + 0.06
+    assert found[1] < found[2] + 0.06
+    assert found[0] + 0.06 < found[2]
+
+
+def test_it_beats_the_control_where_evidence_has_to_travel() -> None:
+    differences = []
+    for seed in range(6):
+        private = csbm(600, num_classes=4, num_features=2, seed=seed)
+        perturbed, split = collect(private, 0.7, seed)
+        ours, control = (m.fit(perturbed, split).predict() for m in (LabelVeil(), StructureOnly()))
+        differences.append(accuracy(ours, private, split.test) - accuracy(control, private, split.test))
+    error = np.std(differences, ddof=1) / len(differences) ** 0.5
+    assert np.mean(differences) > 2 * error
+
+
+def test_opposites_that_attract_are_understood() -> None:
+    differences = []
+    for seed in range(4):
+        private = csbm(400, num_classes=2, homophily=0.15, num_features=2, seed=seed)
+        perturbed, split = collect(private, 1.0, seed)
+        ours, control = (m.fit(perturbed, split).predict() for m in (LabelVeil(), StructureOnly()))
+        differences.append(accuracy(ours, private, split.test) - accuracy(control, private, split.test))
+        assert accuracy(ours, private, split.test) > 0.8
+    assert np.mean(differences) > 0
+
+
+@pytest.mark.parametrize("randomizer", ["grr_fs", "multi_bit"])
+def test_features_pay_where_structure_is_silent(randomizer: str) -> None:
+    with_features, without = [], []
+    for seed in range(3):
+        private = csbm(600, num_classes=2, homophily=0.5, num_features=20, feature_signal=1.0, seed=seed)
+        split = Split.random(600, seed=seed)
+        budget = PrivacyBudget(1.0, 3.0, 10)
+        extra = {"features": multi_bit_best} if randomizer == "multi_bit" else {}
+        perturbed = simulate(private, budget, split, rng=np.random.default_rng(seed), **extra)
+        with_features.append(accuracy(Veil().fit(perturbed, split).predict(), private, split.test))
+        without.append(accuracy(LabelVeil().fit(perturbed, split).predict(), private, split.test))
+    # 450 test nodes: chance has a standard error of 0.024.
+    assert np.mean(with_features) > np.mean(without) + 3 * 0.024 * 2**0.5
+
+
+def test_features_that_say_nothing_change_nothing() -> None:
+    used = []
+    for seed in range(8):
+        private = csbm(300, num_classes=3, num_features=20, feature_signal=0.0, seed=seed)
+        perturbed, split = collect(private, 1.0, seed)
+        used.append(Veil().fit(perturbed, split).feature_pool is not None)
+    assert sum(used) <= 1
+
+
+def test_without_features_it_is_the_veil_of_labels() -> None:
+    perturbed, split = collect(PRIVATE, 1.0, 0)
+    silent = replace(perturbed, has_features=np.zeros(300, dtype=np.bool_))
+    assert (Veil().fit(silent, split).predict_proba() == LabelVeil().fit(perturbed, split).predict_proba()).all()
+
+
+def test_probabilities_mean_what_they_say() -> None:
+    confidence, hits = [], []
+    for seed in range(5):
+        private = csbm(600, num_classes=3, mean_degree=5, homophily=0.7, num_features=2, seed=seed)
+        perturbed, split = collect(private, 1.0, seed)
+        probabilities = LabelVeil().fit(perturbed, split).predict_proba()[split.test]
+        confidence.append(probabilities.max(1))
+        hits.append(probabilities.argmax(1) == private.labels[split.test])
+    sure, right = np.concatenate(confidence), np.concatenate(hits)
+    bins = np.minimum((sure * 10).astype(int), 9)
+    gaps = [abs(sure[bins == b].mean() - right[bins == b].mean()) * (bins == b).mean() for b in np.unique(bins)]
+    # 750 nodes in about 7 bins: chance alone gives some 0.03.
+    assert sum(gaps) < 0.03 + 0.05
+
+
+def relabelled(perturbed: PerturbedGraph, order: np.ndarray) -> PerturbedGraph:
+    """Node order[i] of the old graph is node i of the new one."""
+    place = np.argsort(order)
+    graph = Graph.from_edges(place[perturbed.graph.edges], num_nodes=len(order))
+    parts = {name: getattr(perturbed, name)[order] for name in ("features", "labels", "has_features", "has_label")}
+    return replace(perturbed, graph=graph, **parts)
+
+
+def test_what_nodes_are_called_does_not_matter() -> None:
+    perturbed, _ = collect(PRIVATE, 1.0, 0)
+    order = np.random.default_rng(5).permutation(300)
+    moved = relabelled(perturbed, order)
+    labels = HeldOutLabels.of(perturbed, seed=0)
+    same = HeldOutLabels(perturbed=moved, folds=labels.folds[order])
+    views, moved_views = (
+        structural_experts(versions, GraphOperators(graph), seed=0)
+        for versions, graph in ((labels, perturbed.graph), (same, moved.graph))
+    )
+    for name, view in views.items():
+        if name.startswith("beliefs"):
+            expected = view.log_probabilities(labels.prior, (1.0,))[order]
+            assert torch.allclose(moved_views[name].log_probabilities(labels.prior, (1.0,)), expected, atol=1e-3)
+        elif name == "communities":
+            # Between cuts that are equally good METIS decides by the order of nodes.
+            one, other = (each.log_probabilities(labels.prior, (1.0,)) for each in (view, moved_views[name]))
+            assert (one[order].argmax(2) == other.argmax(2)).float().mean() > 0.9
+        else:
+            # How many reports an estimate rests on is measured with random signs, which do not move along.
+            excess = view.diffusion.excess[order]  # type: ignore[attr-defined]
+            assert torch.allclose(moved_views[name].diffusion.excess, excess, atol=1e-4)  # type: ignore[attr-defined]
+
+
+def test_what_classes_are_called_does_not_matter() -> None:
+    perturbed, split = collect(PRIVATE, 1.0, 0)
+    renamed = replace(perturbed, labels=np.array([2, 0, 1])[perturbed.labels])
+    expected = Veil().fit(perturbed, split).predict_proba()
+    assert np.allclose(Veil().fit(renamed, split).predict_proba()[:, [2, 0, 1]], expected, atol=0.02)
+
+
+def test_another_seed_draws_other_folds_and_agrees_on_most_nodes() -> None:
+    perturbed, split = collect(PRIVATE, 2.0, 0)
+    one, other = (Veil(seed=seed).fit(perturbed, split).predict() for seed in (0, 1))
+    assert (one == other).mean() > 0.9
+
+
+def test_isolated_nodes_get_the_prior_and_their_own_report() -> None:
+    private = csbm(300, num_classes=3, num_features=2, seed=0)
+    edges = private.graph.edges[:, (private.graph.edges > 1).all(axis=0)]
+    perturbed, split = collect(private, 3.0, 0)
+    has_label = perturbed.has_label.copy()
+    has_label[:2] = [True, False]
+    perturbed = replace(perturbed, graph=Graph.from_edges(edges, num_nodes=300), has_label=has_label)
+    probabilities = LabelVeil().fit(perturbed, split).predict_proba()
+    assert probabilities[0].argmax() == perturbed.labels[0]
+    prior = HeldOutLabels.of(perturbed, seed=0).prior.numpy()
+    assert probabilities[1] == pytest.approx(prior, abs=0.15)
+
+
+def test_a_region_without_labels_is_answered_with_little_confidence() -> None:
+    private = csbm(300, num_classes=3, num_features=2, seed=0)
+    apart = np.concatenate([private.graph.edges, private.graph.edges + 300], axis=1)
+    perturbed, split = collect(private, 3.0, 0)
+    doubled = PerturbedGraph(
+        graph=Graph.from_edges(apart, num_nodes=600),
+        schema=perturbed.schema,
+        features=np.concatenate([perturbed.features] * 2),
+        labels=np.concatenate([perturbed.labels] * 2),
+        has_features=np.zeros(600, dtype=np.bool_),
+        has_label=np.concatenate([perturbed.has_label, np.zeros(300, dtype=np.bool_)]),
+        feature_mechanism=perturbed.feature_mechanism,
+        label_mechanism=perturbed.label_mechanism,
+    )
+    parts = {
+        name: np.concatenate([getattr(split, name), np.zeros(300, dtype=np.bool_)]) for name in ("train", "validation")
+    }
+    parts["test"] = ~parts["train"] & ~parts["validation"]
+    probabilities = Veil().fit(doubled, Split(**parts)).predict_proba()
+    assert probabilities[300:].max() < 0.6 < probabilities[:300].max(1).mean()
+
+
+def test_a_class_that_nobody_reported_and_a_handful_of_labels_are_survived() -> None:
+    perturbed, split = collect(PRIVATE, 3.0, 0)
+    few = np.zeros(300, dtype=np.bool_)
+    few[np.flatnonzero(split.train & (perturbed.labels != 2))[:3]] = True
+    few[np.flatnonzero(split.validation & (perturbed.labels != 2))[:1]] = True
+    probabilities = Veil().fit(replace(perturbed, has_label=few), split).predict_proba()
+    assert np.isfinite(probabilities).all()
+    assert np.allclose(probabilities.sum(1), 1, atol=1e-5)
+
+
+def test_one_rare_class_is_not_forgotten() -> None:
+    private = csbm(500, num_classes=3, class_shares=[0.5, 0.499, 0.001], num_features=2, seed=0)
+    ring = [[500 + v, 500 + (v + step) % 25] for v in range(25) for step in (1, 2, 3)]
+    edges = np.concatenate([private.graph.edges.T, ring, [[0, 500], [1, 510]]]).T
+    labels = np.concatenate([private.labels, np.full(25, 2)])
+    small = PrivateGraph(
+        name="small class",
+        graph=Graph.from_edges(edges, num_nodes=525),
+        schema=private.schema,
+        features=np.concatenate([private.features, private.features[:25]]),
+        labels=labels,
+    )
+    perturbed, split = collect(small, 3.0, 0)
+    predicted = Veil().fit(perturbed, split).predict()
+    # A group of 25 of 525 nodes, most of them with a report of its own class.
+    assert (predicted[500:] == 2).mean() > 0.5
+
+
+def test_another_graph_is_answered_from_its_own_reports() -> None:
+    perturbed, split = collect(PRIVATE, 2.0, 0)
+    veil = Veil().fit(perturbed, split)
+    other = csbm(400, num_classes=3, num_features=8, seed=9)
+    reports, other_split = collect(other, 2.0, 1)
+    assert accuracy(veil.predict(reports), other, other_split.test) > 0.8
+
+
+def test_another_graph_needs_the_same_classes_and_a_label() -> None:
+    perturbed, split = collect(PRIVATE, 2.0, 0)
+    veil = Veil().fit(perturbed, split)
+    four, _ = collect(csbm(100, num_classes=4, num_features=8), 2.0, 0)
+    with pytest.raises(FitError, match="the graph has 4 classes, Veil was fitted for 3"):
+        veil.predict(four)
+    with pytest.raises(FitError, match="no labelled nodes"):
+        veil.predict(replace(perturbed, has_label=np.zeros(300, dtype=np.bool_)))
+
+
+def test_sweeps_follow_the_public_graph_and_are_bounded() -> None:
+    path = Graph.from_edges([range(2000), range(1, 2001)], num_nodes=2001)
+    assert sweep_counts(path) == {1: 11, 2: 22, 3: 33}
+    thin = Graph.from_edges([[0], [1]], num_nodes=10**9)
+    assert max(sweep_counts(thin).values()) == 40
+
+
+def test_a_graph_is_halved_once_for_all_that_are_fitted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    private, split = csbm(200, seed=0), Split.random(200, seed=0)
+    runs = [
+        Run(
+            method=Veil(seed=seed),
+            perturbed=simulate(private, PrivacyBudget(1.0, 1.0, 10), split, rng=np.random.default_rng(seed)),
+            split=split,
+        )
+        for seed in range(2)
+    ]
+    halved: list[int] = []
+
+    def counted(graph: Graph, depth: int, trees: int, *, workers: int) -> list[NDArray[np.int64]]:
+        halved.append(trees)
+        return bisections(graph, depth, trees, workers=workers)
+
+    monkeypatch.setattr(operators, "bisections", counted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # fitted side by side
+    assert sum(len(batch) for batch in Veil.fit_together(runs)) == 2
+    assert len(halved) == 1

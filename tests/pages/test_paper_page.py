@@ -1,0 +1,229 @@
+"""The paper's report: whole, self-contained, safe to open, and the same for the same results."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.pages.test_run_page import Page
+from tests.support.result_rows import (
+    TITLES,
+    ablation,
+    beyond,
+    ceiling,
+    control,
+    everything,
+    frontier,
+    row,
+    table2,
+)
+from veilgraph.errors import RunError
+from veilgraph.pages.paired_differences import Found
+from veilgraph.pages.paper_claims import judge_claims
+from veilgraph.pages.paper_figures import paper_figures
+from veilgraph.pages.paper_page import dataset_tables, paper_sections, render_paper_report, write_paper_report
+
+
+def rendered(found: Found, missing: Sequence[str] = ()) -> str:
+    return render_paper_report(found, paper_sections(found, TITLES), {name: TITLES[name] for name in missing})
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return rendered(everything())
+
+
+def test_page_is_well_formed_and_needs_nothing_else(text: str) -> None:
+    page = Page(text)
+    assert not page.open
+    assert not {"script", "link", "img", "iframe", "object", "embed"} & {tag for tag, _ in page.tags}
+    references = [value or "" for _, a in page.tags for name, value in a.items() if name.endswith(("href", "src"))]
+    assert references
+    assert all(reference.startswith("#") for reference in references)
+    assert not re.search(r"https?://|@import|url\((?!#)", text)
+    assert "default-src 'none'" in text
+
+
+def test_ids_are_unique_and_references_find_them(text: str) -> None:
+    ids = Counter(a["id"] for _, a in Page(text).tags if "id" in a)
+    assert max(ids.values()) == 1
+    assert set(re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', text)) <= set(ids)
+
+
+def test_figures_speak_and_tables_have_captions(text: str) -> None:
+    tags = Page(text).tags
+    drawings = [a for tag, a in tags if tag == "svg"]
+    assert len(drawings) == 13  # Table 2: 4, ablation: 2, backbones: 2, bags: 1, hops: 4
+    assert all(a["role"] == "img" and a["aria-label"] for a in drawings)
+    counts = Counter(tag for tag, _ in tags)
+    assert counts["caption"] == counts["table"]
+    assert counts["h1"] == 1
+
+
+def test_claims_come_first_with_verdict_and_figures(text: str) -> None:
+    words = Page(text).text
+    assert "Of 14 claims of the paper: 13 confirmed, 1 refuted." in words
+    assert words.index("Do the paper's claims hold?") < words.index("Title of table2", 600)
+    assert "GRR-FS has the privacy level of Theorem 1" in words
+    assert "✗ refuted" in words
+    assert "is clearly above RGNN in 72 of 72 settings" in words
+
+
+def test_every_table_carries_the_control_and_user_level_epsilon(text: str) -> None:
+    heads = re.findall(r'<table class="(?:figures|settings)">.*?</thead>', text, flags=re.DOTALL)
+    assert len(heads) == 6 + 6  # Table 2 by data set, and the other experiments
+    assert all("User-level ε" in head and ">Control<" in head and "Theorem 1" in head for head in heads)
+
+
+def test_table_2_has_a_row_for_each_pair_of_budgets() -> None:
+    tables = dataset_tables(table2())
+    assert [table.name for table in tables] == ["Citeseer", "Cora", "DBLP", "Facebook", "German", "Student"]
+    rows = tables[0].rows
+    assert [(each.epsilon_x, each.epsilon_y) for each in rows[:5]] == [
+        ("1", "3"),
+        ("1", "2"),
+        ("1", "1"),
+        ("1", "0.5"),
+        ("0.1", "3"),
+    ]
+    assert [each.first for each in rows].count(True) == 3
+    first = dict(zip(tables[0].methods, rows[0].cells, strict=True))
+    assert rows[0].user_level == "13.0"
+    assert first["RGNN"] is not None
+    assert first["RGNN"].noise == "within"
+    assert first["Control"] is not None
+    assert first["Control"].best
+    assert first["Control"].epsilon == "3.0"
+    assert first["Non-private"] is not None
+    assert not first["Non-private"].best
+    assert rows[0].against_control_side == "below"
+
+
+def test_a_table_with_gaps_is_drawn() -> None:
+    partial = [row(0.5, method="lpgnn", epsilon_y=3.0), control(0.6, epsilon_y=2.0), ceiling(0.8)]
+    assert "–" in rendered({"table2": partial})
+
+
+def test_one_seed_has_no_spread() -> None:
+    rows = [row(0.5, seeds=1), control(0.4, seeds=1), row(0.3, seeds=1, variant="without f_X", published_mean=0.4)]
+    words = Page(rendered({"ablation": rows})).text
+    assert "1 seed" in words
+    assert "nan" not in words.lower()
+
+
+def test_what_is_missing_is_said() -> None:
+    words = Page(rendered({"ablation": ablation()}, ["table2"])).text
+    assert "Title of table2 ( veilgraph paper run table2 )" in words
+    assert "… not run yet" in words
+    assert "K_x = 0 to 2" not in words, "a claim of an experiment that nobody asked for"
+
+
+def test_same_results_give_the_same_bytes(text: str) -> None:
+    assert rendered(everything()) == text
+
+
+def test_hostile_names_stay_text() -> None:
+    hostile = """<script>alert('1')</script>"><b $x$>"""
+    rows = [row(0.5, dataset=hostile), row(0.4, dataset=hostile, variant=hostile), row(0.4, method=hostile)]
+    found = {"ablation": rows, "table2": rows}
+    sections = paper_sections(found, {"ablation": hostile})
+    page = Page(render_paper_report(found, sections, {"table1": hostile}))
+    assert not {"script", "b"} & {tag for tag, _ in page.tags}
+    assert hostile in page.text
+
+
+def test_files_are_written(tmp_path: Path) -> None:
+    page = write_paper_report(everything(), TITLES, tmp_path)
+    assert page == tmp_path / "report.html"
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
+        "claims.md",
+        *(f"{name}.{kind}" for name in everything() for kind in ("csv", "md", "tex")),
+    }
+    claims = (tmp_path / "tables" / "claims.md").read_text(encoding="utf-8")
+    assert claims.count("\n| ") == len(judge_claims(everything())) + 2  # a head and a line below it
+    figures = sorted((tmp_path / "figures").iterdir())
+    assert len(figures) == 13
+    for figure in figures:
+        root = ElementTree.fromstring(figure.read_text(encoding="utf-8"))  # noqa: S314  our own text
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot be written.*--out"):
+        write_paper_report({"ablation": ablation()}, TITLES, tmp_path / "file")
+
+
+def test_figures_of_nothing_are_none() -> None:
+    assert paper_figures("fig_hops", [control(0.5)]) == []
+    assert paper_figures("fig_backbones", [control(0.5)]) == []
+    assert paper_figures("fig_alpha_clusters", [control(0.5)]) == []
+    assert paper_figures("ablation", [control(0.5)]) == []
+    assert paper_figures("table2", [control(0.5)]) == []
+    assert paper_figures("table1", [ceiling(0.5)]) == []
+
+
+# Beyond the paper.
+
+
+@pytest.fixture(scope="module")
+def own_text() -> str:
+    return rendered({"beyond": beyond(lpgnn=0.9), "frontier": frontier()})
+
+
+def test_a_page_about_our_own_aims_begins_with_them(own_text: str) -> None:
+    page = Page(own_text)
+    assert not page.open
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags}
+    ids = Counter(a["id"] for _, a in page.tags if "id" in a)
+    assert max(ids.values()) == 1
+    assert set(re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', own_text)) <= set(ids)
+    words = page.text
+    assert "Of 7 aims beyond the paper: 4 met, 3 missed." in words
+    assert "claims of the paper" not in words
+    assert words.index("Are our own aims met?") < words.index("Wins and losses of Veil")
+    assert "Epsilon needed for the paper's accuracy" in words
+    assert "Regret of the label alone" in words
+    assert len([tag for tag, _ in page.tags if tag == "svg"]) == 4 + 6
+    counts = Counter(tag for tag, _ in page.tags)
+    assert counts["caption"] == counts["table"]
+
+
+def test_claims_and_aims_stand_beside_each_other() -> None:
+    words = Page(rendered({"ablation": ablation(), "beyond": beyond()})).text
+    assert words.index("Do the paper's claims hold?") < words.index("Are our own aims met?")
+    assert "Of 4 aims beyond the paper: 4 met." in words
+
+
+def test_hostile_names_stay_text_beyond_the_paper() -> None:
+    hostile = """<script>alert('1')</script>"><b $x$>"""
+    veil = row(0.5, dataset=hostile, method="veil_labels", epsilon_x=None, epsilon_y=1.0, epsilon_user_level=1.0)
+    split = row(0.6, dataset=hostile, method="veil_equal", epsilon_x=0.05, epsilon_y=0.5, epsilon_user_level=1.0)
+    found = {
+        "beyond": [row(0.5, dataset=hostile, method="veil"), control(0.4, dataset=hostile)],
+        "frontier": [veil, split, ceiling(0.4, dataset=hostile)],
+    }
+    page = Page(render_paper_report(found, paper_sections(found, {"beyond": hostile}), {}))
+    assert not {"script", "b"} & {tag for tag, _ in page.tags}
+    assert hostile in page.text
+
+
+def test_files_beyond_the_paper_are_written(tmp_path: Path) -> None:
+    found = {"beyond": beyond(), "frontier": frontier()}
+    write_paper_report(found, {"beyond": "B", "frontier": "F"}, tmp_path)
+    names = ("beyond", "beyond-veil", "frontier", "frontier-epsilon", "frontier-splits")
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
+        "aims.md",
+        *(f"{name}.{kind}" for name in names for kind in ("csv", "md", "tex")),
+    }
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"frontier.svg", "frontier-cora.svg", "beyond-structure_only.svg", "beyond-rgnn-published.svg"} <= figures
+    for path in (tmp_path / "figures").iterdir():
+        ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314  our own text
+    latex = (tmp_path / "tables" / "frontier-epsilon.tex").read_text(encoding="utf-8")
+    assert not set("ε±−–≤") & set(latex)

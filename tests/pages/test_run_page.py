@@ -1,0 +1,305 @@
+"""The report: whole, honest, safe to open, and the same for the same run."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from veilgraph.errors import MissingExtraError
+from veilgraph.pages import accuracy_figure, render_report
+from veilgraph.pages.paired_differences import PairedDifference, headline
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Page(HTMLParser):
+    """Every tag with its attributes, the text in sight, and whether tags close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+
+def method(accuracies: list[float], std: float | None, epsilon: float | str) -> dict[str, Any]:
+    return {
+        "accuracy_mean": sum(accuracies) / len(accuracies),
+        "accuracy_std": std,
+        "epsilon_user_level": epsilon,
+        "accuracies": accuracies,
+        "seconds_mean": 0.4321,
+    }
+
+
+def curve(selected: int) -> dict[str, Any]:
+    return {
+        "train_loss": [3.0, 2.0, 1.5],
+        "validation_score": [-0.7, -0.6, -0.65],
+        "selected_epoch": selected,
+    }
+
+
+@pytest.fixture
+def result() -> dict[str, Any]:
+    return {
+        "dataset": "village",
+        "graph": {
+            "nodes": 1234,
+            "edges": 5678,
+            "mean_degree": 9.2,
+            "features": 3,
+            "classes": 2,
+            "majority_share": 0.55,
+        },
+        "configuration": {
+            "dataset": "village",
+            "budget": {"epsilon_x": 1.0, "epsilon_y": 1, "sampled": 2},
+            "backbone": "sage",
+            "seeds": 2,
+            "feature_hops": None,
+            "label_hops": 4,
+            "num_clusters": 16,
+            "llp_weight": 1.0,
+            "epochs": 3,
+            "version": "9.8.7",
+        },
+        "guarantee": {
+            "user_level": {"features": 2.0, "label": 1.0, "total": 3.0},
+            "attribute_level": {"features": [0.5, 0.25, 0.5], "label": 1.0},
+            "theorem_1": 1.7654,
+            "theorem_1_is_a_guarantee": False,
+            "relations": {
+                "user_level": "any two records",
+                "attribute_level": "two records that differ in one feature",
+            },
+        },
+        "guarantee_in_words": ["User level, any two records: epsilon = 3.0000 in total.", "A second sentence."],
+        "methods": {
+            "rgnn": method([0.8, 0.9], 0.0707, 3.0),
+            "plain": method([0.5, 0.6], 0.0707, 3.0),
+            "structure_only": method([0.84, 0.92], 0.0566, 1.0),
+            "non_private": method([0.9, 0.94], 0.0283, "not private"),
+        },
+        "learning_curves": {"rgnn": [curve(1), curve(0)], "plain": [curve(1)] * 2, "non_private": [curve(2)] * 2},
+        "frequencies": [
+            {"feature": "age", "value": "1", "true": 0.3, "estimated": 0.35, "standard_error": 0.05},
+            {"feature": "job", "value": "0", "true": 0.2, "estimated": -0.1, "standard_error": 0.1},
+            {"feature": "job", "value": "1", "true": 0.7, "estimated": 1.1, "standard_error": 0.3},
+        ],
+    }
+
+
+@pytest.fixture
+def one_seed(result: dict[str, Any]) -> dict[str, Any]:
+    result["configuration"]["seeds"] = 1
+    for summary in result["methods"].values():
+        summary["accuracies"] = summary["accuracies"][:1]
+        summary |= {"accuracy_mean": summary["accuracies"][0], "accuracy_std": None}
+    result["learning_curves"] = {key: curves[:1] for key, curves in result["learning_curves"].items()}
+    return result
+
+
+def test_page_is_well_formed_and_needs_nothing_else(result: dict[str, Any]) -> None:
+    text = render_report(result)
+    page = Page(text)
+    assert not page.open
+    assert not {"script", "link", "img", "iframe", "object", "embed"} & {tag for tag, _ in page.tags}
+    references = [value or "" for _, a in page.tags for name, value in a.items() if name.endswith(("href", "src"))]
+    assert references
+    assert all(reference.startswith("#") for reference in references)
+    assert not re.search(r"https?://|@import|url\((?!#)", text)
+
+
+def test_every_id_is_unique_and_every_reference_finds_one(result: dict[str, Any]) -> None:
+    text = render_report(result)
+    ids = Counter(a["id"] for _, a in Page(text).tags if "id" in a)
+    references = re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', text)
+    assert max(ids.values()) == 1
+    assert set(references) <= set(ids)
+
+
+def test_figures_speak_and_tables_have_captions(result: dict[str, Any]) -> None:
+    page = Page(render_report(result))
+    drawings = [a for tag, a in page.tags if tag == "svg"]
+    assert len(drawings) == 6  # accuracy twice (desktop, phone), three learning curves, frequencies
+    assert all(a["role"] == "img" and a["aria-label"] for a in drawings)
+    tags = Counter(tag for tag, _ in page.tags)
+    assert tags["caption"] == tags["table"] == 4
+    assert tags["h1"] == 1
+
+
+def test_every_method_is_named_with_its_epsilon_and_relation(result: dict[str, Any]) -> None:
+    text = Page(render_report(result)).text
+    for name in ("RGNN", "Plain GNN on reports", "Control: structure only", "Non-private GNN"):
+        assert name in text
+    for epsilon in ("3.0000", "2.0000", "1.0000", "0.2500 to 0.5000", "not private"):
+        assert epsilon in text
+    assert "User-level epsilon spent any two records" in text
+    assert "User level any two records" in text
+    assert "Attribute level two records that differ in one feature" in text
+    assert all(sentence in text for sentence in result["guarantee_in_words"])
+
+
+def test_theorem_1_is_marked_as_no_guarantee_and_may_be_missing(result: dict[str, Any]) -> None:
+    assert "Theorem 1 of the paper not a guarantee 1.7654" in Page(render_report(result)).text
+    result["guarantee"]["theorem_1"] = None
+    assert "Theorem 1 of the paper" not in render_report(result)
+
+
+def test_differences_are_paired_by_seed(result: dict[str, Any]) -> None:
+    # 0.80 - 0.84 and 0.90 - 0.92: mean -3 points, standard error 1 point.
+    assert "85.0 % ± 7.1 −3.0 ± 1.0" in Page(render_report(result)).text
+
+
+@pytest.mark.parametrize(
+    ("rgnn", "verdict"),
+    [
+        ([0.80, 0.90, 0.80], "The control that uses no features is at or above RGNN: by 3.3 points, within the"),
+        ([0.85, 0.90, 0.90], "RGNN is 1.7 points above the control that uses no features, within the"),
+        ([0.70, 0.80, 0.70], "The control that uses no features beats RGNN by 13.3 points."),
+        ([0.95, 0.99, 0.95], "RGNN beats the control that uses no features by 9.7 points."),
+        ([0.50, 0.60, 0.50], "RGNN is not above always answering with the largest class (55.0 %)."),
+    ],
+)
+def test_verdict_is_plain_about_the_control(result: dict[str, Any], rgnn: list[float], verdict: str) -> None:
+    result["methods"]["rgnn"] = method(rgnn, 0.05, 3.0)
+    result["methods"]["structure_only"]["accuracies"] = [0.85, 0.92, 0.83]
+    assert verdict in headline(result).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_equal_accuracies_are_not_a_win() -> None:
+    assert not PairedDifference.of([0.5, 0.6], [0.5, 0.6]).clear
+
+
+def test_true_frequencies_within_their_interval_are_counted(result: dict[str, Any]) -> None:
+    assert "2 of 3 true frequencies lie within their 95 % interval" in Page(render_report(result)).text
+
+
+def test_configuration_graph_and_version_are_shown(result: dict[str, Any]) -> None:
+    text = Page(render_report(result)).text
+    for words in ("1,234", "5,678", "9.8.7", "Hops of feature reconstruction (K_x) from the graph"):
+        assert words in text
+
+
+def test_laboratory_notice_is_at_the_top_and_in_full(result: dict[str, Any]) -> None:
+    text = Page(render_report(result)).text
+    assert text.index("Laboratory page from a simulation") < text.index("What can a GNN learn from randomized")
+    assert "They are not covered by the guarantee above." in text
+    assert "Do not publish such a page for real private data." in text
+
+
+def test_same_result_gives_the_same_bytes(result: dict[str, Any]) -> None:
+    untouched = copy.deepcopy(result)
+    assert render_report(result) == render_report(result)
+    assert result == untouched
+
+
+def test_another_process_gives_the_same_bytes(result: dict[str, Any]) -> None:
+    program = (
+        "import json, sys; from veilgraph.pages import accuracy_figure;"
+        "sys.stdout.buffer.write(accuracy_figure(json.load(sys.stdin)).encode())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=json.dumps(result).encode(), capture_output=True, check=True
+    )
+    assert done.stdout.decode() == accuracy_figure(result)
+
+
+@pytest.mark.parametrize("place", ["dataset", "configuration", "sentence", "relation", "method"])
+def test_hostile_text_stays_text(result: dict[str, Any], place: str) -> None:
+    hostile = """<script>alert('1')</script>"><b $x$>"""
+    match place:
+        case "dataset":
+            result["dataset"] = hostile
+        case "configuration":
+            result["configuration"][hostile] = hostile
+        case "sentence":
+            result["guarantee_in_words"] = [hostile]
+        case "relation":
+            result["guarantee"]["relations"]["user_level"] = hostile
+        case "method":
+            result["methods"][hostile] = result["methods"]["plain"]
+            result["learning_curves"][hostile] = result["learning_curves"]["plain"]
+    page = Page(render_report(result))
+    assert not {"script", "b"} & {tag for tag, _ in page.tags}
+    assert hostile in page.text
+
+
+def test_one_seed_has_no_spread(one_seed: dict[str, Any]) -> None:
+    text = Page(render_report(one_seed)).text
+    assert "80.0 % (one seed)" in text
+    assert "On this one seed RGNN is not above the control that uses no features" in text
+    assert "nan" not in text.lower()
+
+
+def test_page_of_a_run_without_privacy_says_so(result: dict[str, Any]) -> None:
+    guarantee = result["guarantee"]
+    guarantee["user_level"] = dict.fromkeys(guarantee["user_level"], "not private")
+    guarantee["attribute_level"] = {"features": ["not private"] * 3, "label": "not private"}
+    for summary in result["methods"].values():
+        summary["epsilon_user_level"] = "not private"
+    text = Page(render_report(result)).text
+    assert "User level any two records not private not private not private" in text
+    assert "RGNN reaches 85.0 % ± 7.1 without privacy" in text
+
+
+def test_one_epoch_is_enough_for_a_curve(result: dict[str, Any]) -> None:
+    short = {"train_loss": [1.0], "validation_score": [-0.7], "selected_epoch": 0}
+    result["learning_curves"] = {"rgnn": [short]}
+    assert "Epochs kept: 1." in render_report(result)
+
+
+def test_run_without_curves_and_frequencies_leaves_their_sections_out(result: dict[str, Any]) -> None:
+    result |= {"learning_curves": {}, "frequencies": []}
+    text = Page(render_report(result)).text
+    assert "How training went" not in text
+    assert "What the reports say about features" not in text
+
+
+def test_standalone_figure_is_an_xml_file_with_both_themes(result: dict[str, Any]) -> None:
+    text = accuracy_figure(result)
+    root = ElementTree.fromstring(text)  # noqa: S314  our own text
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "prefers-color-scheme:dark" in text
+    assert "RGNN, ε = 3.0" in "".join(root.itertext())
+
+
+@pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
+def test_missing_extra_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == module or "veilgraph.pages" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=rf"needs {module}.*veilgraph\[lab\]"):
+        importlib.import_module("veilgraph.pages")

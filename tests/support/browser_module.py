@@ -1,0 +1,40 @@
+"""The browser's module, run in node where there is one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import veilgraph.client
+from tests.support.campaigns import BEFORE
+
+BROWSER = Path(veilgraph.client.__file__).parent / "browser"
+MODULE = BROWSER / "veilgraph.js"
+NODE = shutil.which("node")
+
+needs_node = pytest.mark.skipif(NODE is None, reason="node, which runs the browser's module, is not installed")
+
+
+def in_node(
+    folder: Path, work: str, items: Sequence[Any], *, now: datetime = BEFORE, max_epsilon: float = 1e6
+) -> list[dict[str, Any]]:
+    """What the module makes of each item: {"result": ...} or {"error": ...}; a crash of the module fails."""
+    assert NODE is not None
+    module = folder / "veilgraph.mjs"  # the name tells node that it is an ES module
+    module.write_bytes(MODULE.read_bytes())
+    request = {"work": work, "items": items, "now": now.isoformat(), "maxEpsilon": max_epsilon}
+    script = Path(__file__).with_name("run_vectors.mjs")
+    done = subprocess.run(
+        [NODE, str(script), str(module)], input=json.dumps(request), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    replies: list[dict[str, Any]] = json.loads(done.stdout)
+    assert not [reply for reply in replies if str(reply.get("error")).startswith("CRASH")], replies
+    return replies

@@ -1,0 +1,122 @@
+"""Documents with something wrong in them, by the thousand."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from veilgraph.campaign.document import content_id
+
+ODD: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2,
+    2**53,
+    2**53 - 1,
+    2**63,
+    10**400,
+    0.5,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "0",
+    "1",
+    "-1",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1e+400",
+    "1e-400",
+    "٣",
+    " 1",
+    "x",
+    "\x00",
+    "\ud800",
+    "x" * 5000,
+    [],
+    [[]],
+    {},
+    {"": None},
+    [None],
+    "2027-02-30T00:00:00Z",
+    "2027-1-1T0:0:0Z",
+]
+
+
+def places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to everything inside, and to the document itself."""
+    yield path
+    items = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    for key, value in items:
+        yield from places(value, (*path, key))
+
+
+def mutate(document: Any, rng: random.Random) -> Any:
+    """Something replaced, removed, added, doubled or shifted by one, somewhere."""
+    mutant = copy.deepcopy(document)
+    path = rng.choice([path for path in places(mutant) if path])
+    inner = mutant
+    for key in path[:-1]:
+        inner = inner[key]
+    change: Callable[[], None] = rng.choice(
+        [
+            lambda: inner.__setitem__(path[-1], rng.choice(ODD)),
+            lambda: inner.__delitem__(path[-1]),
+            lambda: _add(inner, path[-1], rng),
+            lambda: inner.__setitem__(path[-1], _shifted(inner[path[-1]], rng)),
+        ]
+    )
+    change()
+    return mutant
+
+
+def _add(inner: Any, key: Any, rng: random.Random) -> None:
+    if isinstance(inner, dict):
+        inner[rng.choice(["x", "Id", "", "__proto__", "features "])] = rng.choice(ODD)
+    else:
+        inner.insert(key, rng.choice([rng.choice(ODD), copy.deepcopy(inner[key])]))
+
+
+def _shifted(value: Any, rng: random.Random) -> Any:
+    if isinstance(value, bool) or value is None:
+        return not value
+    if isinstance(value, int):
+        return value + rng.choice([-1, 1])
+    if isinstance(value, str) and value:
+        at = rng.randrange(len(value))
+        return value[:at] + rng.choice("0123456789.eé-") + value[at + rng.choice([0, 1]) :]
+    return [value]
+
+
+def mutated_campaigns(text: str, count: int, rng: random.Random) -> Iterator[str]:
+    """One to three mutations each; most get an id that fits, as a forger's would, some are cut or garbled text."""
+    document = json.loads(text)
+    for i in range(count):
+        mutant = document
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            mutant = mutate(mutant, rng) if isinstance(mutant, dict) and mutant else mutant
+        if i % 10 and isinstance(mutant, dict):
+            mutant.pop("id", None)
+            mutant = {**mutant, "id": content_id_or_none(mutant)}
+        written = json.dumps(mutant)
+        if i % 10 == 9:
+            at = rng.randrange(len(written))
+            written = written[:at] + rng.choice(["", '"', "}", "\x00", "[[", "1e5", "NaN"]) + written[at + 1 :]
+        yield written
+
+
+def content_id_or_none(document: Any) -> str | None:
+    try:
+        return content_id(document)
+    except ValueError:  # NaN and infinity have no canonical form
+        return None

@@ -1,0 +1,77 @@
+"""The participant's page behind a collector that a test controls."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+from tests.support.browser_module import BROWSER
+
+FILES = {
+    "/": ("participant.html", "text/html; charset=utf-8"),
+    "/participant.css": ("participant.css", "text/css"),
+    "/participant.js": ("participant.js", "text/javascript"),
+    "/client.js": ("veilgraph.js", "text/javascript"),
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+class Collector(ThreadingHTTPServer):
+    """Serves a campaign and the page, and answers reports with the given codes, then with 201."""
+
+    def __init__(self, campaign: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.campaign = campaign
+        self.codes: list[int] = []
+        self.received: list[tuple[str, str, dict[str, Any]]] = []
+        self.url = f"http://127.0.0.1:{self.server_port}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_GET(self) -> None:
+        if self.path == "/v1/campaign":
+            self._reply(200, self.server.campaign.encode(), "application/json")
+        elif self.path in FILES:
+            name, kind = FILES[self.path]
+            self._reply(200, (BROWSER / name).read_bytes(), kind)
+        else:
+            self._reply(204 if self.path == "/favicon.ico" else 404, b"", "text/plain")
+
+    def do_PUT(self) -> None:
+        report = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        node = unquote(self.path.removeprefix("/v1/reports/"))
+        self.server.received.append((node, self.headers["Authorization"], report))
+        self._reply(self.server.codes.pop(0) if self.server.codes else 201, b"{}", "application/json")
+
+    def _reply(self, code: int, body: bytes, kind: str) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@contextmanager
+def serving(campaign: str) -> Iterator[Collector]:
+    with Collector(campaign) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

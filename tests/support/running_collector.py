@@ -1,0 +1,58 @@
+"""A collector that really listens, in a thread of the test."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx
+from fastapi import FastAPI
+
+from tests.support.collection import Collection
+from veilgraph.collector.app import make_app
+from veilgraph.collector.middleware import Limits
+from veilgraph.collector.server import make_server
+from veilgraph.collector.store import ReportStore
+
+_PATIENCE = 20.0
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[httpx.Client]:
+    """Serve the application on a free port; yield a client of it."""
+    server = make_server(app, host="127.0.0.1", port=0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started or not thread.is_alive())
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=_PATIENCE) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join(_PATIENCE)
+
+
+@contextmanager
+def collecting(collection: Collection, store: ReportStore) -> Iterator[httpx.Client]:
+    """A collector of the collection that puts up with any number of requests; yield a client of it."""
+    app = make_app(
+        campaign=collection.campaign,
+        graph=collection.graph,
+        store=store,
+        credentials=collection.credentials,
+        limits=Limits(requests_per_second=0),
+    )
+    with listening(app) as client:
+        yield client
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = _PATIENCE) -> None:
+    """Wait for what must come true soon."""
+    ends = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > ends:
+            raise TimeoutError(f"it did not come true within {seconds:g} seconds")
+        time.sleep(0.01)

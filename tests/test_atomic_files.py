@@ -1,0 +1,34 @@
+"""A file is there whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from veilgraph.atomic_files import is_draft, write_draft, write_whole
+
+
+def broken() -> Iterator[str]:
+    yield "half a line"
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("content", [b"a\nb\n", "a\nb\n", ["a\n", "b\n"]])
+def test_a_draft_waits_until_it_is_renamed(tmp_path: Path, content: bytes | str | list[str]) -> None:
+    path = tmp_path / "new" / "file"
+    draft = write_draft(path, content)
+    assert is_draft(draft)
+    assert not path.exists()
+    assert draft.replace(path).read_text(encoding="utf-8") == "a\nb\n"
+
+
+def test_what_fails_half_way_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, "old", secret=True)
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(OSError, match="No space"):
+        write_whole(path, broken())
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
