@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup run test check docs bench clean
+.PHONY: setup run test test-slow test-all check docs bench clean
 
 setup: $(STAMP)
 
@@ -19,8 +19,17 @@ run: setup
 	$(BIN)/veilgraph run
 
 # One thread per worker: two workers whose threads wait for each other are many times slower.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	$(PYTEST) -m 'not slow'
+
+# Browsers, databases, torchrun, thousands of clients, and every program of the documentation.
+test-slow: setup
+	$(PYTEST) -m slow
+
+test-all: setup
+	$(PYTEST)
 
 check: setup
 	$(BIN)/ruff format --check

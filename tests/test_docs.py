@@ -119,6 +119,7 @@ def parse(command: str) -> None:
     assert not context.args, f"{command}: {context.args} is left over"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_programs_and_commands_of_a_page_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -17,6 +17,7 @@ def test_there_are_examples() -> None:
     assert {path.stem for path in EXAMPLES} >= {"quickstart", "own_gnn", "own_graph"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_without_a_warning_and_names_the_relation(path: Path, tmp_path: Path) -> None:
     # One thread: examples are small, and tests run side by side.

@@ -16,6 +16,8 @@ from tests.deploy.test_fit_collected import Collected
 from tests.support.torchrun import torchrun
 from veilgraph.models import RGNN
 
+pytestmark = pytest.mark.slow
+
 EPOCHS = 200
 PATIENCE = 120  # seconds; two cores may be busy with other tests
 

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from benchmarks.performance.collecting import Server
 from benchmarks.studies.fuzz import fuzz
 
 from tests.support.collection import Collection
+
+pytestmark = pytest.mark.slow
 
 
 def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pytest
 from benchmarks.performance.collecting import Server
 
 from tests.support.collection import CLOSES, Collection
@@ -17,6 +18,8 @@ from veilgraph.deploy.fit_collected import Model
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import RGNN
+
+pytestmark = pytest.mark.slow
 
 CLIENTS = 5000
 

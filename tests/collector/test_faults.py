@@ -17,6 +17,8 @@ from benchmarks.studies.faults import Ledger, kill_rounds
 from tests.support.services import Postgres
 from veilgraph.collector.store import ReportStore
 
+pytestmark = pytest.mark.slow
+
 NODES = 2000
 
 

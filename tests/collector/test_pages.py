@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.chromium import Page, chromium, needs_chromium
+from tests.support.chromium import NEEDS_CHROMIUM, Page, chromium
 from tests.support.collection import Collection
 from tests.support.running_collector import collecting
 from veilgraph.collector.store import ReportStore
 
-pytestmark = needs_chromium
+pytestmark = NEEDS_CHROMIUM
 COLLECTION = Collection.ring(30)
 
 

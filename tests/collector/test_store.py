@@ -132,6 +132,7 @@ def test_sqlite_writes_ahead_and_waits_for_the_disk(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_postgresql_commits_synchronously_whatever_its_default_is(postgres: object) -> None:
     url: str = postgres.new_database("asynchronous")  # type: ignore[attr-defined]
     admin = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")

@@ -11,16 +11,30 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+Test = TypeVar("Test", bound=Callable[..., None])
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium, which shows the pages, is not installed")
+NEEDS_CHROMIUM = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium, which shows the pages, is not installed"),
+]
+"""Marks of a module whose tests open a page."""
+
+
+def needs_chromium(test: Test) -> Test:
+    """Mark a test that opens a page: it is slow, and skipped without a browser."""
+    for mark in NEEDS_CHROMIUM:
+        test = mark(test)
+    return test
+
 
 _OPTIONS = [
     "--headless",

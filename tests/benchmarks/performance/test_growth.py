@@ -68,6 +68,7 @@ def test_sizes_are_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / "growth.svg").read_text() == growth.figure(SIZES)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory of a stage is read from /proc")
 def test_a_hundred_thousand_nodes_take_a_hundredth_of_20_gib() -> None:
     """Ten million nodes of this kind are to fit into 20 GiB, and no stage may take more than in proportion."""

@@ -10,6 +10,8 @@ from tests.support.torchrun import torchrun
 from veilgraph.graph.partition import Partition
 from veilgraph.models import RGNN
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=[2, 4])
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
