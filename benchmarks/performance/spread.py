@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from veilgraph.datasets import csbm, load
-from veilgraph.distributed.process_group import joined
+from veilgraph.distributed.process_group import join_process_group
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, Split
 from veilgraph.graph.partition import Partition
@@ -79,10 +79,10 @@ def fit_here(nodes: int, folder: Path) -> None:
     """One process of a fit; writes the memory that it took beyond its libraries, and what cutting took in another."""
     importlib.import_module("torch._dynamo")  # which DistributedDataParallel loads when it is first used
     libraries, cutting = _resident(), None
-    with joined(torch.device("cpu")) as processes:
-        if not processes.leads:
+    with join_process_group(torch.device("cpu")) as processes:
+        if not processes.is_leader:
             follow(processes)
-        elif processes.count > 1:
+        elif processes.world_size > 1:
             _, others = fit_spread(processes, partial(simulated, nodes))
             cutting = _peak(resource.RUSAGE_CHILDREN) - others
         else:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed
 
-from veilgraph.distributed.process_group import joined, talking
+from veilgraph.distributed.process_group import communication, join_process_group
 from veilgraph.errors import RunError
 
 
@@ -22,8 +22,8 @@ def _signals() -> Iterator[None]:
 
 def test_without_torchrun_this_process_leads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with joined(torch.device("cpu")) as processes:
-        assert (processes.leads, processes.count) == (True, 1)
+    with join_process_group(torch.device("cpu")) as processes:
+        assert (processes.is_leader, processes.world_size) == (True, 1)
         assert not distributed.is_initialized()
 
 
@@ -33,7 +33,7 @@ def test_a_process_without_a_gpu_of_its_own_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with (
         pytest.raises(RunError, match="there are 2: start torchrun with --nproc-per-node 2"),
-        joined(torch.device("cuda")),
+        join_process_group(torch.device("cuda")),
     ):
         pass
 
@@ -42,7 +42,7 @@ def test_a_lost_process_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     expected = r"^process 1 of 2 stops, .* goes on from the last checkpoint \(Connection closed by peer \[::1\]:5\)$"
-    with pytest.raises(RunError, match=expected), talking():
+    with pytest.raises(RunError, match=expected), communication():
         raise RuntimeError("[/a/pair.cc:553] Connection closed by peer [::1]:5. This is typical. Good luck\nat main()")
     # torchrun's request to terminate must not cut the message short.
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN

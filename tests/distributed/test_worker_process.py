@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from tests.support.torchrun import ROOT
-from veilgraph.distributed import worker_process as apart
-from veilgraph.distributed.worker_process import made_apart, unpickled
+from veilgraph.distributed.worker_process import stream_from_worker_process, unpickle_trusted
 from veilgraph.errors import GraphError, MissingExtraError, RunError
 
 PATIENCE = 60  # seconds; two cores may be busy with other tests
@@ -63,17 +62,17 @@ def deaf() -> Iterator[object]:
 
 
 def test_everything_arrives_in_order_and_pickled() -> None:
-    *numbers, process = made_apart(numbers_and_process, "counting")
-    assert list(map(unpickled, numbers)) == [0, 1, 2]
-    assert unpickled(process) != os.getpid()
+    *numbers, process = stream_from_worker_process(numbers_and_process, "counting")
+    assert list(map(unpickle_trusted, numbers)) == [0, 1, 2]
+    assert unpickle_trusted(process) != os.getpid()
 
 
 @pytest.mark.parametrize(
     "error", [GraphError("no edges"), MissingExtraError("sqlalchemy", "collector"), FileNotFoundError(2, "no", "a.csv")]
 )
 def test_what_goes_wrong_there_on_purpose_is_raised_here(error: Exception) -> None:
-    made = made_apart(partial(failing, error), "failing")
-    assert unpickled(next(made)) == "something"
+    made = stream_from_worker_process(partial(failing, error), "failing")
+    assert unpickle_trusted(next(made)) == "something"
     with pytest.raises(type(error)) as raised:
         next(made)
     assert str(raised.value) == str(error)
@@ -89,12 +88,12 @@ def test_what_goes_wrong_there_on_purpose_is_raised_here(error: Exception) -> No
 )
 def test_a_process_that_ends_early_is_an_error(make: Callable[[], Iterable[object]], fate: str) -> None:
     with pytest.raises(RunError, match=fate):
-        list(made_apart(make, "cutting"))
+        list(stream_from_worker_process(make, "cutting"))
 
 
 def test_closing_ends_the_process_which_tidies_up(tmp_path: Path) -> None:
-    with closing(made_apart(partial(sleeping, tmp_path / "used"), "sleeping")) as made:
-        process = unpickled(next(made))
+    with closing(stream_from_worker_process(partial(sleeping, tmp_path / "used"), "sleeping")) as made:
+        process = unpickle_trusted(next(made))
         os.kill(process, 0)
         assert (tmp_path / "used").exists()
     with pytest.raises(ProcessLookupError):
@@ -102,18 +101,17 @@ def test_closing_ends_the_process_which_tidies_up(tmp_path: Path) -> None:
     assert not (tmp_path / "used").exists()
 
 
-def test_a_process_that_does_not_listen_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "_PATIENCE", 0.1)
-    with closing(made_apart(deaf, "sleeping")) as made:
-        process = unpickled(next(made))
+def test_a_process_that_does_not_listen_is_killed() -> None:
+    with closing(stream_from_worker_process(deaf, "sleeping", termination_timeout=0.1)) as made:
+        process = unpickle_trusted(next(made))
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
 
 
 def test_the_process_ends_with_the_one_that_started_it() -> None:
     program = (
-        "import os, signal\nfrom tests.distributed.test_worker_process import deaf, made_apart\n"
-        "made = made_apart(deaf, 'sleeping')\nnext(made)\nos.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal\nfrom tests.distributed.test_worker_process import deaf, stream_from_worker_process\n"
+        "made = stream_from_worker_process(deaf, 'sleeping')\nnext(made)\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     # Both write to one pipe, which is at its end when neither is left.

@@ -16,8 +16,7 @@ import torch
 from torch import distributed
 
 from veilgraph.datasets import csbm
-from veilgraph.distributed import process_group as processes_module
-from veilgraph.distributed.process_group import joined
+from veilgraph.distributed.process_group import join_process_group
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import RGNN, PlainGNN
@@ -136,26 +135,26 @@ def everywhere(here: torch.Tensor, count: int) -> torch.Tensor:
 def main(out: Path) -> None:
     """Every case, in all processes together."""
     meter = Meter()
-    processes_module._PIECE = 10_007  # so that what is handed over takes several
-    with joined(torch.device("cpu")) as processes:
-        found: dict[str, Any] = {"processes": processes.count}
+    # Small messages, so that an object takes several of them.
+    with join_process_group(torch.device("cpu"), max_message_bytes=10_007) as processes:
+        found: dict[str, Any] = {"processes": processes.world_size}
         for name in cases():
             meter.bytes = 0
             with Watched() as watched:
-                if processes.leads:
+                if processes.is_leader:
                     method, _ = fit_spread(processes, partial(case, name))
                 else:
                     follow(processes)
             held = torch.tensor([watched.nodes, watched.whole_graphs])
             for key, here in {"gradients": torch.cat(watched.gradients), "held": held}.items():
-                found[f"{name}: {key}"] = everywhere(here, processes.count).numpy()
-            if not processes.leads:
+                found[f"{name}: {key}"] = everywhere(here, processes.world_size).numpy()
+            if not processes.is_leader:
                 continue
             found[f"{name}: traffic"] = np.array(meter.bytes)
             found[f"{name}: probabilities"] = method.predict_proba()
             found[f"{name}: loss"] = np.array(method.curve.train_loss)
             found[f"{name}: score"] = np.array(method.curve.validation_score)
-        if processes.leads:
+        if processes.is_leader:
             np.savez(out, **found)
 
 

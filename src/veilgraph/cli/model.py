@@ -50,13 +50,13 @@ def train(
     with needs_extra("server"):
         from veilgraph.deploy.fit_collected import check_folder, save, train_spread
         from veilgraph.deploy.fit_collected import train as fit
-        from veilgraph.distributed.process_group import joined
+        from veilgraph.distributed.process_group import join_process_group
         from veilgraph.models.engine.device import resolve_device
         from veilgraph.models.engine.distributed_fit import follow
 
     allowed = parse_bytes(memory)
-    with joined(resolve_device(device)) as processes:
-        if not processes.leads:
+    with join_process_group(resolve_device(device)) as processes:
+        if not processes.is_leader:
             follow(processes, memory=allowed)
             return
         prepared = partial(
@@ -79,7 +79,7 @@ def train(
             device=device,
         )
         telling = partial(show_progress, "train")
-        if processes.count > 1:
+        if processes.world_size > 1:
             trained = train_spread(processes, prepared, out, memory=allowed, telling=telling)
         else:
             preparation = prepared()

@@ -23,7 +23,7 @@ from veilgraph.atomic_files import is_draft, write_draft, write_whole
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.campaign.report import Report
-from veilgraph.distributed.process_group import Processes
+from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import RGNN, Method, PlainGNN, StructureOnly
@@ -213,7 +213,7 @@ def train(preparation: Preparation, *, memory: int = DEFAULT_MEMORY) -> Trained:
 
 
 def train_spread(
-    processes: Processes,
+    processes: ProcessGroup,
     prepared: Callable[[], Preparation],
     folder: Path,
     *,
@@ -232,7 +232,7 @@ def train_spread(
     drafting = partial(_with_draft, prepared, folder)
     try:
         method, (outline, draft) = fit_spread(processes, drafting, memory=memory, telling=telling)
-        return outline.trained(method, partial(_lines, draft), processes.count)
+        return outline.trained(method, partial(_lines, draft), processes.world_size)
     except BaseException:
         _remove_drafts(folder)  # the next start reads the reports anew
         raise

@@ -1,1 +1,1 @@
-"""Processes of one run: how they meet, what they exchange, and work in a process of its own."""
+"""Several processes in one run: process group, collective operations on a partitioned graph, worker processes."""

@@ -1,67 +1,117 @@
-"""Who holds the rest of a graph: nobody, or the other processes that it is spread over.
+"""Collective operations of a graph that is held by one process, or partitioned over several.
 
-Everything that reads a whole graph is a product with one of its matrices or a sum over its nodes. Both ask here, so
-that the same algorithm runs on a graph in one process and on the part that one of several processes holds.
+Every algorithm that reads a whole graph consists of products with its matrices and of sums over its nodes. Both go
+through a communicator, so the same code runs on a whole graph and on one part of a partitioned graph.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, distributed
 
-from veilgraph.distributed.autograd import applied
-from veilgraph.distributed.process_group import talking
+from veilgraph.distributed.process_group import communication
 from veilgraph.graph.partition import GraphPart
 
 
-class Alone:
-    """All nodes are in this process.
+class Communicator(ABC):
+    """Collective operations over the processes that share a graph.
 
-    >>> ALONE.total(torch.tensor([3.0]))
+    Attributes:
+        is_local: whether this process holds the whole graph.
+    """
+
+    is_local: bool
+
+    @abstractmethod
+    def global_nodes(self, local_nodes: int) -> int:
+        """Return the number of nodes of the whole graph, given the number of nodes in this process."""
+
+    @abstractmethod
+    def max_halo_rows(self, local_nodes: int) -> int:
+        """Return the largest number of rows after a halo exchange, over all processes.
+
+        Blocks of work are planned with this number, so that all processes take equally many steps.
+        """
+
+    @abstractmethod
+    def all_reduce_max(self, number: int) -> int:
+        """Return the maximum of a number over processes."""
+
+    @abstractmethod
+    def all_reduce_sum(self, sums: Tensor) -> Tensor:
+        """Add a tensor up over processes.
+
+        All processes compute one common objective from the result, so backward passes the gradient on unchanged.
+        """
+
+    @abstractmethod
+    def exchange_halo(self, rows: Tensor) -> Tensor:
+        """Return the rows of this part's nodes and of their neighbours in other parts.
+
+        Args:
+            rows: `[local nodes, columns]`.
+
+        Returns:
+            `[local and halo nodes, columns]`, in the order of the whole graph.
+        """
+
+    @abstractmethod
+    def select_local(self, columns: Tensor) -> Tensor:
+        """Select this part's nodes from the last dimension: `[..., global nodes]` to `[..., local nodes]`."""
+
+
+class LocalCommunicator(Communicator):
+    """Communicator of a process that holds the whole graph: nothing is exchanged.
+
+    >>> LOCAL.all_reduce_sum(torch.tensor([3.0]))
     tensor([3.])
     """
 
-    def whole(self, nodes: int) -> int:
-        """How many nodes the graph has, of which so many are here."""
-        return nodes
+    is_local = True
 
-    def planned(self, nodes: int) -> int:
-        """What to plan blocks of work by, so that all processes take the same number of steps."""
-        return nodes
+    def global_nodes(self, local_nodes: int) -> int:
+        """Return `local_nodes`."""
+        return local_nodes
 
-    def most(self, number: int) -> int:
-        """The largest of the processes' numbers."""
+    def max_halo_rows(self, local_nodes: int) -> int:
+        """Return `local_nodes`."""
+        return local_nodes
+
+    def all_reduce_max(self, number: int) -> int:
+        """Return `number`."""
         return number
 
-    def total(self, sums: Tensor) -> Tensor:
-        """Sums over the nodes that are here as sums over all nodes; gradients flow back to the nodes that are here."""
+    def all_reduce_sum(self, sums: Tensor) -> Tensor:
+        """Return `sums`."""
         return sums
 
-    def reached(self, rows: Tensor) -> Tensor:
-        """Rows of the nodes that are here, with those of all their neighbours, as the columns of a matrix want them."""
+    def exchange_halo(self, rows: Tensor) -> Tensor:
+        """Return `rows`."""
         return rows
 
-    def here(self, columns: Tensor) -> Tensor:
-        """Of columns for all nodes, those of the nodes that are here."""
+    def select_local(self, columns: Tensor) -> Tensor:
+        """Return `columns`."""
         return columns
 
 
-ALONE = Alone()
+LOCAL = LocalCommunicator()
 
 
-class Peers(Alone):
-    """Each process holds a part.
+class HaloCommunicator(Communicator):
+    """Communicator of a process that holds one part of a partitioned graph.
 
-    What a product needs of the others' nodes is sent by those who hold them: rows at the boundary, once for each
-    product and each process that has a neighbour of theirs. Rows arrive in the places that the whole graph's order
-    gives them, so that a product adds in the same order as in one process.
+    Before a product, each process sends the rows of its boundary nodes to the processes that hold a neighbour. The
+    received rows (the halo) are placed in the order of the whole graph, so a product adds its terms in the same order
+    as in one process.
 
     Args:
-        part: that this process holds.
-        device: where it computes.
+        part: part of the graph that this process holds.
+        device: device of the rows.
     """
+
+    is_local = False
 
     def __init__(self, part: GraphPart, device: torch.device) -> None:
         self._part = part
@@ -69,52 +119,38 @@ class Peers(Alone):
             torch.from_numpy(index).to(device) for index in (part.sent, part.places, part.arrivals, part.numbers)
         )
 
-    def whole(self, nodes: int) -> int:
-        """How many nodes the graph has."""
+    def global_nodes(self, local_nodes: int) -> int:
+        """Return the number of nodes of the whole graph."""
         return self._part.whole
 
-    def planned(self, nodes: int) -> int:
-        """The rows that the largest part reaches."""
+    def max_halo_rows(self, local_nodes: int) -> int:
+        """Return the size of the largest part together with its halo."""
         return self._part.largest
 
-    def most(self, number: int) -> int:
-        """The largest of the processes' numbers."""
+    def all_reduce_max(self, number: int) -> int:
+        """Return the maximum of a number over processes."""
         numbers = torch.tensor(number)
-        with talking():
+        with communication():
             distributed.all_reduce(numbers, distributed.ReduceOp.MAX)
         return int(numbers)
 
-    def total(self, sums: Tensor) -> Tensor:
-        """The sum over processes.
-
-        Every process computes the same from it, one objective and not one each: so the gradient goes back as it is.
-        """
-        total: Tensor = applied(_Total, sums)
+    def all_reduce_sum(self, sums: Tensor) -> Tensor:
+        """Add a tensor up over processes; the gradient of the copy is the identity."""
+        total = sums.contiguous().clone()
+        with communication():
+            distributed.all_reduce(total.detach())
         return total
 
-    def reached(self, rows: Tensor) -> Tensor:
-        """Exchange rows at the boundary."""
+    def exchange_halo(self, rows: Tensor) -> Tensor:
+        """Exchange the rows of boundary nodes with the other processes."""
         part = self._part
         received = rows.new_empty(len(self._arrivals), rows.shape[1])
-        with talking():
+        with communication():
             distributed.all_to_all_single(received, rows[self._sent], list(part.receive_counts), list(part.send_counts))
         reached = rows.new_empty(part.around.num_nodes, rows.shape[1])
         reached[self._places], reached[self._arrivals] = rows, received
         return reached
 
-    def here(self, columns: Tensor) -> Tensor:
-        """The columns of this part's nodes."""
+    def select_local(self, columns: Tensor) -> Tensor:
+        """Select the columns of this part's nodes."""
         return columns.index_select(-1, self._numbers)
-
-
-class _Total(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, sums: Tensor) -> Tensor:
-        total = sums.contiguous().clone()
-        with talking():
-            distributed.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        return gradients[0]

@@ -1,4 +1,4 @@
-"""The processes of one run, as torchrun starts them: who leads, how they talk, and what happens when one ends."""
+"""The process group of one run, as torchrun starts it: rendezvous, messages, and errors when a process is lost."""
 
 from __future__ import annotations
 
@@ -17,148 +17,157 @@ import torch
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 
-from veilgraph.distributed.worker_process import unpickled
+from veilgraph.distributed.worker_process import unpickle_trusted
 from veilgraph.errors import RunError
 
-_ANSWER = timedelta(minutes=10)
-"""How long one process waits for another in the middle of common work: they do equal work, so they are never far
-apart, and whoever takes this long is lost."""
+_COLLECTIVE_TIMEOUT = timedelta(minutes=10)
+"""Timeout of a collective operation: processes do equal work, so one that is this late is lost."""
 
-_PREPARATION = timedelta(days=1)
-"""How long processes wait for the leader to read and partition; if it ends meanwhile, they know at once."""
+_PREPARATION_TIMEOUT = timedelta(days=1)
+"""Timeout of a message while rank 0 reads and partitions the graph. A process that ends is noticed at once."""
 
-_PIECE = 2**26
-"""Bytes that are sent at once."""
+MAX_MESSAGE_BYTES = 2**26
+"""Default size of the pieces in which objects are sent."""
 
 
-def number_of_processes() -> int:
-    """How many processes torchrun has started for this run; 1 without it."""
+def world_size() -> int:
+    """Return the number of processes that torchrun started for this run; 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Processes:
-    """A run's processes, as one of them sees them.
+class ProcessGroup:
+    """The processes of a run, seen from one of them.
 
     Attributes:
-        rank: of this one; rank 0 leads.
-        count: how many there are.
+        rank: rank of this process.
+        world_size: number of processes.
+        max_message_bytes: size of the pieces in which objects are sent; equal in all processes.
     """
 
     rank: int
-    count: int
-    _patient: Any = field(default=None, repr=False)
+    world_size: int
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    _gloo_group: Any = field(default=None, repr=False)
 
     @property
-    def leads(self) -> bool:
-        """Whether this one reads, writes and speaks; the others compute what it hands out."""
+    def is_leader(self) -> bool:
+        """Whether this is rank 0, which reads, writes and prints; the other processes only compute."""
         return self.rank == 0
 
-    def send(self, what: object, to: int) -> None:
-        """Hand something over to another process, which is waiting for it."""
-        self.pass_on(pickle.dumps(what, protocol=pickle.HIGHEST_PROTOCOL), to)
+    def send(self, message: object, to: int) -> None:
+        """Pickle an object and send it to a process that is in `receive`."""
+        self.send_pickled(pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL), to)
 
-    def pass_on(self, pickled: bytes, to: int) -> None:
-        """The same with what is pickled already, without a second copy of it."""
-        with talking():
-            distributed.send(torch.tensor(len(pickled)), to, self._patient)
-            for start in range(0, len(pickled), _PIECE):
-                piece = bytearray(memoryview(pickled)[start : start + _PIECE])
-                distributed.send(torch.frombuffer(piece, dtype=torch.uint8), to, self._patient)
+    def send_pickled(self, pickled: bytes, to: int) -> None:
+        """Send an object that is pickled already, without copying it as a whole."""
+        with communication():
+            distributed.send(torch.tensor(len(pickled)), to, self._gloo_group)
+            for start in range(0, len(pickled), self.max_message_bytes):
+                piece = bytearray(memoryview(pickled)[start : start + self.max_message_bytes])
+                distributed.send(torch.frombuffer(piece, dtype=torch.uint8), to, self._gloo_group)
 
     def receive(self, sender: int = 0) -> Any:
-        """Wait for what another process hands over."""
+        """Wait for an object from another process and unpickle it."""
         size = torch.tensor(0)
-        with talking():
-            distributed.recv(size, sender, self._patient)
+        with communication():
+            distributed.recv(size, sender, self._gloo_group)
             pickled = torch.empty(int(size), dtype=torch.uint8)
-            for start in range(0, len(pickled), _PIECE):
-                distributed.recv(pickled[start : start + _PIECE], sender, self._patient)
-        return unpickled(pickled.numpy().data)
+            for start in range(0, len(pickled), self.max_message_bytes):
+                distributed.recv(pickled[start : start + self.max_message_bytes], sender, self._gloo_group)
+        return unpickle_trusted(pickled.numpy().data)
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[Processes]:
-    """Meet the other processes, if there are any: gloo between processors, NCCL between GPUs, one for each process.
+def join_process_group(device: torch.device, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[ProcessGroup]:
+    """Join the process group that torchrun describes: gloo on CPUs, NCCL on GPUs with one GPU for each process.
+
+    Without torchrun the group has one process, and torch.distributed is not initialized.
 
     Args:
-        device: where this run computes.
+        device: device on which this run computes.
+        max_message_bytes: size of the pieces in which objects are sent; equal in all processes.
     """
-    if number_of_processes() == 1:
-        yield Processes(rank=0, count=1)
+    if world_size() == 1:
+        yield ProcessGroup(rank=0, world_size=1)
         return
-    _take_gpu(device)
+    _select_gpu(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    with _told_of_the_end():
-        with talking():
-            _meet(backend)
-            patient = distributed.new_group(backend="gloo", timeout=_PREPARATION)
-        yield Processes(rank=distributed.get_rank(), count=distributed.get_world_size(), _patient=patient)
+    with _sigterm_as_error():
+        with communication():
+            _initialize(backend)
+            gloo_group = distributed.new_group(backend="gloo", timeout=_PREPARATION_TIMEOUT)
+        yield ProcessGroup(
+            rank=distributed.get_rank(),
+            world_size=distributed.get_world_size(),
+            max_message_bytes=max_message_bytes,
+            _gloo_group=gloo_group,
+        )
         distributed.destroy_process_group()
 
 
-def _meet(backend: str) -> None:
-    """Find the others where torchrun says.
+def _initialize(backend: str) -> None:
+    """Initialize torch.distributed with the addresses that torchrun gives.
 
-    What processes write down for each other to find them outlives them there; when torchrun starts them again, they
-    look in a place of their own, lest they wait for the dead.
+    The rendezvous store outlives the processes. After a restart by torchrun, keys get a new prefix: otherwise the
+    new processes would find the addresses of the dead ones.
     """
-    board, rank, count = next(rendezvous("env://", timeout=_ANSWER))
+    store, rank, size = next(rendezvous("env://", timeout=_COLLECTIVE_TIMEOUT))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    board = distributed.PrefixStore(f"attempt {attempt}", board)  # type: ignore[attr-defined]
-    distributed.init_process_group(backend, store=board, rank=rank, world_size=count, timeout=_ANSWER)
+    store = distributed.PrefixStore(f"attempt {attempt}", store)  # type: ignore[attr-defined]
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_COLLECTIVE_TIMEOUT)
 
 
 @contextmanager
-def talking() -> Iterator[None]:
-    """Around every exchange: a process that has ended or does not answer is an error with a remedy."""
+def communication() -> Iterator[None]:
+    """Surround every exchange: turn the loss of another process into a `RunError` with a remedy."""
     try:
         yield
-    except RuntimeError as error:  # what gloo and NCCL raise, by way of torch
-        _ignore_termination()
-        raise RunError(f"{_ended()} ({_reason(error)})") from error
+    except RuntimeError as error:  # raised by torch for failures of gloo and NCCL
+        _ignore_sigterm()
+        raise RunError(f"{_lost_process()} ({_reason(error)})") from error
 
 
 @contextmanager
-def _told_of_the_end() -> Iterator[None]:
-    """torchrun asks the processes that are left to terminate: they say why."""
+def _sigterm_as_error() -> Iterator[None]:
+    """Raise a `RunError` on SIGTERM, which torchrun sends to the remaining processes when one ends."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        _ignore_termination()
-        raise RunError(_ended())
+        _ignore_sigterm()
+        raise RunError(_lost_process())
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     except BaseException:
-        _ignore_termination()  # the message is on its way, and torchrun would cut it short
+        _ignore_sigterm()  # otherwise torchrun could end this process before it prints its message
         raise
     signal.signal(signal.SIGTERM, before)
 
 
-def _ignore_termination() -> None:
+def _ignore_sigterm() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def _ended() -> str:
+def _lost_process() -> str:
     return (
-        f"process {os.environ.get('RANK', '0')} of {number_of_processes()} stops, since another one ended or did not "
+        f"process {os.environ.get('RANK', '0')} of {world_size()} stops, since another one ended or did not "
         "answer; the same command goes on from the last checkpoint"
     )
 
 
 def _reason(error: RuntimeError) -> str:
-    """What the library says first, without the place in its own source."""
+    """Return the first sentence of torch's message, without the position in torch's source."""
     return re.sub(r"^\[\S+\] ", "", str(error).splitlines()[0]).split(". ")[0][:200]
 
 
-def _take_gpu(device: torch.device) -> None:
+def _select_gpu(device: torch.device) -> None:
     if device.type != "cuda":
         return
-    place, there = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    if place >= there:
+    local_rank, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if local_rank >= gpus:
         raise RunError(
-            f"process {place} of this machine has no GPU of its own, there are {there}: "
-            f"start torchrun with --nproc-per-node {there}, or use --device cpu"
+            f"process {local_rank} of this machine has no GPU of its own, there are {gpus}: "
+            f"start torchrun with --nproc-per-node {gpus}, or use --device cpu"
         )
-    torch.cuda.set_device(place)
+    torch.cuda.set_device(local_rank)

@@ -1,4 +1,4 @@
-"""Work in a process of its own: when it is done, so is the memory that it took."""
+"""A worker process that streams results: its memory is free again when it ends."""
 
 from __future__ import annotations
 
@@ -14,66 +14,67 @@ from typing import Any
 
 from veilgraph.errors import RunError, VeilgraphError
 
-_PATIENCE = 5.0
-"""Seconds for a process that is asked to end; a library that computes does not listen."""
-
 _REMEDY = "use a machine with more"
-_ON_PURPOSE = VeilgraphError, OSError
+_EXPECTED_ERRORS = VeilgraphError, OSError
 
 
-def made_apart(make: Callable[[], Iterable[object]], what: str) -> Generator[bytes]:
-    """What `make` yields in a process of its own, one thing at a time and pickled, for whoever only hands it on.
+def stream_from_worker_process(
+    make: Callable[[], Iterable[object]], task: str, *, termination_timeout: float = 5.0
+) -> Generator[bytes]:
+    """Iterate over `make()` in a worker process, and yield each result pickled.
 
-    What it raises on purpose is raised here; its process ends with this one, and when the iterator is closed.
+    Results stay pickled because most callers only forward them. An expected error (`VeilgraphError`, `OSError`) of
+    the worker is raised here. The worker ends with this process, and when the generator is closed.
 
     Args:
-        make: a function of a module, or a partial of one.
-        what: it does, in case its process ends before it is done.
+        make: function at the top level of a module, or a partial of one.
+        task: what the worker does, for error messages.
+        termination_timeout: seconds from SIGTERM to SIGKILL; a library that computes does not handle SIGTERM.
     """
     context = multiprocessing.get_context("spawn")
-    arriving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(make, what, sending), daemon=True)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(make, task, sender), daemon=True)
     process.start()
-    sending.close()  # here: it is open in the other process alone, whose end is then the end of what arrives
+    sender.close()  # the worker then holds the only copy, so its end is the end of the stream
     try:
         while True:
-            if (error := arriving.recv()) is not None:
+            if (error := receiver.recv()) is not None:
                 raise error
-            yield arriving.recv_bytes()
+            yield receiver.recv_bytes()
     except EOFError:
         process.join()
         if process.exitcode:
-            raise RunError(f"{what}: its process {_fate(process.exitcode)}") from None
+            raise RunError(f"{task}: its process {_fate(process.exitcode)}") from None
     finally:
         process.terminate()
-        process.join(_PATIENCE)
+        process.join(termination_timeout)
         process.kill()
         process.join()
-        arriving.close()
+        receiver.close()
 
 
-def unpickled(pickled: bytes | memoryview) -> Any:
-    """What another process of the same run pickled; never to be asked of anything that came from elsewhere."""
+def unpickle_trusted(pickled: bytes | memoryview) -> Any:
+    """Unpickle an object from another process of the same run. Never use it for data from elsewhere."""
     return pickle.loads(pickled)  # noqa: S301
 
 
-def _work(make: Callable[[], Iterable[object]], what: str, sending: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever waits for it is interrupted as well, and ends it
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that it tidies up
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def _work(make: Callable[[], Iterable[object]], task: str, sender: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # run `finally` blocks
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     try:
-        for thing in make():
-            pickled = pickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
-            sending.send(None)
-            sending.send_bytes(pickled)
-            del thing, pickled  # before the next is made
+        for result in make():
+            pickled = pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
+            sender.send(None)
+            sender.send_bytes(pickled)
+            del result, pickled  # free the memory before the next result is made
     except MemoryError as error:
-        sending.send(RunError(f"{what}: memory ran out ({error}); {_REMEDY}"))
-    except _ON_PURPOSE as error:
-        sending.send(error)
+        sender.send(RunError(f"{task}: memory ran out ({error}); {_REMEDY}"))
+    except _EXPECTED_ERRORS as error:
+        sender.send(error)
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os._exit(1)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.distributed.communicator import ALONE, Alone
+from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.checkpoint import Checkpoint
@@ -102,15 +102,15 @@ class Method(ABC):
         return guarantee.total_user_level if self.uses_features else guarantee.label_user_level
 
 
-def check_fit_input(perturbed: PerturbedGraph, split: Split, peers: Alone = ALONE) -> None:
+def check_fit_input(perturbed: PerturbedGraph, split: Split, communicator: Communicator = LOCAL) -> None:
     """Refuse what nothing can be learned from."""
     if split.train.shape != (perturbed.graph.num_nodes,):
         raise FitError(f"the split is for {len(split.train)} nodes, the graph has {perturbed.graph.num_nodes}")
-    if not _anywhere(split.train & perturbed.has_label, peers):
+    if not _anywhere(split.train & perturbed.has_label, communicator):
         raise FitError("no labelled nodes among the training nodes: at least one must report its label")
-    if not _anywhere(split.validation & perturbed.has_label, peers):
+    if not _anywhere(split.validation & perturbed.has_label, communicator):
         raise FitError("no labelled nodes among the validation nodes: selection needs at least one")
 
 
-def _anywhere(nodes: NDArray[np.bool_], peers: Alone) -> bool:
-    return bool(peers.most(int(nodes.any())))
+def _anywhere(nodes: NDArray[np.bool_], communicator: Communicator) -> bool:
+    return bool(communicator.all_reduce_max(int(nodes.any())))

@@ -33,7 +33,7 @@ class PlainGNN(GNNMethod):
     name: ClassVar[str] = "plain"
 
     def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
-        return one_hot_reports(perturbed, operators.device, operators.peers)
+        return one_hot_reports(perturbed, operators.device, operators.communicator)
 
     def _input_settings(self) -> Hashable:
         return None
@@ -43,8 +43,8 @@ class PlainGNN(GNNMethod):
         labels = torch.from_numpy(np.stack([run.perturbed.labels for run in runs])).to(operators.device)
         nodes = torch.from_numpy(training_nodes(runs)).to(operators.device)
         classes = runs[0].perturbed.schema.num_classes
-        targets = asked.pick(weighted_targets(labels, nodes, classes, operators.peers))
-        return lambda logits: operators.peers.total(cross_entropy(logits.log_softmax(dim=1), targets))
+        targets = asked.pick(weighted_targets(labels, nodes, classes, operators.communicator))
+        return lambda logits: operators.communicator.all_reduce_sum(cross_entropy(logits.log_softmax(dim=1), targets))
 
 
 @dataclass(kw_only=True)

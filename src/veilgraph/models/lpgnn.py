@@ -85,7 +85,8 @@ class LPGNN(GNNMethod):
         def loss(logits: Tensor) -> Tensor:
             arrived = (journeys(logits.softmax(dim=1)) * hits).sum(dim=1)
             observed = torch.addcmul(others, arrived, gain).clamp(min=_FLOOR)
-            return operators.peers.total(-(observed.log() * weights).sum(dim=1)).index_select(0, journeys.places)
+            losses = operators.communicator.all_reduce_sum(-(observed.log() * weights).sum(dim=1))
+            return losses.index_select(0, journeys.places)
 
         return loss
 
@@ -101,11 +102,11 @@ class LPGNN(GNNMethod):
             propagated = operators.symmetric(reports.flatten(1), hops).view_as(reports).transpose(0, 1)
             labels[here] = propagated.argmax(dim=2)
             nodes[here] &= propagated.sum(dim=2) > 0
-        for run, reached in zip(runs, operators.peers.total(nodes.sum(dim=1)).tolist(), strict=True):
+        for run, reached in zip(runs, operators.communicator.all_reduce_sum(nodes.sum(dim=1)).tolist(), strict=True):
             if not reached:
                 hops = run.method.label_hops
                 raise FitError(f"no label report is {hops} hops from a training node: choose other label_hops")
-        return weighted_targets(labels, nodes, runs[0].perturbed.schema.num_classes, operators.peers)
+        return weighted_targets(labels, nodes, runs[0].perturbed.schema.num_classes, operators.communicator)
 
 
 class _Journeys:

@@ -66,7 +66,7 @@ class RGNN(GNNMethod):
 
     def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         if not self.reconstruct_x:
-            return one_hot_reports(perturbed, operators.device, operators.peers)
+            return one_hot_reports(perturbed, operators.device, operators.communicator)
         features = reconstruct_features(perturbed, self.feature_hops, mean=operators.mean, estimate=self.estimate)
         return features.inputs(self.decoding)
 
@@ -84,15 +84,15 @@ class RGNN(GNNMethod):
     def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
         methods: list[RGNN] = [run.method for run in runs]
         targets = asked.pick(cls._targets(runs, operators))
-        peers = operators.peers
+        communicator = operators.communicator
         if not methods[0].use_proportions:
-            return lambda logits: peers.total(cross_entropy(logits.log_softmax(dim=1), targets))
-        divergence = ProportionLoss(cls._bags(runs, operators), asked, peers)
+            return lambda logits: communicator.all_reduce_sum(cross_entropy(logits.log_softmax(dim=1), targets))
+        divergence = ProportionLoss(cls._bags(runs, operators), asked, communicator)
         weights = torch.tensor([method.llp_weight for method in methods], device=operators.device)
 
         def loss(logits: Tensor) -> Tensor:
             log_probabilities = logits.log_softmax(dim=1)
-            entropy = peers.total(cross_entropy(log_probabilities, targets))
+            entropy = communicator.all_reduce_sum(cross_entropy(log_probabilities, targets))
             return entropy + weights * divergence(log_probabilities.exp())
 
         return loss
@@ -115,7 +115,7 @@ class RGNN(GNNMethod):
                 hops, estimate = settings
                 found = decoded_labels(drawn, hops, mean=operators.mean, estimate=estimate)
             labels[torch.tensor(places, device=operators.device)] = found
-        return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.peers)
+        return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.communicator)
 
     @classmethod
     def _bags(cls, runs: Sequence[Run], operators: GraphOperators) -> Bags:
@@ -125,7 +125,7 @@ class RGNN(GNNMethod):
             [run.split.train for run in runs],
             estimate=[run.method.estimate for run in runs],
             device=operators.device,
-            peers=operators.peers,
+            communicator=operators.communicator,
         )
 
     def _seen(self, run: Run) -> PerturbedGraph:

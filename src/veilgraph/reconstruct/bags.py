@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.distributed.communicator import ALONE, Alone
+from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import ChannelRows, estimate_frequencies, population_variance, project_to_simplex
 from veilgraph.reconstruct.labels import stacked_one_hot
@@ -60,7 +60,7 @@ def stacked_bags(
     *,
     estimate: Sequence[bool],
     device: torch.device | str = "cpu",
-    peers: Alone = ALONE,
+    communicator: Communicator = LOCAL,
 ) -> Bags:
     """`bag_proportions` of several draws on one graph, at once.
 
@@ -70,20 +70,20 @@ def stacked_bags(
         members: of each.
         estimate: for each.
         device: where to compute.
-        peers: who holds the rest of the graph.
+        communicator: collective operations over the processes that share the graph.
     """
     nodes = reports[0].graph.num_nodes
     counted = np.stack([each.has_label & chosen for each, chosen in zip(reports, members, strict=True)])
     draws, places = torch.from_numpy(counted).to(device).nonzero(as_tuple=True)
-    width = peers.most(1 + max(int(each.max()) for each in clusters))
+    width = communicator.all_reduce_max(1 + max(int(each.max()) for each in clusters))
     cluster_of = draws * width + torch.from_numpy(np.stack(clusters)).to(device)[draws, places]
-    counts = peers.total(torch.bincount(cluster_of, minlength=len(reports) * width))
+    counts = communicator.all_reduce_sum(torch.bincount(cluster_of, minlength=len(reports) * width))
     bag_of, sizes = (counts > 0).cumsum(0)[cluster_of] - 1, counts[counts > 0]
     draw_of = (counts > 0).nonzero().squeeze(1) // width
     weights = 1.0 / sizes[bag_of].to(torch.float32)
     membership = sparse_csr(bag_of, draws * nodes + places, weights, (len(sizes), counted.size))
     labels = stacked_one_hot(reports, weights.device).transpose(0, 1).flatten(0, 1)
-    observed = peers.total(sparse_product(membership, labels))
+    observed = communicator.all_reduce_sum(sparse_product(membership, labels))
     channels = ChannelRows.of([each.label_mechanism.channel for each in reports], weights.device, dims=2).at(draw_of)
     estimates = estimate_frequencies(observed, channels)
     errors = population_variance(estimates, channels, sizes.unsqueeze(1)).sqrt()

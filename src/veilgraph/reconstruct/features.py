@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from veilgraph.distributed.communicator import ALONE, Alone
+from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, population_variance, project_to_simplex
@@ -98,7 +98,7 @@ def reconstruct_features(
         estimate: undo the mechanism's bias.
     """
     answers = answers_of(perturbed)
-    reports = int(mean.peers.total(torch.tensor(np.count_nonzero(perturbed.has_features))))
+    reports = int(mean.communicator.all_reduce_sum(torch.tensor(np.count_nonzero(perturbed.has_features))))
     if reports == 0:
         raise ReconstructionError("no node reported features: leave feature reconstruction out")
     frequencies, overall = _shares(answers, reports, hops, mean)
@@ -120,7 +120,9 @@ def reconstruct_features(
     )
 
 
-def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu", peers: Alone = ALONE) -> Tensor:
+def one_hot_reports(
+    perturbed: PerturbedGraph, device: torch.device | str = "cpu", communicator: Communicator = LOCAL
+) -> Tensor:
     r"""x' as columns: one for a binary feature, gamma for a feature with gamma values; zero where not reported.
 
     Where only a share r of people is asked about a feature, an answer's column z becomes
@@ -131,7 +133,7 @@ def one_hot_reports(perturbed: PerturbedGraph, device: torch.device | str = "cpu
     people estimates what it would if all of them had answered, and being asked or not adds variance only in so far as
     a neighbourhood differs from the whole.
     """
-    return _as_numbers(_columns(answers_of(perturbed), peers=peers), torch.device(device))
+    return _as_numbers(_columns(answers_of(perturbed), communicator=communicator), torch.device(device))
 
 
 def _as_numbers(columns: NDArray[np.bool_] | NDArray[np.float32], device: torch.device) -> Tensor:
@@ -141,7 +143,9 @@ def _as_numbers(columns: NDArray[np.bool_] | NDArray[np.float32], device: torch.
     return torch.from_numpy(columns).to(device).to(torch.float32)
 
 
-def _columns(answers: Answers, part: slice = _ALL, peers: Alone = ALONE) -> NDArray[np.bool_] | NDArray[np.float32]:
+def _columns(
+    answers: Answers, part: slice = _ALL, communicator: Communicator = LOCAL
+) -> NDArray[np.bool_] | NDArray[np.float32]:
     """Some of the columns of all features; codes stay as they are stored, most often a byte each."""
     feature_of, value_of = _meaning(tuple(channel.domain_size for channel in answers.channels))
     one_each = len(feature_of) == len(answers.channels)  # then columns are features, and a part of them no copy
@@ -153,8 +157,8 @@ def _columns(answers: Answers, part: slice = _ALL, peers: Alone = ALONE) -> NDAr
         return hits
     columns = hits.astype(np.float32)
     asked, uniform = here.asked, np.array([1 / channel.domain_size for channel in here.channels])
-    people = peers.total(torch.from_numpy(asked.sum(axis=0))).numpy()
-    holding = peers.total(torch.from_numpy(columns.sum(axis=0))).numpy()
+    people = communicator.all_reduce_sum(torch.from_numpy(asked.sum(axis=0))).numpy()
+    holding = communicator.all_reduce_sum(torch.from_numpy(columns.sum(axis=0))).numpy()
     overall = np.where(people > 0, holding / np.maximum(people, 1), uniform).astype(np.float32)
     columns = np.where(asked, overall + (columns - overall) / np.float32(answers.rate), overall)
     return np.where(answers.reporting[:, None], columns, np.float32(0))
@@ -201,23 +205,23 @@ def _shares(answers: Answers, reports: int, hops: int, mean: NeighbourhoodMean) 
     As many columns at a time as go through a product best: only the result is as large as the table.
     """
     width = sum(columns_of(channel.domain_size) for channel in answers.channels)
-    peers, nodes = mean.peers, mean.num_nodes
+    communicator, nodes = mean.communicator, mean.num_nodes
     mass = None
-    if reports < peers.whole(nodes):
+    if reports < communicator.global_nodes(nodes):
         reporting = torch.from_numpy(answers.reporting).to(mean.device)
         mass = mean.propagate(reporting.to(torch.float32).unsqueeze(1), hops)
     overall = torch.empty(width, device=mean.device)
 
     def share_of(part: slice) -> Tensor:
-        observed = _as_numbers(_columns(answers, part, peers), mean.device)
-        overall[part] = peers.total(observed.sum(0)) / reports
+        observed = _as_numbers(_columns(answers, part, communicator), mean.device)
+        overall[part] = communicator.all_reduce_sum(observed.sum(0)) / reports
         propagated = mean.propagate(observed, hops)
         if mass is None:
             return propagated
         within = propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny)
         return torch.where(mass > 0, within, overall[part])
 
-    blocks = _blocks(width, block_width(mean.device, peers.planned(nodes)))
+    blocks = _blocks(width, block_width(mean.device, communicator.max_halo_rows(nodes)))
     if len(blocks) == 1:
         return share_of(blocks[0]), overall
     shares = torch.empty(nodes, width, device=mean.device)

@@ -90,13 +90,13 @@ def _observed_shares(reports: Sequence[PerturbedGraph], hops: int, mean: Neighbo
 
     [nodes, draws, classes] and [nodes, draws].
     """
-    counts = mean.peers.total(torch.tensor([np.count_nonzero(each.has_label) for each in reports]))
+    counts = mean.communicator.all_reduce_sum(torch.tensor([np.count_nonzero(each.has_label) for each in reports]))
     if not bool((counts > 0).all()):
         raise ReconstructionError("no labelled nodes: at least one node must report its label")
     observed = stacked_one_hot(reports, mean.device)
     propagated = mean.propagate(observed.flatten(1), hops).view_as(observed)
     mass = propagated.sum(2, keepdim=True)
-    overall = mean.peers.total(observed.sum(0)) / counts.to(mean.device).unsqueeze(1)
+    overall = mean.communicator.all_reduce_sum(observed.sum(0)) / counts.to(mean.device).unsqueeze(1)
     shares = torch.where(mass > 0, propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
     return shares, mass.squeeze(2) > 0
 

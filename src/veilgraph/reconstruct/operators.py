@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.distributed.communicator import ALONE, Alone, Peers
+from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.graph.clustering import bisections, clusterings, clusterings_aside
@@ -35,7 +35,7 @@ class GraphOperators:
 
     def __init__(self, graph: Graph, device: torch.device | str = "cpu") -> None:
         self.graph, self.device = graph, torch.device(device)
-        self.peers: Alone = ALONE
+        self.communicator: Communicator = LOCAL
         self._clusters: dict[int, NDArray[np.int64]] = {}
         self._clusters_aside: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
         self._bisections: dict[tuple[int, int], list[NDArray[np.int64]]] = {}
@@ -120,14 +120,14 @@ class PartOperators(GraphOperators):
 
     def __init__(self, part: GraphPart, device: torch.device | str = "cpu") -> None:
         super().__init__(part, device)
-        self.peers = Peers(part, self.device)
+        self.communicator = HaloCommunicator(part, self.device)
         self._clusters = dict(part.clusters)
         self._part = part
 
     @cached_property
     def mean(self) -> NeighbourhoodMean:
         """D^-1 (A + I)."""
-        return NeighbourhoodMean(self._rows(self._around.mean.matrix), self.peers)
+        return NeighbourhoodMean(self._rows(self._around.mean.matrix), self.communicator)
 
     @cached_property
     def neighbours(self) -> SparseProduct:
@@ -157,7 +157,7 @@ class PartOperators(GraphOperators):
     def _part_of(self, product: SparseProduct) -> SparseProduct:
         matrix = self._rows(product.matrix)
         symmetric = product.transposed is product.matrix
-        return SparseProduct(matrix, matrix if symmetric else self._rows(product.transposed), self.peers)
+        return SparseProduct(matrix, matrix if symmetric else self._rows(product.transposed), self.communicator)
 
     def _rows(self, matrix: Tensor) -> Tensor:
         return rows_of(matrix, torch.from_numpy(self._part.places)).to(self.device)

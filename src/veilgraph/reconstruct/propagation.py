@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from veilgraph.distributed.autograd import applied
-from veilgraph.distributed.communicator import ALONE, Alone
+from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.progress import tracked
@@ -41,7 +41,7 @@ class NeighbourhoodMean:
     """
 
     matrix: Tensor
-    peers: Alone = ALONE
+    communicator: Communicator = LOCAL
 
     @classmethod
     def of(cls, graph: Graph, device: torch.device | str = "cpu") -> NeighbourhoodMean:
@@ -60,7 +60,7 @@ class NeighbourhoodMean:
 
     def propagate(self, columns: Tensor, hops: int) -> Tensor:
         """W^K applied to every column."""
-        return repeated_product(self.matrix, columns, hops, peers=self.peers)
+        return repeated_product(self.matrix, columns, hops, communicator=self.communicator)
 
     def effective_sample_size(self, reporting: Tensor, hops: int, *, seed: int = 0) -> Tensor:
         r"""How many equally weighted reports each node's K-hop mean is worth: (sum w)^2 / sum w^2.
@@ -74,7 +74,7 @@ class NeighbourhoodMean:
             hops: K.
             seed: of the random signs.
         """
-        if self.peers is not ALONE:
+        if not self.communicator.is_local:
             raise ReconstructionError("sample sizes need the whole graph: ask for them in one process")
         mask = reporting.to(self.matrix.dtype).unsqueeze(1)
         mass = self.propagate(mask, hops)
@@ -103,7 +103,7 @@ class SparseProduct:
 
     matrix: Tensor
     transposed: Tensor
-    peers: Alone = ALONE
+    communicator: Communicator = LOCAL
 
     @classmethod
     def of(cls, matrix: Tensor, *, symmetric: bool = False) -> SparseProduct:
@@ -122,16 +122,20 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, columns: Tensor, product: SparseProduct, times: int) -> Tensor:
         ctx.product, ctx.times = product, times
-        return repeated_product(product.matrix, columns, times, peers=product.peers)
+        return repeated_product(product.matrix, columns, times, communicator=product.communicator)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         product = ctx.product
-        return repeated_product(product.transposed, gradients[0], ctx.times, peers=product.peers), None, None
+        return (
+            repeated_product(product.transposed, gradients[0], ctx.times, communicator=product.communicator),
+            None,
+            None,
+        )
 
 
 def repeated_product(
-    matrix: Tensor, columns: Tensor, times: int, *, out: Tensor | None = None, peers: Alone = ALONE
+    matrix: Tensor, columns: Tensor, times: int, *, out: Tensor | None = None, communicator: Communicator = LOCAL
 ) -> Tensor:
     """matrix^times @ columns, in blocks of columns that stay in the cache (in memory, on a GPU) between products.
 
@@ -140,15 +144,15 @@ def repeated_product(
         columns: of numbers.
         times: the power.
         out: where to write the result, which may be columns of a wider array.
-        peers: who holds the rest of the graph.
+        communicator: collective operations over the processes that share the graph.
     """
     check_hops(times)
-    width = block_width(columns.device, peers.planned(columns.shape[0]))
+    width = block_width(columns.device, communicator.max_halo_rows(columns.shape[0]))
     if out is None and (columns.shape[1] <= width or times == 0):
-        return _power(matrix, columns, times, peers)
+        return _power(matrix, columns, times, communicator)
     result = columns.new_empty(matrix.shape[0], columns.shape[1]) if out is None else out
     for block, target in zip(torch.split(columns, width, dim=1), torch.split(result, width, dim=1), strict=True):
-        target.copy_(_power(matrix, block.contiguous(), times, peers))
+        target.copy_(_power(matrix, block.contiguous(), times, communicator))
     return result
 
 
@@ -162,9 +166,9 @@ def block_width(device: torch.device, nodes: int) -> int:
     return max(1, _CACHE_NUMBERS // (nodes * _CACHE_LINE)) * _CACHE_LINE
 
 
-def _power(matrix: Tensor, block: Tensor, times: int, peers: Alone) -> Tensor:
+def _power(matrix: Tensor, block: Tensor, times: int, communicator: Communicator) -> Tensor:
     for _ in tracked(range(times), "propagation, hops"):
-        block = sparse_product(matrix, peers.reached(block))
+        block = sparse_product(matrix, communicator.exchange_halo(block))
     return block
 
 

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilgraph.distributed.communicator import Alone
 from veilgraph.graph import Graph
+from veilgraph.graph.partition import Partition
 from veilgraph.models.engine.node_subset import EVERYWHERE, asked_by
-from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.operators import GraphOperators, PartOperators
 
 
 def operators(nodes: int) -> GraphOperators:
@@ -43,7 +43,6 @@ def test_everywhere_leaves_values_and_places_alone() -> None:
 
 
 def test_parts_of_a_graph_and_gpus_are_asked_for_all() -> None:
-    elsewhere = operators(3)
-    elsewhere.peers = Alone()  # that is, not ALONE
-    assert asked_by([np.array([True, False, False])], elsewhere) is EVERYWHERE
-    assert asked_by([np.array([True, False, False])], GraphOperators(elsewhere.graph, "cuda")) is EVERYWHERE
+    graph = operators(3).graph
+    assert asked_by([np.array([True, False, False])], PartOperators(Partition(graph, 1)[0])) is EVERYWHERE
+    assert asked_by([np.array([True, False, False])], GraphOperators(graph, "cuda")) is EVERYWHERE

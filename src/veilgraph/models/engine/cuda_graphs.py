@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 
 import torch
 
-from veilgraph.distributed.communicator import ALONE
 from veilgraph.progress import tracked
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -116,7 +115,7 @@ def next_lane(operators: GraphOperators) -> Lane:
     >>> with next_lane(GraphOperators(Graph.from_edges([[0], [1]], num_nodes=2)))():
     ...     pass
     """
-    if operators.device.type != "cuda" or operators.peers is not ALONE:
+    if operators.device.type != "cuda" or not operators.communicator.is_local:
         return nullcontext
     return next(_lanes(operators.device))
 

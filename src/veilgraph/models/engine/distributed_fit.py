@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.distributed.process_group import Processes
-from veilgraph.distributed.worker_process import made_apart, unpickled
+from veilgraph.distributed.process_group import ProcessGroup
+from veilgraph.distributed.worker_process import stream_from_worker_process, unpickle_trusted
 from veilgraph.errors import FitError
 from veilgraph.graph import Split
 from veilgraph.graph.partition import GraphPart, Partition
@@ -30,7 +30,7 @@ Telling = Callable[[], AbstractContextManager[Any]]
 
 
 def fit_spread(
-    processes: Processes,
+    processes: ProcessGroup,
     prepare: Callable[[], tuple[Run, About]],
     *,
     memory: int = DEFAULT_MEMORY,
@@ -45,11 +45,12 @@ def fit_spread(
         memory: of this process, for inputs and hidden units, in bytes.
         telling: surrounds what may take long, here and in that process.
     """
-    with closing(made_apart(partial(_cut, prepare, processes.count, telling), "reading and cutting the graph")) as cut:
-        about: About = unpickled(next(cut))
-        for rank in range(1, processes.count):
-            processes.pass_on(next(cut), to=rank)
-        run: Run = unpickled(next(cut))
+    cutting = partial(_cut, prepare, processes.world_size, telling)
+    with closing(stream_from_worker_process(cutting, "reading and cutting the graph")) as cut:
+        about: About = unpickle_trusted(next(cut))
+        for rank in range(1, processes.world_size):
+            processes.send_pickled(next(cut), to=rank)
+        run: Run = unpickle_trusted(next(cut))
         next(cut, None)  # nothing more: its process has ended
     with telling():
         numbers, probabilities = _fitted(run, memory)
@@ -57,13 +58,13 @@ def fit_spread(
     del run  # the part may go: what is put together is of the whole graph's size
     method._probabilities = np.empty((nodes, probabilities.shape[1]), dtype=probabilities.dtype)
     method._probabilities[numbers] = probabilities
-    for rank in range(1, processes.count):
+    for rank in range(1, processes.world_size):
         numbers, probabilities = processes.receive(rank)
         method._probabilities[numbers] = probabilities
     return method, about
 
 
-def follow(processes: Processes, *, memory: int = DEFAULT_MEMORY) -> None:
+def follow(processes: ProcessGroup, *, memory: int = DEFAULT_MEMORY) -> None:
     """Take part in a fit that another process leads.
 
     Args:

@@ -122,7 +122,7 @@ class GNNMethod(Method):
         """`fit_together`, batch by batch: on a GPU, one may be under way while the next is got ready."""
         for run in runs:
             device = resolve_device(run.method.device)
-            check_fit_input(run.perturbed, run.split, operators_of(run.perturbed.graph, device).peers)
+            check_fit_input(run.perturbed, run.split, operators_of(run.perturbed.graph, device).communicator)
             run.method._check_settings()
         by_graph: dict[tuple[Any, torch.device, bool], list[Run]] = {}
         for run in runs:
@@ -296,7 +296,7 @@ def _start_batch(
         curves = train(
             networks,
             loss=cls._loss(batch.runs, operators, loss_asks),
-            score=noisy_log_likelihood(reports, selecting, device, score_asks, operators.peers),
+            score=noisy_log_likelihood(reports, selecting, device, score_asks, operators.communicator),
             epochs=methods[0].epochs,
             checkpoint=batch.runs[0].checkpoint,
         )

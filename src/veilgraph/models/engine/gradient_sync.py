@@ -8,8 +8,8 @@ from torch import Tensor, distributed, nn
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
-from veilgraph.distributed.communicator import ALONE, Alone
-from veilgraph.distributed.process_group import talking
+from veilgraph.distributed.communicator import Communicator
+from veilgraph.distributed.process_group import communication
 
 
 class SharedWeights:
@@ -22,17 +22,17 @@ class SharedWeights:
 
     Args:
         weights: one tensor, which the optimizer changes in place; the first process's are given to all.
-        peers: who else trains them.
+        communicator: collective operations over the processes that train them.
 
     >>> weights = nn.Parameter(Tensor([1.0, 2.0]))
-    >>> SharedWeights(weights, ALONE)() is weights
+    >>> SharedWeights(weights, LOCAL)() is weights
     True
     """
 
-    def __init__(self, weights: nn.Parameter, peers: Alone) -> None:
+    def __init__(self, weights: nn.Parameter, communicator: Communicator) -> None:
         self._weights, self._parallel = weights, None
-        if peers is not ALONE:
-            with talking():
+        if not communicator.is_local:
+            with communication():
                 self._parallel = DistributedDataParallel(_Weights(weights))
                 # A lambda, since torch takes offence at annotations other than its own.
                 self._parallel.register_comm_hook(None, lambda state, bucket: _summed(bucket))
@@ -41,7 +41,7 @@ class SharedWeights:
         """The weights, for the pass whose gradient is to be shared."""
         if self._parallel is None:
             return self._weights
-        with talking():
+        with communication():
             weights: Tensor = self._parallel()
         return weights
 
@@ -65,7 +65,7 @@ class _Bucket(Protocol):
 
 def _summed(bucket: _Bucket) -> Future[Tensor]:
     """Add a gradient up over processes. Nothing is left to compute meanwhile, so a process that is lost is met here."""
-    with talking():
+    with communication():
         work = distributed.all_reduce(bucket.buffer(), async_op=True)
         work.wait()
     total: Future[Tensor] = work.get_future().then(lambda done: done.value()[0])

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.distributed.communicator import ALONE, Alone
+from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.engine.node_subset import EVERYWHERE, Asked
 from veilgraph.privacy.frequency import ChannelRows, expected_observation
@@ -22,7 +22,7 @@ from veilgraph.reconstruct.propagation import SparseProduct, compressed, sparse_
 _FLOOR = 1e-6
 
 
-def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int, peers: Alone = ALONE) -> Tensor:
+def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int, communicator: Communicator = LOCAL) -> Tensor:
     """[..., classes, nodes] with 1/|nodes| at the label of each marked node: a product with it is a mean over them.
 
     >>> weighted_targets(torch.tensor([1, 0, 1]), torch.tensor([True, False, True]), 2)
@@ -30,7 +30,7 @@ def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int, peers: Alo
             [0.5000, 0.0000, 0.5000]])
     """
     hits = labels.unsqueeze(-2) == torch.arange(num_classes, device=labels.device).unsqueeze(1)
-    return (hits & nodes.unsqueeze(-2)) / peers.total(nodes.sum(dim=-1))[..., None, None]
+    return (hits & nodes.unsqueeze(-2)) / communicator.all_reduce_sum(nodes.sum(dim=-1))[..., None, None]
 
 
 def cross_entropy(log_probabilities: Tensor, targets: Tensor) -> Tensor:
@@ -48,11 +48,11 @@ class ProportionLoss:
     Args:
         bags: of all replicas.
         asked: at which nodes probabilities will be.
-        peers: who holds the bags' other members.
+        communicator: collective operations over the processes that hold members of the bags.
     """
 
-    def __init__(self, bags: Bags, asked: Asked = EVERYWHERE, peers: Alone = ALONE) -> None:
-        self._peers, bag = peers, torch.arange(len(bags.draws), device=bags.draws.device)
+    def __init__(self, bags: Bags, asked: Asked = EVERYWHERE, communicator: Communicator = LOCAL) -> None:
+        self._communicator, bag = communicator, torch.arange(len(bags.draws), device=bags.draws.device)
         counts = bags.draws.bincount()
         self._membership = SparseProduct.of(_at_asked(bags.membership, len(counts), asked))
         self._target = bags.proportions.clamp(min=_FLOOR)
@@ -62,7 +62,7 @@ class ProportionLoss:
     def __call__(self, probabilities: Tensor) -> Tensor:
         """The loss of each replica."""
         rows = probabilities.mT.reshape(-1, probabilities.shape[1])
-        predicted = self._peers.total(self._membership(rows)).clamp(min=_FLOOR)
+        predicted = self._communicator.all_reduce_sum(self._membership(rows)).clamp(min=_FLOOR)
         divergence = (predicted * (predicted / self._target).log()).sum(dim=1, keepdim=True)
         return self._mean(divergence).squeeze(1)
 
@@ -72,7 +72,7 @@ def noisy_log_likelihood(
     nodes: Sequence[NDArray[np.bool_]],
     device: torch.device,
     asked: Asked = EVERYWHERE,
-    peers: Alone = ALONE,
+    communicator: Communicator = LOCAL,
 ) -> Callable[[Tensor], Tensor]:
     r"""Mean :math:`\ln [\hat y P]_{y'}` over some nodes of each replica, as a function of logits.
 
@@ -83,18 +83,18 @@ def noisy_log_likelihood(
         nodes: whose labels count, for each replica.
         device: where logits will be.
         asked: at which nodes logits will be.
-        peers: who holds the rest of the graph.
+        communicator: collective operations over the processes that share the graph.
     """
     counted = torch.from_numpy(np.stack(nodes))
     labels = torch.from_numpy(np.stack([each.labels for each in reports])).where(counted, 0)
-    weights = counted / peers.total(counted.sum(dim=1, keepdim=True))
+    weights = counted / communicator.all_reduce_sum(counted.sum(dim=1, keepdim=True))
     labels, weights = (asked.pick(values).to(device) for values in (labels, weights))
     channels = ChannelRows.of([each.label_mechanism.channel for each in reports], device, dims=2)
 
     def score(logits: Tensor) -> Tensor:
         chance = logits.softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1)
         chance = expected_observation(chance, channels)
-        return peers.total((chance.clamp(min=_FLOOR).log() * weights).sum(dim=1))
+        return communicator.all_reduce_sum((chance.clamp(min=_FLOOR).log() * weights).sum(dim=1))
 
     return score
 

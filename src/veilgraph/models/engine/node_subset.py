@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.distributed.communicator import ALONE
 from veilgraph.reconstruct.operators import GraphOperators
 
 
@@ -58,6 +57,6 @@ def asked_by(wanted: Sequence[NDArray[np.bool_]] | NDArray[np.bool_], operators:
     Where the graph is spread over processes, neighbours elsewhere may ask for any; and on a GPU many runs are trained
     at once, which together ask for all.
     """
-    if operators.device.type != "cpu" or operators.peers is not ALONE:
+    if operators.device.type != "cpu" or not operators.communicator.is_local:
         return EVERYWHERE
     return Asked(torch.from_numpy(np.flatnonzero(np.logical_or.reduce(wanted))))

@@ -36,7 +36,7 @@ class Readout:
 
     def forward(self, propagated: Tensor, *own: Tensor) -> Tensor:
         """The logits."""
-        found = repeated_product(self._rows, propagated, 1, peers=self._product.peers).T.contiguous()
+        found = repeated_product(self._rows, propagated, 1, communicator=self._product.communicator).T.contiguous()
         for each in own:
             found += self._asked.pick(each)
         return found
@@ -44,7 +44,7 @@ class Readout:
     def backward(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Of Z_1, and of Z_2: the gradient itself, zero where nothing was asked for."""
         rows = gradient.T.contiguous()
-        of_propagated = repeated_product(self._columns, rows, 1, peers=self._product.peers)
+        of_propagated = repeated_product(self._columns, rows, 1, communicator=self._product.communicator)
         return of_propagated, self._asked.spread(gradient, len(of_propagated))
 
     @cached_property

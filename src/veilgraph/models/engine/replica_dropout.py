@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from veilgraph.distributed.communicator import ALONE, Alone
+from veilgraph.distributed.communicator import LOCAL, Communicator
 
 _LEVELS = 256
 _MASKS = 1
@@ -26,8 +26,8 @@ class ReplicaDropout:
         probabilities: one for each replica.
         seeds: one for each replica.
         device: where masks are drawn.
-        peers: who holds the rest of the graph. A unit's mask depends on its node, whoever holds it: every process
-            draws the masks of all nodes and keeps those of its own.
+        communicator: collective operations over the processes that share the graph. A unit's mask depends on its node
+            and not on the process: every process draws the masks of all nodes and selects its own.
 
     Attributes:
         active: whether any replica drops anything.
@@ -45,9 +45,9 @@ class ReplicaDropout:
     """
 
     def __init__(
-        self, probabilities: list[float], seeds: list[int], device: torch.device, peers: Alone = ALONE
+        self, probabilities: list[float], seeds: list[int], device: torch.device, communicator: Communicator = LOCAL
     ) -> None:
-        self._peers = peers
+        self._communicator = communicator
         distinct = sorted(set(seeds))
         self.generators = [torch.Generator(device).manual_seed(_stream(seed)) for seed in distinct]
         dropped = [min(round(probability * _LEVELS), _LEVELS - 1) for probability in probabilities]
@@ -76,7 +76,7 @@ class ReplicaDropout:
 
     def masks(self, units: int, nodes: int) -> Tensor:
         """[distinct, units, nodes]: 1 where a unit stays and 0 where it is dropped."""
-        draw = self._here if self._peers is not ALONE else self._all
+        draw = self._here if not self._communicator.is_local else self._all
         bits = torch.stack([draw(generator, units, nodes) for generator in self.generators])
         if bits.device.type != "cpu":
             return (bits[self._stream_of] >= self._thresholds).to(torch.float32)
@@ -94,13 +94,13 @@ class ReplicaDropout:
 
         A GPU's generator gives other numbers in pieces than at once.
         """
-        whole = self._peers.whole(nodes)
+        whole = self._communicator.global_nodes(nodes)
         if generator.device.type != "cpu":
-            return self._peers.here(self._all(generator, units, whole))
+            return self._communicator.select_local(self._all(generator, units, whole))
         here, left = torch.empty(units, nodes, dtype=torch.uint8), torch.empty(0, dtype=torch.uint8)
         for unit in here:
             drawn = torch.cat([left, _bytes(generator, whole - len(left))])
-            unit.copy_(self._peers.here(drawn[:whole]))
+            unit.copy_(self._communicator.select_local(drawn[:whole]))
             left = drawn[whole:]
         return here
 

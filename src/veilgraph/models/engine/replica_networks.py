@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from veilgraph.distributed.communicator import ALONE
 from veilgraph.models.engine.backbones import HIDDEN, Convolution
 from veilgraph.models.engine.gradient_sync import SharedWeights
 from veilgraph.models.engine.hidden_layer import HiddenLayer
@@ -60,7 +59,7 @@ class StackedNetworks:
         score_asks: Asked = EVERYWHERE,
         block: int | None = None,
     ) -> None:
-        self._peers = operators.peers
+        self._communicator = operators.communicator
         self._settings, self._ways = settings, 2 if convolution.own else 1
         self._loss_asks, self._score_asks = loss_asks, score_asks
         self._readouts = {
@@ -70,13 +69,13 @@ class StackedNetworks:
         self._shapes = _shapes(convolution, inputs.shape[2], num_classes)
         initial = {seed: _initial_weights(convolution, self._shapes, seed) for seed in {each.seed for each in settings}}
         self._weights = nn.Parameter(torch.stack([initial[each.seed] for each in settings]).to(operators.device))
-        self._shared = SharedWeights(self._weights, operators.peers)
+        self._shared = SharedWeights(self._weights, operators.communicator)
         self._best = self._weights.detach().clone()
         self._dropout = ReplicaDropout(
             [each.dropout for each in settings],
             [each.seed for each in settings],
             operators.device,
-            operators.peers,
+            operators.communicator,
         )
         self._hidden = HiddenLayer(inputs, self._dropout.mask_of, block=block)
         self._optimizer = ReplicaAdam(
@@ -98,7 +97,7 @@ class StackedNetworks:
     @property
     def generators(self) -> list[torch.Generator] | None:
         """What an epoch draws from; not told where it talks to other processes, which cannot be recorded."""
-        return self._dropout.generators if self._peers is ALONE else None
+        return self._dropout.generators if self._communicator.is_local else None
 
     def evaluate(self) -> Tensor:
         """Logits [replicas, classes, nodes] of all nodes without dropout."""
@@ -211,7 +210,7 @@ def stacked_inputs(
         if stack is None:
             stack = each.new_empty(len(inputs), nodes, columns * (2 if convolution.own else 1))
         product, part = convolution.operator(operators), stack[place, :, :columns]
-        repeated_product(product.matrix, each, 1, out=part, peers=product.peers)
+        repeated_product(product.matrix, each, 1, out=part, communicator=product.communicator)
         if convolution.own:
             stack[place, :, columns:] = each
     if stack is None:
