@@ -55,7 +55,7 @@ FORBIDDEN = {
 
 # Third-party libraries that only some parts may touch.
 CONFINED = {
-    "torch": {"privacy", "collector", "distributed", "reconstruct", "models", "deploy", "evaluation", "experiments"},
+    "torch": {"distributed", "reconstruct", "models", "deploy", "evaluation", "experiments"},
     "torch_geometric": {"models"},
     "pymetis": {"graph"},
     "sklearn": {"datasets"},

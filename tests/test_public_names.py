@@ -1,4 +1,4 @@
-"""The package's front door: complete, sorted, and open without the optional libraries."""
+"""The public names of the package are complete and need no optional library to be imported."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ import sys
 import pytest
 
 import veilgraph
+from tests.support.blocked_imports import run_without
 
-# Runs with torch and every other optional library made unimportable, as on a machine without the extras.
-WITHOUT_EXTRAS = """
-import sys
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"torch", "torch_geometric", "pymetis", "pandas", "pyarrow", "sklearn", "matplotlib",
-                                  "jinja2", "fastapi", "uvicorn", "sqlalchemy", "alembic", "prometheus_client"}:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
-        return None
-sys.meta_path.insert(0, Blocker())
+EXTRAS = {
+    "alembic",
+    "fastapi",
+    "jinja2",
+    "matplotlib",
+    "pandas",
+    "prometheus_client",
+    "pyarrow",
+    "pymetis",
+    "sklearn",
+    "sqlalchemy",
+    "torch",
+    "torch_geometric",
+    "uvicorn",
+}
+COMMAND_LINE = """
 from veilgraph.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 
 
 def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT_EXTRAS, *arguments], capture_output=True, text=True, check=False
-    )
+    return run_without(EXTRAS, COMMAND_LINE, *arguments)
 
 
 @pytest.mark.parametrize("name", veilgraph.__all__)

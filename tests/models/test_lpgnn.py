@@ -17,6 +17,7 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import LPGNN
 from veilgraph.models.base import Run
 from veilgraph.models.engine.node_subset import EVERYWHERE
+from veilgraph.models.lpgnn import multi_bit_values
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRR, MultiBit
 from veilgraph.privacy.mechanisms.registry import multi_bit
@@ -166,3 +167,17 @@ def test_the_classes_of_a_block_model_are_learned(seed: int) -> None:
     )
     method = LPGNN(feature_hops=2, label_hops=2, seed=seed).fit(perturbed, split)
     assert accuracy(method.predict(), private, split.test) > 0.5
+
+
+def test_multi_bit_values_are_unbiased() -> None:
+    mechanism = MultiBit((-2.0, 0.0, 10.0, 0.0), (2.0, 1.0, 20.0, 5.0), sampled=2, epsilon=2.0)
+    true, people = np.array([-1.0, 0.9, 20.0, 2.5]), 200_000
+    reports = mechanism.randomize(np.tile(true, (people, 1)), rng=np.random.default_rng(0))
+    values = multi_bit_values(torch.from_numpy(reports), mechanism).to(torch.float64)
+    # A report x' is -1, 0 or 1 with E x'^2 = m/d and E x' = m/d * (2p - 1) * t, t in -1..1 being the value's position.
+    half_range = (np.array(mechanism.upper) - mechanism.lower) / 2
+    position = (true - mechanism.lower) / half_range - 1
+    gain = 2 / 4 * math.tanh(1.0)
+    variance = (half_range / gain) ** 2 * (2 / 4 - (gain * position) ** 2)
+    # Five standard errors.
+    assert (abs(values.mean(0).numpy() - true) < 5 * np.sqrt(variance / people)).all()

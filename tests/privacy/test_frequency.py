@@ -1,4 +1,4 @@
-"""Estimates from randomized reports: unbiased, and as far off as they say."""
+"""Frequency estimates from randomized reports are unbiased and have the stated variance."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from scipy.stats import binom, chi2
 from torch import Tensor
 
 from veilgraph.privacy.frequency import (
+    asking_variance,
     estimate_frequencies,
     estimated_variance,
     expected_observation,
     fixed_people_variance,
-    multi_bit_values,
     population_variance,
-    project_to_simplex,
 )
-from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit, SymmetricChannel
+from veilgraph.privacy.mechanisms import GRR, GRRFS, SymmetricChannel
 
 RUNS, PEOPLE = 4000, 60
 SHARES = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
@@ -155,56 +154,33 @@ def test_a_variance_is_positive_even_for_impossible_frequencies(
     assert 0 < fixed * (1 - 1e-12) <= drawn < math.inf
 
 
-def test_multi_bit_values_are_unbiased() -> None:
-    mechanism = MultiBit((-2.0, 0.0, 10.0, 0.0), (2.0, 1.0, 20.0, 5.0), sampled=2, epsilon=2.0)
-    true, people = np.array([-1.0, 0.9, 20.0, 2.5]), 200_000
-    reports = mechanism.randomize(np.tile(true, (people, 1)), rng=np.random.default_rng(0))
-    values = multi_bit_values(torch.from_numpy(reports), mechanism).to(torch.float64)
-    # A report x' is -1, 0 or 1 with E x'^2 = m/d and E x' = m/d * (2p - 1) * t, t in -1..1 being the value's position.
-    half_range = (np.array(mechanism.upper) - mechanism.lower) / 2
-    position = (true - mechanism.lower) / half_range - 1
-    gain = 2 / 4 * math.tanh(1.0)
-    variance = (half_range / gain) ** 2 * (2 / 4 - (gain * position) ** 2)
-    # Five standard errors.
-    assert (abs(values.mean(0).numpy() - true) < 5 * np.sqrt(variance / people)).all()
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_arrays_and_tensors_get_the_same_numbers(dtype: type[np.floating], in_place: bool) -> None:
+    channel = GRRFS((3, 2, 4), sampled=2, epsilon=1.5).channel(0)
+    observed = np.random.default_rng(0).dirichlet(np.ones(3), size=50).astype(dtype)
+    tensor = torch.from_numpy(observed.copy())
+    frequencies = estimate_frequencies(observed.copy(), channel, in_place=in_place)
+    assert isinstance(frequencies, np.ndarray)
+    found: list[tuple[NDArray[Any], Tensor]] = [
+        (frequencies, estimate_frequencies(tensor.clone(), channel, in_place=in_place)),
+        (expected_observation(observed, channel), expected_observation(tensor, channel)),
+        (population_variance(observed, channel, 60), population_variance(tensor, channel, 60)),
+        (fixed_people_variance(observed, channel, 60), fixed_people_variance(tensor, channel, 60)),
+        (estimated_variance(observed, channel, 60), estimated_variance(tensor, channel, 60)),
+        (
+            asking_variance(observed, channel, 60, anchor=0.25, rate=0.5),
+            asking_variance(tensor, channel, 60, anchor=0.25, rate=0.5),
+        ),
+    ]
+    for array, expected in found:
+        assert array.dtype == dtype
+        assert array.tobytes() == expected.numpy().tobytes()
 
 
-rows = st.integers(2, 8).flatmap(
-    lambda size: st.lists(st.floats(-100, 100), min_size=size, max_size=size).map(
-        lambda row: torch.tensor([row], dtype=torch.float64)
-    )
-)
-
-
-@settings(deadline=None)
-@given(estimates=rows)
-def test_a_projection_is_a_distribution_and_its_own_projection(estimates: Tensor) -> None:
-    projected = project_to_simplex(estimates)
-    assert float(projected.min()) >= 0
-    assert float(projected.sum()) == pytest.approx(1.0, abs=1e-12)
-    torch.testing.assert_close(project_to_simplex(projected), projected, rtol=0, atol=1e-12)
-
-
-@settings(deadline=None)
-@given(estimates=rows, seed=st.integers(0, 2**32 - 1))
-def test_no_distribution_is_nearer_than_the_projection(estimates: Tensor, seed: int) -> None:
-    projected = project_to_simplex(estimates)
-    size = estimates.shape[1]
-    rng = np.random.default_rng(seed)
-    others = np.concatenate([np.eye(size), rng.dirichlet(np.ones(size), 20), rng.dirichlet(np.full(size, 0.1), 20)])
-    # Nearest in a convex set: from it, every other point lies at a right angle to the estimate or behind.
-    beyond = (torch.from_numpy(others) - projected) @ (estimates - projected).T
-    assert float(beyond.max()) <= 1e-9
-    assert (torch.cdist(torch.from_numpy(others), estimates) >= torch.dist(projected, estimates) - 1e-9).all()
-
-
-def test_a_projection_is_a_distribution_where_single_precision_ends() -> None:
-    estimates = torch.tensor([[1e8, 0.0, 1.0], [-3e7, -3e7, -3e7], [1e30, -1e30, 0.0]])
-    expected = torch.tensor([[1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3], [1.0, 0.0, 0.0]])
-    torch.testing.assert_close(project_to_simplex(estimates), expected)
-
-
-def test_projection_leaves_its_argument_as_it_is() -> None:
-    estimates = torch.tensor([[1.2, -0.2]])
-    project_to_simplex(estimates)
-    assert estimates.tolist() == torch.tensor([[1.2, -0.2]]).tolist()
+def test_an_estimate_in_place_overwrites_the_observed_shares_and_no_other_does() -> None:
+    channel, observed = GRR(2, 1.0).channel, np.array([0.3, 0.7])
+    estimates = estimate_frequencies(observed, channel)
+    assert observed.tolist() == [0.3, 0.7]
+    assert estimate_frequencies(observed, channel, in_place=True) is observed
+    assert observed.tolist() == estimates.tolist()

@@ -8,10 +8,11 @@ from scipy.linalg import block_diag
 
 from tests.reconstruct.test_labels import CLASSES, labelled_graph
 from veilgraph.graph import Graph
-from veilgraph.privacy.frequency import estimate_frequencies, project_to_simplex
+from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.privacy.mechanisms import GRR
 from veilgraph.reconstruct import bag_proportions
 from veilgraph.reconstruct.bags import stacked_bags
+from veilgraph.reconstruct.simplex import project_to_simplex
 
 RING = Graph.from_edges([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]], num_nodes=6)
 CLUSTERS = np.array([0, 0, 0, 2, 2, 5])

@@ -20,8 +20,8 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import Codes, read_codes, with_codes
 from veilgraph.campaign.screening import Suspicion, screen
 from veilgraph.collector.store import ReportStore
-from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
+from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
 
 Z_95 = 1.959964
@@ -92,17 +92,10 @@ def feature_marginals(campaign: Campaign, codes: Codes) -> list[Marginal]:
 
 
 def _marginal(name: str, names: Iterable[str], codes: NDArray[Any], channel: SymmetricChannel) -> Marginal:
-    try:
-        # Only here: collecting needs no torch, and not every collector has it.
-        import torch
-
-        from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
-    except ImportError as error:
-        raise MissingExtraError(error.name or "torch", "server") from None
     total = float(len(codes))
-    observed = torch.from_numpy(np.bincount(codes, minlength=channel.domain_size) / total)
+    observed = np.bincount(codes, minlength=channel.domain_size) / total
     estimates = estimate_frequencies(observed, channel).tolist()
-    errors = estimated_variance(observed, channel, total).sqrt().tolist()
+    errors = np.sqrt(estimated_variance(observed, channel, total)).tolist()
     shares = (Share(name=n, estimate=e, error=s) for n, e, s in zip(names, estimates, errors, strict=True))
     return Marginal(name=name, shares=tuple(shares))
 
@@ -138,7 +131,6 @@ class Snapshot:
         cover: by degree.
         label: its estimated distribution, where there are enough reports.
         features: their estimated distributions.
-        missing: why there are no estimates, where a library is missing.
         suspicions: what is implausible under the mechanism.
     """
 
@@ -148,7 +140,6 @@ class Snapshot:
     cover: Sequence[Cover]
     label: Marginal | None
     features: Sequence[Marginal]
-    missing: str
     suspicions: Sequence[Suspicion]
 
 
@@ -158,19 +149,13 @@ def take_snapshot(campaign: Campaign, graph: Graph, codes: Codes) -> Snapshot:
     reached = mask.copy()
     for sources, targets in (graph.edges, graph.edges[::-1]):
         reached[targets[mask[sources]]] = True
-    label, features, missing = None, [], ""
-    try:
-        label, features = label_marginal(campaign, codes), feature_marginals(campaign, codes)
-    except MissingExtraError as error:
-        missing = str(error)
     return Snapshot(
         made=time.time(),
         reports=int(mask.sum()),
         in_reach=int(reached.sum()),
         cover=_cover(graph, mask),
-        label=label,
-        features=features,
-        missing=missing,
+        label=label_marginal(campaign, codes),
+        features=feature_marginals(campaign, codes),
         suspicions=screen(with_codes(campaign, graph, codes)).suspicions if campaign.label_mechanism else [],
     )
 

@@ -17,10 +17,11 @@ from veilgraph.models.base import Method, Run, check_fit_input, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import cross_entropy, weighted_targets
 from veilgraph.models.engine.node_subset import Asked
-from veilgraph.privacy.frequency import estimate_frequencies, project_to_simplex
+from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.features import one_hot_reports
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.simplex import project_to_simplex
 
 
 @dataclass(kw_only=True)

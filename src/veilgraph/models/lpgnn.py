@@ -17,7 +17,6 @@ from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import weighted_targets
 from veilgraph.models.engine.node_subset import Asked, asked_by
 from veilgraph.models.engine.output_layer import Readout, across, reordered
-from veilgraph.privacy.frequency import multi_bit_values
 from veilgraph.privacy.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import stacked_one_hot
 from veilgraph.reconstruct.operators import GraphOperators
@@ -141,3 +140,17 @@ class _Journeys:
             found.append(self._readout(arrived) if distance else self._asked.pick(across(arrived)))
         read = torch.cat(found)
         return read.view(-1, classes, read.shape[1])
+
+
+def multi_bit_values(reports: Tensor, mechanism: MultiBit) -> Tensor:
+    r"""Estimate values without bias from multi-bit reports, entry by entry.
+
+    .. math:: \tilde x = \frac{d}{m} \cdot \frac{upper - lower}{2\,(2p - 1)}\, x' + \frac{lower + upper}{2}
+
+    Args:
+        reports: -1, 0 or 1, [nodes, features].
+        mechanism: the mechanism that made the reports.
+    """
+    lower, upper = (reports.new_tensor(ends, dtype=torch.float32) for ends in (mechanism.lower, mechanism.upper))
+    (true, _, other), _ = mechanism.channel()
+    return reports * (upper - lower) / (2 * float(true - other)) + (lower + upper) / 2

@@ -16,10 +16,11 @@ from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, Method, Run, check_fit_input
 from veilgraph.models.engine.device import resolve_device, threads_for
-from veilgraph.privacy.frequency import estimate_frequencies, project_to_simplex
+from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import stacked_one_hot
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 from veilgraph.reconstruct.propagation import block_width, repeated_product
+from veilgraph.reconstruct.simplex import project_to_simplex
 
 RESTARTS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 STEPS = (1, 2, 4, 8, 16, 32)

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
-from veilgraph.privacy.frequency import ChannelRows, estimate_frequencies, population_variance, project_to_simplex
-from veilgraph.reconstruct.labels import stacked_one_hot
+from veilgraph.privacy.frequency import estimate_frequencies, population_variance
+from veilgraph.reconstruct.labels import ChannelRows, stacked_one_hot
 from veilgraph.reconstruct.propagation import sparse_csr, sparse_product
+from veilgraph.reconstruct.simplex import project_to_simplex
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,11 +16,12 @@ from torch.nn.functional import one_hot
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import PerturbedGraph
-from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, population_variance, project_to_simplex
+from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, population_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.progress import tracked
 from veilgraph.reconstruct.propagation import NeighbourhoodMean, block_width
 from veilgraph.reconstruct.report_codes import Answers, answers_of
+from veilgraph.reconstruct.simplex import project_to_simplex
 
 Decoding = Literal["distribution", "argmax"]
 

@@ -12,9 +12,39 @@ from torch import Tensor
 
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import PerturbedGraph
-from veilgraph.privacy.frequency import ChannelRows, estimate_frequencies, population_variance
+from veilgraph.privacy.frequency import estimate_frequencies, population_variance
+from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.privacy.schema import NO_LABEL
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChannelRows:
+    """Label channels of several draws, as tensors that broadcast against shares with one row per draw.
+
+    Attributes:
+        gain: gain of each channel.
+        other: probability of each value that is not the true one, for each channel.
+    """
+
+    gain: Tensor
+    other: Tensor
+
+    @classmethod
+    def of(cls, channels: Sequence[SymmetricChannel], device: torch.device, *, dims: int) -> ChannelRows:
+        """Stack channels along the first of `dims` dimensions.
+
+        >>> from veilgraph.privacy.mechanisms import GRR
+        >>> ChannelRows.of([GRR(2, 1.0).channel] * 3, torch.device("cpu"), dims=2).gain.shape
+        torch.Size([3, 1])
+        """
+        numbers = torch.tensor([[float(each.gain), float(each.other)] for each in channels])
+        gain, other = numbers.to(device).view(-1, 2, *[1] * (dims - 1)).unbind(1)
+        return cls(gain=gain, other=other)
+
+    def at(self, rows: Tensor) -> ChannelRows:
+        """Select rows, in the order given."""
+        return ChannelRows(gain=self.gain[rows], other=self.other[rows])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

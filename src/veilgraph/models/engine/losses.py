@@ -15,8 +15,9 @@ from torch import Tensor
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.engine.node_subset import EVERYWHERE, Asked
-from veilgraph.privacy.frequency import ChannelRows, expected_observation
+from veilgraph.privacy.frequency import expected_observation
 from veilgraph.reconstruct.bags import Bags
+from veilgraph.reconstruct.labels import ChannelRows
 from veilgraph.reconstruct.propagation import SparseProduct, compressed, sparse_csr
 
 _FLOOR = 1e-6

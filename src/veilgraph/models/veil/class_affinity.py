@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.models.veil.cross_fitting import HeldOutLabels
-from veilgraph.privacy.frequency import project_to_simplex
+from veilgraph.reconstruct.simplex import project_to_simplex
 
 _RAREST = 0.2
 _LEAST = 0.02

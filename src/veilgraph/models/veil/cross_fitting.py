@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
-from veilgraph.privacy.frequency import estimate_frequencies, project_to_simplex
+from veilgraph.privacy.frequency import estimate_frequencies
+from veilgraph.reconstruct.simplex import project_to_simplex
 
 _FOLDS, _FOLDS_OF_LARGE_GRAPHS = 5, 3
 _LARGE = 2**22
