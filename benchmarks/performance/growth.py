@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from veilgraph.evaluation import accuracy, majority_share
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN
-from veilgraph.models.base import DEFAULT_MEMORY, Run
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.node_subset import Asked
 from veilgraph.pages.svg import colour, inline_svg, standalone_svg
@@ -95,17 +95,19 @@ class StagedRGNN(RGNN):
             return super()._inputs(perturbed, operators)
 
     @classmethod
-    def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
+    def _targets(cls, runs: Sequence[FitTask[Self]], operators: GraphOperators) -> Tensor:
         with runs[0].method.stages("labels"):
             return super()._targets(runs, operators)
 
     @classmethod
-    def _bags(cls, runs: Sequence[Run], operators: GraphOperators) -> Bags:
+    def _bags(cls, runs: Sequence[FitTask[Self]], operators: GraphOperators) -> Bags:
         with runs[0].method.stages("bags"):
             return super()._bags(runs, operators)
 
     @classmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
+    def _loss(
+        cls, runs: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    ) -> Callable[[Tensor], Tensor]:
         loss, starts = super()._loss(runs, operators, asked), runs[0].method.epoch_starts
 
         def watched(logits: Tensor) -> Tensor:
@@ -133,7 +135,7 @@ def measure(nodes: int, *, epochs: int, device: str, memory: int) -> dict[str, A
     with stages("bags"):
         operators.prepare_clusters(method.bag_counts(), workers=torch.get_num_threads())
     with stages("train"):
-        for _ in StagedRGNN.fit_together([Run(method=method, perturbed=perturbed, split=split)], memory=memory):
+        for _ in StagedRGNN.fit_together([FitTask(method=method, perturbed=perturbed, split=split)], memory=memory):
             pass
     with stages("predict"):
         score = accuracy(method.predict(), private, split.test)

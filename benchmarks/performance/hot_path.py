@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.performance.stages import table_runs
 from benchmarks.performance.workload import Workload
 from veilgraph.models import RGNN
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 
 _NEGLIGIBLE = 0.01
 
@@ -34,7 +34,7 @@ def measure_hot_path(workload: Workload, device: torch.device, *, seeds: int = 2
     return {"replicas": len(runs), "epochs": epochs, "seconds": total, "rows": rows}
 
 
-def _profiled(runs: list[Run], device: torch.device) -> tuple[float, dict[str, float]]:
+def _profiled(runs: list[FitTask[RGNN]], device: torch.device) -> tuple[float, dict[str, float]]:
     gpu = device.type == "cuda"
     activity = ProfilerActivity.CUDA if gpu else ProfilerActivity.CPU
     with profile(activities=[activity]) as found:
@@ -60,6 +60,6 @@ def _head(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*kept, {"operation": "all others", "share": max(0.0, 1 - total), "sum": 1.0}]
 
 
-def _fit(runs: list[Run]) -> None:
+def _fit(runs: list[FitTask[RGNN]]) -> None:
     for _ in RGNN.fit_together(runs):
         pass

@@ -27,7 +27,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, Split
 from veilgraph.graph.partition import Partition
 from veilgraph.models import RGNN
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 from veilgraph.models.engine.distributed_fit import fit_spread, follow
 from veilgraph.models.engine.replica_dropout import ReplicaDropout
 from veilgraph.privacy.budget import PrivacyBudget
@@ -66,13 +66,13 @@ def mask_rate() -> float:
     return units * nodes / (time.process_time() - started)
 
 
-def simulated(nodes: int) -> tuple[Run, int]:
+def simulated(nodes: int) -> tuple[FitTask[RGNN], int]:
     """A fit on the whole graph, and the memory that libraries take in the process that makes it."""
     libraries = _resident()
     private, split = csbm(nodes, num_features=FEATURES, seed=0), Split.random(nodes, seed=0)
     reports = simulate(private, BUDGET, split, rng=np.random.default_rng(0))
     method = RGNN(feature_hops=4, label_hops=2, epochs=2, device="cpu")
-    return Run(method=method, perturbed=reports, split=split), libraries
+    return FitTask(method=method, perturbed=reports, split=split), libraries
 
 
 def fit_here(nodes: int, folder: Path) -> None:

@@ -22,7 +22,7 @@ from veilgraph.experiments import simulate
 from veilgraph.experiments.cells import draw_reports, fit_cells
 from veilgraph.experiments.grid import Cell
 from veilgraph.models import RGNN, StructureOnly, Veil
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 from veilgraph.models.structure_only import RESTARTS, STEPS
 from veilgraph.models.veil.cross_fitting import HeldOutLabels
 from veilgraph.models.veil.model import sweep_counts
@@ -220,14 +220,14 @@ def _veil(workload: Workload, device: torch.device) -> Iterator[Stage]:
         )
 
 
-def _veil_seconds(runs: list[Run], device: torch.device) -> float:
+def _veil_seconds(runs: list[FitTask[RGNN]], device: torch.device) -> float:
     def fit() -> None:
         unseen = replace(runs[0].perturbed.graph)
         fresh = [
-            replace(
-                run,
+            FitTask(
                 method=Veil(seed=run.method.seed, device=device.type),
                 perturbed=replace(run.perturbed, graph=unseen),
+                split=run.split,
             )
             for run in runs
         ]
@@ -293,18 +293,18 @@ def _cell(workload: Workload, seed: int, epsilon_y: float, epochs: int) -> Cell:
 
 def table_runs(
     workload: Workload, device: torch.device, *, seeds: int, epsilons: Sequence[float] = EPSILONS
-) -> list[Run]:
+) -> list[FitTask[RGNN]]:
     """Runs as a table asks for them: every seed at every label budget."""
     runs = []
     for seed in range(seeds):
         for epsilon_y in epsilons:
             perturbed, split = draw_reports(_cell(workload, seed, epsilon_y, epochs=1), workload.private)
             method = RGNN(feature_hops=HOPS, label_hops=HOPS, seed=seed, device=device.type)
-            runs.append(Run(method=method, perturbed=perturbed, split=split))
+            runs.append(FitTask(method=method, perturbed=perturbed, split=split))
     return runs
 
 
-def epoch_seconds(runs: list[Run], device: torch.device, *, epochs: int = 20) -> float:
+def epoch_seconds(runs: list[FitTask[RGNN]], device: torch.device, *, epochs: int = 20) -> float:
     """Of one epoch of all runs together: what `epochs` more of them add to a fit."""
 
     def fit(count: int) -> float:

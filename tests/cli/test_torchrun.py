@@ -97,7 +97,7 @@ def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Coll
         assert (out / name).read_bytes() == (alone / name).read_bytes()
     # As in tests/models/engine/test_distributed_fit.py, with many more steps for differences to grow in.
     together, apart = RGNN.load(out, device="cpu"), RGNN.load(alone, device="cpu")
-    np.testing.assert_allclose(together.curve.train_loss, apart.curve.train_loss, rtol=1e-3)
+    np.testing.assert_allclose(together.curve_.train_loss, apart.curve_.train_loss, rtol=1e-3)
     np.testing.assert_allclose(together.predict_proba(), apart.predict_proba(), atol=1e-3)
     expected = json.loads((alone / "training.json").read_text(encoding="utf-8"))
     differ = {"processes", "resumed_after_epochs", "estimated_accuracy"}

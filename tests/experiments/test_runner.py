@@ -29,7 +29,7 @@ from veilgraph.experiments.results import collect
 from veilgraph.experiments.runner import describe, key_of, load_data, run_cell, run_experiment
 from veilgraph.experiments.simulation import feature_rng, label_rng
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask, Method
 from veilgraph.models.registry import METHODS
 
 CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
@@ -126,7 +126,9 @@ def test_a_mistake_in_later_fits_does_not_cost_those_that_are_under_way(
     experiment = shortened("table2").only(datasets=["citeseer"], methods=["rgnn", "graphsage"])
     started: list[int] = []
 
-    def start_one(runs: Mapping[Run, Cell], *arguments: Any, **options: Any) -> Iterator[Callable[[], list[Fit]]]:
+    def start_one(
+        runs: Mapping[FitTask[Method], Cell], *arguments: Any, **options: Any
+    ) -> Iterator[Callable[[], list[Fit]]]:
         if started:
             raise FitError("the second")
         started.append(len(runs))

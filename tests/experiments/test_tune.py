@@ -23,7 +23,7 @@ from veilgraph.experiments.grid import Cell
 from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE, Found, tune
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 from veilgraph.models.registry import METHODS
 
 NODES = 260
@@ -119,7 +119,7 @@ def test_a_search_goes_on_where_it_stopped(
     search(tmp_path / "stopped", trials=first)
     together, fits = RGNN.fit_together, 0
 
-    def counted(runs: Sequence[Run], **options: Any) -> Iterator[Sequence[Run]]:
+    def counted(runs: Sequence[FitTask[RGNN]], **options: Any) -> Iterator[Sequence[FitTask[RGNN]]]:
         nonlocal fits
         fits += len(runs)
         return together(runs, **options)
@@ -136,7 +136,7 @@ def test_a_round_that_was_killed_is_tried_again(tmp_path: Path, monkeypatch: pyt
     whole = search(tmp_path / "whole", trials=18)
     together, rounds = RGNN.fit_together, 0
 
-    def killed(runs: Sequence[Run], **options: Any) -> Iterator[Sequence[Run]]:
+    def killed(runs: Sequence[FitTask[RGNN]], **options: Any) -> Iterator[Sequence[FitTask[RGNN]]]:
         nonlocal rounds
         rounds += 1
         if rounds == 3:
@@ -181,7 +181,7 @@ def test_the_search_is_given_reports_and_never_scores_against_the_truth(
     given: list[tuple[type, type]] = []
     together = RGNN.fit_together
 
-    def watched(runs: Sequence[Run], **options: Any) -> Iterator[Sequence[Run]]:
+    def watched(runs: Sequence[FitTask[RGNN]], **options: Any) -> Iterator[Sequence[FitTask[RGNN]]]:
         for run in runs:
             given.append((type(run.perturbed), type(run.split)))
             assert run.method.hold_out_validation

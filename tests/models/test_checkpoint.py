@@ -13,7 +13,7 @@ from torch import Tensor
 from tests.support.distributed_cases import SPLIT, perturbed
 from veilgraph.errors import RunError
 from veilgraph.models import RGNN, PlainGNN
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 from veilgraph.models.checkpoint import Checkpoint, work_of
 
 
@@ -39,7 +39,7 @@ def test_an_interrupted_fit_ends_as_an_uninterrupted_one_to_the_last_bit(tmp_pat
     opened = Checkpoint.open(path, "w", every=7)
     assert opened.epochs == 21
     resumed = rgnn(backbone).fit(reports, SPLIT, checkpoint=opened)
-    assert resumed.curve == expected.curve
+    assert resumed.curve_ == expected.curve_
     np.testing.assert_array_equal(resumed.predict_proba(), expected.predict_proba())
 
 
@@ -83,7 +83,7 @@ def test_a_run_with_a_checkpoint_is_trained_by_itself(tmp_path: Path) -> None:
     reports = perturbed(True)
     checkpoint = Checkpoint(work="w", path=tmp_path / "checkpoint.npz", every=1)
     runs = [
-        Run(method=PlainGNN(epochs=2, device="cpu"), perturbed=reports, split=SPLIT, checkpoint=each)
+        FitTask(method=PlainGNN(epochs=2, device="cpu"), perturbed=reports, split=SPLIT, checkpoint=each)
         for each in (None, checkpoint)
     ]
     assert [len(batch) for batch in PlainGNN.fit_together(runs)] == [1, 1]

@@ -15,7 +15,7 @@ from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import LPGNN
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 from veilgraph.models.engine.node_subset import EVERYWHERE
 from veilgraph.models.lpgnn import multi_bit_values
 from veilgraph.privacy.budget import PrivacyBudget
@@ -48,7 +48,7 @@ def loss_of(
     method: LPGNN, perturbed: PerturbedGraph = REPORTS, predicted: torch.Tensor = PREDICTED, split: Split = SPLIT
 ) -> float:
     """The method's loss where its predictions are these."""
-    run = Run(method=method, perturbed=perturbed, split=split)
+    run = FitTask(method=method, perturbed=perturbed, split=split)
     return float(LPGNN._loss([run], GraphOperators(perturbed.graph), EVERYWHERE)(predicted.log().T.unsqueeze(0)))
 
 
@@ -110,7 +110,7 @@ def test_replicas_keep_their_own_targets_and_channels() -> None:
     # The first two losses worked out by hand above, side by side, and with a channel without noise beside them.
     methods = [LPGNN(label_hops=1), LPGNN(label_hops=1, forward_correction=False), LPGNN(label_hops=1)]
     reports = [REPORTS, REPORTS, replace(REPORTS, label_mechanism=GRR(2, epsilon=math.inf))]
-    runs = [Run(method=method, perturbed=each, split=SPLIT) for method, each in zip(methods, reports, strict=True)]
+    runs = [FitTask(method=method, perturbed=each, split=SPLIT) for method, each in zip(methods, reports, strict=True)]
     losses = LPGNN._loss(runs, GraphOperators(PATH), EVERYWHERE)(PREDICTED.log().T.expand(3, -1, -1))
     assert losses.tolist() == pytest.approx([0.45039, 0.25541, 0.25541], abs=1e-5)
 
@@ -118,7 +118,7 @@ def test_replicas_keep_their_own_targets_and_channels() -> None:
 def test_replicas_go_as_many_hops_as_each_of_them_asks_for() -> None:
     hops = [2, 0, 1, 2, 5]
     methods = [LPGNN(label_hops=each) for each in hops]
-    runs = [Run(method=method, perturbed=REPORTS, split=SPLIT) for method in methods]
+    runs = [FitTask(method=method, perturbed=REPORTS, split=SPLIT) for method in methods]
     losses = LPGNN._loss(runs, GraphOperators(PATH), EVERYWHERE)(PREDICTED.log().T.expand(len(hops), -1, -1))
     assert losses.tolist() == pytest.approx([loss_of(method) for method in methods], abs=1e-6)
     assert len({round(loss, 3) for loss in losses.tolist()}) > 1  # the path is bipartite: odd and even hops

@@ -25,8 +25,8 @@ def test_features_make_no_difference() -> None:
 
 def test_restart_and_steps_are_chosen_from_the_grid() -> None:
     control = StructureOnly().fit(PERTURBED, SPLIT)
-    assert control.restart in RESTARTS
-    assert control.steps in STEPS
+    assert control.restart_ in RESTARTS
+    assert control.steps_ in STEPS
 
 
 def test_clean_labels_on_a_homophilous_graph_are_recovered() -> None:

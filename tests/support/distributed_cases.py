@@ -20,7 +20,7 @@ from veilgraph.distributed.process_group import join_process_group
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import RGNN, PlainGNN
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 from veilgraph.models.engine.distributed_fit import fit_spread, follow
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.replica_adam import ReplicaAdam
@@ -70,10 +70,10 @@ def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
     }
 
 
-def case(name: str) -> tuple[Run, None]:
+def case(name: str) -> tuple[FitTask[GNNMethod], None]:
     """A case on the whole graph."""
     method, collection = cases()[name]
-    return Run(method=method, perturbed=perturbed(*collection), split=SPLIT), None
+    return FitTask(method=method, perturbed=perturbed(*collection), split=SPLIT), None
 
 
 class Meter:
@@ -152,8 +152,8 @@ def main(out: Path) -> None:
                 continue
             found[f"{name}: traffic"] = np.array(meter.bytes)
             found[f"{name}: probabilities"] = method.predict_proba()
-            found[f"{name}: loss"] = np.array(method.curve.train_loss)
-            found[f"{name}: score"] = np.array(method.curve.validation_score)
+            found[f"{name}: loss"] = np.array(method.curve_.train_loss)
+            found[f"{name}: score"] = np.array(method.curve_.validation_score)
         if processes.is_leader:
             np.savez(out, **found)
 

@@ -27,7 +27,7 @@ from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import RGNN, Method, PlainGNN, StructureOnly
-from veilgraph.models.base import DEFAULT_MEMORY, Run
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.checkpoint import Checkpoint, work_of
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.distributed_fit import Telling, fit_spread
@@ -106,7 +106,7 @@ class Preparation:
         outline: of the model.
     """
 
-    run: Run
+    run: FitTask[GNNMethod]
     outline: Outline
 
     def reports(self) -> Iterator[str]:
@@ -195,7 +195,7 @@ def prepare(
         control = StructureOnly().fit(seen, split)
         facts["estimated_accuracy"] = {control.name: held_out.accuracy(control)}
     return Preparation(
-        run=Run(method=method, perturbed=seen, split=split, checkpoint=checkpoint),
+        run=FitTask(method=method, perturbed=seen, split=split, checkpoint=checkpoint),
         outline=Outline(campaign=campaign, facts=facts, held_out=held_out),
     )
 
@@ -208,7 +208,7 @@ def train(preparation: Preparation, *, memory: int = DEFAULT_MEMORY) -> Trained:
         memory: for inputs and hidden units, in bytes.
     """
     run = preparation.run
-    method: GNNMethod = run.method.fit(run.perturbed, run.split, checkpoint=run.checkpoint, memory=memory)
+    method = run.method.fit(run.perturbed, run.split, checkpoint=run.checkpoint, memory=memory)
     return preparation.outline.trained(method, preparation.reports)
 
 
@@ -238,7 +238,7 @@ def train_spread(
         raise
 
 
-def _with_draft(prepared: Callable[[], Preparation], folder: Path) -> tuple[Run, tuple[Outline, Path]]:
+def _with_draft(prepared: Callable[[], Preparation], folder: Path) -> tuple[FitTask[GNNMethod], tuple[Outline, Path]]:
     _remove_drafts(folder)  # of a run that was killed
     preparation = prepared()
     return preparation.run, (preparation.outline, write_draft(folder / _REPORTS, preparation.reports()))
@@ -257,7 +257,7 @@ def _held_out(perturbed: PerturbedGraph, split: Split) -> HeldOut | None:
 
 def _checkpoint(folder: Path, method: GNNMethod, perturbed: PerturbedGraph, split: Split) -> Checkpoint:
     """Of this very work: another graph, report, split or setting makes it another; the number of processes does not."""
-    settings = {"method": method.name, **method._parameters(), "device": resolve_device(method.device).type}
+    settings = {"method": method.name, **method.parameters(), "device": resolve_device(method.device).type}
     reports = perturbed.features, perturbed.labels, perturbed.has_features, perturbed.has_label
     work = work_of(settings, [perturbed.graph.edges, *reports, split.train, split.validation])
     return Checkpoint.open(folder / _CHECKPOINT, work)

@@ -23,7 +23,7 @@ from veilgraph.experiments.simulation import (
     randomize_labels,
 )
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models.base import DEFAULT_MEMORY, Method, Run
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit
 from veilgraph.models.registry import find_method, make_method
 from veilgraph.privacy.mechanisms import GRR, Mechanism
 from veilgraph.privacy.mechanisms.registry import grr_fs
@@ -77,28 +77,28 @@ def fit_cells(
         yield from finish()
 
 
-def draw_runs(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dict[Run, Cell]:
+def draw_runs(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dict[FitTask[Method], Cell]:
     """What is to be fitted for each cell: its method, reports and split."""
     mechanisms = [_randomizers_of(cell, private).features for cell in cells]
     families: dict[Hashable, dict[Mechanism, None]] = {}
     for mechanism in mechanisms:
         families.setdefault(family_of(mechanism), {})[mechanism] = None
-    runs: dict[Run, Cell] = {}
+    runs: dict[FitTask[Method], Cell] = {}
     for cell, mechanism in zip(cells, mechanisms, strict=True):
         perturbed, split = draw_reports(cell, private, tuple(families[family_of(mechanism)]))
-        runs[Run(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
+        runs[FitTask(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
     return runs
 
 
 def start_cells(
-    runs: Mapping[Run, Cell], private: PrivateGraph, *, memory: int = DEFAULT_MEMORY
+    runs: Mapping[FitTask[Method], Cell], private: PrivateGraph, *, memory: int = DEFAULT_MEMORY
 ) -> Iterator[Callable[[], list[Fit]]]:
     """Start to fit runs of one class of methods; calling what is handed back waits for the fits, and scores them."""
     if not runs:
         return
     started = time.perf_counter()
-    for finish in type(next(iter(runs)).method).start_together(list(runs), memory=memory):
-        yield partial(_scored, finish, runs, private, started)
+    for pending in type(next(iter(runs)).method).start_together(list(runs), memory=memory):
+        yield partial(_scored, pending, runs, private, started)
         started = time.perf_counter()
 
 
@@ -108,9 +108,9 @@ def method_of(cell: Cell, device: str = "auto") -> Method:
 
 
 def _scored(
-    finish: Callable[[], Sequence[Run]], runs: Mapping[Run, Cell], private: PrivateGraph, started: float
+    pending: PendingFit[Method], runs: Mapping[FitTask[Method], Cell], private: PrivateGraph, started: float
 ) -> list[Fit]:
-    batch = finish()
+    batch = pending.result()
     seconds = (time.perf_counter() - started) / len(batch)
     return [
         Fit(

@@ -23,7 +23,7 @@ from veilgraph.experiments.cells import Fit, draw_runs, method_of, start_cells
 from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.result_store import CellStore
 from veilgraph.graph.metis_pool import start_workers
-from veilgraph.models.base import DEFAULT_MEMORY, Run
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.budget import json_epsilon
@@ -178,7 +178,9 @@ def _one_after_another(
     yield from (_results(finish, device) for finish in under_way)
 
 
-def _drawn(chunk: Sequence[Cell], data_dir: Path | None, device: str) -> tuple[dict[Run, Cell], PrivateGraph]:
+def _drawn(
+    chunk: Sequence[Cell], data_dir: Path | None, device: str
+) -> tuple[dict[FitTask[Method], Cell], PrivateGraph]:
     private = load_data(chunk[0].dataset, data_dir, chunk[0].original_columns)
     return draw_runs(chunk, private, device), private
 

@@ -120,7 +120,7 @@ def _fit(
         "accuracy": fit.accuracy,
         "epsilon_user_level": json_epsilon(fit.method.epsilon_spent(fit.perturbed.guarantee)),
         "seconds": fit.seconds,
-        "curve": asdict(fit.method.curve) if isinstance(fit.method, GNNMethod) else None,
+        "curve": asdict(fit.method.curve_) if isinstance(fit.method, GNNMethod) else None,
     }
 
 

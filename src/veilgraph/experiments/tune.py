@@ -14,7 +14,7 @@ from veilgraph.experiments.cells import draw_reports
 from veilgraph.experiments.grid import Cell
 from veilgraph.experiments.runner import load_data
 from veilgraph.models import RGNN
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 
 try:
     import optuna
@@ -103,7 +103,7 @@ def tune(
         until = min(trials, _ROUND * (done // _ROUND + 1))
         settings = [_proposal(number, study.trials, space) for number in range(done, until)]
         runs = {
-            Run(
+            FitTask(
                 method=RGNN(**setting, epochs=epochs, seed=FIRST_SEED + seed, device=device, hold_out_validation=True),
                 perturbed=perturbed,
                 split=split,
@@ -114,7 +114,7 @@ def tune(
         for _ in RGNN.fit_together(list(runs)):
             pass
         for number, setting in enumerate(settings):
-            scores = [max(run.method.curve.validation_score) for run, of in runs.items() if of == number]
+            scores = [max(run.method.curve_.validation_score) for run, of in runs.items() if of == number]
             study.add_trial(_finished_trial(setting, space, scores))
     progress("done", trials, trials)
     return _choose(study.trials[:trials])

@@ -1,16 +1,21 @@
-"""The protocol of every method: fit on what the server knows, predict classes."""
+"""The interface of every method: fit on reports and public structure, predict classes, save, load."""
 
 from __future__ import annotations
 
+import inspect
+import io
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from veilgraph.atomic_files import write_whole
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
@@ -18,39 +23,71 @@ from veilgraph.models.checkpoint import Checkpoint
 from veilgraph.privacy.budget import Guarantee
 
 DEFAULT_MEMORY = 8 * 2**30
-"""Bytes that fits which are trained together may take."""
+"""Default memory limit of fits that are trained together, in bytes."""
+
+M_co = TypeVar("M_co", bound="Method", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Run:
-    """A method and what it is to be fitted to.
+class FitTask(Generic[M_co]):
+    """One fit to do: a method with the data to fit it to.
 
     Attributes:
-        method: whose class takes such runs together, and knows its settings.
-        perturbed: the reports.
-        split: of the nodes.
-        checkpoint: where an interrupted fit left off, and where this one is to leave its state; such a run is trained
-            by itself.
+        method: the estimator; a fit changes it in place.
+        perturbed: the reports and the public graph.
+        split: training, validation and test nodes.
+        checkpoint: state of an interrupted fit, and the file for this fit's state. A task with a checkpoint is trained
+            alone. Methods that cannot resume ignore it.
     """
 
-    method: Any
+    method: M_co
     perturbed: PerturbedGraph
     split: Split
     checkpoint: Checkpoint | None = None
 
 
-def training_nodes(runs: Sequence[Run]) -> NDArray[np.bool_]:
-    """[runs, nodes]: whose reported labels train."""
-    return np.stack([run.split.train & run.perturbed.has_label for run in runs])
+def training_nodes(tasks: Sequence[FitTask[Method]]) -> NDArray[np.bool_]:
+    """Return a mask [tasks, nodes] of the training nodes that reported a label."""
+    return np.stack([task.split.train & task.perturbed.has_label for task in tasks])
+
+
+class PendingFit(Generic[M_co]):
+    """Tasks whose fit was started together. On a GPU the fit may still be running.
+
+    Args:
+        tasks: the tasks. Methods that finish before they return need nothing else; others override `result`.
+    """
+
+    def __init__(self, tasks: Sequence[FitTask[M_co]]) -> None:
+        self.tasks = tuple(tasks)
+
+    def result(self) -> Sequence[FitTask[M_co]]:
+        """Wait until every method is fitted, and return the tasks."""
+        return self.tasks
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedState:
+    """What a fitted method saves besides its parameters.
+
+    Attributes:
+        values: JSON-ready values; they become keys of `model.json` beside "method" and "parameters".
+        arrays: arrays of numbers; they become the entries of `weights.npz`.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class Method(ABC):
-    """Trains on reports and public structure; never on a clean value.
+    """A node classifier that trains on reports and public structure, never on a true value.
+
+    Constructor parameters are attributes of the same name. Fitted attributes end with an underscore, for example
+    `probabilities_`, and are set by a fit.
 
     Attributes:
-        name: of the method in tables.
-        uses_features: whether the feature reports are needed at all. A method that does not use them spends no
-            feature budget: a collection for it would not ask for them.
+        name: key of the method in result tables and model folders.
+        uses_features: whether the method needs feature reports. If not, it spends no feature budget.
     """
 
     name: ClassVar[str]
@@ -58,52 +95,110 @@ class Method(ABC):
 
     @abstractmethod
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
-        """Learn from the reports; the split says whose labels train and whose select."""
+        """Learn from label reports of training nodes, select on those of validation nodes, and return the method."""
 
     @abstractmethod
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
-        """Class probabilities of every node: of the graph it was fitted on, or of another one."""
+        """Return class probabilities [nodes, classes] of the graph of the fit, or of another graph."""
 
-    @classmethod
-    def fit_together(cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY) -> Iterator[Sequence[Run]]:
-        """Fit many of this method, on one graph or several; each batch is handed back when it is done.
-
-        The same as fitting each on its own. A method that can share work between them does.
-
-        Args:
-            runs: whose methods are of this class.
-            memory: to stay within where fits are in flight at once, in bytes.
-        """
-        for run in runs:
-            run.method.fit(run.perturbed, run.split)
-            yield [run]
+    def predict(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.int64]:
+        """Return the most likely class of every node, [nodes]."""
+        return np.asarray(self.predict_proba(perturbed).argmax(axis=1))
 
     @classmethod
     def start_together(
-        cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY
-    ) -> Iterator[Callable[[], Sequence[Run]]]:
-        """`fit_together` for whoever has something else to do meanwhile.
+        cls, tasks: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY
+    ) -> Iterator[PendingFit[Self]]:
+        """Start the fits of many tasks, batch by batch; yield each batch as soon as it is started.
 
-        A batch may be under way on a GPU when it is handed back. Calling it waits until it is done.
+        Results equal those of separate fits, up to the rounding of sums. Methods that can share work between tasks
+        override this function; the default fits one task after another.
+
+        Args:
+            tasks: tasks whose methods are of this class, on one graph or on several.
+            memory: limit for all fits that run at the same time, in bytes.
         """
-        for batch in cls.fit_together(runs, memory=memory):
-            yield partial(tuple, batch)
+        for task in tasks:
+            task.method.fit(task.perturbed, task.split)
+            yield PendingFit([task])
+
+    @classmethod
+    def fit_together(
+        cls, tasks: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY
+    ) -> Iterator[Sequence[FitTask[Self]]]:
+        """Fit many tasks, and yield each batch when it is finished: `start_together` with waiting."""
+        for pending in cls.start_together(tasks, memory=memory):
+            yield pending.result()
 
     def bag_counts(self) -> tuple[int, ...]:
-        """The numbers of clusters that a fit asks for, so that they can be made beforehand."""
+        """Return the cluster counts that a fit needs, so that clusterings can be computed in advance."""
         return ()
 
-    def predict(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.int64]:
-        """The most likely class of every node."""
-        return np.asarray(self.predict_proba(perturbed).argmax(axis=1))
-
     def epsilon_spent(self, guarantee: Guarantee) -> float:
-        """User-level epsilon of the reports that this method needs."""
+        """Return the user-level epsilon of the reports that this method needs."""
         return guarantee.total_user_level if self.uses_features else guarantee.label_user_level
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the constructor parameters, JSON-ready."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def fitted_state(self) -> FittedState:
+        """Return what `save` writes besides the parameters; `restore` takes it back.
+
+        The default saves all fitted attributes under their names without the underscore. A method whose fitted
+        attributes are neither arrays nor JSON-ready overrides both functions.
+        """
+        fitted = {name.removesuffix("_"): value for name, value in _fitted_attributes(self).items()}
+        arrays = {name: value for name, value in fitted.items() if isinstance(value, np.ndarray)}
+        return FittedState(arrays=arrays, values={name: value for name, value in fitted.items() if name not in arrays})
+
+    def restore(self, state: FittedState) -> None:
+        """Set the fitted attributes to a state that `fitted_state` returned."""
+        for name, value in (state.values | state.arrays).items():
+            setattr(self, f"{name}_", value)
+
+    def save(self, folder: str | Path) -> None:
+        """Write `model.json` (name, parameters, fitted values) and `weights.npz` (arrays). Neither contains code."""
+        check_is_fitted(self)
+        state = self.fitted_state()
+        document = {"method": self.name, "parameters": self.parameters()} | state.values
+        buffer = io.BytesIO()
+        arrays: dict[str, Any] = dict(state.arrays)
+        np.savez(buffer, **arrays)
+        write_whole(Path(folder) / "weights.npz", buffer.getvalue())
+        write_whole(Path(folder) / "model.json", json.dumps(document, indent=2))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str = "auto", **replaced: Any) -> Self:
+        """Read a fitted method that `save` wrote.
+
+        Args:
+            folder: folder of the model.
+            device: device for predictions; the device of the fit may not exist here.
+            replaced: other parameters to replace, by name.
+        """
+        try:
+            document = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
+            weights = io.BytesIO((Path(folder) / "weights.npz").read_bytes())
+            arrays = dict(np.load(weights, allow_pickle=False))
+        except (OSError, ValueError, BadZipFile) as error:
+            raise FitError(f"{folder} does not hold a readable model: {error}") from error
+        if (found := document.pop("method", None)) != cls.name:
+            raise FitError(f"{folder} holds a model of '{found}', not of '{cls.name}'")
+        parameters: dict[str, Any] = document.pop("parameters")
+        method = cls(**parameters | ({"device": device} if "device" in parameters else {}) | replaced)
+        method.restore(FittedState(values=document, arrays=arrays))
+        return method
+
+
+def check_is_fitted(method: Method) -> None:
+    """Raise FitError if the method has no fitted attribute yet."""
+    if not _fitted_attributes(method):
+        raise FitError(f"{type(method).__name__} was not fitted yet: call fit(perturbed, split) first")
 
 
 def check_fit_input(perturbed: PerturbedGraph, split: Split, communicator: Communicator = LOCAL) -> None:
-    """Refuse what nothing can be learned from."""
+    """Raise FitError if the split does not match the graph, or if it has no label reports to train or select on."""
     if split.train.shape != (perturbed.graph.num_nodes,):
         raise FitError(f"the split is for {len(split.train)} nodes, the graph has {perturbed.graph.num_nodes}")
     if not _anywhere(split.train & perturbed.has_label, communicator):
@@ -114,3 +209,7 @@ def check_fit_input(perturbed: PerturbedGraph, split: Split, communicator: Commu
 
 def _anywhere(nodes: NDArray[np.bool_], communicator: Communicator) -> bool:
     return bool(communicator.all_reduce_max(int(nodes.any())))
+
+
+def _fitted_attributes(method: Method) -> dict[str, Any]:
+    return {name: value for name, value in vars(method).items() if name.endswith("_") and value is not None}

@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models.base import Method, Run, check_fit_input, training_nodes
+from veilgraph.models.base import FitTask, Method, check_fit_input, check_is_fitted, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import cross_entropy, weighted_targets
 from veilgraph.models.engine.node_subset import Asked
@@ -40,10 +39,12 @@ class PlainGNN(GNNMethod):
         return None
 
     @classmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
-        labels = torch.from_numpy(np.stack([run.perturbed.labels for run in runs])).to(operators.device)
-        nodes = torch.from_numpy(training_nodes(runs)).to(operators.device)
-        classes = runs[0].perturbed.schema.num_classes
+    def _loss(
+        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    ) -> Callable[[Tensor], Tensor]:
+        labels = torch.from_numpy(np.stack([task.perturbed.labels for task in tasks])).to(operators.device)
+        nodes = torch.from_numpy(training_nodes(tasks)).to(operators.device)
+        classes = tasks[0].perturbed.schema.num_classes
         targets = asked.pick(weighted_targets(labels, nodes, classes, operators.communicator))
         return lambda logits: operators.communicator.all_reduce_sum(cross_entropy(logits.log_softmax(dim=1), targets))
 
@@ -59,21 +60,20 @@ class MajorityClass(Method):
     name: ClassVar[str] = "majority"
     uses_features: ClassVar[bool] = False
 
-    _distribution: NDArray[np.float32] | None = field(init=False, default=None, repr=False)
-    _num_nodes: int = field(init=False, default=0, repr=False)
+    distribution_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+    num_nodes_: int = field(init=False, repr=False, compare=False)
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Estimate the share of each class from all label reports."""
         check_fit_input(perturbed, split)
         reports = one_hot_labels(perturbed)
         shares = estimate_frequencies(reports.sum(0) / reports.sum(), perturbed.label_mechanism.channel)
-        self._distribution = project_to_simplex(shares.to(torch.float32).unsqueeze(0)).numpy()
-        self._num_nodes = perturbed.graph.num_nodes
+        self.distribution_ = project_to_simplex(shares.to(torch.float32).unsqueeze(0)).numpy()
+        self.num_nodes_ = perturbed.graph.num_nodes
         return self
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """The same distribution for every node."""
-        if self._distribution is None:
-            raise FitError("MajorityClass was not fitted yet: call fit(perturbed, split) first")
-        nodes = self._num_nodes if perturbed is None else perturbed.graph.num_nodes
-        return self._distribution.repeat(nodes, axis=0)
+        check_is_fitted(self)
+        nodes = self.num_nodes_ if perturbed is None else perturbed.graph.num_nodes
+        return self.distribution_.repeat(nodes, axis=0)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
-from veilgraph.models.base import Run, training_nodes
+from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import weighted_targets
 from veilgraph.models.engine.node_subset import Asked, asked_by
@@ -63,13 +63,15 @@ class LPGNN(GNNMethod):
         return self.feature_hops
 
     @classmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
-        methods: list[LPGNN] = [run.method for run in runs]
-        training = asked_by(training_nodes(runs), operators)
+    def _loss(
+        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    ) -> Callable[[Tensor], Tensor]:
+        methods = [task.method for task in tasks]
+        training = asked_by(training_nodes(tasks), operators)
         journeys = _Journeys([method.label_hops for method in methods], operators, training)
-        targets = training.pick(cls._targets(runs, operators)).index_select(0, journeys.order)
+        targets = training.pick(cls._targets(tasks, operators)).index_select(0, journeys.order)
         hits, weights = (targets > 0).to(targets.dtype), targets.sum(dim=1)
-        channels = [run.perturbed.label_mechanism.channel for run in runs]
+        channels = [task.perturbed.label_mechanism.channel for task in tasks]
         corrected = [method.forward_correction for method in methods]
         gain, other = (
             torch.tensor(values, device=operators.device).index_select(0, journeys.order).unsqueeze(1)
@@ -79,33 +81,34 @@ class LPGNN(GNNMethod):
             )
         )
         # The channel and the hops are linear: S^K (g Y + q) = g S^K Y + q S^K 1, and the latter never changes.
-        others = other * journeys(torch.ones(len(runs), 1, operators.graph.num_nodes, device=operators.device))[:, 0]
+        others = other * journeys(torch.ones(len(tasks), 1, operators.graph.num_nodes, device=operators.device))[:, 0]
 
         def loss(logits: Tensor) -> Tensor:
             arrived = (journeys(logits.softmax(dim=1)) * hits).sum(dim=1)
             observed = torch.addcmul(others, arrived, gain).clamp(min=_FLOOR)
-            losses = operators.communicator.all_reduce_sum(-(observed.log() * weights).sum(dim=1))
-            return losses.index_select(0, journeys.places)
+            return operators.communicator.all_reduce_sum(-(observed.log() * weights).sum(dim=1)).index_select(
+                0, journeys.places
+            )
 
         return loss
 
     @classmethod
-    def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
+    def _targets(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Tensor:
         """The denoised labels of training nodes, weighted for a mean over them."""
-        nodes = torch.from_numpy(training_nodes(runs)).to(operators.device)
+        nodes = torch.from_numpy(training_nodes(tasks)).to(operators.device)
         labels = torch.zeros(nodes.shape, dtype=torch.int64, device=operators.device)
-        for hops in {run.method.label_hops for run in runs}:
-            places = [place for place, run in enumerate(runs) if run.method.label_hops == hops]
+        for hops in {task.method.label_hops for task in tasks}:
+            places = [place for place, task in enumerate(tasks) if task.method.label_hops == hops]
             here = torch.tensor(places, device=operators.device)
-            reports = stacked_one_hot([runs[place].perturbed for place in places], operators.device)
+            reports = stacked_one_hot([tasks[place].perturbed for place in places], operators.device)
             propagated = operators.symmetric(reports.flatten(1), hops).view_as(reports).transpose(0, 1)
             labels[here] = propagated.argmax(dim=2)
             nodes[here] &= propagated.sum(dim=2) > 0
-        for run, reached in zip(runs, operators.communicator.all_reduce_sum(nodes.sum(dim=1)).tolist(), strict=True):
+        for task, reached in zip(tasks, operators.communicator.all_reduce_sum(nodes.sum(dim=1)).tolist(), strict=True):
             if not reached:
-                hops = run.method.label_hops
+                hops = task.method.label_hops
                 raise FitError(f"no label report is {hops} hops from a training node: choose other label_hops")
-        return weighted_targets(labels, nodes, runs[0].perturbed.schema.num_classes, operators.communicator)
+        return weighted_targets(labels, nodes, tasks[0].perturbed.schema.num_classes, operators.communicator)
 
 
 class _Journeys:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
-from veilgraph.models.base import Run, training_nodes
+from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, weighted_targets
 from veilgraph.models.engine.node_subset import Asked
@@ -81,13 +81,15 @@ class RGNN(GNNMethod):
         return (self.num_clusters,) if self.use_proportions else ()
 
     @classmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
-        methods: list[RGNN] = [run.method for run in runs]
-        targets = asked.pick(cls._targets(runs, operators))
+    def _loss(
+        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    ) -> Callable[[Tensor], Tensor]:
+        methods = [task.method for task in tasks]
+        targets = asked.pick(cls._targets(tasks, operators))
         communicator = operators.communicator
         if not methods[0].use_proportions:
             return lambda logits: communicator.all_reduce_sum(cross_entropy(logits.log_softmax(dim=1), targets))
-        divergence = ProportionLoss(cls._bags(runs, operators), asked, communicator)
+        divergence = ProportionLoss(cls._bags(tasks, operators), asked, communicator)
         weights = torch.tensor([method.llp_weight for method in methods], device=operators.device)
 
         def loss(logits: Tensor) -> Tensor:
@@ -98,14 +100,14 @@ class RGNN(GNNMethod):
         return loss
 
     @classmethod
-    def _targets(cls, runs: Sequence[Run], operators: GraphOperators) -> Tensor:
+    def _targets(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Tensor:
         """What training nodes should be, weighted for a mean over them: reconstructed labels, or reported ones."""
-        reports = [run.method._seen(run) for run in runs]
-        nodes = torch.from_numpy(training_nodes(runs)).to(operators.device)
+        reports = [_seen(task) for task in tasks]
+        nodes = torch.from_numpy(training_nodes(tasks)).to(operators.device)
         labels = torch.empty(nodes.shape, dtype=torch.int64, device=operators.device)
         alike: dict[tuple[int, bool] | None, list[int]] = {}
-        for place, run in enumerate(runs):
-            settings = (run.method.label_hops, run.method.estimate) if run.method.reconstruct_y else None
+        for place, task in enumerate(tasks):
+            settings = (task.method.label_hops, task.method.estimate) if task.method.reconstruct_y else None
             alike.setdefault(settings, []).append(place)
         for settings, places in alike.items():
             drawn = [reports[place] for place in places]
@@ -118,18 +120,19 @@ class RGNN(GNNMethod):
         return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.communicator)
 
     @classmethod
-    def _bags(cls, runs: Sequence[Run], operators: GraphOperators) -> Bags:
+    def _bags(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Bags:
         return stacked_bags(
-            [run.perturbed for run in runs],
-            [operators.clusters(run.method.num_clusters) for run in runs],
-            [run.split.train for run in runs],
-            estimate=[run.method.estimate for run in runs],
+            [task.perturbed for task in tasks],
+            [operators.clusters(task.method.num_clusters) for task in tasks],
+            [task.split.train for task in tasks],
+            estimate=[task.method.estimate for task in tasks],
             device=operators.device,
             communicator=operators.communicator,
         )
 
-    def _seen(self, run: Run) -> PerturbedGraph:
-        """The reports that Algorithm 2 may see."""
-        if not self.hold_out_validation:
-            return run.perturbed
-        return replace(run.perturbed, has_label=run.perturbed.has_label & ~run.split.validation)
+
+def _seen(task: FitTask[RGNN]) -> PerturbedGraph:
+    """Return the reports that Algorithm 2 may see."""
+    if not task.method.hold_out_validation:
+        return task.perturbed
+    return replace(task.perturbed, has_label=task.perturbed.has_label & ~task.split.validation)

@@ -12,9 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.models.base import DEFAULT_MEMORY, Method, Run, check_fit_input
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit, check_fit_input, check_is_fitted
 from veilgraph.models.engine.device import resolve_device, threads_for
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import stacked_one_hot
@@ -46,20 +45,22 @@ class StructureOnly(Method):
     uses_features: ClassVar[bool] = False
 
     device: str = "auto"
-    restart: float | None = field(init=False, default=None)
-    steps: int | None = field(init=False, default=None)
-    _probabilities: NDArray[np.float32] | None = field(init=False, default=None, repr=False)
+    restart_: float = field(init=False, repr=False, compare=False)
+    steps_: int = field(init=False, repr=False, compare=False)
+    probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Choose restart and steps on held-out reports, then propagate all of them."""
-        for _ in self.fit_together([Run(method=self, perturbed=perturbed, split=split)]):
+        for _ in self.fit_together([FitTask(method=self, perturbed=perturbed, split=split)]):
             pass
         return self
 
     @classmethod
-    def fit_together(cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY) -> Iterator[Sequence[Run]]:
+    def start_together(
+        cls, runs: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY
+    ) -> Iterator[PendingFit[Self]]:
         """Fit many at once: the columns of runs on one graph share products."""
-        by_graph: dict[tuple[Graph, torch.device], list[Run]] = {}
+        by_graph: dict[tuple[Graph, torch.device], list[FitTask[Self]]] = {}
         for run in runs:
             check_fit_input(run.perturbed, run.split)
             by_graph.setdefault((run.perturbed.graph, resolve_device(run.method.device)), []).append(run)
@@ -69,17 +70,17 @@ class StructureOnly(Method):
                 chosen = _choose(same_graph, operators)
                 found = _propagated(chosen, [run.perturbed for run in same_graph], operators)
             for run, (restart, steps), probabilities in zip(same_graph, chosen, found, strict=True):
-                run.method.restart, run.method.steps, run.method._probabilities = restart, steps, probabilities
-            yield same_graph
+                fitted = run.method
+                fitted.restart_, fitted.steps_, fitted.probabilities_ = restart, steps, probabilities
+            yield PendingFit(same_graph)
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Class probabilities of the fitted graph, or of another one with the settings chosen there."""
-        if self._probabilities is None or self.restart is None or self.steps is None:
-            raise FitError("StructureOnly was not fitted yet: call fit(perturbed, split) first")
+        check_is_fitted(self)
         if perturbed is None:
-            return self._probabilities
+            return self.probabilities_
         operators = operators_of(perturbed.graph, resolve_device(self.device))
-        (found,) = _propagated([(self.restart, self.steps)], [perturbed], operators)
+        (found,) = _propagated([(self.restart_, self.steps_)], [perturbed], operators)
         return found
 
 
@@ -95,7 +96,7 @@ def _propagated(
     return [found[run] for run in range(len(settings))]
 
 
-def _choose(runs: Sequence[Run], operators: GraphOperators) -> list[tuple[float, int]]:
+def _choose(runs: Sequence[FitTask[StructureOnly]], operators: GraphOperators) -> list[tuple[float, int]]:
     """Each run's restart and number of steps whose scores agree with most held-out reports."""
     training = np.stack([run.split.train for run in runs], axis=1)
     sources = stacked_one_hot([run.perturbed for run in runs], operators.device)
@@ -118,7 +119,7 @@ def _choose(runs: Sequence[Run], operators: GraphOperators) -> list[tuple[float,
     return [settings[row.index(max(row))] for row in counts.view(len(runs), -1).tolist()]
 
 
-def _held_out(run: Run, device: torch.device) -> tuple[Tensor, Tensor]:
+def _held_out(run: FitTask[StructureOnly], device: torch.device) -> tuple[Tensor, Tensor]:
     """The nodes that select, and their reported labels."""
     nodes = np.flatnonzero(run.split.validation & run.perturbed.has_label)
     return torch.from_numpy(nodes).to(device), torch.from_numpy(run.perturbed.labels[nodes]).to(device)

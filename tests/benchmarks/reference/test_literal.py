@@ -77,8 +77,8 @@ def test_epochs_have_the_losses_and_scores_of_the_package(workload: Workload) ->
     for _ in range(SETTINGS.epochs):
         training.epoch()
     # Eight steps of 0.01; rounding in single precision grows a little with each.
-    assert training.losses == pytest.approx(method.curve.train_loss, abs=2e-4)
-    assert training.scores == pytest.approx(method.curve.validation_score, abs=2e-4)
+    assert training.losses == pytest.approx(method.curve_.train_loss, abs=2e-4)
+    assert training.scores == pytest.approx(method.curve_.validation_score, abs=2e-4)
     assert np.allclose(training.predict(), method.predict_proba(), atol=1e-3)
 
 
@@ -106,7 +106,7 @@ def test_the_control_chooses_the_same_setting(workload: Workload) -> None:
         lambda scores: float((scores[held_out].argmax(1) == labels).sum()),
     )
     method = StructureOnly(device="cpu").fit(perturbed, split)
-    assert chosen == (method.restart, method.steps)
+    assert chosen == (method.restart_, method.steps_)
 
 
 def test_a_projection_is_the_nearest_distribution() -> None:

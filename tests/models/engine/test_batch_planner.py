@@ -50,15 +50,15 @@ def test_every_run_is_planned_once_within_memory_and_with_inputs_shared_equally(
 ) -> None:
     memory = input_bytes + replica_bytes + spare
     batches = plan(specifications, input_bytes=input_bytes, replica_bytes=replica_bytes, memory=memory, device=device)
-    assert Counter(job for batch in batches for job in batch.runs) == Counter(
+    assert Counter(job for batch in batches for job in batch.tasks) == Counter(
         (number, *specification) for number, specification in enumerate(specifications)
     )
     for batch in batches:
-        shares = [batch.runs[start : start + batch.sharing] for start in range(0, len(batch.runs), batch.sharing)]
-        assert len(shares) * batch.sharing == len(batch.runs) > 0
-        assert len({shape for _, shape, _ in batch.runs}) == 1
+        shares = [batch.tasks[start : start + batch.sharing] for start in range(0, len(batch.tasks), batch.sharing)]
+        assert len(shares) * batch.sharing == len(batch.tasks) > 0
+        assert len({shape for _, shape, _ in batch.tasks}) == 1
         assert all(len({which for _, _, which in share}) == 1 for share in shares)
-        assert len(shares) * input_bytes + len(batch.runs) * replica_bytes <= memory
+        assert len(shares) * input_bytes + len(batch.tasks) * replica_bytes <= memory
 
 
 @given(SPECIFICATIONS)
@@ -77,15 +77,15 @@ def test_larger_shares_come_first(specifications: list[tuple[str, int]]) -> None
 def test_an_input_that_too_many_share_is_split() -> None:
     # 3 + 2 * 2 bytes are all that is allowed: two runs at a time.
     batches = plan([("a", 0)] * 5, memory=8)
-    assert [(len(batch.runs), batch.sharing) for batch in batches] == [(2, 2), (2, 2), (1, 1)]
+    assert [(len(batch.tasks), batch.sharing) for batch in batches] == [(2, 2), (2, 2), (1, 1)]
 
 
 def test_a_processor_takes_no_more_than_its_cache_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicas, "_CACHE_BYTES", 8)
-    assert [len(batch.runs) for batch in plan([("a", 0)] * 5, device=CPU)] == [2, 2, 1]
-    assert [len(batch.runs) for batch in plan([("a", 0)] * 5, device=GPU)] == [5]
+    assert [len(batch.tasks) for batch in plan([("a", 0)] * 5, device=CPU)] == [2, 2, 1]
+    assert [len(batch.tasks) for batch in plan([("a", 0)] * 5, device=GPU)] == [5]
     # One run that is larger than the cache is still run.
-    assert [len(batch.runs) for batch in plan([("a", 0)] * 2, device=CPU, input_bytes=20)] == [1, 1]
+    assert [len(batch.tasks) for batch in plan([("a", 0)] * 2, device=CPU, input_bytes=20)] == [1, 1]
 
 
 @pytest.mark.parametrize("device", [CPU, GPU])

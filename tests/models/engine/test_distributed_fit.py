@@ -28,8 +28,8 @@ def test_several_processes_compute_what_one_does(name: str, found: dict[str, np.
     method.fit(perturbed(*collection), SPLIT)
     # Single precision adds nodes in another order: 1e-7 of a gradient, which a dozen steps of Adam spread a little.
     for key, expected in {
-        "loss": np.array(method.curve.train_loss),
-        "score": np.array(method.curve.validation_score),
+        "loss": np.array(method.curve_.train_loss),
+        "score": np.array(method.curve_.validation_score),
         "probabilities": method.predict_proba(),
     }.items():
         np.testing.assert_allclose(found[f"{name}: {key}"], expected, rtol=0, atol=1e-5, err_msg=key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from veilgraph.experiments.cells import Fit, draw_reports, fit_cells
 from veilgraph.experiments.grid import Cell
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LPGNN, RGNN, MajorityClass, PlainGNN, StructureOnly
-from veilgraph.models.base import Method, Run
+from veilgraph.models.base import FitTask, Method
 from veilgraph.models.engine.backbones import HIDDEN
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import METHODS
@@ -52,6 +52,8 @@ def reports_of(seed: int, epsilon_x: float, epsilon_y: float, *, bits: bool = Fa
 BUDGETS = [(0, 1.0, 2.0), (1, 1.0, 2.0), (0, 2.0, 1.0), (2, 0.5, 3.0)]
 GRR_REPORTS = [reports_of(*budget) for budget in BUDGETS]
 BIT_REPORTS = [reports_of(*budget, bits=True) for budget in BUDGETS]
+
+M = TypeVar("M", bound=Method)
 
 RGNN_SETTINGS: list[dict[str, Any]] = [
     {"feature_hops": 2, "label_hops": 2, "num_clusters": 4},
@@ -83,10 +85,10 @@ FAMILIES: dict[str, tuple[type[GNNMethod], list[dict[str, Any]], list[tuple[Pert
 }
 
 
-def runs_of(family: str, backbone: str, draws: Sequence[int] = range(4)) -> list[Run]:
+def runs_of(family: str, backbone: str, draws: Sequence[int] = range(4)) -> list[FitTask[GNNMethod]]:
     make, settings, reports = FAMILIES[family]
     return [
-        Run(
+        FitTask(
             method=make(**{"backbone": backbone, "epochs": EPOCHS, **each}),
             perturbed=reports[draw][0],
             split=reports[draw][1],
@@ -96,16 +98,16 @@ def runs_of(family: str, backbone: str, draws: Sequence[int] = range(4)) -> list
     ]
 
 
-def fitted_together(runs: Sequence[Run], **options: int) -> list[Sequence[Run]]:
+def fitted_together(runs: Sequence[FitTask[M]], **options: int) -> list[Sequence[FitTask[M]]]:
     return list(type(runs[0].method).fit_together(runs, **options))
 
 
 def assert_the_same(found: GNNMethod, expected: GNNMethod) -> None:
     assert np.allclose(found.predict_proba(), expected.predict_proba(), rtol=0, atol=TOLERANCE)
-    assert np.allclose(found.curve.train_loss, expected.curve.train_loss, rtol=TOLERANCE, atol=TOLERANCE)
-    scores, expected_scores = found.curve.validation_score, expected.curve.validation_score
+    assert np.allclose(found.curve_.train_loss, expected.curve_.train_loss, rtol=TOLERANCE, atol=TOLERANCE)
+    scores, expected_scores = found.curve_.validation_score, expected.curve_.validation_score
     assert np.allclose(scores, expected_scores, rtol=0, atol=TOLERANCE)
-    assert found.curve.selected_epoch == expected.curve.selected_epoch
+    assert found.curve_.selected_epoch == expected.curve_.selected_epoch
 
 
 @pytest.mark.parametrize("backbone", ["sage", "gcn"])
@@ -130,7 +132,7 @@ def test_attention_is_trained_one_by_one_and_exactly_the_same(family: str) -> No
     for found, run in zip(together, alone, strict=True):
         expected = run.method.fit(run.perturbed, run.split)
         assert (found.method.predict_proba() == expected.predict_proba()).all()
-        assert found.method.curve == expected.curve
+        assert found.method.curve_ == expected.curve_
 
 
 def test_all_backbones_at_once_come_back_in_batches_of_one_kind() -> None:
@@ -200,9 +202,9 @@ def test_a_fit_that_diverges_is_refused_and_not_predicted_from() -> None:
         fitted_together([run, wild])
 
 
-def replace_method(run: Run, **changed: Any) -> Run:
-    parameters = run.method._parameters() | changed
-    return Run(method=type(run.method)(**parameters), perturbed=run.perturbed, split=run.split)
+def replace_method(run: FitTask[M], **changed: Any) -> FitTask[M]:
+    parameters = run.method.parameters() | changed
+    return FitTask(method=type(run.method)(**parameters), perturbed=run.perturbed, split=run.split)
 
 
 def test_reports_that_look_the_same_but_were_made_otherwise_are_not_shared() -> None:
@@ -212,7 +214,7 @@ def test_reports_that_look_the_same_but_were_made_otherwise_are_not_shared() -> 
     other = replace(perturbed, feature_mechanism=GRRFS(sizes, sampled=4, epsilon=3.0))
     together, alone = (
         [
-            Run(method=RGNN(epochs=EPOCHS, feature_hops=2, num_clusters=4), perturbed=each, split=split)
+            FitTask(method=RGNN(epochs=EPOCHS, feature_hops=2, num_clusters=4), perturbed=each, split=split)
             for each in (perturbed, other)
         ]
         for _ in range(2)
@@ -227,10 +229,10 @@ def test_several_graphs_go_through_one_call() -> None:
     split = Split.random(60, seed=7)
     smaller = simulate(private, PrivacyBudget(1.0, 1.0, 3), split, rng=np.random.default_rng(7))
 
-    def runs() -> list[Run]:
+    def runs() -> list[FitTask[RGNN]]:
         pairs = [(smaller, split), GRR_REPORTS[0], (smaller, split), GRR_REPORTS[1]]
         return [
-            Run(method=RGNN(epochs=EPOCHS, num_clusters=4, seed=seed), perturbed=perturbed, split=own_split)
+            FitTask(method=RGNN(epochs=EPOCHS, num_clusters=4, seed=seed), perturbed=perturbed, split=own_split)
             for seed, (perturbed, own_split) in enumerate(pairs)
         ]
 
@@ -259,7 +261,7 @@ def test_backbones_of_ones_own_do_not_share_randomness() -> None:
     perturbed, split = GRR_REPORTS[0]
     together, alone = (
         [
-            Run(method=PlainGNN(backbone=Linear, epochs=EPOCHS, seed=seed), perturbed=perturbed, split=split)
+            FitTask(method=PlainGNN(backbone=Linear, epochs=EPOCHS, seed=seed), perturbed=perturbed, split=split)
             for seed in (0, 1, 0)
         ]
         for _ in range(2)
@@ -274,7 +276,7 @@ def test_backbones_of_ones_own_do_not_share_randomness() -> None:
 
 @pytest.mark.parametrize(("make", "batches"), [(StructureOnly, 1), (MajorityClass, len(GRR_REPORTS))])
 def test_methods_without_a_network_are_fitted_as_each_alone(make: type[Method], batches: int) -> None:
-    runs = [Run(method=make(), perturbed=perturbed, split=split) for perturbed, split in GRR_REPORTS]
+    runs = [FitTask(method=make(), perturbed=perturbed, split=split) for perturbed, split in GRR_REPORTS]
     found = fitted_together(runs)
     assert [run for batch in found for run in batch] == runs
     assert len(found) == batches

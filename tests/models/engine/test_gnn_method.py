@@ -37,7 +37,7 @@ def test_a_saved_model_gives_the_same_predictions(tmp_path: Path, backbone: str)
     assert (loaded.predict_proba() == method.predict_proba()).all()
     # And so do the restored weights themselves, applied anew.
     assert np.allclose(loaded.predict_proba(PERTURBED), method.predict_proba(PERTURBED), atol=1e-6)
-    assert loaded.curve == method.curve
+    assert loaded.curve_ == method.curve_
     assert loaded.feature_hops == 2
 
 
@@ -75,7 +75,7 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_learning_curve_has_every_epoch_and_the_selected_one_is_best() -> None:
-    curve = RGNN(epochs=12, num_clusters=4).fit(PERTURBED, SPLIT).curve
+    curve = RGNN(epochs=12, num_clusters=4).fit(PERTURBED, SPLIT).curve_
     assert len(curve.train_loss) == len(curve.validation_score) == 12
     assert curve.validation_score[curve.selected_epoch] == max(curve.validation_score)
 

@@ -87,8 +87,10 @@ def table_score(scores: list[list[float]]) -> Callable[[Tensor], Tensor]:
 
 def trained(scores: list[list[float]]) -> tuple[Counters, list[LearningCurve]]:
     networks = Counters(len(scores))
-    curves = train(networks, loss=lambda logits: 10 * logits[:, 0, 0], score=table_score(scores), epochs=len(scores[0]))
-    return networks, curves()
+    training = train(
+        networks, loss=lambda logits: 10 * logits[:, 0, 0], score=table_score(scores), epochs=len(scores[0])
+    )
+    return networks, training.curves()
 
 
 TABLES = st.integers(1, 6).flatmap(
@@ -133,11 +135,11 @@ def test_the_kept_weights_have_the_selected_epochs_score(backbone: str) -> None:
     score = noisy_log_likelihood([PERTURBED], [SPLIT.validation & PERTURBED.has_label], torch.device("cpu"))
     for probabilities in (method.predict_proba(), method.predict_proba(PERTURBED)):
         found = score(torch.from_numpy(probabilities).log().T.unsqueeze(0)).item()
-        assert found == pytest.approx(max(method.curve.validation_score), abs=1e-5)
-    assert method.curve.selected_epoch < 11
+        assert found == pytest.approx(max(method.curve_.validation_score), abs=1e-5)
+    assert method.curve_.selected_epoch < 11
 
 
 def test_a_shorter_training_is_the_beginning_of_a_longer_one() -> None:
-    short, long = (RGNN(epochs=epochs, num_clusters=4).fit(PERTURBED, SPLIT).curve for epochs in (3, 8))
+    short, long = (RGNN(epochs=epochs, num_clusters=4).fit(PERTURBED, SPLIT).curve_ for epochs in (3, 8))
     assert long.train_loss[:3] == short.train_loss
     assert long.validation_score[:3] == short.validation_score

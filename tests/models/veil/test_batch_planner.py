@@ -15,7 +15,7 @@ from veilgraph.errors import FitError
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LabelVeil, Veil
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 from veilgraph.models.veil.batch_planner import bytes_needed
 from veilgraph.privacy.budget import PrivacyBudget
 
@@ -42,11 +42,11 @@ def collect(private: PrivateGraph, epsilon_y: float, seed: int) -> tuple[Perturb
 REPORTS = [collect(PRIVATE, 3.0, 0), collect(PRIVATE, 1.0, 0), collect(OTHER, 2.0, 1), collect(PRIVATE, 2.0, 1)]
 
 
-def runs_of(make: type[Veil] = Veil) -> list[Run]:
+def runs_of(make: type[Veil] = Veil) -> list[FitTask[Veil]]:
     """Two graphs, three draws, two seeds; the last run has the label reports of the first and no features."""
-    runs = [Run(method=make(seed=i % 2), perturbed=p, split=s) for i, (p, s) in enumerate(REPORTS)]
+    runs = [FitTask(method=make(seed=i % 2), perturbed=p, split=s) for i, (p, s) in enumerate(REPORTS)]
     silent = replace(REPORTS[0][0], has_features=np.zeros(200, dtype=np.bool_))
-    return [*runs, Run(method=make(seed=0), perturbed=silent, split=REPORTS[0][1])]
+    return [*runs, FitTask(method=make(seed=0), perturbed=silent, split=REPORTS[0][1])]
 
 
 @pytest.mark.parametrize("make", [Veil, LabelVeil])
@@ -57,13 +57,13 @@ def test_together_is_the_same_as_alone(make: type[Veil]) -> None:
     for run in together:
         alone = make(seed=run.method.seed).fit(run.perturbed, run.split)
         assert np.allclose(run.method.predict_proba(), alone.predict_proba(), rtol=0, atol=TOLERANCE)
-        assert run.method.settings == alone.settings
-        assert (run.method.feature_pool is None) == (alone.feature_pool is None)
+        assert run.method.settings_ == alone.settings_
+        assert (run.method.feature_pool_ is None) == (alone.feature_pool_ is None)
 
 
 def test_one_run_alone_is_a_batch() -> None:
     (run, *_) = runs_of()
-    assert list(Veil.fit_together([run])) == [[run]]
+    assert list(Veil.fit_together([run])) == [(run,)]
     assert list(Veil.fit_together([])) == []
 
 

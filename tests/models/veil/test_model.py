@@ -17,7 +17,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.clustering import bisections
 from veilgraph.models import LabelVeil, StructureOnly, Veil
-from veilgraph.models.base import Run
+from veilgraph.models.base import FitTask
 from veilgraph.models.veil.cross_fitting import HeldOutLabels
 from veilgraph.models.veil.model import structural_experts, sweep_counts
 from veilgraph.privacy.budget import PrivacyBudget
@@ -109,7 +109,7 @@ def test_features_that_say_nothing_change_nothing() -> None:
     for seed in range(8):
         private = csbm(300, num_classes=3, num_features=20, feature_signal=0.0, seed=seed)
         perturbed, split = collect(private, 1.0, seed)
-        used.append(Veil().fit(perturbed, split).feature_pool is not None)
+        used.append(Veil().fit(perturbed, split).feature_pool_ is not None)
     assert sum(used) <= 1
 
 
@@ -270,7 +270,7 @@ def test_sweeps_follow_the_public_graph_and_are_bounded() -> None:
 def test_a_graph_is_halved_once_for_all_that_are_fitted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     private, split = csbm(200, seed=0), Split.random(200, seed=0)
     runs = [
-        Run(
+        FitTask(
             method=Veil(seed=seed),
             perturbed=simulate(private, PrivacyBudget(1.0, 1.0, 10), split, rng=np.random.default_rng(seed)),
             split=split,

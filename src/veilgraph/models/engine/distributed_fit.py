@@ -19,7 +19,7 @@ from veilgraph.distributed.worker_process import stream_from_worker_process, unp
 from veilgraph.errors import FitError
 from veilgraph.graph import Split
 from veilgraph.graph.partition import GraphPart, Partition
-from veilgraph.models.base import DEFAULT_MEMORY, Run, check_fit_input
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask, check_fit_input
 from veilgraph.models.engine.backbones import CONVOLUTIONS
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.progress import say
@@ -31,7 +31,7 @@ Telling = Callable[[], AbstractContextManager[Any]]
 
 def fit_spread(
     processes: ProcessGroup,
-    prepare: Callable[[], tuple[Run, About]],
+    prepare: Callable[[], tuple[FitTask[GNNMethod], About]],
     *,
     memory: int = DEFAULT_MEMORY,
     telling: Telling = nullcontext,
@@ -50,17 +50,17 @@ def fit_spread(
         about: About = unpickle_trusted(next(cut))
         for rank in range(1, processes.world_size):
             processes.send_pickled(next(cut), to=rank)
-        run: Run = unpickle_trusted(next(cut))
+        run: FitTask[GNNMethod] = unpickle_trusted(next(cut))
         next(cut, None)  # nothing more: its process has ended
     with telling():
         numbers, probabilities = _fitted(run, memory)
     method, nodes = run.method, _part(run).whole
     del run  # the part may go: what is put together is of the whole graph's size
-    method._probabilities = np.empty((nodes, probabilities.shape[1]), dtype=probabilities.dtype)
-    method._probabilities[numbers] = probabilities
+    method.probabilities_ = np.empty((nodes, probabilities.shape[1]), dtype=probabilities.dtype)
+    method.probabilities_[numbers] = probabilities
     for rank in range(1, processes.world_size):
         numbers, probabilities = processes.receive(rank)
-        method._probabilities[numbers] = probabilities
+        method.probabilities_[numbers] = probabilities
     return method, about
 
 
@@ -74,18 +74,18 @@ def follow(processes: ProcessGroup, *, memory: int = DEFAULT_MEMORY) -> None:
     processes.send(_fitted(processes.receive(), memory), to=0)
 
 
-def _fitted(run: Run, memory: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _fitted(run: FitTask[GNNMethod], memory: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Fit a part, together with the other processes; its nodes' numbers in the whole graph, and their probabilities."""
     run.method.fit(run.perturbed, run.split, checkpoint=run.checkpoint, memory=memory)
     operators_of.cache_clear()  # matrices of the part, which nobody will ask for again
     return _part(run).numbers, run.method.predict_proba()
 
 
-def _part(run: Run) -> GraphPart:
+def _part(run: FitTask[GNNMethod]) -> GraphPart:
     return cast(GraphPart, run.perturbed.graph)
 
 
-def _cut(prepare: Callable[[], tuple[Run, object]], count: int, telling: Telling) -> Iterator[object]:
+def _cut(prepare: Callable[[], tuple[FitTask[GNNMethod], object]], count: int, telling: Telling) -> Iterator[object]:
     """What comes with the result; then a part of the fit for each process, the leader's last: it has to pass all on."""
     run, about = prepare()
     _check(run)
@@ -94,7 +94,7 @@ def _cut(prepare: Callable[[], tuple[Run, object]], count: int, telling: Telling
         yield from _parts(run, count)
 
 
-def _check(run: Run) -> None:
+def _check(run: FitTask[GNNMethod]) -> None:
     if run.method.backbone not in CONVOLUTIONS:
         raise FitError(
             f"the backbone {run.method.backbone!r} walks along edges and needs the whole graph in one process: "
@@ -104,7 +104,7 @@ def _check(run: Run) -> None:
     run.method._check_settings()
 
 
-def _parts(run: Run, count: int) -> Iterator[Run]:
+def _parts(run: FitTask[GNNMethod], count: int) -> Iterator[FitTask[GNNMethod]]:
     partition = Partition(run.perturbed.graph, count, num_clusters=run.method.bag_counts())
     say(
         f"partition: {count} parts of at most {partition.most_nodes:,} nodes, "
@@ -116,7 +116,7 @@ def _parts(run: Run, count: int) -> Iterator[Run]:
     yield _part_of(run, partition[0])
 
 
-def _part_of(run: Run, part: GraphPart) -> Run:
+def _part_of(run: FitTask[GNNMethod], part: GraphPart) -> FitTask[GNNMethod]:
     def here(rows: NDArray[Any]) -> NDArray[Any]:
         return rows[part.numbers]
 

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
-from zipfile import BadZipFile
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.atomic_files import write_whole
 from veilgraph.errors import FitError
-from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models.base import DEFAULT_MEMORY, Method, Run, check_fit_input, training_nodes
+from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.models.base import (
+    DEFAULT_MEMORY,
+    FitTask,
+    FittedState,
+    Method,
+    PendingFit,
+    check_fit_input,
+    check_is_fitted,
+    training_nodes,
+)
 from veilgraph.models.checkpoint import Checkpoint
 from veilgraph.models.engine.backbones import CONVOLUTIONS, HIDDEN, BackboneFactory, Convolution, module_factory
 from veilgraph.models.engine.batch_planner import Batch, plan_batches
-from veilgraph.models.engine.cuda_graphs import next_lane
+from veilgraph.models.engine.cuda_graphs import Lane, next_lane
 from veilgraph.models.engine.device import resolve_device, threads_for
 from veilgraph.models.engine.losses import noisy_log_likelihood
 from veilgraph.models.engine.module_network import ModuleNetwork
 from veilgraph.models.engine.node_subset import EVERYWHERE, Asked, asked_by
 from veilgraph.models.engine.replica_networks import ReplicaSettings, StackedNetworks, stacked_inputs
-from veilgraph.models.engine.training_loop import LearningCurve, Networks, train
+from veilgraph.models.engine.training_loop import LearningCurve, Networks, Training, train
 from veilgraph.progress import say
 from veilgraph.reconstruct.features import columns_of
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
+G = TypeVar("G", bound="GNNMethod")
+
+_CUSTOM = "custom"
 _BLOCK_NODES = 2**16
 """At most so many at once where memory is short: hidden units of so many keep a GPU busy. A processor takes fewer."""
 
@@ -64,9 +72,9 @@ class GNNMethod(Method):
     epochs: int = 100
     seed: int = 0
     device: str = "auto"
-    curve: LearningCurve = field(init=False, repr=False, compare=False)
-    _weights: dict[str, Tensor] | None = field(init=False, default=None, repr=False, compare=False)
-    _probabilities: NDArray[np.float32] | None = field(init=False, default=None, repr=False, compare=False)
+    curve_: LearningCurve = field(init=False, repr=False, compare=False)
+    weights_: dict[str, Tensor] = field(init=False, repr=False, compare=False)
+    probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
 
     @abstractmethod
     def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
@@ -78,11 +86,13 @@ class GNNMethod(Method):
 
     @classmethod
     @abstractmethod
-    def _loss(cls, runs: Sequence[Run], operators: GraphOperators, asked: Asked) -> Callable[[Tensor], Tensor]:
-        """The objective of each run, as a function of logits [runs, classes, nodes] at the nodes that are asked."""
+    def _loss(
+        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    ) -> Callable[[Tensor], Tensor]:
+        """The objective of each task, as a function of logits [tasks, classes, nodes] at the nodes that are asked."""
 
     def _loss_settings(self) -> Hashable:
-        """The settings that runs must have in common for `_loss` to take them together."""
+        """The settings that tasks must have in common for `_loss` to take them together."""
         return None
 
     def fit(
@@ -101,37 +111,32 @@ class GNNMethod(Method):
             checkpoint: where an interrupted fit left off, and where this one leaves its state.
             memory: for inputs and hidden units, in bytes; little of it means blocks of nodes and the same result.
         """
-        run = Run(method=self, perturbed=perturbed, split=split, checkpoint=checkpoint)
-        for _ in self.fit_together([run], memory=memory):
+        task = FitTask(method=self, perturbed=perturbed, split=split, checkpoint=checkpoint)
+        for _ in self.fit_together([task], memory=memory):
             pass
         return self
 
     @classmethod
-    def fit_together(cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY) -> Iterator[Sequence[Run]]:
-        """Fit many at once: runs on one graph are replicas of one computation where their networks have one shape.
-
-        The same as fitting each on its own, up to the rounding of sums.
-        """
-        for finish in cls.start_together(runs, memory=memory):
-            yield finish()
-
-    @classmethod
     def start_together(
-        cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY
-    ) -> Iterator[Callable[[], Sequence[Run]]]:
-        """`fit_together`, batch by batch: on a GPU, one may be under way while the next is got ready."""
-        for run in runs:
-            device = resolve_device(run.method.device)
-            check_fit_input(run.perturbed, run.split, operators_of(run.perturbed.graph, device).communicator)
-            run.method._check_settings()
-        by_graph: dict[tuple[Any, torch.device, bool], list[Run]] = {}
-        for run in runs:
-            stackable = _convolution(run.method.backbone) is not None
-            place = run.perturbed.graph, resolve_device(run.method.device), stackable
-            by_graph.setdefault(place, []).append(run)
+        cls, tasks: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY
+    ) -> Iterator[PendingFit[Self]]:
+        """Start the fits batch by batch; on a GPU, one batch trains while the next one is prepared.
+
+        Tasks on one graph become replicas of one computation where their networks have the same shape. Results equal
+        those of separate fits, up to the rounding of sums.
+        """
+        for task in tasks:
+            device = resolve_device(task.method.device)
+            check_fit_input(task.perturbed, task.split, operators_of(task.perturbed.graph, device).communicator)
+            task.method._check_settings()
+        by_graph: dict[tuple[Graph, torch.device, bool], list[FitTask[Self]]] = {}
+        for task in tasks:
+            stackable = _convolution(task.method.backbone) is not None
+            place = task.perturbed.graph, resolve_device(task.method.device), stackable
+            by_graph.setdefault(place, []).append(task)
         for (graph, device, stackable), same_graph in by_graph.items():
             operators = operators_of(graph, device)
-            counts = [count for run in same_graph for count in run.method.bag_counts()]
+            counts = [count for task in same_graph for count in task.method.bag_counts()]
             operators.prepare_clusters(counts, workers=torch.get_num_threads())
             needs = _needs(same_graph[0].perturbed, memory, device, in_blocks=stackable)
             for batch in _plan(same_graph, operators, needs, memory):
@@ -141,58 +146,51 @@ class GNNMethod(Method):
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Class probabilities; for another graph its own reports are reconstructed and the GNN applied to them."""
-        if self._weights is None or self._probabilities is None:
-            raise FitError(f"{type(self).__name__} was not fitted yet: call fit(perturbed, split) first")
+        check_is_fitted(self)
         if perturbed is None:
-            return self._probabilities
+            return self.probabilities_
         operators = operators_of(perturbed.graph, resolve_device(self.device))
         inputs = partial(self._inputs, perturbed, operators)
         in_blocks = _convolution(self.backbone) is not None
         block = _needs(perturbed, DEFAULT_MEMORY, operators.device, in_blocks=in_blocks).block
         with torch.random.fork_rng():
-            networks = _make_networks([self], [inputs], operators, self._probabilities.shape[1], block)
-        networks.load(self._weights)
+            networks = _make_networks([self], [inputs], operators, self.probabilities_.shape[1], block)
+        networks.load(self.weights_)
         (probabilities,) = _probabilities(networks.evaluate()).cpu().numpy()
         return np.asarray(probabilities)
 
-    def save(self, folder: str | Path) -> None:
-        """Write parameters (JSON) and weights (npz). Nothing that is saved is code."""
-        probabilities = self.predict_proba()
-        arrays: dict[str, Any] = {f"weight:{name}": tensor.numpy() for name, tensor in (self._weights or {}).items()}
-        buffer = io.BytesIO()
-        np.savez(buffer, probabilities=probabilities, **arrays)
-        document = {
-            "method": self.name,
-            "parameters": self._parameters(),
-            "curve": vars(self.curve),
-        }
-        write_whole(Path(folder) / "weights.npz", buffer.getvalue())
-        write_whole(Path(folder) / "model.json", json.dumps(document, indent=2))
+    def fitted_state(self) -> FittedState:
+        """Return the learning curve as a value, and the probabilities and weights as arrays."""
+        weights = {f"weight:{name}": tensor.numpy() for name, tensor in self.weights_.items()}
+        return FittedState(values={"curve": vars(self.curve_)}, arrays={"probabilities": self.probabilities_} | weights)
+
+    def restore(self, state: FittedState) -> None:
+        """Set learning curve, probabilities and weights."""
+        arrays = dict(state.arrays)
+        self.curve_ = LearningCurve(**state.values["curve"])
+        self.probabilities_ = arrays.pop("probabilities")
+        self.weights_ = {name.removeprefix("weight:"): torch.from_numpy(array) for name, array in arrays.items()}
 
     @classmethod
-    def load(cls, folder: str | Path, *, backbone: BackboneFactory | None = None, device: str = "auto") -> Self:
-        """Read what `save` wrote; a model with a backbone of your own needs its factory again."""
-        try:
-            document = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
-            weights = io.BytesIO((Path(folder) / "weights.npz").read_bytes())
-            arrays = dict(np.load(weights, allow_pickle=False))
-        except (OSError, ValueError, BadZipFile) as error:
-            raise FitError(f"{folder} does not hold a readable model: {error}") from error
-        if document.get("method") != cls.name:
-            raise FitError(f"{folder} holds a model of '{document.get('method')}', not of '{cls.name}'")
-        parameters: dict[str, Any] = document["parameters"]
-        if parameters["backbone"] == "custom" and backbone is None:
+    def load(
+        cls, folder: str | Path, *, device: str = "auto", backbone: BackboneFactory | None = None, **replaced: Any
+    ) -> Self:
+        """Read a fitted method that `save` wrote.
+
+        Args:
+            folder: folder of the model.
+            device: device for predictions; the device of the fit may not exist here.
+            backbone: the factory of a backbone of your own, which is code and therefore not saved.
+            replaced: other parameters to replace, by name.
+        """
+        method = super().load(folder, device=device, **replaced | ({} if backbone is None else {"backbone": backbone}))
+        if method.backbone == _CUSTOM:
             raise FitError(f"{folder} was trained with a backbone of your own: give load(..., backbone=factory)")
-        parameters.update({"device": device}, **({"backbone": backbone} if backbone else {}))
-        method = cls(**parameters)
-        method.curve = LearningCurve(**document["curve"])
-        method._probabilities = arrays.pop("probabilities")
-        method._weights = {name.removeprefix("weight:"): torch.from_numpy(array) for name, array in arrays.items()}
         return method
 
-    def _parameters(self) -> dict[str, Any]:
-        parameters = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        return parameters | ({"backbone": "custom"} if callable(self.backbone) else {})
+    def parameters(self) -> dict[str, Any]:
+        """Return the constructor parameters, JSON-ready: a backbone of the user's own is named "custom"."""
+        return super().parameters() | ({"backbone": _CUSTOM} if callable(self.backbone) else {})
 
     def _check_settings(self) -> None:
         for name, value, fits, remedy in (
@@ -251,21 +249,23 @@ def _needs(perturbed: PerturbedGraph, memory: int, device: torch.device, *, in_b
     return _Needs(input_bytes=inputs, replica_bytes=blocks, block=_BLOCK_NODES)
 
 
-def _plan(runs: Sequence[Run], operators: GraphOperators, needs: _Needs, memory: int) -> Iterator[Batch[Run]]:
-    """Batches of runs on one graph; a module of the user's own is trained alone."""
+def _plan(
+    tasks: Sequence[FitTask[G]], operators: GraphOperators, needs: _Needs, memory: int
+) -> Iterator[Batch[FitTask[G]]]:
+    """Batches of tasks on one graph; a module of the user's own is trained alone."""
     return plan_batches(
-        runs,
-        shape_of=lambda run: (
-            id(run) if run.checkpoint is not None else _convolution(run.method.backbone) or id(run),
-            run.method.epochs,
-            run.method._loss_settings(),
-            id(run.perturbed.schema),
+        tasks,
+        shape_of=lambda task: (
+            id(task) if task.checkpoint is not None else _convolution(task.method.backbone) or id(task),
+            task.method.epochs,
+            task.method._loss_settings(),
+            id(task.perturbed.schema),
         ),
-        input_of=lambda run: (
-            id(run.perturbed.features),
-            run.perturbed.has_features.tobytes(),
-            run.perturbed.feature_mechanism,
-            run.method._input_settings(),
+        input_of=lambda task: (
+            id(task.perturbed.features),
+            task.perturbed.has_features.tobytes(),
+            task.perturbed.feature_mechanism,
+            task.method._input_settings(),
         ),
         input_bytes=needs.input_bytes,
         replica_bytes=needs.replica_bytes,
@@ -274,42 +274,66 @@ def _plan(runs: Sequence[Run], operators: GraphOperators, needs: _Needs, memory:
     )
 
 
-def _start_batch(
-    cls: type[GNNMethod], batch: Batch[Run], operators: GraphOperators, block: int | None
-) -> Callable[[], Sequence[Run]]:
+class _PendingBatch(PendingFit[G]):
+    """A batch of replicas that is being trained.
+
+    Args:
+        tasks: one task for each replica.
+        stream: CUDA stream of the batch.
+        networks: the replicas, with the weights of the selected epoch.
+        training: record of the epochs.
+        probabilities: predicted probabilities [replicas, nodes, classes].
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[FitTask[G]],
+        *,
+        stream: Lane,
+        networks: Networks,
+        training: Training,
+        probabilities: Tensor,
+    ) -> None:
+        super().__init__(tasks)
+        self._stream, self._networks, self._training = stream, networks, training
+        self._probabilities = probabilities
+
+    def result(self) -> Sequence[FitTask[G]]:
+        """Wait for the device, and store the results in the methods."""
+        with self._stream():
+            curves, weights = self._training.curves(), self._networks.all_weights()
+            probabilities = self._probabilities.cpu().numpy()
+        for task, curve, own_weights, predicted in zip(self.tasks, curves, weights, probabilities, strict=True):
+            task.method.curve_, task.method.weights_, task.method.probabilities_ = curve, own_weights, predicted
+        return self.tasks
+
+
+def _start_batch(cls: type[G], batch: Batch[FitTask[G]], operators: GraphOperators, block: int | None) -> PendingFit[G]:
     if block is not None:
         say(
             f"training: memory for all {operators.graph.num_nodes:,} nodes' hidden units is not allowed, "
             f"they are made again for blocks of at most {block:,}"
         )
-    device, reports = operators.device, [run.perturbed for run in batch.runs]
-    methods: list[GNNMethod] = [run.method for run in batch.runs]
-    inputs = [partial(run.method._inputs, run.perturbed, operators) for run in batch.runs[:: batch.sharing]]
-    selecting = [run.split.validation & run.perturbed.has_label for run in batch.runs]
-    loss_asks = EVERYWHERE if cls._loss_of_all_nodes else asked_by(training_nodes(batch.runs), operators)
+    device, reports = operators.device, [task.perturbed for task in batch.tasks]
+    methods = [task.method for task in batch.tasks]
+    inputs = [partial(task.method._inputs, task.perturbed, operators) for task in batch.tasks[:: batch.sharing]]
+    selecting = [task.split.validation & task.perturbed.has_label for task in batch.tasks]
+    loss_asks = EVERYWHERE if cls._loss_of_all_nodes else asked_by(training_nodes(batch.tasks), operators)
     score_asks = asked_by(selecting, operators)
-    lane = next_lane(operators)
-    with lane(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    stream = next_lane(operators)
+    with stream(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         networks = _make_networks(
             methods, inputs, operators, reports[0].schema.num_classes, block, loss_asks, score_asks
         )
-        curves = train(
+        training = train(
             networks,
-            loss=cls._loss(batch.runs, operators, loss_asks),
+            loss=cls._loss(batch.tasks, operators, loss_asks),
             score=noisy_log_likelihood(reports, selecting, device, score_asks, operators.communicator),
             epochs=methods[0].epochs,
-            checkpoint=batch.runs[0].checkpoint,
+            checkpoint=batch.tasks[0].checkpoint,
         )
         probabilities = _probabilities(networks.evaluate())
-
-    def finish() -> Sequence[Run]:
-        with lane():
-            found = zip(curves(), networks.all_weights(), probabilities.cpu().numpy(), strict=True)
-        for method, (curve, weights, predicted) in zip(methods, found, strict=True):
-            method.curve, method._weights, method._probabilities = curve, weights, predicted
-        return batch.runs
-
-    return finish
+    return _PendingBatch(batch.tasks, stream=stream, networks=networks, training=training, probabilities=probabilities)
 
 
 def _make_networks(

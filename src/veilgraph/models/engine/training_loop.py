@@ -96,13 +96,12 @@ def train(
     score: Callable[[Tensor], Tensor],
     epochs: int,
     checkpoint: Checkpoint | None = None,
-) -> Callable[[], list[LearningCurve]]:
+) -> Training:
     """Minimise each replica's `loss(logits)`; each keeps the weights of the epoch with its best `score(logits)`.
 
     The weights that an epoch leads to are scored in the pass that the next epoch needs anyway. Nothing is read back
     from the device, so that a GPU can repeat a recorded epoch while its processor gets something else ready; except for
-    a checkpoint, from which training goes on if there is one. What is handed back waits for the end and tells how it
-    went.
+    a checkpoint, from which training goes on if there is one. On a GPU, training may still run after the return.
     """
     record = _Record(networks.replicas, epochs, networks.device)
     done = _go_on(networks, record, checkpoint)
@@ -123,11 +122,23 @@ def train(
     recording = repeat(epoch, epochs - done, device=networks.device, generators=networks.generators, after=note)
     networks.keep(record.note_score(score(networks.scored())))
     networks.restore()
+    return Training(record, recording)
 
-    def finished(kept: object = recording) -> list[LearningCurve]:  # a GPU may still be at it
-        return record.curves()
 
-    return finished
+class Training:
+    """A training that was started. On a GPU it may still be running.
+
+    Args:
+        record: scores and losses of every epoch, on the device.
+        recording: the CUDA graph of an epoch, which must exist until the device is finished.
+    """
+
+    def __init__(self, record: _Record, recording: object) -> None:
+        self._record, self._recording = record, recording
+
+    def curves(self) -> list[LearningCurve]:
+        """Wait for the device, and return the learning curve of each replica."""
+        return self._record.curves()
 
 
 def _go_on(networks: Networks, record: _Record, checkpoint: Checkpoint | None) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.models.base import DEFAULT_MEMORY, Method, Run, check_fit_input
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit, check_fit_input, check_is_fitted
 from veilgraph.models.engine.device import in_threads, resolve_device, side_by_side
 from veilgraph.models.veil.batch_planner import plan_sharing
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, copying_strengths
@@ -79,9 +79,9 @@ class Veil(Method):
         device: "auto", "cpu" or "cuda"; between devices answers differ by the rounding of sums.
 
     Attributes:
-        settings: after fitting, the calibration of each view.
-        pool: after fitting, the weights of the views.
-        feature_pool: after fitting, the weights with feature evidence; None where it did not pay.
+        settings_: after fitting, the calibration of each view.
+        pool_: after fitting, the weights of the views.
+        feature_pool_: after fitting, the weights with feature evidence; None where it did not pay.
 
     >>> Veil().uses_features
     True
@@ -91,19 +91,21 @@ class Veil(Method):
 
     seed: int = 0
     device: str = "cpu"
-    settings: dict[str, Setting] = field(init=False, default_factory=dict, repr=False, compare=False)
-    pool: Pool | None = field(init=False, default=None, repr=False, compare=False)
-    feature_pool: Pool | None = field(init=False, default=None, repr=False, compare=False)
-    _probabilities: NDArray[np.float32] | None = field(init=False, default=None, repr=False, compare=False)
+    settings_: dict[str, Setting] = field(init=False, repr=False, compare=False)
+    pool_: Pool = field(init=False, repr=False, compare=False)
+    feature_pool_: Pool | None = field(init=False, default=None, repr=False, compare=False)
+    probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Compute every view with and without each fold, calibrate, pool."""
         check_fit_input(perturbed, split)
-        _fit_sharing([Run(method=self, perturbed=perturbed, split=split)])
+        _fit_sharing([FitTask(method=self, perturbed=perturbed, split=split)])
         return self
 
     @classmethod
-    def fit_together(cls, runs: Sequence[Run], *, memory: int = DEFAULT_MEMORY) -> Iterator[Sequence[Run]]:
+    def start_together(
+        cls, runs: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY
+    ) -> Iterator[PendingFit[Self]]:
         """Fit many: runs of the same label reports share all views of them, others are fitted side by side in threads.
 
         The same as fitting each on its own, up to the rounding of sums.
@@ -114,22 +116,21 @@ class Veil(Method):
             batch[0][0].method._halved(batch[0][0].perturbed.graph)  # once, and not by every thread
             with side_by_side(resolve_device(batch[0][0].method.device)):
                 in_threads(_fit_sharing, batch)
-            yield [run for sharing in batch for run in sharing]
+            yield PendingFit([run for sharing in batch for run in sharing])
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Of the fitted graph, or of another one: its own reports, with the calibration and weights of this one."""
-        if self._probabilities is None or self.pool is None:
-            raise FitError("Veil was not fitted yet: call fit(perturbed, split) first")
+        check_is_fitted(self)
         if perturbed is None:
-            return self._probabilities
-        if (classes := perturbed.schema.num_classes) != self._probabilities.shape[1]:
-            raise FitError(f"the graph has {classes} classes, Veil was fitted for {self._probabilities.shape[1]}")
+            return self.probabilities_
+        if (classes := perturbed.schema.num_classes) != self.probabilities_.shape[1]:
+            raise FitError(f"the graph has {classes} classes, Veil was fitted for {self.probabilities_.shape[1]}")
         if not perturbed.has_label.any():
             raise FitError("no labelled nodes: at least one node must report its label")
         labels, operators = self._known(perturbed)
         with side_by_side(labels.device):
             experts = structural_experts(labels, operators, seed=self.seed)
-            return self._posterior(self.pool, opinions(experts, self.settings, labels), labels, operators)
+            return self._posterior(self.pool_, opinions(experts, self.settings_, labels), labels, operators)
 
     def _known(self, perturbed: PerturbedGraph) -> tuple[HeldOutLabels, GraphOperators]:
         """The needed reports and the graph, where this method computes."""
@@ -152,16 +153,16 @@ class Veil(Method):
     def _finish(self, settings: dict[str, Setting], pool: Pool, terms: Tensor, perturbed: PerturbedGraph) -> None:
         """What depends on features: whether they pay, and the answer."""
         labels, operators = self._known(perturbed)
-        self.settings, self.pool = settings, pool
-        self.feature_pool = _fit_feature_pool(pool, terms, labels, operators)
-        self._probabilities = self._posterior(pool, terms, labels, operators)
+        self.settings_, self.pool_ = settings, pool
+        self.feature_pool_ = _fit_feature_pool(pool, terms, labels, operators)
+        self.probabilities_ = self._posterior(pool, terms, labels, operators)
 
     def _posterior(
         self, pool: Pool, terms: Tensor, labels: HeldOutLabels, operators: GraphOperators
     ) -> NDArray[np.float32]:
         pooled = pool.combine(terms)
-        if self.feature_pool is not None and labels.perturbed.has_features.any():
-            pooled = self.feature_pool.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]))
+        if self.feature_pool_ is not None and labels.perturbed.has_features.any():
+            pooled = self.feature_pool_.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]))
         final = pooled[:, -1].clone()
         final[labels.nodes] = labels.out_of_fold(pooled) + labels.evidence[labels.nodes, -1]
         probabilities: NDArray[np.float32] = log_softmax(final).exp().cpu().numpy()
@@ -180,9 +181,9 @@ class LabelVeil(Veil):
     uses_features: ClassVar[bool] = False
 
 
-def _fit_sharing(runs: Sequence[Run]) -> None:
+def _fit_sharing(runs: Sequence[FitTask[Veil]]) -> None:
     """Fit runs of the same label reports: what does not depend on features is computed once."""
-    method: Veil = runs[0].method
+    method = runs[0].method
     labels, operators = method._known(runs[0].perturbed)
     with side_by_side(labels.device):
         experts = structural_experts(labels, operators, seed=method.seed)
