@@ -1,7 +1,8 @@
-"""The documentation is true: programs run, commands work, links lead somewhere, and no option is left out."""
+"""The documentation is true: programs run, commands work, links and paths exist, and no option is left out."""
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,13 +12,26 @@ from typing import Any
 
 import pytest
 import typer
+from benchmarks.__main__ import app as benchmarks
 
 from veilgraph.cli import main
 from veilgraph.cli.app import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SOURCE = ROOT / "src" / "veilgraph"
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+# The changelog names modules as they were called at that release.
+PRESENT = [page for page in LINKED if page.name.lower() != "changelog.md"]
+FIRST_PAGES = [
+    ROOT / "README.md",
+    DOCS / "index.md",
+    DOCS / "architecture.md",
+    *sorted((DOCS / "tutorials").glob("*.md")),
+]
+LONGEST_SENTENCE = 30
+"""Words. The style asks for about 25; a number, a unit and a relation may come on top."""
 
 OWN_GRAPH = "veilgraph run --edges knows.csv --nodes people.csv --schema schema.toml --label ill"
 SERVE = (
@@ -33,7 +47,7 @@ PREDICT = (
 # Commands that are parsed but not run, and why.
 NOT_RUN = {
     "veilgraph run": "ten seconds; tests/experiments runs the same job with fewer epochs",
-    OWN_GRAPH: "needs the reader's files; docs/quickstart.md writes some and runs it",
+    OWN_GRAPH: "needs the reader's files; docs/tutorials/quickstart.md writes some and runs it",
     "veilgraph audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 0.1 --trials 4000000 --claim 0.281": (
         "20 seconds; tests/privacy/test_audit.py and tests/cli refute with fewer trials"
     ),
@@ -53,14 +67,18 @@ NOT_RUN = {
 }
 # Long runs, shortened by arguments that are added to the command.
 SHORTENED = {f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"]}
-# Files that a page takes for granted.
+# Files that a page assumes.
 ASSUMED = {
-    "cli.md": {
+    "docs/reference/cli.md": {
         "sample.csv": "id,age,smoker,ill\n1,20,no,n\n2,35,yes,y\n3,50,no,n\n4,65,no,y\n5,80,yes,y\n",
         "knows.csv": "from,to\n1,2\n2,3\n",
         "record.json": '{"age": 35, "smoker": "yes", "ill": "y"}',
     }
 }
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,7 @@ class Block:
     language: str
     text: str
     follows: bool
-    """Whether nothing but blank lines stands between it and the block before."""
+    """Whether only blank lines separate it from the block before."""
 
     @property
     def commands(self) -> list[str]:
@@ -88,7 +106,7 @@ def blocks_of(page: Path) -> Iterator[Block]:
 
 
 def prose_of(page: Path) -> str:
-    """The page without its fenced blocks."""
+    """Return the page without its fenced blocks."""
     return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
@@ -98,7 +116,7 @@ def anchors_of(page: Path) -> set[str]:
 
 
 def commands_below(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command of the program with the words that lead to it."""
+    """Yield every command of the program with the words that lead to it."""
     yield path, command
     for name, child in getattr(command, "commands", {}).items():
         yield from commands_below(child, *path, name)
@@ -108,32 +126,32 @@ COMMANDS = list(commands_below(typer.main.get_command(app), "veilgraph"))
 
 
 def parse(command: str) -> None:
-    """Parse as the program would, without running anything; a mistake raises."""
+    """Parse a command line without running it; a mistake raises."""
     words = shlex.split(command)[1:]
     parser: Any = typer.main.get_command(app)
     context = parser.make_context("veilgraph", [], resilient_parsing=True)
     while hasattr(parser, "resolve_command"):
         name, parser, words = parser.resolve_command(context, words)
         context = parser.make_context(name, list(words), parent=context, resilient_parsing=hasattr(parser, "commands"))
-    # Typer's own parser has taken every word it knows; what is left is unknown.
+    # Typer has consumed every word that it knows.
     assert not context.args, f"{command}: {context.args} is left over"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_programs_and_commands_of_a_page_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, content in ASSUMED.get(page.name, {}).items():
+    for name, content in ASSUMED.get(name_of(page), {}).items():
         Path(name).write_text(content, encoding="utf-8")
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed: str | None = None
     for block in blocks_of(page):
         if block.language == "python":
-            exec(compile(block.text, f"{page.name}, a python block", "exec"), namespace)  # noqa: S102
+            exec(compile(block.text, f"{name_of(page)}, a python block", "exec"), namespace)  # noqa: S102
         if block.language in ("text", "json") and block.follows and printed is not None:
-            assert block.text.strip() == printed.strip(), f"{page.name} shows another output"
+            assert block.text.strip() == printed.strip(), f"{name_of(page)} shows another output"
         printed = None
         for command in block.commands:
             if command in NOT_RUN:
@@ -157,7 +175,7 @@ def test_a_command_with_an_unknown_option_does_not_parse() -> None:
 
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])
 def test_every_command_and_option_is_documented(path: tuple[str, ...], command: Any) -> None:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
     name = " ".join(path)
     assert name in text
     # An option belongs to the section of its command.
@@ -169,36 +187,131 @@ def test_every_command_and_option_is_documented(path: tuple[str, ...], command: 
 
 def test_every_documented_option_exists() -> None:
     known = {option for _, command in COMMANDS for p in command.params for option in p.opts}
-    documented = set(re.findall(r"`(--[a-z-]+)", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")))
+    documented = set(re.findall(r"`(--[a-z-]+)", (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")))
     assert documented - known - {"--help"} == set()
 
 
-@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
+def test_every_option_of_the_benchmarks_is_documented() -> None:
+    text = (DOCS / "reference" / "performance.md").read_text(encoding="utf-8")
+    options = {option for parameter in typer.main.get_command(benchmarks).params for option in parameter.opts}
+    assert {option for option in options if f"`{option}`" not in text} == set()
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
 def test_relative_links_and_images_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
         if target.startswith(("https://", "http://")):
             continue
         file, _, anchor = target.partition("#")
         found = (page.parent / file).resolve() if file else page
-        assert found.exists(), f"{page.name} links to {target}, which is not there"
-        assert not anchor or anchor in anchors_of(found), f"{page.name} links to {target}: no such heading"
+        assert found.exists(), f"{name_of(page)} links to {target}, which is not there"
+        assert not anchor or anchor in anchors_of(found), f"{name_of(page)} links to {target}: no such heading"
 
 
 def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    navigation = re.findall(r"^  - .+: (\S+\.md)$", text, flags=re.MULTILINE)
-    assert sorted(navigation) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+    navigation = re.findall(r"^ +- .+: (\S+\.md)$", text, flags=re.MULTILINE)
+    assert sorted(navigation) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
 
 
 def test_every_public_name_is_documented() -> None:
     import veilgraph
 
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
     assert [name for name in veilgraph.__all__ if f"| `{name}` |" not in text] == []
 
 
 def test_images_are_small_and_load_nothing() -> None:
-    for image in (ROOT / "docs" / "images").iterdir():
+    for image in (path for path in (DOCS / "images").rglob("*") if path.is_file()):
         assert image.stat().st_size < 200_000, image.name
-    drawing = (ROOT / "docs" / "images" / "run.svg").read_text(encoding="utf-8")
+    drawing = (DOCS / "images" / "run.svg").read_text(encoding="utf-8")
     assert set(re.findall(r"https?://[^\"' ]+", drawing)) == {"http://www.w3.org/2000/svg"}
+
+
+def code_words_of(page: Path) -> list[str]:
+    """Return everything that the page writes as `code` outside of fenced blocks."""
+    return re.findall(r"`([^`\n]+)`", prose_of(page))
+
+
+def is_path(word: str) -> bool:
+    """Tell paths of this repository (`graph/io.py`, `tests/support/`) from commands, addresses and results."""
+    first = word.split("/")[0]
+    parts = {path.name for folder in (ROOT, SOURCE) for path in folder.iterdir() if path.is_dir()}
+    return bool(re.fullmatch(r"[\w.*/-]+", word)) and ((first in parts and "/" in word) or word.endswith(".py"))
+
+
+def found(path: str) -> list[Path]:
+    """Return the files and folders that a path may mean: below the repository, or below the package."""
+    return [match for folder in (ROOT, SOURCE) for match in folder.glob(path.rstrip("/"))]
+
+
+@pytest.mark.parametrize("page", PRESENT, ids=name_of)
+def test_every_path_that_a_page_names_exists(page: Path) -> None:
+    missing = [word for word in code_words_of(page) if is_path(word) and not found(word)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PRESENT, ids=name_of)
+def test_every_module_and_name_in_a_page_can_be_imported(page: Path) -> None:
+    code = [*code_words_of(page), *(block.text for block in blocks_of(page) if block.language == "bash")]
+    dotted = {name for text in code for name in re.findall(r"(?<![\w./-])(?:veilgraph|benchmarks)(?:\.\w+)+", text)}
+    for name in sorted(dotted):
+        pkgutil.resolve_name(name)  # raises if it is not there
+
+
+@pytest.mark.parametrize("page", PRESENT, ids=name_of)
+def test_names_that_follow_a_path_are_defined_in_that_file(page: Path) -> None:
+    """A page may write `path.py`: `name`, `other`."""
+    for path, names in re.findall(r"`([\w/]+\.py)`: (`[\w.]+`(?:(?:,| and) `[\w.]+`)*)", prose_of(page)):
+        text = "".join(match.read_text(encoding="utf-8") for match in found(path))
+        for name in re.findall(r"`([\w.]+)`", names):
+            last = re.escape(name.split(".")[-1])
+            defined = re.search(rf"^\s*(?:(?:def|class)\s+{last}\b|{last}\s*[:=])", text, flags=re.MULTILINE)
+            assert defined, f"{name_of(page)}: {path} does not define {name}"
+
+
+@pytest.mark.parametrize("page", PRESENT, ids=name_of)
+def test_every_command_in_the_prose_exists(page: Path) -> None:
+    known = {" ".join(path[1:]) for path, _ in COMMANDS}
+    for word in code_words_of(page):
+        match = re.match(r"veilgraph ([a-z]+)", word)
+        assert not match or match[1] in known, f"{name_of(page)} names {word}"
+
+
+def tree_of_the_architecture() -> dict[str, str]:
+    """Return folders and root modules of the tree in docs/architecture.md with their descriptions."""
+    block = next(block for block in blocks_of(DOCS / "architecture.md") if block.text.startswith("src/veilgraph/"))
+    described: dict[str, str] = {}
+    parents: list[str] = []
+    for line in block.text.splitlines()[1:]:
+        match = re.fullmatch(r"((?:  )+)([\w.]+/?)\s+(\S.*)", line)
+        assert match, line
+        depth, name = len(match[1]) // 2 - 1, match[2]
+        parents[depth:] = [name]
+        described["".join(parents)] = match[3]
+    return described
+
+
+def test_every_folder_and_root_module_has_one_line_in_the_architecture() -> None:
+    folders = {f"{path.relative_to(SOURCE).as_posix()}/" for path in SOURCE.rglob("*") if path.is_dir()}
+    folders = {folder for folder in folders if "__pycache__" not in folder}
+    modules = {path.name for path in SOURCE.glob("*.py") if not path.name.startswith("__")}
+    assert set(tree_of_the_architecture()) == folders | modules
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def sentences_of(page: Path) -> Iterator[str]:
+    """Yield the sentences of the page's prose: no tables, headings or captions of images."""
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.|!!!) )", prose_of(page)):
+        if not paragraph.lstrip().startswith(("|", "#", "![", "<!--")):
+            text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", paragraph)
+            yield from re.split(r"(?<=[.!?:;])\s+", " ".join(text.split()))
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES, ids=name_of)
+def test_sentences_of_the_first_pages_are_short(page: Path) -> None:
+    long = [sentence for sentence in sentences_of(page) if len(sentence.split()) > LONGEST_SENTENCE]
+    assert long == []

@@ -1,4 +1,4 @@
-"""Puts a measured report into the documentation: `python -m benchmarks.performance.docs runs/bench`."""
+"""Write measured results into the documentation: `python -m benchmarks.performance.docs runs/bench`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ ROOT = Path(__file__).parents[2]
 
 
 def update(folder: Path, *, docs: Path = ROOT / "docs") -> None:
-    """Replace what stands between the marks of performance.md, and its figure, by what `folder` holds."""
+    """Replace the text between the marks of reference/performance.md, and its figure, by the results in `folder`."""
     report = json.loads((folder / "bench.json").read_text(encoding="utf-8"))
-    figure = Path("images/performance.svg")
-    page = docs / "performance.md"
+    figure = docs / "images" / "performance.svg"
+    page = docs / "reference" / "performance.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
     _, after = rest.split(END)
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(report, figure=str(figure))}\n{END}{after}", encoding="utf-8")
-    (docs / figure).write_text(draw(report), encoding="utf-8")
+    measured = markdown(report, figure="../images/performance.svg")
+    page.write_text(f"{before}{BEGIN}\n\n{measured}\n{END}{after}", encoding="utf-8")
+    figure.write_text(draw(report), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class Guarantee:
         features: the feature mechanism's claim, or None where no features are collected.
         label: the label mechanism's claim, or None where no label is collected.
         unsound_theorem_1: the figure that the paper's Theorem 1 states for the features. It is *not* a
-            guarantee: enumeration refutes it (see docs/privacy.md). It labels reproduced tables.
+            guarantee: enumeration refutes it (see docs/explanation/privacy.md). It labels reproduced tables.
     """
 
     features: Claim | None

@@ -59,7 +59,7 @@ def test_every_process_holds_its_part_alone(name: str, found: dict[str, np.ndarr
 
 @pytest.mark.parametrize("name", cases())
 def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) -> None:
-    """docs/scaling.md: 4 bytes for each row at the boundary, each column and each product."""
+    """docs/explanation/scaling.md: 4 bytes for each row at the boundary, each column and each product."""
     method, (everyone, joint) = cases()[name]
     reports = perturbed(everyone, joint)
     columns, classes = reports.schema.num_features, reports.schema.num_classes  # all features are binary
