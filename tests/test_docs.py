@@ -308,7 +308,7 @@ def sentences_of(page: Path) -> Iterator[str]:
     for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.|!!!) )", prose_of(page)):
         if not paragraph.lstrip().startswith(("|", "#", "![", "<!--")):
             text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", paragraph)
-            yield from re.split(r"(?<=[.!?:;])\s+", " ".join(text.split()))
+            yield from re.split(r"(?<=[.!?:;])\*?\s+", " ".join(text.split()))
 
 
 @pytest.mark.parametrize("page", FIRST_PAGES, ids=name_of)
