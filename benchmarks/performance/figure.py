@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from veilgraph.pages.svg import colour, inline_svg, standalone_svg
+from veilgraph.pages.rendering import colour, inline_svg, standalone_svg
 
 _WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _BOTTOM = 860, 330, 70, 34, 44, 44
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))

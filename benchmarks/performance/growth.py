@@ -33,7 +33,7 @@ from veilgraph.models import RGNN
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.node_subset import Asked
-from veilgraph.pages.svg import colour, inline_svg, standalone_svg
+from veilgraph.pages.rendering import colour, inline_svg, standalone_svg
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.reconstruct import Bags
 from veilgraph.reconstruct.operators import GraphOperators, operators_of

@@ -11,11 +11,13 @@ import pytest
 from tests.support.result_rows import FRONTIER_TOTALS, ceiling, control, flat, frontier, row
 from veilgraph.pages.frontier import (
     Price,
-    Published,
+    PublishedAccuracy,
     ceiling_in_words,
     curve,
     divided_curve,
     epsilon_needed,
+    frontier_overview,
+    frontier_panels,
     price_sheet,
     prices,
     prices_in_words,
@@ -30,8 +32,10 @@ from veilgraph.pages.result_tables import records_csv
 POINTS = [(0.25, 0.3), (0.5, 0.5), (1.0, 0.45), (4.0, 0.9)]
 
 
-def published(mean: float, *, epsilon_x: float = 0.1, epsilon_y: float = 3.0, dataset: str = "cora") -> Published:
-    return Published(dataset=dataset, epsilon_x=epsilon_x, epsilon_y=epsilon_y, mean=mean, std=0.01)
+def published(
+    mean: float, *, epsilon_x: float = 0.1, epsilon_y: float = 3.0, dataset: str = "cora"
+) -> PublishedAccuracy:
+    return PublishedAccuracy(dataset=dataset, epsilon_x=epsilon_x, epsilon_y=epsilon_y, mean=mean, std=0.01)
 
 
 @pytest.mark.parametrize(("accuracy", "epsilon"), [(0.5, 0.5), (0.4, 0.25 * math.sqrt(2)), (0.9, 4.0)])
@@ -153,3 +157,36 @@ def test_a_ceiling_that_is_passed_is_named() -> None:
     assert "above it on 1 of 1 graphs (Citeseer from 2)" in ceiling_in_words(rows)
     assert ceiling_in_words([rows[0], ceiling(0.9)]) == ""
     assert ceiling_in_words([flat(0.5)]) == ""
+
+
+# Figures.
+
+POINT = PublishedAccuracy(dataset="cora", epsilon_x=0.1, epsilon_y=3.0, mean=0.77, std=0.015)
+
+
+def test_a_panel_for_each_graph_and_one_picture_of_all() -> None:
+    panels = frontier_panels(frontier(), [POINT])
+    assert [panel.name for panel in panels] == [f"frontier-{dataset}" for dataset in DATASETS]
+    overview = frontier_overview(frontier(), [POINT])
+    assert overview is not None
+    assert overview.name == "frontier"
+    assert all(name in overview.svg for name in ("Citeseer", "Student", "any two records"))
+
+
+def test_published_points_stand_at_their_true_epsilon_on_their_graph() -> None:
+    panels = {panel.title: panel.svg for panel in frontier_panels(frontier(), [POINT])}
+    assert "RGNN, published: 4: 77.0" in panels["Cora"]
+    assert "published" not in panels["DBLP"]
+    assert "Not private: 80.0." in panels["DBLP"]
+
+
+def test_one_curve_of_one_seed_is_drawn() -> None:
+    alone = flat(0.5, seeds=1, method="veil_labels", epsilon_x=None, epsilon_y=1.0, epsilon_user_level=1.0)
+    [panel] = frontier_panels([alone], [])
+    assert "Veil, label alone: 1: 50.0" in panel.svg
+    assert "nan" not in panel.svg
+
+
+def test_nothing_to_draw_is_nothing() -> None:
+    assert frontier_panels([control(0.5)], [POINT]) == []
+    assert frontier_overview([control(0.5)], [POINT]) is None

@@ -9,7 +9,6 @@ from tests.support.result_rows import (
     backbones,
     bags,
     ceiling,
-    control,
     everything,
     flat,
     hops,
@@ -17,11 +16,11 @@ from tests.support.result_rows import (
     table2,
 )
 from veilgraph.experiments.results import Row
-from veilgraph.pages.paired_differences import Found, control_of, paired, pooled
+from veilgraph.pages.paired_differences import ResultsByExperiment
 from veilgraph.pages.paper_claims import Claim, Verdict, judge_claims, wins_and_losses
 
 
-def judged(found: Found, words: str) -> Claim:
+def judged(found: ResultsByExperiment, words: str) -> Claim:
     [claim] = [claim for claim in judge_claims(found) if words in claim.name]
     return claim
 
@@ -29,15 +28,15 @@ def judged(found: Found, words: str) -> Claim:
 def test_theorem_1_is_refuted_by_computation_alone() -> None:
     claim = judged({}, "Theorem 1")
     assert claim.verdict is Verdict.REFUTED
-    assert "8.3325 stated, 10.0 exact at ε_x = 1" in claim.figures
-    assert "veilgraph audit" in claim.figures
+    assert "8.3325 stated, 10.0 exact at ε_x = 1" in claim.evidence
+    assert "veilgraph audit" in claim.evidence
 
 
 def test_nothing_run_is_said_for_every_other_claim() -> None:
     _, *claims = judge_claims({})
     assert len(claims) == 13
     assert {claim.verdict for claim in claims} == {Verdict.NOT_RUN}
-    assert all(claim.figures for claim in claims)
+    assert all(claim.evidence for claim in claims)
 
 
 def test_results_like_the_papers_confirm_its_claims() -> None:
@@ -57,15 +56,15 @@ def test_a_single_clear_loss_refutes_everywhere() -> None:
     rows += [flat(0.9, dataset="cora", method="graphsage", epsilon_y=y) for y in (3.0, 2.0, 1.0, 0.5)]
     claim = judged({"table2": rows}, "GraphSAGE in every")
     assert claim.verdict is Verdict.REFUTED
-    assert "above GraphSAGE in 44 of 48 settings (48 of 48 as published)" not in claim.figures
-    assert "above GraphSAGE in 44 of 48" in claim.figures
+    assert "above GraphSAGE in 44 of 48 settings (48 of 48 as published)" not in claim.evidence
+    assert "above GraphSAGE in 44 of 48" in claim.evidence
 
 
 def test_a_setting_that_is_missing_leaves_the_claim_open() -> None:
     rows = [r for r in table2() if r.dataset != "student"]
     claim = judged({"table2": rows}, "GraphSAGE in every")
     assert claim.verdict is Verdict.NOT_RUN
-    assert claim.figures.startswith("40 of 48 comparisons are finished.")
+    assert claim.evidence.startswith("40 of 48 comparisons are finished.")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_a_setting_that_is_missing_leaves_the_claim_open() -> None:
 def test_rgnn_above_lpgnn_is_counted(lpgnn: float, verdict: Verdict) -> None:
     claim = judged({"table2": table2(lpgnn=lpgnn)}, "LPGNN in 39")
     assert claim.verdict is verdict
-    assert "at the same user-level ε: RGNN above in 48 of 48" in claim.figures or lpgnn == 0.7
+    assert "at the same user-level ε: RGNN above in 48 of 48" in claim.evidence or lpgnn == 0.7
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ def test_without_features_is_worst(features: float, verdict: Verdict) -> None:
 def test_every_component_helps(llp: float, verdict: Verdict) -> None:
     claim = judged({"ablation": ablation(llp=llp)}, "Every component")
     assert claim.verdict is verdict
-    assert "LLP on DBLP: " in claim.figures
+    assert "LLP on DBLP: " in claim.evidence
 
 
 @pytest.mark.parametrize(
@@ -150,23 +149,6 @@ def test_one_seed_confirms_and_refutes_nothing() -> None:
 
     found = {"ablation": [first_seed(each) for each in ablation()]}
     assert judged(found, "Every component").verdict is Verdict.NOT_CONFIRMED
-
-
-def test_pairs_use_the_seeds_that_both_have() -> None:
-    long, short = flat(0.5, seeds=4), flat(0.4, seeds=2)
-    difference = paired(long, short)
-    assert difference is not None
-    assert difference.seeds == 2
-    assert difference.mean == pytest.approx(0.1)
-    assert paired(long, row(0.5, seeds=0)) is None
-    assert pooled([]) is None
-
-
-def test_the_control_has_the_same_labels() -> None:
-    rows = [control(0.5, epsilon_y=3.0), control(0.4, epsilon_y=0.5), control(0.9, dataset="cora")]
-    assert control_of(row(0.5), rows) is rows[1]
-    assert control_of(ceiling(0.5), rows) is rows[0]
-    assert control_of(row(0.5, dataset="dblp"), rows) is None
 
 
 def test_wins_and_losses_count_every_setting() -> None:

@@ -1,4 +1,4 @@
-"""The paper's report: whole, self-contained, safe to open, and the same for the same results."""
+"""The paper's page: complete, self-contained, safe to open, and the same for the same results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.pages.test_run_page import Page
+from tests.support.parsed_page import Page
 from tests.support.result_rows import (
     TITLES,
     ablation,
@@ -23,14 +23,15 @@ from tests.support.result_rows import (
     table2,
 )
 from veilgraph.errors import RunError
-from veilgraph.pages.paired_differences import Found
+from veilgraph.pages.paired_differences import ResultsByExperiment
 from veilgraph.pages.paper_claims import judge_claims
 from veilgraph.pages.paper_figures import paper_figures
-from veilgraph.pages.paper_page import dataset_tables, paper_sections, render_paper_report, write_paper_report
+from veilgraph.pages.paper_page import paper_sections, render_paper_page, write_paper_page
+from veilgraph.pages.result_tables import dataset_tables
 
 
-def rendered(found: Found, missing: Sequence[str] = ()) -> str:
-    return render_paper_report(found, paper_sections(found, TITLES), {name: TITLES[name] for name in missing})
+def rendered(found: ResultsByExperiment, missing: Sequence[str] = ()) -> str:
+    return render_paper_page(found, paper_sections(found, TITLES), {name: TITLES[name] for name in missing})
 
 
 @pytest.fixture(scope="module")
@@ -132,13 +133,13 @@ def test_hostile_names_stay_text() -> None:
     rows = [row(0.5, dataset=hostile), row(0.4, dataset=hostile, variant=hostile), row(0.4, method=hostile)]
     found = {"ablation": rows, "table2": rows}
     sections = paper_sections(found, {"ablation": hostile})
-    page = Page(render_paper_report(found, sections, {"table1": hostile}))
+    page = Page(render_paper_page(found, sections, {"table1": hostile}))
     assert not {"script", "b"} & {tag for tag, _ in page.tags}
     assert hostile in page.text
 
 
 def test_files_are_written(tmp_path: Path) -> None:
-    page = write_paper_report(everything(), TITLES, tmp_path)
+    page = write_paper_page(everything(), TITLES, tmp_path)
     assert page == tmp_path / "report.html"
     assert {path.name for path in (tmp_path / "tables").iterdir()} == {
         "claims.md",
@@ -156,7 +157,7 @@ def test_files_are_written(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match=r"cannot be written.*--out"):
-        write_paper_report({"ablation": ablation()}, TITLES, tmp_path / "file")
+        write_paper_page({"ablation": ablation()}, TITLES, tmp_path / "file")
 
 
 def test_figures_of_nothing_are_none() -> None:
@@ -208,14 +209,14 @@ def test_hostile_names_stay_text_beyond_the_paper() -> None:
         "beyond": [row(0.5, dataset=hostile, method="veil"), control(0.4, dataset=hostile)],
         "frontier": [veil, split, ceiling(0.4, dataset=hostile)],
     }
-    page = Page(render_paper_report(found, paper_sections(found, {"beyond": hostile}), {}))
+    page = Page(render_paper_page(found, paper_sections(found, {"beyond": hostile}), {}))
     assert not {"script", "b"} & {tag for tag, _ in page.tags}
     assert hostile in page.text
 
 
 def test_files_beyond_the_paper_are_written(tmp_path: Path) -> None:
     found = {"beyond": beyond(), "frontier": frontier()}
-    write_paper_report(found, {"beyond": "B", "frontier": "F"}, tmp_path)
+    write_paper_page(found, {"beyond": "B", "frontier": "F"}, tmp_path)
     names = ("beyond", "beyond-veil", "frontier", "frontier-epsilon", "frontier-splits")
     assert {path.name for path in (tmp_path / "tables").iterdir()} == {
         "aims.md",

@@ -8,12 +8,12 @@ import io
 import pytest
 
 from tests.support.result_rows import ablation, backbones, ceiling, control, flat, row, table2
-from veilgraph.pages.result_tables import CSV_COLUMNS, result_table, to_csv, to_latex, to_markdown
+from veilgraph.pages.result_tables import CSV_COLUMNS, result_table, rows_csv, to_latex, to_markdown
 
 
 def test_csv_parses_back() -> None:
     rows = ablation()
-    parsed = list(csv.DictReader(io.StringIO(to_csv(rows))))
+    parsed = list(csv.DictReader(io.StringIO(rows_csv(rows))))
     assert len(parsed) == len(rows)
     first = parsed[0]
     assert tuple(first) == CSV_COLUMNS
@@ -31,7 +31,7 @@ def test_csv_parses_back() -> None:
 
 def test_csv_keeps_hostile_names_apart() -> None:
     name = 'a,"b"\nc'
-    [parsed] = csv.DictReader(io.StringIO(to_csv([row(0.5, dataset=name)])))
+    [parsed] = csv.DictReader(io.StringIO(rows_csv([row(0.5, dataset=name)])))
     assert parsed["dataset"] == name
 
 

@@ -1,4 +1,4 @@
-"""The report: whole, honest, safe to open, and the same for the same run."""
+"""The run page: complete, self-contained, safe to open, and the same for the same run."""
 
 from __future__ import annotations
 
@@ -9,48 +9,15 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.parsed_page import Page
 from veilgraph.errors import MissingExtraError
-from veilgraph.pages import accuracy_figure, render_report
-from veilgraph.pages.paired_differences import PairedDifference, headline
-
-VOID = {"meta", "br", "hr", "img", "input", "link"}
-
-
-class Page(HTMLParser):
-    """Every tag with its attributes, the text in sight, and whether tags close in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.open: list[str] = []
-        self.feed(text)
-        self.close()
-
-    @property
-    def text(self) -> str:
-        return re.sub(r"\s+", " ", " ".join(self.words))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.words.append(data)
+from veilgraph.pages import accuracy_figure, render_run_page
+from veilgraph.pages.run_page import headline
 
 
 def method(accuracies: list[float], std: float | None, epsilon: float | str) -> dict[str, Any]:
@@ -132,7 +99,7 @@ def one_seed(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_page_is_well_formed_and_needs_nothing_else(result: dict[str, Any]) -> None:
-    text = render_report(result)
+    text = render_run_page(result)
     page = Page(text)
     assert not page.open
     assert not {"script", "link", "img", "iframe", "object", "embed"} & {tag for tag, _ in page.tags}
@@ -143,7 +110,7 @@ def test_page_is_well_formed_and_needs_nothing_else(result: dict[str, Any]) -> N
 
 
 def test_every_id_is_unique_and_every_reference_finds_one(result: dict[str, Any]) -> None:
-    text = render_report(result)
+    text = render_run_page(result)
     ids = Counter(a["id"] for _, a in Page(text).tags if "id" in a)
     references = re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', text)
     assert max(ids.values()) == 1
@@ -151,7 +118,7 @@ def test_every_id_is_unique_and_every_reference_finds_one(result: dict[str, Any]
 
 
 def test_figures_speak_and_tables_have_captions(result: dict[str, Any]) -> None:
-    page = Page(render_report(result))
+    page = Page(render_run_page(result))
     drawings = [a for tag, a in page.tags if tag == "svg"]
     assert len(drawings) == 6  # accuracy twice (desktop, phone), three learning curves, frequencies
     assert all(a["role"] == "img" and a["aria-label"] for a in drawings)
@@ -161,7 +128,7 @@ def test_figures_speak_and_tables_have_captions(result: dict[str, Any]) -> None:
 
 
 def test_every_method_is_named_with_its_epsilon_and_relation(result: dict[str, Any]) -> None:
-    text = Page(render_report(result)).text
+    text = Page(render_run_page(result)).text
     for name in ("RGNN", "Plain GNN on reports", "Control: structure only", "Non-private GNN"):
         assert name in text
     for epsilon in ("3.0000", "2.0000", "1.0000", "0.2500 to 0.5000", "not private"):
@@ -173,14 +140,14 @@ def test_every_method_is_named_with_its_epsilon_and_relation(result: dict[str, A
 
 
 def test_theorem_1_is_marked_as_no_guarantee_and_may_be_missing(result: dict[str, Any]) -> None:
-    assert "Theorem 1 of the paper not a guarantee 1.7654" in Page(render_report(result)).text
+    assert "Theorem 1 of the paper not a guarantee 1.7654" in Page(render_run_page(result)).text
     result["guarantee"]["theorem_1"] = None
-    assert "Theorem 1 of the paper" not in render_report(result)
+    assert "Theorem 1 of the paper" not in render_run_page(result)
 
 
 def test_differences_are_paired_by_seed(result: dict[str, Any]) -> None:
     # 0.80 - 0.84 and 0.90 - 0.92: mean -3 points, standard error 1 point.
-    assert "85.0 % ± 7.1 −3.0 ± 1.0" in Page(render_report(result)).text
+    assert "85.0 % ± 7.1 −3.0 ± 1.0" in Page(render_run_page(result)).text
 
 
 @pytest.mark.parametrize(
@@ -199,22 +166,18 @@ def test_verdict_is_plain_about_the_control(result: dict[str, Any], rgnn: list[f
     assert verdict in headline(result).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_equal_accuracies_are_not_a_win() -> None:
-    assert not PairedDifference.of([0.5, 0.6], [0.5, 0.6]).clear
-
-
 def test_true_frequencies_within_their_interval_are_counted(result: dict[str, Any]) -> None:
-    assert "2 of 3 true frequencies lie within their 95 % interval" in Page(render_report(result)).text
+    assert "2 of 3 true frequencies lie within their 95 % interval" in Page(render_run_page(result)).text
 
 
 def test_configuration_graph_and_version_are_shown(result: dict[str, Any]) -> None:
-    text = Page(render_report(result)).text
+    text = Page(render_run_page(result)).text
     for words in ("1,234", "5,678", "9.8.7", "Hops of feature reconstruction (K_x) from the graph"):
         assert words in text
 
 
 def test_laboratory_notice_is_at_the_top_and_in_full(result: dict[str, Any]) -> None:
-    text = Page(render_report(result)).text
+    text = Page(render_run_page(result)).text
     assert text.index("Laboratory page from a simulation") < text.index("What can a GNN learn from randomized")
     assert "They are not covered by the guarantee above." in text
     assert "Do not publish such a page for real private data." in text
@@ -222,7 +185,7 @@ def test_laboratory_notice_is_at_the_top_and_in_full(result: dict[str, Any]) -> 
 
 def test_same_result_gives_the_same_bytes(result: dict[str, Any]) -> None:
     untouched = copy.deepcopy(result)
-    assert render_report(result) == render_report(result)
+    assert render_run_page(result) == render_run_page(result)
     assert result == untouched
 
 
@@ -252,13 +215,13 @@ def test_hostile_text_stays_text(result: dict[str, Any], place: str) -> None:
         case "method":
             result["methods"][hostile] = result["methods"]["plain"]
             result["learning_curves"][hostile] = result["learning_curves"]["plain"]
-    page = Page(render_report(result))
+    page = Page(render_run_page(result))
     assert not {"script", "b"} & {tag for tag, _ in page.tags}
     assert hostile in page.text
 
 
 def test_one_seed_has_no_spread(one_seed: dict[str, Any]) -> None:
-    text = Page(render_report(one_seed)).text
+    text = Page(render_run_page(one_seed)).text
     assert "80.0 % (one seed)" in text
     assert "On this one seed RGNN is not above the control that uses no features" in text
     assert "nan" not in text.lower()
@@ -270,7 +233,7 @@ def test_page_of_a_run_without_privacy_says_so(result: dict[str, Any]) -> None:
     guarantee["attribute_level"] = {"features": ["not private"] * 3, "label": "not private"}
     for summary in result["methods"].values():
         summary["epsilon_user_level"] = "not private"
-    text = Page(render_report(result)).text
+    text = Page(render_run_page(result)).text
     assert "User level any two records not private not private not private" in text
     assert "RGNN reaches 85.0 % ± 7.1 without privacy" in text
 
@@ -278,12 +241,12 @@ def test_page_of_a_run_without_privacy_says_so(result: dict[str, Any]) -> None:
 def test_one_epoch_is_enough_for_a_curve(result: dict[str, Any]) -> None:
     short = {"train_loss": [1.0], "validation_score": [-0.7], "selected_epoch": 0}
     result["learning_curves"] = {"rgnn": [short]}
-    assert "Epochs kept: 1." in render_report(result)
+    assert "Epochs kept: 1." in render_run_page(result)
 
 
 def test_run_without_curves_and_frequencies_leaves_their_sections_out(result: dict[str, Any]) -> None:
     result |= {"learning_curves": {}, "frequencies": []}
-    text = Page(render_report(result)).text
+    text = Page(render_run_page(result)).text
     assert "How training went" not in text
     assert "What the reports say about features" not in text
 

@@ -101,11 +101,11 @@ def report(
     """Write what is finished as a page, tables and figures: measured beside published, and whether claims hold."""
     experiments = [_load(name, seeds) for name in dict.fromkeys(names or _names())]
     from veilgraph.experiments.result_store import CellStore
-    from veilgraph.pages.paper_page import collect_all, write_paper_report
+    from veilgraph.pages.paper_page import collect_all, write_paper_page
 
     found = collect_all(experiments, CellStore(out), data_dir=data_dir)
     titles = {experiment.name: experiment.title for experiment in experiments}
-    page = write_paper_report(found, titles, out)
+    page = write_paper_page(found, titles, out)
     if as_json:
         rows = [
             ({"experiment": name} if len(experiments) > 1 else {}) | row.as_dict()

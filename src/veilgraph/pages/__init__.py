@@ -1,6 +1,6 @@
-"""The report of a run: one self-contained page, and its main figure alone."""
+"""What people look at: the page of a run, the page of the paper's experiments, their figures and tables."""
 
 from veilgraph.pages.run_figures import accuracy_figure
-from veilgraph.pages.run_page import render_report
+from veilgraph.pages.run_page import render_run_page
 
-__all__ = ["accuracy_figure", "render_report"]
+__all__ = ["accuracy_figure", "render_run_page"]

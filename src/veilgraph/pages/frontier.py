@@ -1,4 +1,4 @@
-"""The frontier: accuracy against the total user-level epsilon, what a published accuracy costs, and every split."""
+"""The frontier: accuracy against total user-level epsilon, the epsilon of a published accuracy, and every split."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.grid import load_experiment
 from veilgraph.experiments.results import Row
-from veilgraph.pages.paired_differences import CONTROL, dataset_name, select
+from veilgraph.pages.formatting import dataset_name, spread_text
+from veilgraph.pages.paired_differences import CONTROL, datasets_of, find, select
 from veilgraph.pages.paper_claims import SAMPLED
-from veilgraph.pages.result_tables import Sheet, Table, spread_text
+from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
+from veilgraph.pages.result_tables import Sheet, Table, yes_or_no
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+except ImportError:
+    raise MissingExtraError("matplotlib", "lab") from None
 
 LABEL_ALONE = "veil_labels"
 DIVIDED = "veil_equal"
@@ -19,29 +29,32 @@ PAPER = "rgnn"
 CEILING = "non_private"
 
 SPLIT_TOTALS = (1.0, 2.0, 4.0, 8.0, 13.0)
-"""Where splits are judged."""
+"""Totals at which splits are compared."""
 CLOSE = 0.02
-"""How much of accuracy a split may lose to the best one."""
+"""Largest loss of accuracy to the best split that counts as close."""
 HALF = 0.5
 FIFTH = 0.2
 
 Curve = list[tuple[float, Row]]
-"""Rows by their total, the smallest first."""
+"""Pairs of total epsilon and row, by rising total."""
 
 
 def total_of(row: Row) -> float | None:
-    """The user-level epsilon (any two records) that was asked for; thresholds are integers and spend a hair less."""
+    """Return the requested user-level epsilon (any two records); None if not private.
+
+    Rounding undoes the integer thresholds of the mechanisms, which spend slightly less.
+    """
     return None if isinstance(row.epsilon_user_level, str) else round(row.epsilon_user_level, 6)
 
 
 def curve(rows: Sequence[Row], dataset: str, method: str) -> Curve:
-    """One method on one graph."""
+    """Return the rows of one method on one data set, by total epsilon."""
     by_total = {total_of(row): row for row in select(rows, dataset=dataset, method=method)}
     return sorted((total, row) for total, row in by_total.items() if total is not None)
 
 
 def divided_curve(rows: Sequence[Row], dataset: str) -> Curve:
-    """The best split of every total that was tried with more than one, the label alone included."""
+    """Return the best split at every total with more than one split; the label alone counts as a split."""
     return [
         (total, max(shares.values(), key=lambda row: row.mean))
         for total, shares in splits(rows, dataset).items()
@@ -50,7 +63,7 @@ def divided_curve(rows: Sequence[Row], dataset: str) -> Curve:
 
 
 def splits(rows: Sequence[Row], dataset: str) -> dict[float, dict[float, Row]]:
-    """Rows of Veil by total, then by the share of the label, the largest first."""
+    """Return the rows of Veil by total epsilon, then by the share of the label, the largest first."""
     found: dict[float, dict[float, Row]] = {}
     for row in [*select(rows, dataset=dataset, method=LABEL_ALONE), *select(rows, dataset=dataset, method=DIVIDED)]:
         total = total_of(row)
@@ -59,19 +72,19 @@ def splits(rows: Sequence[Row], dataset: str) -> dict[float, dict[float, Row]]:
     return {total: dict(sorted(shares.items(), reverse=True)) for total, shares in sorted(found.items())}
 
 
-# What a published accuracy costs.
+# Epsilon needed for a published accuracy.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
-    """An accuracy of RGNN in the paper, with what it really costs.
+class PublishedAccuracy:
+    """An accuracy of RGNN in the paper, with its exact user-level epsilon.
 
     Attributes:
-        dataset: its name.
-        epsilon_x: of each sampled feature.
-        epsilon_y: of the label.
-        mean: accuracy, a share of 1.
-        std: likewise.
+        dataset: key of the data set.
+        epsilon_x: budget of each sampled feature.
+        epsilon_y: budget of the label.
+        mean: mean accuracy, a share of 1.
+        std: standard deviation, a share of 1.
     """
 
     dataset: str
@@ -82,18 +95,18 @@ class Published:
 
     @property
     def epsilon(self) -> float:
-        """At user level, any two records: m epsilon_x + epsilon_y.
+        """User-level epsilon for any two records: m epsilon_x + epsilon_y.
 
-        >>> Published(dataset="cora", epsilon_x=0.1, epsilon_y=3.0, mean=0.77, std=0.015).epsilon
+        >>> PublishedAccuracy(dataset="cora", epsilon_x=0.1, epsilon_y=3.0, mean=0.77, std=0.015).epsilon
         4.0
         """
         return SAMPLED * self.epsilon_x + self.epsilon_y
 
 
-def published_accuracies() -> list[Published]:
-    """RGNN in Table 2 of the paper."""
+def published_accuracies() -> list[PublishedAccuracy]:
+    """Return the accuracies of RGNN in Table 2 of the paper."""
     return [
-        Published(
+        PublishedAccuracy(
             dataset=row["dataset"],
             epsilon_x=row["epsilon_x"],
             epsilon_y=row["epsilon_y"],
@@ -106,13 +119,13 @@ def published_accuracies() -> list[Published]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needed:
+class NeededEpsilon:
     """The total epsilon at which a curve reaches an accuracy.
 
     Attributes:
-        epsilon: interpolated; where the smallest measured total suffices, that one.
-        measured: the smallest measured total that reaches it.
-        at_most: whether the smallest measured total suffices, so that less may do.
+        epsilon: interpolated total; the smallest measured total where that one suffices.
+        measured: smallest measured total that reaches the accuracy.
+        at_most: whether the smallest measured total suffices, so that `epsilon` is an upper bound.
     """
 
     epsilon: float
@@ -120,20 +133,22 @@ class Needed:
     at_most: bool
 
     def __str__(self) -> str:
-        # Rounded up, as every epsilon; what is below a millionth is rounding of logarithms.
+        # Rounded up, as every epsilon; a part below 1e-6 is rounding of logarithms.
         text = f"{math.ceil(100 * self.epsilon - 1e-6) / 100:.2f}"
         return f"≤ {text}" if self.at_most else text
 
 
-def epsilon_needed(points: Sequence[tuple[float, float]], accuracy: float) -> Needed | None:
-    """Where the running maximum of a curve reaches an accuracy, on a line between measured points over log epsilon.
+def epsilon_needed(points: Sequence[tuple[float, float]], accuracy: float) -> NeededEpsilon | None:
+    """Return the epsilon at which the running maximum of a curve reaches an accuracy, or None.
+
+    Between measured points, accuracy is interpolated linearly over log epsilon.
 
     Args:
         points: total epsilon and mean accuracy, by rising epsilon.
-        accuracy: to be reached.
+        accuracy: accuracy to reach.
 
     >>> epsilon_needed([(1.0, 0.5), (4.0, 0.7)], 0.6)
-    Needed(epsilon=2.0, measured=4.0, at_most=False)
+    NeededEpsilon(epsilon=2.0, measured=4.0, at_most=False)
     >>> str(epsilon_needed([(1.0, 0.5), (4.0, 0.7)], 0.4)), epsilon_needed([(1.0, 0.5)], 0.6)
     ('≤ 1.00', None)
     """
@@ -141,50 +156,50 @@ def epsilon_needed(points: Sequence[tuple[float, float]], accuracy: float) -> Ne
     for epsilon, mean in points:
         if mean >= accuracy:
             if before is None:
-                return Needed(epsilon=epsilon, measured=epsilon, at_most=True)
+                return NeededEpsilon(epsilon=epsilon, measured=epsilon, at_most=True)
             low, top = before
             share = (accuracy - top) / (mean - top)
-            return Needed(epsilon=low * (epsilon / low) ** share, measured=epsilon, at_most=False)
+            return NeededEpsilon(epsilon=low * (epsilon / low) ** share, measured=epsilon, at_most=False)
         before = (epsilon, mean if before is None else max(mean, before[1]))
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What one published accuracy costs.
+    """Epsilon that Veil and the control need for one published accuracy.
 
     Attributes:
-        published: the accuracy.
-        veil: what Veil needs, with the label alone; None where no measured total reaches it.
-        control: likewise, the structure-only control.
+        published: published accuracy.
+        veil: epsilon that Veil needs with the label alone; None where no measured total reaches the accuracy.
+        control: epsilon that the structure-only control needs, or None.
     """
 
-    published: Published
-    veil: Needed | None
-    control: Needed | None
+    published: PublishedAccuracy
+    veil: NeededEpsilon | None
+    control: NeededEpsilon | None
 
     @property
     def ratio(self) -> float:
-        """What Veil needs, of what the paper spends; infinite where it is not reached."""
+        """Epsilon of Veil divided by that of the paper; infinite where Veil does not reach the accuracy."""
         return _ratio(self.veil, self.published)
 
     @property
     def measured_ratio(self) -> float:
-        """Likewise without interpolation."""
+        """Smallest measured epsilon of Veil divided by that of the paper, without interpolation."""
         return math.inf if self.veil is None else self.veil.measured / self.published.epsilon
 
     @property
     def control_ratio(self) -> float:
-        """What the control needs, of what the paper spends."""
+        """Epsilon of the control divided by that of the paper."""
         return _ratio(self.control, self.published)
 
 
-def _ratio(needed: Needed | None, published: Published) -> float:
+def _ratio(needed: NeededEpsilon | None, published: PublishedAccuracy) -> float:
     return math.inf if needed is None else needed.epsilon / published.epsilon
 
 
-def prices(rows: Sequence[Row], published: Sequence[Published]) -> list[Price]:
-    """Of every published accuracy on a graph that Veil ran on."""
+def prices(rows: Sequence[Row], published: Sequence[PublishedAccuracy]) -> list[Price]:
+    """Return the price of every published accuracy on a data set that Veil ran on."""
     return [
         Price(
             published=each,
@@ -201,7 +216,7 @@ def _means(points: Curve) -> list[tuple[float, float]]:
 
 
 def prices_in_words(found: Sequence[Price]) -> str:
-    """How many are reached, at how little, and how much of that is the method's."""
+    """Return in words how many published accuracies are reached, and at which share of the paper's epsilon."""
     reached = sum(each.veil is not None for each in found)
     return (
         f"Veil with the label alone reaches {reached} of {len(found)} published accuracies, "
@@ -217,8 +232,8 @@ def _within(ratios: Sequence[float]) -> str:
     return f"{sum(each <= HALF for each in ratios)} at no more than half of the paper's ε, median ratio {words}."
 
 
-def price_sheet(rows: Sequence[Row], published: Sequence[Published]) -> Sheet | None:
-    """The table "Epsilon needed for the paper's accuracy"."""
+def price_sheet(rows: Sequence[Row], published: Sequence[PublishedAccuracy]) -> Sheet | None:
+    """Return the table "Epsilon needed for the paper's accuracy", or None."""
     found = prices(rows, published)
     if not found:
         return None
@@ -235,7 +250,7 @@ def price_sheet(rows: Sequence[Row], published: Sequence[Published]) -> Sheet | 
             "Measured ε of Veil",
             "ε of the control",
         ),
-        words=1,
+        text_columns=1,
         rows=tuple(_price_text(each) for each in found),
         note=(
             f"{prices_in_words(found)} Every ε is at user level and holds for any two records; the paper's is "
@@ -272,22 +287,22 @@ def _price_record(price: Price) -> dict[str, object]:
         "published_std": published.std,
         "published_epsilon_user_level": published.epsilon,
         "veil_epsilon": None if veil is None else veil.epsilon,
-        "veil_epsilon_is_a_bound": None if veil is None else {True: "yes", False: "no"}[veil.at_most],
+        "veil_epsilon_is_a_bound": None if veil is None else yes_or_no(veil.at_most),
         "ratio": None if veil is None else price.ratio,
         "veil_smallest_measured_epsilon": None if veil is None else veil.measured,
         "control_epsilon": None if price.control is None else price.control.epsilon,
     }
 
 
-# Every split.
+# Splits of the total between label and features.
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitCase:
-    """One total on one graph.
+    """All splits of one total on one data set.
 
     Attributes:
-        dataset: its name.
+        dataset: key of the data set.
         total: user-level epsilon, any two records.
         by_share: rows of Veil by the share of the label.
     """
@@ -298,27 +313,27 @@ class SplitCase:
 
     @property
     def best_share(self) -> float:
-        """The share with the highest mean; of equals the largest."""
+        """Share with the highest mean; the largest one among equals."""
         return max(self.by_share, key=lambda share: (self.by_share[share].mean, share))
 
     @property
     def regret(self) -> float:
-        """What the label alone loses to the best split."""
+        """Accuracy that the label alone loses to the best split."""
         return self.by_share[self.best_share].mean - self.by_share[1.0].mean
 
 
 def split_cases(rows: Sequence[Row]) -> list[SplitCase]:
-    """Where the label alone and at least one other split are finished."""
+    """Return the cases in which the label alone and at least one other split are finished."""
     return [
         SplitCase(dataset=dataset, total=total, by_share=shares)
-        for dataset in dict.fromkeys(row.dataset for row in rows)
+        for dataset in datasets_of(rows)
         for total, shares in splits(rows, dataset).items()
         if total in SPLIT_TOTALS and 1.0 in shares and len(shares) > 1
     ]
 
 
 def splits_in_words(cases: Sequence[SplitCase]) -> str:
-    """How often the label alone is close to the best, and where it is furthest from it."""
+    """Return in words how often the label alone is close to the best split, and its largest regret."""
     worst = max(cases, key=lambda case: case.regret)
     where = f" ({dataset_name(worst.dataset)} at {worst.total:g})" if worst.regret > 0 else ""
     return (
@@ -329,7 +344,7 @@ def splits_in_words(cases: Sequence[SplitCase]) -> str:
 
 
 def split_sheet(rows: Sequence[Row]) -> Sheet | None:
-    """The table "Splits"."""
+    """Return the table "Splits", or None."""
     cases = split_cases(rows)
     if not cases:
         return None
@@ -343,7 +358,7 @@ def split_sheet(rows: Sequence[Row]) -> Sheet | None:
             "Best",
             "Regret of the label alone",
         ),
-        words=1,
+        text_columns=1,
         rows=tuple(_split_text(case, shares) for case in cases),
         note=(
             f"{splits_in_words(cases)} Accuracy of Veil in percent: mean ± standard deviation over seeds. The total is "
@@ -381,9 +396,9 @@ def _split_record(case: SplitCase, shares: Sequence[float]) -> dict[str, object]
 
 
 def ceiling_in_words(rows: Sequence[Row]) -> str:
-    """Where the non-private GNN is not a ceiling at all; "" where there is none."""
+    """Return in words where Veil is above the non-private GNN; "" where it is nowhere."""
     passed, compared = [], 0
-    for dataset in dict.fromkeys(row.dataset for row in rows):
+    for dataset in datasets_of(rows):
         ceilings, veil = select(rows, dataset=dataset, method=CEILING), curve(rows, dataset, LABEL_ALONE)
         if not ceilings or not veil:
             continue
@@ -398,3 +413,191 @@ def ceiling_in_words(rows: Sequence[Row]) -> str:
         f"graphs ({', '.join(passed)}). That GNN reads the merged columns with default settings and never the labels "
         "of neighbours, which Veil does."
     )
+
+
+# Figures.
+
+_WIDTH = 336
+_TICKS = (0.25, 0.5, 1, 2, 4, 8, 16)
+_AXIS = "total user-level ε (any two records)"
+_VEIL_LABEL, _DIVIDED_LABEL, _CONTROL_LABEL = "Veil, label alone", "Veil, best split", "control"
+_PAPER_LABEL, _PUBLISHED_LABEL, _CEILING_LABEL = "RGNN, paper's split", "RGNN, published", "not private"
+_LEGEND = (_VEIL_LABEL, _DIVIDED_LABEL, _CONTROL_LABEL, _PAPER_LABEL, _PUBLISHED_LABEL, _CEILING_LABEL)
+_OVERVIEW_COLUMNS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Band:
+    label: str
+    points: Curve
+    colour: str
+    marker: str
+    line: tuple[int, tuple[int, ...]] | str = "solid"
+    strength: float = 1.0
+
+
+def _bands(rows: Sequence[Row], dataset: str) -> list[_Band]:
+    """Return the curves that have rows, the most important one last so that it is drawn on top."""
+    bands = [
+        _Band(label=_PAPER_LABEL, points=curve(rows, dataset, PAPER), colour="rgnn", marker="s"),
+        _Band(label=_CONTROL_LABEL, points=curve(rows, dataset, CONTROL), colour=CONTROL, marker="D", line=(0, (4, 2))),
+        _Band(
+            label=_DIVIDED_LABEL,
+            points=divided_curve(rows, dataset),
+            colour="veil",
+            marker="",
+            line=(0, (1, 2)),
+            strength=0.6,
+        ),
+        _Band(label=_VEIL_LABEL, points=curve(rows, dataset, LABEL_ALONE), colour="veil", marker="o"),
+    ]
+    return [band for band in bands if band.points]
+
+
+def _datasets(rows: Sequence[Row]) -> list[str]:
+    return [dataset for dataset in datasets_of(rows) if curve(rows, dataset, LABEL_ALONE)]
+
+
+def frontier_panels(rows: Sequence[Row], published: Sequence[PublishedAccuracy]) -> list[Panel]:
+    """Draw one panel for each data set that Veil ran on.
+
+    Args:
+        rows: results of the frontier.
+        published: accuracies of the paper, drawn at their exact user-level epsilon.
+    """
+    return [_panel(rows, dataset, published) for dataset in _datasets(rows)]
+
+
+def _panel(rows: Sequence[Row], dataset: str, published: Sequence[PublishedAccuracy]) -> Panel:
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.1, 0.135, 0.885, 0.7))
+        _draw(axes, rows, dataset, published)
+        axes.set_xlabel(_AXIS, color=colour("muted"))
+        _legend(figure, axes, columns=2, size=10, anchor=(0.0, 1.0))
+
+    name, title = file_name("frontier", dataset), dataset_name(dataset)
+    label = f"{title}. {_spoken(rows, dataset, published)}"
+    return Panel(name=name, title=title, svg=inline_svg(paint, width=_WIDTH, height=310, name=name, label=label))
+
+
+def frontier_overview(rows: Sequence[Row], published: Sequence[PublishedAccuracy]) -> Panel | None:
+    """Draw all data sets side by side in one figure for a wide page, or return None."""
+    datasets = _datasets(rows)
+    if not datasets:
+        return None
+    columns = min(_OVERVIEW_COLUMNS, len(datasets))
+    lines = -(-len(datasets) // columns)
+    pitch, head, foot = 214, 42, 20
+    width, height = 320 * columns, head + pitch * lines + foot
+
+    def paint(figure: Figure) -> None:
+        axes = None
+        for place, dataset in enumerate(datasets):
+            line, column = divmod(place, columns)
+            left, bottom = 30 + width / columns * column, height - head - pitch * (line + 1) + 30
+            box = (left / width, bottom / height, (width / columns - 42) / width, (pitch - 54) / height)
+            axes = figure.add_axes(box)
+            _draw(axes, rows, dataset, published)
+            axes.set_title(dataset_name(dataset), loc="left", fontsize=13, weight="bold", pad=6)
+        if axes is not None:
+            _legend(figure, axes, columns=6 if columns > 2 else columns, size=12, anchor=(8 / width, 1 - 2 / height))
+        figure.text(0.5, 6 / height, f"Accuracy in percent over the {_AXIS}", ha="center", color=colour("muted"))
+
+    spoken = " ".join(f"{dataset_name(d)}. {_spoken(rows, d, published)}" for d in datasets)
+    svg = inline_svg(paint, width=width, height=height, name="frontier", label=spoken)
+    return Panel(name="frontier", title="The frontier", svg=svg)
+
+
+def _draw(axes: Axes, rows: Sequence[Row], dataset: str, published: Sequence[PublishedAccuracy]) -> None:
+    for band in _bands(rows, dataset):
+        _draw_band(axes, band)
+    if ceiling := find(rows, dataset=dataset, method=CEILING):
+        axes.axhline(
+            100 * ceiling.mean,
+            color=colour(CEILING),
+            linewidth=1.4,
+            linestyle=(0, (6, 3)),
+            label=_CEILING_LABEL,
+            zorder=1,
+        )
+    own = [each for each in published if each.dataset == dataset]
+    if own:
+        axes.plot(
+            [each.epsilon for each in own],
+            [100 * each.mean for each in own],
+            "D",
+            color=colour("card"),
+            markeredgecolor=colour("rgnn"),
+            markeredgewidth=1.3,
+            markersize=5.5,
+            label=_PUBLISHED_LABEL,
+            zorder=4,
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(_TICKS[0] / 1.1, _TICKS[-1] * 1.1)
+    axes.xaxis.set_major_locator(FixedLocator(list(_TICKS)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.grid(visible=True, axis="y", linewidth=0.6)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def _draw_band(axes: Axes, band: _Band) -> None:
+    totals = [total for total, _ in band.points]
+    means = [100 * row.mean for _, row in band.points]
+    spreads = [100 * (row.std or 0.0) for _, row in band.points]
+    axes.fill_between(
+        totals,
+        [mean - spread for mean, spread in zip(means, spreads, strict=True)],
+        [mean + spread for mean, spread in zip(means, spreads, strict=True)],
+        color=colour(band.colour),
+        alpha=0.16 * band.strength,
+        linewidth=0,
+        zorder=2,
+    )
+    axes.plot(
+        totals,
+        means,
+        color=colour(band.colour),
+        alpha=band.strength,
+        marker=band.marker,
+        markersize=4.5,
+        linewidth=1.8,
+        linestyle=band.line,
+        label=band.label,
+        zorder=3,
+    )
+
+
+def _legend(figure: Figure, axes: Axes, *, columns: int, size: float, anchor: tuple[float, float]) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda place: _LEGEND.index(labels[place]))
+    figure.legend(
+        [handles[place] for place in order],
+        [labels[place] for place in order],
+        loc="upper left",
+        bbox_to_anchor=anchor,
+        ncols=columns,
+        frameon=False,
+        fontsize=size,
+        handlelength=2.0,
+        handletextpad=0.5,
+        columnspacing=1.2,
+        borderpad=0.1,
+        borderaxespad=0.1,
+    )
+
+
+def _spoken(rows: Sequence[Row], dataset: str, published: Sequence[PublishedAccuracy]) -> str:
+    """Return the text of the figure for screen readers."""
+    lines = [
+        f"{band.label}: " + ", ".join(f"{total:g}: {100 * row.mean:.1f}" for total, row in band.points)
+        for band in reversed(_bands(rows, dataset))
+    ]
+    if own := [each for each in published if each.dataset == dataset]:
+        lines.append(f"{_PUBLISHED_LABEL}: " + ", ".join(f"{each.epsilon:g}: {100 * each.mean:.1f}" for each in own))
+    ceiling = find(rows, dataset=dataset, method=CEILING)
+    beside = "" if ceiling is None else f" Not private: {100 * ceiling.mean:.1f}."
+    return f"Accuracy in percent over the {_AXIS}. {'; '.join(lines)}.{beside}"

@@ -1,4 +1,4 @@
-"""What a run says about its methods: figures in words, differences on the same draws, and the verdict."""
+"""Differences between rows of results: paired by seed, against published numbers, and counted over settings."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 from scipy.special import stdtrit
 
 from veilgraph.experiments.results import Row
-from veilgraph.models.registry import METHODS
-from veilgraph.privacy.budget import show_epsilon
+from veilgraph.pages.formatting import signed_points
 
 CONTROL = "structure_only"
+"""Method that every other one is compared with: it uses no features."""
 
-_NAMES_AND_USES = {
-    "rgnn": ("RGNN", "randomized features and labels, reconstructed over the graph"),
-    "plain": ("Plain GNN on reports", "randomized features and labels, as they were reported"),
-    CONTROL: ("Control: structure only", "randomized labels and the graph; no features"),
-    "non_private": ("Non-private GNN", "true features and labels: a ceiling, not a private method"),
-}
+PUBLISHED_RUNS = 5
+"""Number of runs behind each published mean and standard deviation."""
+
+ResultsByExperiment = Mapping[str, Sequence[Row]]
+"""Rows by the name of their experiment."""
+Pair = tuple[Row, Row]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairedDifference:
-    """Accuracy minus the control's, seed by seed: both saw the same split and reports.
+    """Mean difference of two methods, paired by seed: both saw the same split and the same reports.
 
     Attributes:
-        mean: over seeds.
-        standard_error: of the mean; None for one seed.
-        seeds: how many.
+        mean: mean difference over seeds.
+        standard_error: standard error of the mean; None for one seed.
+        seeds: number of seeds.
     """
 
     mean: float
@@ -40,7 +40,7 @@ class PairedDifference:
 
     @classmethod
     def of(cls, accuracies: Sequence[float], control: Sequence[float]) -> PairedDifference:
-        """Pair the accuracies of two methods by seed.
+        """Subtract the accuracies of the control from those of a method, seed by seed.
 
         >>> PairedDifference.of([0.75, 0.5], [0.5, 0.5])
         PairedDifference(mean=0.125, standard_error=0.125, seeds=2)
@@ -52,7 +52,7 @@ class PairedDifference:
 
     @property
     def clear(self) -> bool:
-        """Whether the 95 % interval of Student's t leaves zero out.
+        """Whether the 95 % interval of Student's t excludes zero.
 
         >>> PairedDifference(mean=0.10, standard_error=0.01, seeds=5).clear
         True
@@ -62,7 +62,7 @@ class PairedDifference:
         return self.clear_among(1)
 
     def clear_among(self, comparisons: int) -> bool:
-        """Whether it is still clear when the best of so many comparisons may not mislead (Bonferroni).
+        """Return whether the difference is clear after a Bonferroni correction for several comparisons.
 
         >>> PairedDifference(mean=0.04, standard_error=0.01, seeds=5).clear_among(1)
         True
@@ -72,29 +72,39 @@ class PairedDifference:
         if self.standard_error is None:
             return False
         quantile = float(stdtrit(self.seeds - 1, 1 - 0.025 / comparisons))
-        # Accuracies are shares of a few thousand nodes at most: what is below a billionth is rounding.
+        # Accuracies are shares of a few thousand nodes: a difference below 1e-9 is rounding.
         return abs(self.mean) > quantile * self.standard_error + 1e-9
 
     def __str__(self) -> str:
-        mean = signed_points(self.mean)
-        return mean if self.standard_error is None else f"{mean} ± {100 * self.standard_error:.1f}"
+        return _with_error(self.mean, self.standard_error)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedDifference:
-    """A measured mean minus a published one; the draws behind the published one are not known, so nothing is paired.
+    """A measured mean minus a published one. It is not paired: the seeds of the paper are not known.
 
     Attributes:
-        mean: the difference.
-        standard_error: of the difference; None where a spread is not known.
+        mean: difference of the means.
+        standard_error: standard error of the difference; None where a standard deviation is not known.
     """
 
     mean: float
     standard_error: float | None
 
+    @classmethod
+    def of(cls, measured: Row, published: Row) -> PublishedDifference | None:
+        """Subtract the published mean of one row from the measured mean of another; None if nothing is published."""
+        if published.published_mean is None:
+            return None
+        error = None
+        if measured.std is not None and published.published_std is not None:
+            variance = measured.std**2 / len(measured.accuracies) + published.published_std**2 / PUBLISHED_RUNS
+            error = math.sqrt(variance)
+        return cls(mean=measured.mean - published.published_mean, standard_error=error)
+
     @property
     def clear(self) -> bool:
-        """Whether it is more than two standard errors.
+        """Whether the difference is larger than two standard errors.
 
         >>> PublishedDifference(mean=0.05, standard_error=0.02).clear
         True
@@ -104,215 +114,73 @@ class PublishedDifference:
         return self.standard_error is not None and abs(self.mean) > 2 * self.standard_error
 
     def __str__(self) -> str:
-        mean = signed_points(self.mean)
-        return mean if self.standard_error is None else f"{mean} ± {100 * self.standard_error:.1f}"
+        return _with_error(self.mean, self.standard_error)
 
 
 Difference = PairedDifference | PublishedDifference
 
 
+def _with_error(mean: float, standard_error: float | None) -> str:
+    return signed_points(mean) if standard_error is None else f"{signed_points(mean)} ± {100 * standard_error:.1f}"
+
+
+def side(difference: Difference | None) -> str:
+    """Return "above" or "below" for a clear difference, and "" otherwise."""
+    if difference is None or not difference.clear:
+        return ""
+    return "above" if difference.mean > 0 else "below"
+
+
 @dataclass(frozen=True, kw_only=True)
-class MethodRow:
-    """One method, ready to print.
+class Tally:
+    """Number of settings in which one method is above or below another.
 
     Attributes:
-        name: for people.
-        uses: what it sees.
-        epsilon: at user level, as four decimals or "not private".
-        accuracy: mean and standard deviation.
-        difference: to the control; empty for the control itself.
-        seconds: per fit.
+        method: the other method.
+        clearly_above: settings with a clear positive difference.
+        above: settings with a positive difference within noise.
+        below: settings with a difference of zero or less within noise.
+        clearly_below: settings with a clear negative difference.
+        mean: mean difference over all settings.
     """
 
-    name: str
-    uses: str
-    epsilon: str
-    accuracy: str
-    difference: str
-    seconds: str
+    method: str
+    clearly_above: int
+    above: int
+    below: int
+    clearly_below: int
+    mean: float
 
-
-def method_rows(result: dict[str, Any]) -> list[MethodRow]:
-    """The methods in the order of the result."""
-    control = result["methods"][CONTROL]["accuracies"]
-    return [
-        MethodRow(
-            name=method_name(key),
-            uses=_NAMES_AND_USES.get(key, ("", ""))[1],
-            epsilon=epsilon_text(method["epsilon_user_level"]),
-            accuracy=accuracy_text(method),
-            difference="" if key == CONTROL else str(PairedDifference.of(method["accuracies"], control)),
-            seconds=_seconds_text(method["seconds_mean"]),
+    @classmethod
+    def of(cls, method: str, differences: Sequence[Difference]) -> Tally:
+        """Count at least one difference."""
+        above = [each for each in differences if each.mean > 0]
+        below = [each for each in differences if each.mean <= 0]
+        return cls(
+            method=method,
+            clearly_above=sum(each.clear for each in above),
+            above=sum(not each.clear for each in above),
+            below=sum(not each.clear for each in below),
+            clearly_below=sum(each.clear for each in below),
+            mean=statistics.mean(each.mean for each in differences),
         )
-        for key, method in result["methods"].items()
-    ]
+
+    @property
+    def settings(self) -> int:
+        """Number of compared settings."""
+        return self.clearly_above + self.above + self.below + self.clearly_below
+
+    @property
+    def mean_text(self) -> str:
+        """Mean difference in percentage points."""
+        return signed_points(self.mean)
 
 
-def method_name(key: str) -> str:
-    """The name for people; an unknown method keeps its key."""
-    return _NAMES_AND_USES.get(key, (key, ""))[0]
-
-
-def epsilon_text(epsilon: float | str) -> str:
-    """As the budget shows it; what JSON holds for infinity is already text."""
-    return epsilon if isinstance(epsilon, str) else show_epsilon(epsilon)
-
-
-def short_epsilon(epsilon: float | str) -> str:
-    """Without trailing zeros, for running text; still rounded up.
-
-    >>> short_epsilon(10.999999999999996), short_epsilon(0.28111), short_epsilon("not private")
-    ('11.0', '0.2812', 'not private')
-    """
-    text = epsilon_text(epsilon)
-    if "." not in text:
-        return text
-    whole, decimals = text.split(".")
-    return f"{whole}.{decimals.rstrip('0') or '0'}"
-
-
-def percent(share: float) -> str:
-    """One decimal, kept on one line.
-
-    >>> percent(0.87361) == "87.4\N{NO-BREAK SPACE}%"
-    True
-    """
-    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
-
-
-def signed_points(difference: float) -> str:
-    """Percentage points with a real sign; what rounds to zero has none.
-
-    >>> signed_points(0.012), signed_points(-0.012), signed_points(-0.0001)
-    ('+1.2', '−1.2', '0.0')
-    """
-    text = f"{100 * difference:+.1f}"
-    return "0.0" if float(text) == 0 else text.replace("-", "−")
-
-
-def accuracy_text(method: dict[str, Any]) -> str:
-    """Mean and standard deviation, or the mean and "one seed", kept on one line."""
-    deviation = method["accuracy_std"]
-    spread = "(one seed)" if deviation is None else f"± {100 * deviation:.1f}"
-    return f"{percent(method['accuracy_mean'])} {spread}".replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def headline(result: dict[str, Any]) -> str:
-    """The verdict: is RGNN better than what needs no features at all?"""
-    methods = result["methods"]
-    difference = PairedDifference.of(methods["rgnn"]["accuracies"], methods[CONTROL]["accuracies"])
-    sentence = _compared_with_control(difference)
-    majority = result["graph"]["majority_share"]
-    if methods["rgnn"]["accuracy_mean"] <= majority:
-        sentence += f" RGNN is not above always answering with the largest class ({percent(majority)})."
-    return sentence
-
-
-def _compared_with_control(difference: PairedDifference) -> str:
-    points = f"{abs(100 * difference.mean):.1f} points"
-    ahead = difference.mean > 0
-    if difference.standard_error is None:
-        place = f"{points} above" if ahead else "not above"
-        return f"On this one seed RGNN is {place} the control that uses no features; one seed cannot tell more."
-    if difference.clear:
-        control = "control that uses no features"
-        return f"RGNN beats the {control} by {points}." if ahead else f"The {control} beats RGNN by {points}."
-    if ahead:
-        return f"RGNN is {points} above the control that uses no features, within the spread between seeds."
-    return f"The control that uses no features is at or above RGNN: by {points}, within the spread between seeds."
-
-
-def figures_in_words(result: dict[str, Any]) -> str:
-    """What each method reached, and at which epsilon."""
-    methods = result["methods"]
-    rgnn, control, ceiling = methods["rgnn"], methods[CONTROL], methods["non_private"]
-    return (
-        f"RGNN reaches {accuracy_text(rgnn)} {_at(rgnn)}; "
-        f"label propagation without any features reaches {accuracy_text(control)} {_at(control)}; "
-        f"without privacy the same GNN reaches {accuracy_text(ceiling)}. "
-        f"Always answering with the largest class gives {percent(result['graph']['majority_share'])}."
-    )
-
-
-def _at(method: dict[str, Any]) -> str:
-    epsilon = method["epsilon_user_level"]
-    return "without privacy" if isinstance(epsilon, str) else f"at a user-level epsilon of {short_epsilon(epsilon)}"
-
-
-def within_intervals(frequencies: Sequence[dict[str, Any]]) -> list[bool]:
-    """Whether each true frequency lies within 1.96 standard errors of its estimate.
-
-    >>> within_intervals([{"true": 0.5, "estimated": 0.3, "standard_error": 0.1}])
-    [False]
-    """
-    # An estimate without noise differs from the truth by rounding alone.
-    return [abs(row["true"] - row["estimated"]) <= 1.96 * row["standard_error"] + 1e-9 for row in frequencies]
-
-
-def _seconds_text(seconds: float) -> str:
-    if seconds < 0.1:
-        return f"{seconds:.3f}"
-    return f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.0f}"
-
-
-Found = Mapping[str, Sequence[Row]]
-"""Rows by experiment."""
-Pair = tuple[Row, Row]
-
-_DATASET_NAMES = {
-    "citeseer": "Citeseer",
-    "cora": "Cora",
-    "dblp": "DBLP",
-    "facebook": "Facebook",
-    "german": "German",
-    "student": "Student",
-    "pubmed": "Pubmed",
-    "twitch_engb": "Twitch",
-}
-_SHORT_NAMES = {
-    "graphsage": "GraphSAGE",
-    "gcn": "GCN",
-    "gat": "GAT",
-    "lpgnn": "LPGNN",
-    "lpgnn_equal": "LPGNN, best m",
-    "veil_equal": "Veil, joint GRR",
-    "veil_labels": "Veil, label alone",
-    CONTROL: "Control",
-    "majority": "Majority",
-    "non_private": "Non-private",
-}
-
-
-def dataset_name(key: str) -> str:
-    """As the paper writes it; an unknown one keeps its key."""
-    return _DATASET_NAMES.get(key, key)
-
-
-def method_title(key: str) -> str:
-    """For people; an unknown method keeps its key."""
-    return METHODS[key].title if key in METHODS else key
-
-
-def short_title(key: str) -> str:
-    """For the head of a column or a legend."""
-    return _SHORT_NAMES.get(key, method_title(key))
-
-
-def budget_words(row: Row) -> str:
-    """The budgets that were asked for, in a few words.
-
-    >>> from types import SimpleNamespace
-    >>> budget_words(SimpleNamespace(epsilon_x=0.1, epsilon_y=3.0))
-    'ε_x = 0.1, ε_y = 3'
-    >>> budget_words(SimpleNamespace(epsilon_x=None, epsilon_y=None))
-    'not private'
-    """
-    named = (("ε_x", row.epsilon_x), ("ε_y", row.epsilon_y))
-    return ", ".join(f"{name} = {value:g}" for name, value in named if value is not None) or "not private"
+# Selection and pairing of rows.
 
 
 def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
-    """Rows whose attributes, or swept parameters, are as wanted."""
+    """Return the rows whose attributes or swept parameters have the given values."""
     return [
         row
         for row in rows
@@ -323,12 +191,32 @@ def select(rows: Iterable[Row], **wanted: Any) -> list[Row]:
 
 
 def find(rows: Iterable[Row], **wanted: Any) -> Row | None:
-    """The first such row, or None."""
+    """Return the first row with the given values, or None."""
     return next(iter(select(rows, **wanted)), None)
 
 
+def datasets_of(rows: Iterable[Row]) -> list[str]:
+    """Return the data sets of some rows, in order of appearance."""
+    return list(dict.fromkeys(row.dataset for row in rows))
+
+
+def counterpart(row: Row, rows: Sequence[Row], method: str) -> Row | None:
+    """Return the row of another method on the same data set and at the same budgets.
+
+    A budget that the other method does not use is None in its row and fits every value.
+    """
+    same = select(rows, dataset=row.dataset, method=method)
+    fitting = [
+        each for each in same if each.epsilon_x in (None, row.epsilon_x) and each.epsilon_y in (None, row.epsilon_y)
+    ]
+    return fitting[0] if fitting else None
+
+
 def control_of(row: Row, rows: Sequence[Row]) -> Row | None:
-    """The control on the same data and labels; of a row that is not private, the one with the largest label budget."""
+    """Return the control on the same data set at the same label budget.
+
+    A row that is not private is compared with the control of the largest label budget.
+    """
     controls = [each for each in select(rows, dataset=row.dataset, method=CONTROL) if each.epsilon_y is not None]
     if row.epsilon_y is None:
         return max(controls, key=lambda each: each.epsilon_y or 0.0, default=None)
@@ -336,12 +224,12 @@ def control_of(row: Row, rows: Sequence[Row]) -> Row | None:
 
 
 def paired(row: Row, other: Row) -> PairedDifference | None:
-    """Accuracy of one minus the other's on the seeds that both have; None where they share none."""
+    """Return the difference of two rows over the seeds that both have; None where they share no seed."""
     return pooled([(row, other)])
 
 
 def pooled(pairs: Sequence[Pair]) -> PairedDifference | None:
-    """The mean difference over several settings, seed by seed, on the seeds that all of them have."""
+    """Average the differences of several settings seed by seed, over the seeds that all of them have."""
     shared = set.intersection(*(set(a.accuracies) & set(b.accuracies) for a, b in pairs)) if pairs else set()
     if not shared:
         return None

@@ -1,4 +1,4 @@
-"""Do the paper's claims hold? Each one, with the figures behind it and a verdict that follows from them."""
+"""Claims of the paper, each with a verdict that follows from the measured numbers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from veilgraph.experiments.results import Row
+from veilgraph.pages.formatting import budget_text, dataset_name, short_epsilon, unbroken
 from veilgraph.pages.paired_differences import (
     CONTROL,
-    Difference,
-    Found,
     Pair,
     PairedDifference,
-    budget_words,
-    dataset_name,
+    ResultsByExperiment,
+    Tally,
+    counterpart,
     find,
     paired,
     pooled,
     select,
-    short_epsilon,
-    signed_points,
 )
 from veilgraph.pages.result_tables import Table
 from veilgraph.privacy.budget import theorem_1_figure
@@ -32,18 +30,19 @@ from veilgraph.privacy.mechanisms import GRRFS
 DATASETS = ("citeseer", "cora", "dblp", "facebook", "german", "student")
 EPSILON_X = (1.0, 0.1)
 EPSILON_Y = (3.0, 2.0, 1.0, 0.5)
-"""The paper's 48 settings. It ran epsilon_x = 0.01 too, but published no figures for it."""
+"""Budgets of the 48 settings of the paper. It also ran epsilon_x = 0.01, without publishing accuracies for it."""
+SETTINGS = len(DATASETS) * len(EPSILON_X) * len(EPSILON_Y)
 
 DRASTIC = 0.05
-"""What "drastic" is taken to mean: five points of accuracy."""
+"""Smallest gain that counts as "drastic": five percentage points."""
 CLAIMED_WINS = 39
 SAMPLED = 10
-"""m, of every setting."""
+"""m, the number of sampled features in every setting."""
 _CITESEER_FEATURES = 53
 
 
 class Verdict(StrEnum):
-    """What the figures say about a claim."""
+    """Verdict on a claim."""
 
     CONFIRMED = "confirmed"
     NOT_CONFIRMED = "not confirmed"
@@ -57,52 +56,53 @@ class Claim:
 
     Attributes:
         name: the claim.
-        where: in the paper.
-        experiments: that decide it; none where computation does.
-        verdict: what the figures say.
-        figures: those figures, in a sentence or two.
+        where: section of the paper.
+        experiments: experiments that decide the claim; none where computation decides it.
+        verdict: verdict that follows from the evidence.
+        evidence: measured numbers, in one or two sentences.
     """
 
     name: str
     where: str
     experiments: tuple[str, ...]
     verdict: Verdict
-    figures: str
+    evidence: str
 
 
 Finding = tuple[Verdict, str]
+_NOT_FINISHED: Finding = (Verdict.NOT_RUN, "Its fits are not finished.")
 
 
-def judge_claims(found: Found) -> list[Claim]:
-    """Every claim of the paper's result sections, in the paper's order, and the privacy level of Theorem 1 first.
+def judge_claims(results: ResultsByExperiment) -> list[Claim]:
+    """Judge the privacy level of Theorem 1, then every claim of the paper's result sections in the paper's order.
 
     Args:
-        found: rows by experiment; of an experiment that is not there, or not whole, the claims are "not run yet".
+        results: rows by experiment. Claims about a missing or incomplete experiment are "not run yet".
     """
     rows: dict[str, Sequence[Row]] = {name: () for each in _RESULT_CLAIMS for name in each.experiments}
-    rows |= found
+    rows |= results
     theorem_1 = Claim(
         name="GRR-FS has the privacy level of Theorem 1",
         where="Theorem 1: ε_X = ln(1 + (m/d)(e^(m ε_x) − 1))",
         experiments=(),
         verdict=Verdict.REFUTED,
-        figures=_theorem_1_figures(),
+        evidence=_theorem_1_evidence(),
     )
     return [theorem_1, *(each.judged(rows) for each in _RESULT_CLAIMS)]
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    """Each claim, the verdict and the figures behind it, as a table."""
+    """Return claims, verdicts and evidence as a table."""
     return Table(
         title="Do the paper's claims hold?",
         columns=("Claim", "Verdict", "Figures"),
-        words=3,
-        rows=tuple((claim.name, claim.verdict, claim.figures) for claim in claims),
+        text_columns=3,
+        rows=tuple((claim.name, claim.verdict, claim.evidence) for claim in claims),
         note="",
     )
 
 
-def _theorem_1_figures() -> str:
+def _theorem_1_evidence() -> str:
     levels = []
     for epsilon_x in (1.0, 0.1, 0.01):
         exact = GRRFS((2,) * _CITESEER_FEATURES, sampled=SAMPLED, epsilon=epsilon_x).claim.user_level
@@ -117,36 +117,31 @@ def _theorem_1_figures() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _ResultClaim:
-    """A claim and how rows decide it."""
+    """A claim and the function that decides it from rows."""
 
     name: str
     where: str
     experiments: tuple[str, ...]
-    decide: Callable[[Found], Finding]
+    decide: Callable[[ResultsByExperiment], Finding]
 
-    def judged(self, found: Found) -> Claim:
-        verdict, figures = self.decide(found)
-        return Claim(name=self.name, where=self.where, experiments=self.experiments, verdict=verdict, figures=figures)
+    def judged(self, results: ResultsByExperiment) -> Claim:
+        verdict, evidence = self.decide(results)
+        return Claim(name=self.name, where=self.where, experiments=self.experiments, verdict=verdict, evidence=evidence)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Comparison:
-    """A difference that a claim says is above zero."""
+    """A difference that is above zero if the claim holds."""
 
-    what: str
+    name: str
     difference: PairedDifference
 
     def __str__(self) -> str:
-        return f"{self.what}: {on_one_line(self.difference)}"
-
-
-def on_one_line(difference: Difference) -> str:
-    """With its standard error, never broken apart."""
-    return str(difference).replace(" ", "\N{NO-BREAK SPACE}")
+        return f"{self.name}: {unbroken(self.difference)}"
 
 
 def _verdict(differences: Sequence[PairedDifference]) -> Verdict:
-    """Confirmed if every difference is clear; refuted if one is clear the other way, among all that were looked at."""
+    """Confirm if every difference is clear; refute if one is clearly negative after a Bonferroni correction."""
     if any(each.mean < 0 and each.clear_among(len(differences)) for each in differences):
         return Verdict.REFUTED
     if differences and all(each.mean > 0 and each.clear for each in differences):
@@ -155,7 +150,7 @@ def _verdict(differences: Sequence[PairedDifference]) -> Verdict:
 
 
 NamedPairs = tuple[str, Sequence[tuple[Row | None, Row | None]]]
-"""What is compared, and the rows; None where they are not finished."""
+"""Name of a comparison, and its pairs of rows; None for a row that is not finished."""
 
 
 def _in_words(made: Iterable[_Comparison]) -> str:
@@ -163,40 +158,40 @@ def _in_words(made: Iterable[_Comparison]) -> str:
 
 
 def _compare(pairs: Iterable[NamedPairs]) -> tuple[list[_Comparison], int]:
-    """One comparison for each named list of pairs, pooled over the list; and how many cannot be made yet."""
+    """Return one comparison for each list of pairs, pooled over the list, and the number of unfinished ones."""
     made, missing = [], 0
-    for what, wanted in pairs:
+    for name, wanted in pairs:
         whole = [(a, b) for a, b in wanted if a is not None and b is not None]
         difference = pooled(whole) if len(whole) == len(wanted) else None
         if difference is None:
             missing += 1
         else:
-            made.append(_Comparison(what=what, difference=difference))
+            made.append(_Comparison(name=name, difference=difference))
     return made, missing
 
 
 def _each_above(lead: str, pairs: Iterable[NamedPairs]) -> Finding:
-    """The finding of a claim that each of a few differences is above zero; `lead` says what they are."""
+    """Judge a claim that several differences are above zero; `lead` introduces them."""
     made, missing = _compare(pairs)
-    figures = f"{lead}. {_in_words(made)}." if made else ""
-    return _unless_missing(_verdict([each.difference for each in made]), figures, missing, len(made))
+    evidence = f"{lead}. {_in_words(made)}." if made else ""
+    return _unless_missing(_verdict([each.difference for each in made]), evidence, missing, len(made))
 
 
-def _unless_missing(verdict: Verdict, figures: str, missing: int, made: int) -> Finding:
-    """A counterexample stands whatever is missing; everything else waits for the rest."""
+def _unless_missing(verdict: Verdict, evidence: str, missing: int, made: int) -> Finding:
+    """Keep a refutation although comparisons are missing; every other verdict becomes "not run yet"."""
     if not missing:
-        return verdict, figures
+        return verdict, evidence
     if not made:
-        return Verdict.NOT_RUN, "Its fits are not finished."
+        return _NOT_FINISHED
     note = f"{made} of {made + missing} comparisons are finished."
-    return (verdict if verdict is Verdict.REFUTED else Verdict.NOT_RUN), f"{note} {figures}".strip()
+    return (verdict if verdict is Verdict.REFUTED else Verdict.NOT_RUN), f"{note} {evidence}".strip()
 
 
 # Table 2.
 
 
 def _table2_pairs(rows: Sequence[Row], other: str) -> list[Pair]:
-    """RGNN and another method in the paper's settings, where both are finished."""
+    """Return RGNN and another method in the paper's settings, where both are finished."""
     pairs = []
     for dataset, epsilon_x, epsilon_y in itertools.product(DATASETS, EPSILON_X, EPSILON_Y):
         setting = {"dataset": dataset, "epsilon_x": epsilon_x, "epsilon_y": epsilon_y}
@@ -216,11 +211,10 @@ def _published_wins(pairs: Iterable[Pair]) -> str:
     return f"{sum(a > b for a, b in known)} of {len(known)} as published" if known else "nothing published"
 
 
-def _above_graphsage(found: Found) -> Finding:
-    pairs = _table2_pairs(found["table2"], "graphsage")
-    settings = len(DATASETS) * len(EPSILON_X) * len(EPSILON_Y)
+def _above_graphsage(results: ResultsByExperiment) -> Finding:
+    pairs = _table2_pairs(results["table2"], "graphsage")
     if not pairs:
-        return Verdict.NOT_RUN, "Its fits are not finished."
+        return _NOT_FINISHED
     differences = _differences(pairs)
     by_dataset = [pooled(select_pairs) for d in DATASETS if (select_pairs := [p for p in pairs if p[0].dataset == d])]
     wins, least = sum(each.mean > 0 for each in differences), min(differences, key=lambda each: each.mean)
@@ -230,43 +224,42 @@ def _above_graphsage(found: Found) -> Finding:
         verdict = Verdict.REFUTED
     elif wins == len(pairs) and all(each is not None and each.clear for each in by_dataset):
         verdict = Verdict.CONFIRMED
-    figures = (
+    evidence = (
         f"RGNN is above GraphSAGE in {wins} of {len(pairs)} settings ({_published_wins(pairs)}), clearly in "
         f"{sum(each.mean > 0 and each.clear for each in differences)}; the smallest difference is "
-        f"{on_one_line(least)} points ({dataset_name(where.dataset)}, {budget_words(where)})."
+        f"{unbroken(least)} points ({dataset_name(where.dataset)}, {budget_text(where)})."
     )
-    return _unless_missing(verdict, figures, settings - len(pairs), len(pairs))
+    return _unless_missing(verdict, evidence, SETTINGS - len(pairs), len(pairs))
 
 
-def _above_lpgnn(found: Found) -> Finding:
-    pairs = _table2_pairs(found["table2"], "lpgnn")
-    settings = len(DATASETS) * len(EPSILON_X) * len(EPSILON_Y)
+def _above_lpgnn(results: ResultsByExperiment) -> Finding:
+    pairs = _table2_pairs(results["table2"], "lpgnn")
     if not pairs:
-        return Verdict.NOT_RUN, "Its fits are not finished."
+        return _NOT_FINISHED
     differences = _differences(pairs)
     wins, losses = sum(each.mean > 0 for each in differences), sum(each.mean < 0 and each.clear for each in differences)
     verdict = Verdict.NOT_CONFIRMED
-    if losses > settings - CLAIMED_WINS:
+    if losses > SETTINGS - CLAIMED_WINS:
         verdict = Verdict.REFUTED
     elif wins >= CLAIMED_WINS:
         verdict = Verdict.CONFIRMED
-    figures = (
+    evidence = (
         f"RGNN is above LPGNN in {wins} of {len(pairs)} settings ({_published_wins(pairs)}), clearly in "
         f"{sum(each.mean > 0 and each.clear for each in differences)}, and clearly below in {losses}."
     )
-    if equal := _differences(_table2_pairs(found["table2"], "lpgnn_equal")):
-        figures += (
+    if equal := _differences(_table2_pairs(results["table2"], "lpgnn_equal")):
+        evidence += (
             f" LPGNN with the m that suits it, at the same user-level ε: RGNN above in "
             f"{sum(each.mean > 0 for each in equal)} of {len(equal)}, clearly below in "
             f"{sum(each.mean < 0 and each.clear for each in equal)}."
         )
-    return _unless_missing(verdict, figures, settings - len(pairs), len(pairs))
+    return _unless_missing(verdict, evidence, SETTINGS - len(pairs), len(pairs))
 
 
-def _student_reaches_the_ceiling(found: Found) -> Finding:
-    ceiling = find(found["table1"], dataset="student", method="non_private")
+def _student_reaches_the_ceiling(results: ResultsByExperiment) -> Finding:
+    ceiling = find(results["table1"], dataset="student", method="non_private")
     wanted = [
-        (find(found["table2"], dataset="student", method="rgnn", epsilon_x=x, epsilon_y=y), ceiling)
+        (find(results["table2"], dataset="student", method="rgnn", epsilon_x=x, epsilon_y=y), ceiling)
         for x, y in itertools.product(EPSILON_X, (3.0, 2.0))
     ]
     made, missing = _compare([("Mean of four budgets with ε_y = 3 and 2", wanted)])
@@ -293,8 +286,8 @@ def _backbone_pairs(rows: Sequence[Row], better: str, worse: str) -> list[tuple[
     ]
 
 
-def _gcn_is_behind(found: Found) -> Finding:
-    rows = found["fig_backbones"]
+def _gcn_is_behind(results: ResultsByExperiment) -> Finding:
+    rows = results["fig_backbones"]
     return _each_above(
         "Mean of 8 budgets",
         (
@@ -304,8 +297,10 @@ def _gcn_is_behind(found: Found) -> Finding:
     )
 
 
-def _gat_leads_without_privacy(found: Found) -> Finding:
-    gat, *others = (find(found["fig_backbones"], method="non_private", backbone=key) for key in ("gat", "gcn", "sage"))
+def _gat_leads_without_privacy(results: ResultsByExperiment) -> Finding:
+    gat, *others = (
+        find(results["fig_backbones"], method="non_private", backbone=key) for key in ("gat", "gcn", "sage")
+    )
     titles = ("GAT minus GCN", "GAT minus GraphSAGE")
     pairs = [(title, [(gat, other)]) for title, other in zip(titles, others, strict=True)]
     return _each_above("GNNs on the true records", pairs)
@@ -318,20 +313,20 @@ def _variants(rows: Sequence[Row], dataset: str) -> dict[str, Row]:
     return {row.variant: row for row in select(rows, dataset=dataset, method="rgnn")}
 
 
-def _without_features_is_worst(found: Found) -> Finding:
+def _without_features_is_worst(results: ResultsByExperiment) -> Finding:
     pairs = []
     for dataset in ("citeseer", "dblp"):
-        variants = _variants(found["ablation"], dataset)
+        variants = _variants(results["ablation"], dataset)
         for other in ("", "without f_Y", "without LLP"):
-            what = f"{other or 'RGNN'} on {dataset_name(dataset)}"
-            pairs.append((what, [(variants.get(other), variants.get("without f_X"))]))
+            name = f"{other or 'RGNN'} on {dataset_name(dataset)}"
+            pairs.append((name, [(variants.get(other), variants.get("without f_X"))]))
     return _each_above("Difference to the variant without f_X", pairs)
 
 
-def _every_component_helps(found: Found) -> Finding:
+def _every_component_helps(results: ResultsByExperiment) -> Finding:
     pairs = []
     for part, dataset in itertools.product(("f_X", "f_Y", "LLP"), ("citeseer", "dblp")):
-        variants = _variants(found["ablation"], dataset)
+        variants = _variants(results["ablation"], dataset)
         pairs.append((f"{part} on {dataset_name(dataset)}", [(variants.get(""), variants.get(f"without {part}"))]))
     return _each_above("What the whole gains by each", pairs)
 
@@ -343,7 +338,7 @@ _NUM_CLUSTERS = (16, 32, 64, 128, 256)
 
 
 def _swept_pairs(rows: Sequence[Row], key: str, values: tuple[float, float]) -> list[tuple[Row | None, Row | None]]:
-    """Rows at one value and at another, over every value of the other parameter."""
+    """Return rows at two values of one parameter, for every value of the other parameter."""
     other, others = ("num_clusters", _NUM_CLUSTERS) if key == "llp_weight" else ("llp_weight", _LLP_WEIGHTS)
     bags = select(rows, dataset="dblp", method="rgnn")
     first, second = ([find(bags, **{key: value, other: each}) for each in others] for value in values)
@@ -351,7 +346,7 @@ def _swept_pairs(rows: Sequence[Row], key: str, values: tuple[float, float]) -> 
 
 
 def _mean_by(rows: Sequence[Row], key: str) -> dict[float, float]:
-    """Mean accuracy by the value of one swept parameter, over the other."""
+    """Return the mean accuracy at each value of one swept parameter, over all values of the other."""
     bags = select(rows, dataset="dblp", method="rgnn")
     values = sorted({row.swept[key] for row in bags if key in row.swept})
     return {value: statistics.mean(row.mean for row in select(bags, **{key: value})) for value in values}
@@ -368,66 +363,66 @@ def _bags_are_whole(rows: Sequence[Row]) -> bool:
     )
 
 
-def _best_weight(found: Found) -> Finding:
-    rows = found["fig_alpha_clusters"]
+def _best_weight(results: ResultsByExperiment) -> Finding:
+    rows = results["fig_alpha_clusters"]
     if not _bags_are_whole(rows):
-        return Verdict.NOT_RUN, "Its fits are not finished."
+        return _NOT_FINISHED
     means = _mean_by(rows, "llp_weight")
     inside = max((0.1, 1.0, 10.0), key=lambda each: means[each])
     outside = max((0.01, 20.0), key=lambda each: means[each])
-    what = f"α = {inside:g} minus α = {outside:g}"
-    made, _ = _compare([(what, _swept_pairs(rows, "llp_weight", (inside, outside)))])
-    figures = f"{_means_in_words(means, 'α')}. The best inside and outside. {_in_words(made)}."
-    return _verdict([each.difference for each in made]), figures
+    name = f"α = {inside:g} minus α = {outside:g}"
+    made, _ = _compare([(name, _swept_pairs(rows, "llp_weight", (inside, outside)))])
+    evidence = f"{_means_in_words(means, 'α')}. The best inside and outside. {_in_words(made)}."
+    return _verdict([each.difference for each in made]), evidence
 
 
-def _best_clusters(found: Found) -> Finding:
-    rows = found["fig_alpha_clusters"]
+def _best_clusters(results: ResultsByExperiment) -> Finding:
+    rows = results["fig_alpha_clusters"]
     if not _bags_are_whole(rows):
-        return Verdict.NOT_RUN, "Its fits are not finished."
+        return _NOT_FINISHED
     means = _mean_by(rows, "num_clusters")
     others = sorted(set(_NUM_CLUSTERS) - {128}, key=lambda each: -means[each])
     made, _ = _compare(
         (f"C = 128 minus C = {other}", _swept_pairs(rows, "num_clusters", (128, other))) for other in others
     )
-    figures = f"{_means_in_words(means, 'C')}. Against the best other one. {made[0]}."
-    return _verdict([each.difference for each in made]), figures
+    evidence = f"{_means_in_words(means, 'C')}. Against the best other one. {made[0]}."
+    return _verdict([each.difference for each in made]), evidence
 
 
 # Hops.
 
 
-def _commonest(values: Iterable[int | None]) -> int | None:
+def _most_common(values: Iterable[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return Counter(known).most_common(1)[0][0] if known else None
 
 
 def feature_hops_sweep(rows: Sequence[Row], dataset: str, epsilon_x: float) -> dict[int, Row]:
-    """The rows where K_x varies at epsilon_y = 1, by K_x. K_y is there what most of the rows share."""
+    """Return the rows in which K_x varies at epsilon_y = 1, by K_x; K_y has its most common value."""
     swept = select(rows, dataset=dataset, method="rgnn", epsilon_y=1.0)
-    fixed = _commonest(row.swept.get("label_hops") for row in swept)
+    fixed = _most_common(row.swept.get("label_hops") for row in swept)
     chosen = select(swept, epsilon_x=epsilon_x, label_hops=fixed)
     return {row.swept["feature_hops"]: row for row in chosen if "feature_hops" in row.swept}
 
 
 def label_hops_sweep(rows: Sequence[Row], dataset: str, epsilon_y: float) -> dict[int, Row]:
-    """The rows where K_y varies at epsilon_x = 1, by K_y."""
+    """Return the rows in which K_y varies at epsilon_x = 1, by K_y; K_x has its most common value."""
     swept = select(rows, dataset=dataset, method="rgnn", epsilon_x=1.0, epsilon_y=epsilon_y)
-    fixed = _commonest(row.swept.get("feature_hops") for row in swept)
+    fixed = _most_common(row.swept.get("feature_hops") for row in swept)
     chosen = select(swept, feature_hops=fixed)
     return {row.swept["label_hops"]: row for row in chosen if "label_hops" in row.swept}
 
 
-def _feature_hops(found: Found, more: int, fewer: int) -> list[NamedPairs]:
+def _feature_hops(results: ResultsByExperiment, more: int, fewer: int) -> list[NamedPairs]:
     pairs: list[NamedPairs] = []
     for dataset in ("citeseer", "dblp"):
-        sweeps = [feature_hops_sweep(found["fig_hops"], dataset, x) for x in (1.0, 0.1, 0.01)]
+        sweeps = [feature_hops_sweep(results["fig_hops"], dataset, x) for x in (1.0, 0.1, 0.01)]
         pairs.append((dataset_name(dataset), [(sweep.get(more), sweep.get(fewer)) for sweep in sweeps]))
     return pairs
 
 
-def _drastic_gain(found: Found) -> Finding:
-    made, missing = _compare(_feature_hops(found, 2, 0))
+def _drastic_gain(results: ResultsByExperiment) -> Finding:
+    made, missing = _compare(_feature_hops(results, 2, 0))
     differences = [each.difference for each in made]
     verdict = Verdict.NOT_CONFIRMED
     short = [
@@ -438,17 +433,17 @@ def _drastic_gain(found: Found) -> Finding:
         verdict = Verdict.REFUTED
     elif all(each.clear for each in differences) and all(each.mean >= 0 for each in short):
         verdict = Verdict.CONFIRMED
-    figures = (
+    evidence = (
         f"K_x = 2 minus K_x = 0, mean of three ε_x. {_in_words(made)}. "
         f"Drastic is read as {100 * DRASTIC:g} points or more."
         if made
         else ""
     )
-    return _unless_missing(verdict, figures, missing, len(made))
+    return _unless_missing(verdict, evidence, missing, len(made))
 
 
-def _label_hops(found: Found, budgets: Sequence[float], first: int, second: int) -> Finding:
-    sweeps = [label_hops_sweep(found["fig_hops"], "dblp", y) for y in budgets]
+def _label_hops(results: ResultsByExperiment, budgets: Sequence[float], first: int, second: int) -> Finding:
+    sweeps = [label_hops_sweep(results["fig_hops"], "dblp", y) for y in budgets]
     words = " and ".join(f"{y:g}" for y in budgets)
     return _each_above(
         f"K_y = {first} minus K_y = {second}",
@@ -521,85 +516,31 @@ _RESULT_CLAIMS = (
         name="Beyond 2, accuracy rises further with K_x",
         where="Propagation parameter study",
         experiments=("fig_hops",),
-        decide=lambda found: _each_above("K_x = 16 minus K_x = 2, mean of three ε_x", _feature_hops(found, 16, 2)),
+        decide=lambda results: _each_above("K_x = 16 minus K_x = 2, mean of three ε_x", _feature_hops(results, 16, 2)),
     ),
     _ResultClaim(
         name="On DBLP, a larger K_y hurts at large ε_y",
         where="Propagation parameter study",
         experiments=("fig_hops",),
-        decide=lambda found: _label_hops(found, (3.0, 2.0), 2, 16),
+        decide=lambda results: _label_hops(results, (3.0, 2.0), 2, 16),
     ),
     _ResultClaim(
         name="On DBLP, a larger K_y helps at small ε_y",
         where="Propagation parameter study",
         experiments=("fig_hops",),
-        decide=lambda found: _label_hops(found, (0.5,), 16, 2),
+        decide=lambda results: _label_hops(results, (0.5,), 16, 2),
     ),
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tally:
-    """A method against one other over the settings that both have.
-
-    Attributes:
-        method: the other one.
-        clearly_above: settings where the first is above beyond noise.
-        above: where it is above, but within noise.
-        below: where it is not above, but within noise.
-        clearly_below: where it is below beyond noise.
-        mean: difference over all settings.
-    """
-
-    method: str
-    clearly_above: int
-    above: int
-    below: int
-    clearly_below: int
-    mean: float
-
-    @classmethod
-    def of(cls, method: str, differences: Sequence[Difference]) -> Tally:
-        """Count at least one difference."""
-        above = [each for each in differences if each.mean > 0]
-        below = [each for each in differences if each.mean <= 0]
-        return cls(
-            method=method,
-            clearly_above=sum(each.clear for each in above),
-            above=sum(not each.clear for each in above),
-            below=sum(not each.clear for each in below),
-            clearly_below=sum(each.clear for each in below),
-            mean=statistics.mean(each.mean for each in differences),
-        )
-
-    @property
-    def settings(self) -> int:
-        """How many were compared."""
-        return self.clearly_above + self.above + self.below + self.clearly_below
-
-    @property
-    def mean_text(self) -> str:
-        """In points."""
-        return signed_points(self.mean)
-
-
-OPPONENTS = ("graphsage", "lpgnn", "lpgnn_equal", CONTROL, "majority", "non_private")
+_OPPONENTS = ("graphsage", "lpgnn", "lpgnn_equal", CONTROL, "majority", "non_private")
 
 
 def wins_and_losses(rows: Sequence[Row]) -> list[Tally]:
-    """RGNN against every other method, in every setting of Table 2 that both have finished."""
+    """Count the settings of Table 2 in which RGNN is above or below each other method."""
     tallies = []
-    for method in OPPONENTS:
+    for method in _OPPONENTS:
         pairs = [(row, other) for row in select(rows, method="rgnn") if (other := counterpart(row, rows, method))]
         if differences := _differences(pairs):
             tallies.append(Tally.of(method, differences))
     return tallies
-
-
-def counterpart(row: Row, rows: Sequence[Row], method: str) -> Row | None:
-    """Another method in the setting of a row, as far as that method depends on it."""
-    same = select(rows, dataset=row.dataset, method=method)
-    fitting = [
-        each for each in same if each.epsilon_x in (None, row.epsilon_x) and each.epsilon_y in (None, row.epsilon_y)
-    ]
-    return fitting[0] if fitting else None

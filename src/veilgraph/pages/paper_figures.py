@@ -1,6 +1,6 @@
-"""The paper's figures, redrawn from what was measured, and an overview of its Table 2. Each function returns SVG text.
+"""Figures of the paper drawn from measured results, and overviews of Table 2 and of Veil.
 
-Panels are small enough for a phone; a page puts them side by side where there is room.
+Panels are small enough for a phone; a wider page puts them side by side.
 """
 
 from __future__ import annotations
@@ -10,19 +10,9 @@ from dataclasses import dataclass
 
 from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.results import Row
-from veilgraph.pages.frontier import published_accuracies
-from veilgraph.pages.frontier_figures import frontier_panels
-from veilgraph.pages.paired_differences import (
-    CONTROL,
-    budget_words,
-    control_of,
-    dataset_name,
-    find,
-    paired,
-    select,
-    short_title,
-    signed_points,
-)
+from veilgraph.pages.formatting import budget_text, dataset_name, short_title, signed_points
+from veilgraph.pages.frontier import frontier_panels, published_accuracies
+from veilgraph.pages.paired_differences import CONTROL, control_of, datasets_of, find, paired, select
 from veilgraph.pages.paper_claims import (
     DATASETS,
     EPSILON_X,
@@ -30,7 +20,7 @@ from veilgraph.pages.paper_claims import (
     feature_hops_sweep,
     label_hops_sweep,
 )
-from veilgraph.pages.svg import Panel, colour, file_name, inline_svg
+from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
 from veilgraph.pages.veil_comparison import VEIL, Opponent, veil_settings
 
 try:
@@ -51,7 +41,7 @@ _VARIANTS = ("", "without LLP", "without f_Y", "without f_X", "without estimatio
 
 
 def paper_figures(experiment: str, rows: Sequence[Row]) -> list[Panel]:
-    """The panels of an experiment's figure, as far as there are rows for them."""
+    """Draw the panels of an experiment that have rows."""
     draw = _FIGURES.get(experiment)
     return draw(rows) if draw else []
 
@@ -73,7 +63,7 @@ class _Line:
 def _line_panel(
     name: str, title: str, lines: Sequence[_Line], ticks: Sequence[str], axis: str, *, level: Row | None = None
 ) -> Panel:
-    """Mean accuracies with standard deviations; `level` is one control for the whole panel."""
+    """Draw mean accuracies with standard deviations; `level` is the control of the whole panel."""
 
     def paint(figure: Figure) -> None:
         axes = figure.add_axes((0.12, 0.165, 0.865, 0.735))
@@ -160,10 +150,8 @@ def _backbones_at(rows: Sequence[Row], epsilon_x: float) -> Panel | None:
         shift, marker = 0.07 * (len(lines) - 1), _MARKERS[len(lines)]
         lines.append(_Line(label=label, points=[(x + shift, row) for x, row in points], colour=paint, marker=marker))
         if ceiling := find(rows, method="non_private", backbone=key):
-            alone, words = [(shift, ceiling)], f"{label} without privacy"
-            ceilings.append(
-                _Line(label=words, points=alone, colour=paint, marker=marker, joined=False, in_legend=False)
-            )
+            alone, name = [(shift, ceiling)], f"{label} without privacy"
+            ceilings.append(_Line(label=name, points=alone, colour=paint, marker=marker, joined=False, in_legend=False))
     if not lines:
         return None
     controls = [(place, find(rows, method=CONTROL, epsilon_y=y)) for place, y in enumerate(EPSILON_Y, 1)]
@@ -179,7 +167,7 @@ def _backbones_at(rows: Sequence[Row], epsilon_x: float) -> Panel | None:
 
 
 def _hops(rows: Sequence[Row]) -> list[Panel]:
-    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    datasets = datasets_of(rows)
     panels = [_feature_hops(rows, dataset) for dataset in datasets] + [_label_hops(rows, d) for d in datasets]
     return [panel for panel in panels if panel]
 
@@ -239,7 +227,7 @@ def _bags(rows: Sequence[Row]) -> list[Panel]:
     control = control_of(bags[0], rows)
     best = max(bags, key=lambda row: row.mean)
     low, high = min(row.mean for row in bags), best.mean
-    title = f"{dataset_name(bags[0].dataset)}, {budget_words(bags[0])}"
+    title = f"{dataset_name(bags[0].dataset)}, {budget_text(bags[0])}"
 
     def paint(figure: Figure) -> None:
         axes = figure.add_axes((0.13, 0.13, 0.86, 0.76))
@@ -277,9 +265,7 @@ def _bags(rows: Sequence[Row]) -> list[Panel]:
 
 
 def _ablation(rows: Sequence[Row]) -> list[Panel]:
-    return [
-        _ablation_on(rows, dataset) for dataset in dict.fromkeys(row.dataset for row in select(rows, method="rgnn"))
-    ]
+    return [_ablation_on(rows, dataset) for dataset in datasets_of(select(rows, method="rgnn"))]
 
 
 def _ablation_on(rows: Sequence[Row], dataset: str) -> Panel:
@@ -319,15 +305,15 @@ def _ablation_on(rows: Sequence[Row], dataset: str) -> Panel:
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.set_xlabel("accuracy in percent", color=colour("muted"))
 
-    spoken = "; ".join(f"{row.variant or 'RGNN'}: {100 * row.mean:.1f}{_published_words(row)}" for row in bars)
+    spoken = "; ".join(f"{row.variant or 'RGNN'}: {100 * row.mean:.1f}{_published_text(row)}" for row in bars)
     beside = "" if control is None else f" Control: {100 * control.mean:.1f}."
-    title = f"{dataset_name(dataset)}, {budget_words(bars[0])}"
+    title = f"{dataset_name(dataset)}, {budget_text(bars[0])}"
     name = file_name("ablation", dataset)
     label = f"Ablation on {title}. Accuracy in percent. {spoken}.{beside}"
     return Panel(name=name, title=title, svg=inline_svg(paint, width=_WIDTH, height=height, name=name, label=label))
 
 
-def _published_words(row: Row) -> str:
+def _published_text(row: Row) -> str:
     return "" if row.published_mean is None else f", published {100 * row.published_mean:.1f}"
 
 
@@ -368,7 +354,7 @@ def _table2(rows: Sequence[Row]) -> list[Panel]:
 
 
 def _dot_panel(name: str, title: str, dots: Sequence[_Dot], method: str, ends: Sequence[float]) -> Panel:
-    """A band for each data set; in it a row for each epsilon_y, the largest at the top."""
+    """Draw a band for each data set, and in it a row for each epsilon_y, the largest at the top."""
     present = {dot.row.dataset for dot in dots}
     datasets = [*(d for d in DATASETS if d in present), *sorted(present - set(DATASETS))]
     budgets = sorted({dot.row.epsilon_y or 0.0 for dot in dots}, reverse=True)

@@ -1,40 +1,53 @@
-"""The results of an experiment as a table: CSV for programs, Markdown and LaTeX for people, the control in each."""
+"""Results as tables: one table for each experiment, Table 2 by data set, and writers for CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.grid import SWEPT
 from veilgraph.experiments.results import Row
-from veilgraph.pages.paired_differences import (
-    PairedDifference,
-    control_of,
+from veilgraph.pages.formatting import (
     dataset_name,
     epsilon_text,
-    paired,
+    number_text,
     short_epsilon,
     short_title,
     signed_points,
+    spread_text,
 )
+from veilgraph.pages.paired_differences import (
+    CONTROL,
+    PairedDifference,
+    control_of,
+    counterpart,
+    datasets_of,
+    paired,
+    select,
+    side,
+)
+
+try:
+    import pandas as pd
+except ImportError:
+    raise MissingExtraError("pandas", "lab") from None
 
 _SHOWN_PARAMETERS = {
     "fig_alpha_clusters": ("llp_weight", "num_clusters"),
     "fig_backbones": ("backbone",),
     "fig_hops": ("feature_hops", "label_hops"),
 }
-"""What an experiment varies on purpose; other parameters differ because they are tuned."""
-_PARAMETER_WORDS = {
+"""Parameters that each experiment varies on purpose; other parameters differ because they are tuned."""
+_PARAMETER_TITLES = {
     "llp_weight": "α",
     "num_clusters": "C",
     "backbone": "Backbone",
     "feature_hops": "K_x",
     "label_hops": "K_y",
 }
-_BACKBONE_WORDS = {"sage": "GraphSAGE", "gcn": "GCN", "gat": "GAT"}
+_BACKBONE_TITLES = {"sage": "GraphSAGE", "gcn": "GCN", "gat": "GAT"}
 
 CSV_COLUMNS = (
     "dataset",
@@ -60,7 +73,6 @@ CSV_COLUMNS = (
     "seconds",
 )
 
-
 NOTE = (
     "Accuracy in percent: mean ± standard deviation over seeds. User-level ε holds for any two records; the figure of "
     "Theorem 1 is the paper's and is not a guarantee. Difference: measured minus published, within noise where it is "
@@ -73,28 +85,28 @@ class Table:
     """A table for people.
 
     Attributes:
-        title: above it.
-        columns: their heads.
-        words: how many columns, from the left, hold words; the others hold figures.
+        title: title above the table.
+        columns: column heads.
+        text_columns: number of columns, from the left, that hold text; the others hold numbers.
         rows: text of each cell.
-        note: what explains the figures.
+        note: explanation of the numbers.
     """
 
     title: str
     columns: tuple[str, ...]
-    words: int
+    text_columns: int
     rows: tuple[tuple[str, ...], ...]
     note: str = NOTE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """A table with files of its own.
+    """A table with its own files.
 
     Attributes:
-        name: of the files.
-        table: for people.
-        records: every figure in full, for programs.
+        name: stem of the file names.
+        table: table for people.
+        records: unrounded numbers for programs; all records have the same keys.
     """
 
     name: str
@@ -102,21 +114,24 @@ class Sheet:
     records: tuple[Mapping[str, Any], ...]
 
 
+# One table for each experiment.
+
+
 def result_table(experiment: str, title: str, rows: Sequence[Row], controls: Sequence[Row] = ()) -> Table:
-    """Measured next to published, the user-level epsilon and the control in every row.
+    """Return measured beside published accuracies, with the user-level epsilon and the control in every row.
 
     Args:
-        experiment: its name; decides which parameters are shown.
-        title: above the table.
-        rows: the results.
-        controls: where to look for the control of an experiment that has none of its own.
+        experiment: name of the experiment; it decides which parameters are shown.
+        title: title above the table.
+        rows: results of the experiment.
+        controls: rows in which to look for the control of an experiment that has none.
     """
     published = any(row.published_mean is not None for row in rows)
     shown = _SHOWN_PARAMETERS.get(experiment, ())
     columns = (
         "Data set",
         "Method",
-        *(_PARAMETER_WORDS[key] for key in shown),
+        *(_PARAMETER_TITLES[key] for key in shown),
         "ε_x",
         "ε_y",
         "User-level ε",
@@ -129,7 +144,7 @@ def result_table(experiment: str, title: str, rows: Sequence[Row], controls: Seq
     return Table(
         title=title,
         columns=columns,
-        words=2,
+        text_columns=2,
         rows=tuple(_text_row(row, published, shown, [*rows, *controls]) for row in rows),
     )
 
@@ -141,40 +156,29 @@ def _text_row(row: Row, published: bool, shown: Sequence[str], rows: Sequence[Ro
         dataset_name(row.dataset),
         f"{short_title(row.method)} {row.variant}".strip(),
         *(_parameter(row.swept.get(key)) for key in shown),
-        _number(row.epsilon_x),
-        _number(row.epsilon_y),
+        number_text(row.epsilon_x),
+        number_text(row.epsilon_y),
         short_epsilon(row.epsilon_user_level),
         "–" if row.theorem_1 is None else epsilon_text(row.theorem_1),
         spread_text(row.mean, row.std),
-        *((published_text(row), published_difference(row), noise_word(row)) if published else ()),
+        *((published_text(row), _published_difference(row), yes_or_no(row.within_noise) or "–") if published else ()),
         "–" if control is None else spread_text(control.mean, control.std) + _other_budget(row, control),
         "–" if difference is None else str(difference),
     )
 
 
-def spread_text(mean: float, std: float | None) -> str:
-    """In percent, on one line.
-
-    >>> spread_text(0.557, 0.014).split(), spread_text(0.5, None)
-    (['55.7', '±', '1.4'], '50.0')
-    """
-    text = f"{100 * mean:.1f}" if std is None else f"{100 * mean:.1f} ± {100 * std:.1f}"
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
-
-
 def published_text(row: Row) -> str:
-    """The paper's figure."""
+    """Return the published mean and standard deviation, or a dash."""
     return "–" if row.published_mean is None else spread_text(row.published_mean, row.published_std)
 
 
-def published_difference(row: Row) -> str:
-    """Measured minus published, in points."""
+def yes_or_no(value: bool | None) -> str | None:
+    """Return "yes", "no", or None for None, as CSV files write it."""
+    return None if value is None else "yes" if value else "no"
+
+
+def _published_difference(row: Row) -> str:
     return "–" if row.published_mean is None else signed_points(row.mean - row.published_mean)
-
-
-def noise_word(row: Row) -> str:
-    """Whether measured and published differ by less than two standard errors."""
-    return {None: "–", True: "yes", False: "no"}[row.within_noise]
 
 
 def _to_control(row: Row, control: Row | None) -> PairedDifference | None:
@@ -185,105 +189,204 @@ def _other_budget(row: Row, control: Row) -> str:
     return f" (ε_y = {control.epsilon_y:g})" if row.epsilon_y is None else ""
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:g}"
-
-
 def _parameter(value: Any) -> str:
-    if value is None:
-        return "–"
-    return _BACKBONE_WORDS.get(value, value) if isinstance(value, str) else f"{value:g}"
+    return _BACKBONE_TITLES.get(value, value) if isinstance(value, str) else number_text(value)
 
 
-def to_csv(rows: Sequence[Row], controls: Sequence[Row] = ()) -> str:
-    """Every figure in full; accuracies are shares of 1, what does not apply is empty."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, CSV_COLUMNS, lineterminator="\n", restval="")
-    writer.writeheader()
-    for row in rows:
-        control = control_of(row, [*rows, *controls])
-        difference = _to_control(row, control)
-        published = row.published_mean
-        writer.writerow(
-            row.as_dict()
-            | {
-                "difference_to_published": None if published is None else row.mean - published,
-                "within_noise": {None: None, True: "yes", False: "no"}[row.within_noise],
-                "control_epsilon_y": None if control is None else control.epsilon_y,
-                "control_mean": None if control is None else control.mean,
-                "control_std": None if control is None else control.std,
-                "difference_to_control": None if difference is None else difference.mean,
-                "difference_to_control_standard_error": None if difference is None else difference.standard_error,
-            }
-        )
-    return buffer.getvalue()
+# Table 2 by data set.
+
+TABLE_2_METHODS = ("rgnn", "lpgnn", "lpgnn_equal", "graphsage", CONTROL, "majority", "non_private")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodCell:
+    """One method in one setting of Table 2.
+
+    Attributes:
+        measured: mean and standard deviation.
+        published: published mean and standard deviation, or "".
+        difference: measured minus published, or "".
+        noise: "within", "above" or "below"; "" where a number is missing.
+        epsilon: user-level epsilon where it differs from that of the row, or "".
+        best: whether no private method has a higher mean in this setting.
+    """
+
+    measured: str
+    published: str
+    difference: str
+    noise: str
+    epsilon: str
+    best: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingRow:
+    """One setting of Table 2: the budgets, their epsilon, every method, and RGNN minus the control."""
+
+    epsilon_x: str
+    epsilon_y: str
+    first: bool
+    user_level: str
+    theorem_1: str
+    cells: Sequence[MethodCell | None]
+    against_control: str
+    against_control_side: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetTable:
+    """Table 2 on one data set."""
+
+    name: str
+    methods: Sequence[str]
+    rows: Sequence[SettingRow]
+
+
+def dataset_tables(rows: Sequence[Row]) -> list[DatasetTable]:
+    """Return Table 2 by data set, with one row for each pair of budgets."""
+    return [_dataset_table(select(rows, dataset=dataset)) for dataset in datasets_of(rows)]
+
+
+def _dataset_table(rows: Sequence[Row]) -> DatasetTable:
+    present = {row.method for row in rows}
+    methods = [*(m for m in TABLE_2_METHODS if m in present), *sorted(present - set(TABLE_2_METHODS))]
+    settings = {(row.epsilon_x, row.epsilon_y): row for row in reversed(rows) if row.epsilon_x is not None}
+    ordered = sorted(settings.items(), key=lambda item: [-(value or 0.0) for value in item[0]])
+    table, last = [], None
+    for (epsilon_x, _), row in ordered:
+        table.append(_setting_row(row, methods, rows, first=epsilon_x != last))
+        last = epsilon_x
+    return DatasetTable(name=dataset_name(rows[0].dataset), methods=[short_title(m) for m in methods], rows=table)
+
+
+def _setting_row(row: Row, methods: Sequence[str], rows: Sequence[Row], *, first: bool) -> SettingRow:
+    found = {method: counterpart(row, rows, method) for method in methods}
+    best = max(each.mean for each in found.values() if each and each.method != "non_private")
+    rgnn = found.get("rgnn")
+    own = rgnn or row
+    stated = next((each.theorem_1 for each in (rgnn, *found.values()) if each and each.theorem_1 is not None), None)
+    control = control_of(own, rows)
+    difference = paired(rgnn, control) if rgnn and control else None
+    return SettingRow(
+        epsilon_x=f"{row.epsilon_x:g}",
+        epsilon_y=f"{row.epsilon_y:g}",
+        first=first,
+        user_level=short_epsilon(own.epsilon_user_level),
+        theorem_1="–" if stated is None else epsilon_text(stated)[:-2],
+        cells=[_method_cell(each, own, best) if each else None for each in found.values()],
+        against_control="–" if difference is None else str(difference),
+        against_control_side=side(difference),
+    )
+
+
+def _method_cell(row: Row, own: Row, best: float) -> MethodCell:
+    published = row.published_mean
+    noise = ""
+    if published is not None and row.within_noise is not None:
+        noise = "within" if row.within_noise else "above" if row.mean > published else "below"
+    epsilon = short_epsilon(row.epsilon_user_level)
+    return MethodCell(
+        measured=spread_text(row.mean, row.std),
+        published="" if published is None else published_text(row),
+        difference="" if published is None else _published_difference(row),
+        noise=noise,
+        epsilon="" if epsilon == short_epsilon(own.epsilon_user_level) else epsilon,
+        best=row.mean == best,
+    )
+
+
+# Writers.
+
+
+def rows_csv(rows: Sequence[Row], controls: Sequence[Row] = ()) -> str:
+    """Write rows with unrounded numbers; accuracies are shares of 1, and a value that does not apply is empty."""
+    return _csv([_record(row, [*rows, *controls]) for row in rows], CSV_COLUMNS)
+
+
+def _record(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
+    control = control_of(row, rows)
+    difference = _to_control(row, control)
+    return row.as_dict() | {
+        "difference_to_published": None if row.published_mean is None else row.mean - row.published_mean,
+        "within_noise": yes_or_no(row.within_noise),
+        "control_epsilon_y": None if control is None else control.epsilon_y,
+        "control_mean": None if control is None else control.mean,
+        "control_std": None if control is None else control.std,
+        "difference_to_control": None if difference is None else difference.mean,
+        "difference_to_control_standard_error": None if difference is None else difference.standard_error,
+    }
 
 
 def records_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Records that share their keys, a line for each; what does not apply is empty."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(records[0]) if records else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return buffer.getvalue()
+    """Write records that share their keys, one line each; a value that does not apply is empty."""
+    return _csv(records, list(records[0]) if records else [])
+
+
+def _csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    # As objects, so that a whole number stays one in a column with empty cells.
+    frame = pd.DataFrame(list(records), columns=list(columns), dtype=object)
+    return frame.to_csv(index=False, lineterminator="\n")
 
 
 def to_markdown(table: Table) -> str:
-    """A table of pipes under its title, and its note below it."""
+    """Write a Markdown table with its title above and its note below."""
     lines = [
         _pipes(table.columns),
-        _pipes(["---" if place < table.words else "---:" for place in range(len(table.columns))]),
-        *(_pipes([_markdown(cell) for cell in row]) for row in table.rows),
+        _pipes(["---" if place < table.text_columns else "---:" for place in range(len(table.columns))]),
+        *(_pipes([_escape_markdown(cell) for cell in row]) for row in table.rows),
     ]
-    return "\n".join([f"**{_markdown(table.title)}**\n", *lines, f"\n{_markdown(table.note)}"]).rstrip() + "\n"
+    title, note = _escape_markdown(table.title), _escape_markdown(table.note)
+    return "\n".join([f"**{title}**\n", *lines, f"\n{note}"]).rstrip() + "\n"
 
 
 def _pipes(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _markdown(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     for symbol in "\\|<*_`":
         text = text.replace(symbol, f"\\{symbol}")
     return text.replace("\n", " ")
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "±": r"$\pm$",
-    "−": "$-$",
-    "–": "--",
-    "ε": r"$\varepsilon$",
-    "α": r"$\alpha$",
-    "≤": r"$\leq$",
-    "\N{NO-BREAK SPACE}": "~",
-    "\n": " ",
-}
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "±": r"$\pm$",
+        "−": "$-$",
+        "–": "--",
+        "ε": r"$\varepsilon$",
+        "α": r"$\alpha$",
+        "≤": r"$\leq$",
+        "\N{NO-BREAK SPACE}": "~",
+        "\n": " ",
+    }
+)
 
 
 def escape_latex(text: str) -> str:
-    r"""Text that LaTeX prints as it is.
+    r"""Escape text for LaTeX.
 
     >>> escape_latex("lpgnn_equal & 50 %")
     'lpgnn\\_equal \\& 50 \\%'
     """
-    return "".join(_LATEX.get(symbol, symbol) for symbol in text)
+    return text.translate(_LATEX)
 
 
 def to_latex(table: Table) -> str:
-    """A table that may run over pages."""
-    alignment = "l" * table.words + "r" * (len(table.columns) - table.words)
+    """Write a LaTeX table that may run over pages."""
+    alignment = "l" * table.text_columns + "r" * (len(table.columns) - table.text_columns)
     head = " & ".join(map(escape_latex, table.columns))
     body = "\n".join(" & ".join(map(escape_latex, row)) + r" \\" for row in table.rows)
     return (

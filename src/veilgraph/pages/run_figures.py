@@ -1,4 +1,4 @@
-"""The report's figures. Each function returns SVG text."""
+"""Figures of the run page. Each function returns SVG text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from veilgraph.errors import MissingExtraError
-from veilgraph.pages.paired_differences import (
-    accuracy_text,
-    method_name,
-    percent,
-    short_epsilon,
-    within_intervals,
-)
-from veilgraph.pages.svg import colour, inline_svg, standalone_svg
+from veilgraph.pages.formatting import accuracy_text, method_title, percent, short_epsilon
+from veilgraph.pages.paired_differences import CONTROL
+from veilgraph.pages.rendering import colour, inline_svg, standalone_svg
 
 try:
     from matplotlib.axes import Axes
@@ -28,41 +23,41 @@ except ImportError:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the accuracy figure puts a method's words and its points, in pixels.
+    """Positions of text and points in the accuracy figure, in pixels.
 
     Attributes:
-        width: of the figure.
-        left: of the points, where words stand beside them.
-        right: likewise.
-        row: height of each method.
-        words: height of the words above the points; 0 where they stand beside them.
+        width: width of the figure.
+        left: width of the text to the left of the points.
+        right: width of the text to the right of the points.
+        row: height of the row of each method.
+        text: height of the text above the points; 0 where the text is beside them.
     """
 
     width: int
     left: int
     right: int
     row: int
-    words: int
+    text: int
 
     @property
     def band(self) -> tuple[float, float]:
-        """The part of a row from 0 to 1 that belongs to the points."""
-        return self.words / self.row, 1.0
+        """Start and end of the points within a row, as shares of its height."""
+        return self.text / self.row, 1.0
 
 
-WIDE = Layout(width=800, left=226, right=132, row=40, words=0)
-"""For a desktop, a README or paper."""
-NARROW = Layout(width=340, left=8, right=8, row=62, words=24)
-"""For a phone, where text must not shrink with the page."""
+WIDE = Layout(width=800, left=226, right=132, row=40, text=0)
+"""Layout for a desktop, a README or a paper."""
+NARROW = Layout(width=340, left=8, right=8, row=62, text=24)
+"""Layout for a phone, where text must not shrink with the page."""
 
 
 def accuracy_figure(result: dict[str, Any]) -> str:
-    """The accuracy of every method as an SVG file, for a README or a slide."""
+    """Draw the accuracy of every method as an SVG file, for a README or a slide."""
     return standalone_svg(accuracy_plot(result, WIDE))
 
 
 def accuracy_plot(result: dict[str, Any], layout: Layout) -> str:
-    """A row for each method: its seeds, their mean and standard deviation; dotted, the share of the largest class."""
+    """Draw seeds, mean and standard deviation of every method, and the share of the largest class as a dotted line."""
     methods, majority = result["methods"], result["graph"]["majority_share"]
     top, bottom = 22, 36
     width, height = layout.width, top + layout.row * len(methods) + bottom
@@ -72,13 +67,13 @@ def accuracy_plot(result: dict[str, Any], layout: Layout) -> str:
         axes = figure.add_axes((layout.left / width, bottom / height, across, 1 - (top + bottom) / height))
         _accuracy_axes(axes, len(methods), _accuracy_limits(methods, majority))
         for y, (key, method) in enumerate(methods.items()):
-            _accuracy_words(axes, y, layout, key, method)
+            _accuracy_labels(axes, y, layout, key, method)
             _accuracy_points(axes, y, layout, key, method)
             _lines_behind(axes, y, layout, majority)
-        _majority_words(axes, majority)
+        _majority_label(axes, majority)
 
     spoken = "; ".join(
-        f"{method_name(key)}, {_epsilon_label(method)}: {accuracy_text(method)}" for key, method in methods.items()
+        f"{method_title(key)}, {_epsilon_label(method)}: {accuracy_text(method)}" for key, method in methods.items()
     )
     return inline_svg(
         paint,
@@ -90,7 +85,7 @@ def accuracy_plot(result: dict[str, Any], layout: Layout) -> str:
 
 
 def learning_curve_plot(key: str, curves: Sequence[dict[str, Any]], *, num_classes: int) -> str:
-    """Validation score over training loss, a line for each seed, with a dot where the weights were kept."""
+    """Draw validation score above training loss, one line for each seed, with a dot at the selected epoch."""
 
     def paint(figure: Figure) -> None:
         score, loss = figure.subplots(2, 1, sharex=True)
@@ -106,12 +101,12 @@ def learning_curve_plot(key: str, curves: Sequence[dict[str, Any]], *, num_class
         width=320,
         height=350,
         name=f"curves-{key}",
-        label=f"Learning curves of {method_name(key)}, one line for each seed. Epochs kept: {kept}.",
+        label=f"Learning curves of {method_title(key)}, one line for each seed. Epochs kept: {kept}.",
     )
 
 
 def frequency_plot(frequencies: Sequence[dict[str, Any]]) -> str:
-    """Estimated over true frequencies with 95 % intervals; points off the diagonal by more than that stand out."""
+    """Draw estimated over true frequencies with 95 % intervals; diamonds mark intervals that miss the truth."""
     within = within_intervals(frequencies)
 
     def paint(figure: Figure) -> None:
@@ -119,7 +114,7 @@ def frequency_plot(frequencies: Sequence[dict[str, Any]]) -> str:
         axes.grid(visible=True, linewidth=0.6)
         axes.tick_params(length=0)
         axes.plot([0, 1], [0, 1], color=colour("ink"), linewidth=1, linestyle=(0, (4, 3)))
-        for inside, name, marker in ((True, "rgnn", "o"), (False, "structure_only", "D")):
+        for inside, name, marker in ((True, "rgnn", "o"), (False, CONTROL, "D")):
             _interval_points(
                 axes, [r for r, w in zip(frequencies, within, strict=True) if w is inside], colour(name), marker
             )
@@ -137,6 +132,16 @@ def frequency_plot(frequencies: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def within_intervals(frequencies: Sequence[dict[str, Any]]) -> list[bool]:
+    """Return whether each true frequency lies within 1.96 standard errors of its estimate.
+
+    >>> within_intervals([{"true": 0.5, "estimated": 0.3, "standard_error": 0.1}])
+    [False]
+    """
+    # An estimate without noise differs from the truth by rounding alone.
+    return [abs(row["true"] - row["estimated"]) <= 1.96 * row["standard_error"] + 1e-9 for row in frequencies]
+
+
 def _accuracy_axes(axes: Axes, rows: int, limits: tuple[float, float]) -> None:
     axes.set_xlim(*limits)
     axes.set_ylim(rows, 0)
@@ -150,7 +155,7 @@ def _accuracy_axes(axes: Axes, rows: int, limits: tuple[float, float]) -> None:
 
 
 def _accuracy_limits(methods: dict[str, Any], majority: float) -> tuple[float, float]:
-    """Room for every seed, every bar and the line, but no more."""
+    """Return limits that fit every seed, every standard deviation and the share of the largest class."""
     ends = [majority]
     for method in methods.values():
         deviation = method["accuracy_std"] or 0.0
@@ -159,15 +164,15 @@ def _accuracy_limits(methods: dict[str, Any], majority: float) -> tuple[float, f
     return min(ends) - margin, max(ends) + margin
 
 
-def _accuracy_words(axes: Axes, y: int, layout: Layout, key: str, method: dict[str, Any]) -> None:
-    """The method at the figure's left edge and its accuracy at the right one."""
+def _accuracy_labels(axes: Axes, y: int, layout: Layout, key: str, method: dict[str, Any]) -> None:
+    """Write the method at the left edge of the figure and its accuracy at the right edge."""
     place: dict[str, Any] = {
         "transform": blended_transform_factory(axes.figure.transFigure, axes.transData),
         "va": "center_baseline",
         "fontsize": 12,
     }
-    height = y + (0.6 * layout.words / layout.row if layout.words else 0.5)
-    axes.text(0.002, height, f"{method_name(key)}, {_epsilon_label(method)}", **place)
+    height = y + (0.6 * layout.text / layout.row if layout.text else 0.5)
+    axes.text(0.002, height, f"{method_title(key)}, {_epsilon_label(method)}", **place)
     axes.text(0.998, height, accuracy_text(method), ha="right", weight="bold", **place)
 
 
@@ -182,7 +187,7 @@ def _accuracy_points(axes: Axes, y: int, layout: Layout, key: str, method: dict[
 
 
 def _lines_behind(axes: Axes, y: int, layout: Layout, majority: float) -> None:
-    """The grid and the share of the largest class, where the points are and never through words."""
+    """Draw the grid and the share of the largest class behind the points, but not behind text."""
     start, end = (y + part for part in layout.band)
     low, high = axes.get_xlim()
     ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
@@ -190,7 +195,7 @@ def _lines_behind(axes: Axes, y: int, layout: Layout, majority: float) -> None:
     axes.vlines(majority, start, end, color=colour("ink"), linewidth=1.2, linestyle=(0, (1, 2)), zorder=1)
 
 
-def _majority_words(axes: Axes, majority: float) -> None:
+def _majority_label(axes: Axes, majority: float) -> None:
     low, high = axes.get_xlim()
     place = (majority - low) / (high - low)
     axes.text(

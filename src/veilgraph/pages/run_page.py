@@ -1,31 +1,32 @@
-"""One self-contained HTML page about a run."""
+"""The page of one run: a single HTML file that needs no network, no script and no other file."""
 
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from veilgraph.atomic_files import write_whole
-from veilgraph.pages.paired_differences import (
-    epsilon_text,
-    figures_in_words,
-    headline,
-    method_name,
-    method_rows,
-    percent,
-    within_intervals,
-)
+from veilgraph.pages.formatting import accuracy_text, epsilon_text, method_title, percent, short_epsilon
+from veilgraph.pages.paired_differences import CONTROL, PairedDifference
+from veilgraph.pages.rendering import render_template
 from veilgraph.pages.run_figures import (
     NARROW,
     WIDE,
     accuracy_plot,
     frequency_plot,
     learning_curve_plot,
+    within_intervals,
 )
-from veilgraph.pages.templates import render_template
 
-_CONFIGURATION_WORDS = {
+_INPUTS = {
+    "rgnn": "randomized features and labels, reconstructed over the graph",
+    "plain": "randomized features and labels, as they were reported",
+    CONTROL: "randomized labels and the graph; no features",
+    "non_private": "true features and labels: a ceiling, not a private method",
+}
+_SETTING_TITLES = {
     "dataset": "Data",
     "epsilon_x": "Budget asked for each sampled feature (epsilon_x)",
     "epsilon_y": "Budget asked for the label (epsilon_y)",
@@ -42,25 +43,25 @@ _CONFIGURATION_WORDS = {
 
 
 def write_run_page(result: dict[str, Any], folder: Path) -> Path:
-    """Writes the page of a run beside its result, and returns the page's path."""
+    """Write the page of a run beside its result and return its path."""
     path = folder / "report.html"
-    write_whole(path, render_report(result))
+    write_whole(path, render_run_page(result))
     return path
 
 
-def render_report(result: dict[str, Any]) -> str:
-    """What a run found, as a page that needs no network, no script and no other file.
+def render_run_page(result: dict[str, Any]) -> str:
+    """Render the page of a run.
 
     Args:
-        result: what `run` returns and result.json holds.
+        result: the result of a run, as result.json holds it.
     """
     return render_template(
-        "page.html",
+        "run_page.html",
         dataset=result["dataset"],
         graph=result["graph"],
         seeds=result["configuration"]["seeds"],
         headline=headline(result),
-        figures_in_words=figures_in_words(result),
+        summary=summary(result),
         sentences=result["guarantee_in_words"],
         guarantee=_guarantee(result["guarantee"]),
         methods=method_rows(result),
@@ -73,8 +74,93 @@ def render_report(result: dict[str, Any]) -> str:
     )
 
 
+def headline(result: dict[str, Any]) -> str:
+    """Return the verdict: whether RGNN is above the control, which uses no features."""
+    methods = result["methods"]
+    difference = PairedDifference.of(methods["rgnn"]["accuracies"], methods[CONTROL]["accuracies"])
+    sentence = _compared_with_control(difference)
+    majority = result["graph"]["majority_share"]
+    if methods["rgnn"]["accuracy_mean"] <= majority:
+        sentence += f" RGNN is not above always answering with the largest class ({percent(majority)})."
+    return sentence
+
+
+def _compared_with_control(difference: PairedDifference) -> str:
+    points = f"{abs(100 * difference.mean):.1f} points"
+    ahead = difference.mean > 0
+    if difference.standard_error is None:
+        place = f"{points} above" if ahead else "not above"
+        return f"On this one seed RGNN is {place} the control that uses no features; one seed cannot tell more."
+    if difference.clear:
+        control = "control that uses no features"
+        return f"RGNN beats the {control} by {points}." if ahead else f"The {control} beats RGNN by {points}."
+    if ahead:
+        return f"RGNN is {points} above the control that uses no features, within the spread between seeds."
+    return f"The control that uses no features is at or above RGNN: by {points}, within the spread between seeds."
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Return the accuracy and the epsilon of the main methods in a sentence."""
+    methods = result["methods"]
+    rgnn, control, ceiling = methods["rgnn"], methods[CONTROL], methods["non_private"]
+    return (
+        f"RGNN reaches {accuracy_text(rgnn)} {_at(rgnn)}; "
+        f"label propagation without any features reaches {accuracy_text(control)} {_at(control)}; "
+        f"without privacy the same GNN reaches {accuracy_text(ceiling)}. "
+        f"Always answering with the largest class gives {percent(result['graph']['majority_share'])}."
+    )
+
+
+def _at(method: dict[str, Any]) -> str:
+    epsilon = method["epsilon_user_level"]
+    return "without privacy" if isinstance(epsilon, str) else f"at a user-level epsilon of {short_epsilon(epsilon)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodRow:
+    """One line of the table of methods, as text.
+
+    Attributes:
+        name: title of the method.
+        uses: data that the method uses.
+        epsilon: user-level epsilon with four decimals, or "not private".
+        accuracy: mean and standard deviation.
+        difference: difference to the control; empty for the control itself.
+        seconds: seconds for each fit.
+    """
+
+    name: str
+    uses: str
+    epsilon: str
+    accuracy: str
+    difference: str
+    seconds: str
+
+
+def method_rows(result: dict[str, Any]) -> list[MethodRow]:
+    """Return the table of methods, in the order of the result."""
+    control = result["methods"][CONTROL]["accuracies"]
+    return [
+        MethodRow(
+            name=method_title(key),
+            uses=_INPUTS.get(key, ""),
+            epsilon=epsilon_text(method["epsilon_user_level"]),
+            accuracy=accuracy_text(method),
+            difference="" if key == CONTROL else str(PairedDifference.of(method["accuracies"], control)),
+            seconds=_seconds_text(method["seconds_mean"]),
+        )
+        for key, method in result["methods"].items()
+    ]
+
+
+def _seconds_text(seconds: float) -> str:
+    if seconds < 0.1:
+        return f"{seconds:.3f}"
+    return f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.0f}"
+
+
 def _guarantee(guarantee: dict[str, Any]) -> dict[str, Any]:
-    """The guarantee's figures as text, under the keys they have in the result."""
+    """Return every epsilon of the guarantee as text, under the keys of the result."""
     user, attribute, theorem_1 = guarantee["user_level"], guarantee["attribute_level"], guarantee["theorem_1"]
     return {
         "relations": guarantee["relations"],
@@ -85,7 +171,7 @@ def _guarantee(guarantee: dict[str, Any]) -> dict[str, Any]:
 
 
 def _span(epsilons: list[float | str]) -> str:
-    """From the smallest to the largest; "not private" is larger than every number.
+    """Return the smallest and the largest epsilon; "not private" is larger than every number.
 
     >>> _span([0.5, 0.25]), _span([0.5, 0.5]), _span([0.5, "not private"])
     ('0.2500 to 0.5000', '0.5000', '0.5000 to not private')
@@ -100,7 +186,7 @@ def _span(epsilons: list[float | str]) -> str:
 def _curves(result: dict[str, Any]) -> list[dict[str, str]]:
     num_classes = result["graph"]["classes"]
     return [
-        {"name": method_name(key), "svg": learning_curve_plot(key, curves, num_classes=num_classes)}
+        {"name": method_title(key), "svg": learning_curve_plot(key, curves, num_classes=num_classes)}
         for key, curves in result["learning_curves"].items()
     ]
 
@@ -129,11 +215,11 @@ def _graph_facts(graph: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _configuration(configuration: dict[str, Any]) -> list[tuple[str, str]]:
-    """Every setting in the order of the result, the budget's among them; one without words of its own keeps its key."""
+    """Return every setting with its title, in the order of the result; a setting without a title keeps its key."""
     settings: dict[str, Any] = {}
     for key, value in configuration.items():
         settings |= value if isinstance(value, dict) else {key: value}
-    return [(_CONFIGURATION_WORDS.get(key, key), _setting_text(value)) for key, value in settings.items()]
+    return [(_SETTING_TITLES.get(key, key), _setting_text(value)) for key, value in settings.items()]
 
 
 def _setting_text(value: object) -> str:

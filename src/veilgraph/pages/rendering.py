@@ -1,4 +1,7 @@
-"""Figures as SVG text, in the light or dark theme of where it is shown; the same figure gives the same bytes."""
+"""Figures as SVG and pages as HTML, in one theme that follows the light or dark mode of the reader.
+
+The same figure gives the same bytes. Templates escape text, and a missing value is an error.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import resources
+from typing import Any
 
 from veilgraph.errors import MissingExtraError
 
@@ -15,6 +20,10 @@ try:
     from matplotlib.figure import Figure
 except ImportError:
     raise MissingExtraError("matplotlib", "lab") from None
+try:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+except ImportError:
+    raise MissingExtraError("jinja2", "lab") from None
 
 PALETTE = {
     "ink": ("#1c2128", "#e6eaf0"),
@@ -29,7 +38,7 @@ PALETTE = {
     "veil": ("#b84300", "#ff9f5a"),
     "refuted": ("#b02a21", "#ff948a"),
 }
-"""Each colour on light and on dark. Figures are drawn in the light one and refer to the name in the end."""
+"""Light and dark variant of each colour. Figures are drawn in the light one, which is then replaced by its name."""
 
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
@@ -53,12 +62,12 @@ _STYLE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One drawing.
+    """One figure.
 
     Attributes:
-        name: of its file.
-        title: above it.
-        svg: for a page.
+        name: stem of its file name.
+        title: title above the figure.
+        svg: inline SVG for a page.
     """
 
     name: str
@@ -67,7 +76,7 @@ class Panel:
 
 
 def file_name(*parts: str) -> str:
-    """Parts joined by dashes, with nothing that a path could trip over.
+    """Join parts with dashes and replace characters that are unsafe in a file name.
 
     >>> file_name("ablation", "a/b")
     'ablation-a-b'
@@ -76,19 +85,19 @@ def file_name(*parts: str) -> str:
 
 
 def colour(name: str) -> str:
-    """What to draw with; a method without a colour of its own is drawn in ink."""
+    """Return the light variant of a colour; a method without its own colour has the colour of text."""
     return PALETTE.get(name, PALETTE["ink"])[0]
 
 
 def inline_svg(paint: Callable[[Figure], None], *, width: int, height: int, name: str, label: str) -> str:
-    """What `paint` draws, as an element of an HTML page.
+    """Draw a figure and return it as an SVG element of an HTML page.
 
     Args:
-        paint: draws on an empty figure, in the report's style whatever a user's own settings are.
-        width: in pixels, where the page does not scale the figure.
-        height: likewise.
-        name: unique on the page; it begins every id.
-        label: what a person who cannot see the figure should know.
+        paint: draws on an empty figure, in the style of the pages whatever the user's Matplotlib settings are.
+        width: width in pixels before the page scales the figure.
+        height: height in pixels before the page scales the figure.
+        name: unique name on the page; the prefix of every id.
+        label: text for screen readers.
     """
     buffer = io.StringIO()
     with style.context(_STYLE | {"svg.hashsalt": name}, after_reset=True):
@@ -103,7 +112,7 @@ def inline_svg(paint: Callable[[Figure], None], *, width: int, height: int, name
 
 
 def standalone_svg(inline: str, *, padding: int = 16) -> str:
-    """An inline figure as a file of its own, on a card that keeps it legible on any background."""
+    """Return an inline figure as a file, on a card that is legible on any background."""
     opening, body = inline.split(">", 1)
     width, height = (int(size) + 2 * padding for size in re.findall(r' (?:width|height)="(\d+)"', opening))
     label = re.findall(r' aria-label="[^"]*"', opening)[0]
@@ -117,7 +126,7 @@ def standalone_svg(inline: str, *, padding: int = 16) -> str:
 
 
 def theme_css(selector: str) -> str:
-    """The palette as CSS variables, and ink as the text colour of `selector`."""
+    """Return the palette as CSS variables, with the text colour of `selector`."""
     light, dark = (
         "".join(f"--vg-{name}:{pair[i]};" for name, pair in PALETTE.items()) + f"color:{PALETTE['ink'][i]}"
         for i in (0, 1)
@@ -126,7 +135,7 @@ def theme_css(selector: str) -> str:
 
 
 def _body(document: str) -> str:
-    """Everything after the opening tag, without metadata and without the style rule that would leak into a page."""
+    """Remove the opening tag, metadata and the style rule that would apply to the whole page."""
     body = document[document.index(">", document.index("<svg")) + 1 :]
     body = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
     return re.sub(r"\s+", " ", body).replace("> <", "><").strip()
@@ -142,3 +151,24 @@ def _themed(body: str) -> str:
     for name, (light, _) in PALETTE.items():
         body = body.replace(light, "currentColor" if name == "ink" else f"var(--vg-{name})")
     return body
+
+
+def render_template(name: str, **values: Any) -> str:
+    """Render a template of this package to HTML.
+
+    Args:
+        name: file name of the template.
+        values: variables of the template.
+    """
+    environment = Environment(
+        autoescape=True,
+        loader=FunctionLoader(_source),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name).render(theme=theme_css(":root"), **values)
+
+
+def _source(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

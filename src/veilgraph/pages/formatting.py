@@ -1,0 +1,127 @@
+"""Numbers, budgets and names as text for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from veilgraph.experiments.results import Row
+from veilgraph.models.registry import METHODS
+from veilgraph.privacy.budget import show_epsilon
+
+_DATASET_NAMES = {
+    "citeseer": "Citeseer",
+    "cora": "Cora",
+    "dblp": "DBLP",
+    "facebook": "Facebook",
+    "german": "German",
+    "student": "Student",
+    "pubmed": "Pubmed",
+    "twitch_engb": "Twitch",
+}
+_SHORT_TITLES = {
+    "graphsage": "GraphSAGE",
+    "gcn": "GCN",
+    "gat": "GAT",
+    "lpgnn": "LPGNN",
+    "lpgnn_equal": "LPGNN, best m",
+    "veil_equal": "Veil, joint GRR",
+    "veil_labels": "Veil, label alone",
+    "structure_only": "Control",
+    "majority": "Majority",
+    "non_private": "Non-private",
+}
+
+
+def dataset_name(key: str) -> str:
+    """Return the paper's spelling of a data set; an unknown data set keeps its key."""
+    return _DATASET_NAMES.get(key, key)
+
+
+def method_title(key: str) -> str:
+    """Return the title of a method; an unknown method keeps its key."""
+    return METHODS[key].title if key in METHODS else key
+
+
+def short_title(key: str) -> str:
+    """Return the short title of a method, for a column head or a legend."""
+    return _SHORT_TITLES.get(key, method_title(key))
+
+
+def budget_text(row: Row) -> str:
+    """Return the requested budgets of a row.
+
+    >>> from types import SimpleNamespace
+    >>> budget_text(SimpleNamespace(epsilon_x=0.1, epsilon_y=3.0))
+    'ε_x = 0.1, ε_y = 3'
+    >>> budget_text(SimpleNamespace(epsilon_x=None, epsilon_y=None))
+    'not private'
+    """
+    named = (("ε_x", row.epsilon_x), ("ε_y", row.epsilon_y))
+    return ", ".join(f"{name} = {value:g}" for name, value in named if value is not None) or "not private"
+
+
+def epsilon_text(epsilon: float | str) -> str:
+    """Return an epsilon with four decimals, rounded up; "not private" (infinity in JSON) is text already."""
+    return epsilon if isinstance(epsilon, str) else show_epsilon(epsilon)
+
+
+def short_epsilon(epsilon: float | str) -> str:
+    """Return an epsilon without trailing zeros, for running text; still rounded up.
+
+    >>> short_epsilon(10.999999999999996), short_epsilon(0.28111), short_epsilon("not private")
+    ('11.0', '0.2812', 'not private')
+    """
+    text = epsilon_text(epsilon)
+    if "." not in text:
+        return text
+    whole, decimals = text.split(".")
+    return f"{whole}.{decimals.rstrip('0') or '0'}"
+
+
+def number_text(value: float | None) -> str:
+    """Return a number without trailing zeros, or a dash for None.
+
+    >>> number_text(0.5), number_text(3.0), number_text(None)
+    ('0.5', '3', '–')
+    """
+    return "–" if value is None else f"{value:g}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with one decimal and a no-break space.
+
+    >>> percent(0.87361) == "87.4\N{NO-BREAK SPACE}%"
+    True
+    """
+    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
+
+
+def signed_points(difference: float) -> str:
+    """Return a difference in percentage points with its sign; zero after rounding has no sign.
+
+    >>> signed_points(0.012), signed_points(-0.012), signed_points(-0.0001)
+    ('+1.2', '−1.2', '0.0')
+    """
+    text = f"{100 * difference:+.1f}"
+    return "0.0" if float(text) == 0 else text.replace("-", "−")
+
+
+def spread_text(mean: float, std: float | None) -> str:
+    """Return mean and standard deviation in percent, joined by no-break spaces.
+
+    >>> spread_text(0.557, 0.014).split(), spread_text(0.5, None)
+    (['55.7', '±', '1.4'], '50.0')
+    """
+    return unbroken(f"{100 * mean:.1f}" if std is None else f"{100 * mean:.1f} ± {100 * std:.1f}")
+
+
+def accuracy_text(method: dict[str, Any]) -> str:
+    """Return mean and standard deviation of one method of a run, or the mean and "one seed"."""
+    deviation = method["accuracy_std"]
+    spread = "(one seed)" if deviation is None else f"± {100 * deviation:.1f}"
+    return unbroken(f"{percent(method['accuracy_mean'])} {spread}")
+
+
+def unbroken(value: object) -> str:
+    """Return the text of a value with no-break spaces, so that a page keeps it on one line."""
+    return str(value).replace(" ", "\N{NO-BREAK SPACE}")
