@@ -24,9 +24,9 @@ from veilgraph.experiments.grid import Cell
 from veilgraph.models import RGNN, StructureOnly, Veil
 from veilgraph.models.base import FitTask
 from veilgraph.models.structure_only import RESTARTS, STEPS
-from veilgraph.models.veil.cross_fitting import HeldOutLabels
-from veilgraph.models.veil.model import sweep_counts
+from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.pagerank import RANGES
+from veilgraph.models.veil.views import iteration_counts
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import operators_of
@@ -210,9 +210,9 @@ def _veil(workload: Workload, device: torch.device) -> Iterator[Stage]:
             literal=None,
             work=floors.veil(
                 workload.sizes,
-                HeldOutLabels.most_folds(workload.perturbed) + 1,
-                steps=max(max(steps) for steps in RANGES.values()),
-                sweeps=max(sweep_counts(workload.graph).values()),
+                CrossFitting.max_folds(workload.perturbed) + 1,
+                steps=max(steps for _, steps in RANGES),
+                sweeps=max(iteration_counts(workload.graph).values()),
                 runs=count,
                 seeds=seeds,
             ),

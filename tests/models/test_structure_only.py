@@ -1,4 +1,4 @@
-"""The structure-only control: what labels and edges give without any features."""
+"""The structure-only control: label propagation that ignores features."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from veilgraph.models.structure_only import RESTARTS, STEPS
 from veilgraph.privacy.budget import PrivacyBudget
 
 
-def test_features_make_no_difference() -> None:
+def test_features_are_ignored() -> None:
     silent = replace(PERTURBED, has_features=np.zeros_like(PERTURBED.has_features))
     assert (
         StructureOnly().fit(silent, SPLIT).predict_proba() == StructureOnly().fit(PERTURBED, SPLIT).predict_proba()
     ).all()
 
 
-def test_restart_and_steps_are_chosen_from_the_grid() -> None:
+def test_restart_and_steps_are_selected_from_the_grid() -> None:
     control = StructureOnly().fit(PERTURBED, SPLIT)
     assert control.restart_ in RESTARTS
     assert control.steps_ in STEPS
 
 
-def test_clean_labels_on_a_homophilous_graph_are_recovered() -> None:
+def test_true_labels_on_a_homophilous_graph_are_recovered() -> None:
     private = csbm(600, num_classes=3, mean_degree=20, homophily=0.9, seed=1)
     split = Split.random(600, seed=1)
     perturbed = simulate(private, PrivacyBudget(1.0, float("inf"), 5), split, rng=np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""What can be had without any features: the control that every claim must beat."""
+"""The structure-only control: label propagation without features, which every claim must beat."""
 
 from __future__ import annotations
 
@@ -31,11 +31,17 @@ class StructureOnly(Method):
 
     .. math:: Z \leftarrow (1 - a)\, S Z + a Y', \qquad S = D^{-1/2} A D^{-1/2}
 
-    Propagated reports are debiased into class probabilities. The restart a and the number of steps are chosen on the
-    validation nodes' randomized labels, held out of the propagation; then all reports are used.
+    Propagated reports are debiased into class probabilities. The restart probability a and the number of steps are
+    selected on the randomized labels of the validation nodes, which are held out of the propagation. Then all reports
+    are propagated.
 
     Args:
         device: "auto", "cpu" or "cuda".
+
+    Attributes:
+        restart_: After fitting, the selected restart probability.
+        steps_: After fitting, the selected number of steps.
+        probabilities_: After fitting, class probabilities of the fitted graph, [nodes, classes].
 
     >>> StructureOnly().uses_features
     False
@@ -50,60 +56,60 @@ class StructureOnly(Method):
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
-        """Choose restart and steps on held-out reports, then propagate all of them."""
+        """Select restart and steps on held-out reports, then propagate all reports."""
         for _ in self.fit_together([FitTask(method=self, perturbed=perturbed, split=split)]):
             pass
         return self
 
     @classmethod
     def start_together(
-        cls, runs: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY
+        cls, tasks: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY
     ) -> Iterator[PendingFit[Self]]:
-        """Fit many at once: the columns of runs on one graph share products."""
+        """Fit many tasks: those on one graph share sparse products."""
         by_graph: dict[tuple[Graph, torch.device], list[FitTask[Self]]] = {}
-        for run in runs:
-            check_fit_input(run.perturbed, run.split)
-            by_graph.setdefault((run.perturbed.graph, resolve_device(run.method.device)), []).append(run)
+        for task in tasks:
+            check_fit_input(task.perturbed, task.split)
+            by_graph.setdefault((task.perturbed.graph, resolve_device(task.method.device)), []).append(task)
         for (graph, device), same_graph in by_graph.items():
             operators = operators_of(graph, device)
             with threads_for(graph.num_nodes):
-                chosen = _choose(same_graph, operators)
-                found = _propagated(chosen, [run.perturbed for run in same_graph], operators)
-            for run, (restart, steps), probabilities in zip(same_graph, chosen, found, strict=True):
-                fitted = run.method
-                fitted.restart_, fitted.steps_, fitted.probabilities_ = restart, steps, probabilities
+                settings = _select_settings(same_graph, operators)
+                results = _class_probabilities(settings, [task.perturbed for task in same_graph], operators)
+            for task, (restart, steps), probabilities in zip(same_graph, settings, results, strict=True):
+                method = task.method
+                method.restart_, method.steps_, method.probabilities_ = restart, steps, probabilities
             yield PendingFit(same_graph)
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
-        """Class probabilities of the fitted graph, or of another one with the settings chosen there."""
+        """Return class probabilities [nodes, classes] of the fitted graph, or of another with the selected settings."""
         check_is_fitted(self)
         if perturbed is None:
             return self.probabilities_
         operators = operators_of(perturbed.graph, resolve_device(self.device))
-        (found,) = _propagated([(self.restart_, self.steps_)], [perturbed], operators)
-        return found
+        (result,) = _class_probabilities([(self.restart_, self.steps_)], [perturbed], operators)
+        return result
 
 
-def _propagated(
+def _class_probabilities(
     settings: Sequence[tuple[float, int]], reports: Sequence[PerturbedGraph], operators: GraphOperators
 ) -> list[NDArray[np.float32]]:
-    """Class probabilities with the restarts and steps that were chosen."""
-    sources, found = stacked_one_hot(reports, operators.device), dict[int, NDArray[np.float32]]()
+    """Return class probabilities [nodes, classes] of each task with its restart and number of steps."""
+    sources, results = stacked_one_hot(reports, operators.device), dict[int, NDArray[np.float32]]()
     restarts, steps = zip(*settings, strict=True)
     for step, scores in _propagations(operators, sources, restarts, steps):
         for run in (run for run, last in enumerate(steps) if last == step):
-            found[run] = _debias(scores[:, run], sources[:, run], reports[run]).cpu().numpy()
-    return [found[run] for run in range(len(settings))]
+            results[run] = _debias(scores[:, run], sources[:, run], reports[run]).cpu().numpy()
+    return [results[run] for run in range(len(settings))]
 
 
-def _choose(runs: Sequence[FitTask[StructureOnly]], operators: GraphOperators) -> list[tuple[float, int]]:
-    """Each run's restart and number of steps whose scores agree with most held-out reports."""
-    training = np.stack([run.split.train for run in runs], axis=1)
-    sources = stacked_one_hot([run.perturbed for run in runs], operators.device)
+def _select_settings(tasks: Sequence[FitTask[StructureOnly]], operators: GraphOperators) -> list[tuple[float, int]]:
+    """Return, for each task, the restart and number of steps whose predictions match most held-out reports."""
+    training = np.stack([task.split.train for task in tasks], axis=1)
+    sources = stacked_one_hot([task.perturbed for task in tasks], operators.device)
     sources *= torch.from_numpy(training).to(operators.device).unsqueeze(2)
-    held_out = [_held_out(run, operators.device) for run in runs]
+    held_out = [_held_out(task, operators.device) for task in tasks]
     together = max(1, block_width(operators.device, len(sources)) // sources.shape[2])
-    pairs, hits = list(itertools.product(range(len(runs)), RESTARTS)), dict[tuple[int, float, int], Tensor]()
+    pairs, hits = list(itertools.product(range(len(tasks)), RESTARTS)), dict[tuple[int, float, int], Tensor]()
     for start in range(0, len(pairs), together):
         which, restarts = zip(*pairs[start : start + together], strict=True)
         columns = sources[:, torch.tensor(which, device=operators.device)]
@@ -113,28 +119,28 @@ def _choose(runs: Sequence[FitTask[StructureOnly]], operators: GraphOperators) -
                 part = slice(which.index(run), which.index(run) + which.count(run))
                 agreeing = (scores[nodes, part].argmax(dim=2) == labels.unsqueeze(1)).sum(dim=0)
                 hits |= {(run, restart, steps): count for restart, count in zip(restarts[part], agreeing, strict=True)}
-    # The first of those that are best, few steps and strong restarts first.
+    # Ties go to fewer steps, then to the larger restart.
     settings = [(restart, steps) for steps in STEPS for restart in RESTARTS]
-    counts = torch.stack([hits[run, *setting] for run in range(len(runs)) for setting in settings])
-    return [settings[row.index(max(row))] for row in counts.view(len(runs), -1).tolist()]
+    counts = torch.stack([hits[run, *setting] for run in range(len(tasks)) for setting in settings])
+    return [settings[row.index(max(row))] for row in counts.view(len(tasks), -1).tolist()]
 
 
-def _held_out(run: FitTask[StructureOnly], device: torch.device) -> tuple[Tensor, Tensor]:
-    """The nodes that select, and their reported labels."""
-    nodes = np.flatnonzero(run.split.validation & run.perturbed.has_label)
-    return torch.from_numpy(nodes).to(device), torch.from_numpy(run.perturbed.labels[nodes]).to(device)
+def _held_out(task: FitTask[StructureOnly], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the validation nodes with a report, and their reported labels."""
+    nodes = np.flatnonzero(task.split.validation & task.perturbed.has_label)
+    return torch.from_numpy(nodes).to(device), torch.from_numpy(task.perturbed.labels[nodes]).to(device)
 
 
 def _propagations(
     operators: GraphOperators, reports: Tensor, restarts: Sequence[float], steps: Sequence[int]
 ) -> Iterator[tuple[int, Tensor]]:
-    """Scores [nodes, restarts, classes] after each number of steps; all restarts go through one sparse product.
+    """Yield the scores [nodes, restarts, classes] after each number of steps; all restarts share sparse products.
 
     Args:
-        operators: of the graph.
-        reports: [nodes, restarts, classes].
-        restarts: of each.
-        steps: after which scores are wanted.
+        operators: The graph.
+        reports: One-hot reports, [nodes, restarts, classes].
+        restarts: Restart probability of each column of classes.
+        steps: Numbers of steps after which to yield.
     """
     weight = torch.tensor(restarts, device=reports.device).repeat_interleave(reports.shape[2])
     scores = reports.flatten(1)
@@ -146,7 +152,7 @@ def _propagations(
 
 
 def _debias(scores: Tensor, reports: Tensor, perturbed: PerturbedGraph) -> Tensor:
-    """Propagated reports as class probabilities; where none arrived, the distribution of all reports."""
+    """Return class probabilities from propagated reports; where none arrived, those of all reports."""
     mass = scores.sum(dim=1, keepdim=True)
     shares = torch.where(
         mass > 0, scores / mass.clamp(min=torch.finfo(mass.dtype).tiny), reports.sum(0) / reports.sum()

@@ -1,4 +1,4 @@
-"""Communities: the sum over all partitions is the sum over all partitions, and it carries weak evidence far."""
+"""Communities: two passes equal the sum over all partitions, and weak evidence is carried far."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-import veilgraph.models.veil.communities as communities_module
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import StructureOnly
-from veilgraph.models.veil.communities import PURITY, community_beliefs, halvings, tree_posterior
-from veilgraph.models.veil.cross_fitting import HeldOutLabels
+from veilgraph.models.veil.communities import PURITY, bisection_plan, community_log_posterior, tree_posterior
+from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -26,13 +25,13 @@ def collect(private: PrivateGraph, epsilon_y: float, seed: int) -> tuple[Perturb
     return simulate(private, PrivacyBudget(1.0, epsilon_y, 1), split, rng=np.random.default_rng([seed, 7])), split
 
 
-def held_out(epsilon_y: float, *, nodes: int = 24, classes: int = 2, seed: int = 0) -> HeldOutLabels:
+def cross_fitted(epsilon_y: float, *, nodes: int = 24, classes: int = 2, seed: int = 0) -> CrossFitting:
     private = csbm(nodes, num_classes=classes, num_features=1, mean_degree=3, seed=seed)
-    return HeldOutLabels.of(collect(private, epsilon_y, seed)[0], seed=0)
+    return CrossFitting.random(collect(private, epsilon_y, seed)[0], seed=0)
 
 
 def partitions(depth: int, begin: int) -> list[list[tuple[int, int]]]:
-    """Every partition with its parts as (level, number), from the parts of level `begin` down."""
+    """Return every partition as a list of parts (level, number), starting with the parts of level `begin`."""
 
     def below(level: int, number: int) -> Iterator[list[tuple[int, int]]]:
         yield [(level, number)]
@@ -44,15 +43,15 @@ def partitions(depth: int, begin: int) -> list[list[tuple[int, int]]]:
     return [list(itertools.chain(*choice)) for choice in itertools.product(*roots)]
 
 
-def by_enumeration(labels: HeldOutLabels, codes: np.ndarray, depth: int, begin: int) -> np.ndarray:
-    """P(class | all reports) as a sum over partitions, and over the class of each of its parts."""
-    prior, last = labels.prior.double().numpy(), labels.versions[:, -1].double().numpy()
+def by_enumeration(labels: CrossFitting, codes: np.ndarray, depth: int, begin: int) -> np.ndarray:
+    """Return P(class | all reports) as a sum over partitions and over the class of each part."""
+    prior, last = labels.prior.double().numpy(), labels.training_sets[:, -1].double().numpy()
     classes = len(prior)
     member = (1 - PURITY) * prior + PURITY * np.eye(classes)
     report = labels.other + (labels.keep - labels.other) * member
     total, found = 0.0, np.zeros((len(codes), classes))
     for parts in partitions(depth, begin):
-        # A part above the smallest was kept with probability 1/2; those above it were divided, each with 1/2.
+        # A divisible part was kept with probability 1/2; each part above it was divided with probability 1/2.
         divided = {(above, number >> (level - above)) for level, number in parts for above in range(begin, level)}
         chance = 0.5 ** (len(divided) + sum(level < depth for level, _ in parts))
         inside = [codes >> (depth - level) == number for level, number in parts]
@@ -66,47 +65,47 @@ def by_enumeration(labels: HeldOutLabels, codes: np.ndarray, depth: int, begin: 
 
 @pytest.mark.parametrize("epsilon_y", [0.5, 3.0])
 @pytest.mark.parametrize(("classes", "begin"), [(2, 1), (3, 2)])
-def test_one_pass_up_and_one_down_sum_over_all_partitions(epsilon_y: float, classes: int, begin: int) -> None:
-    labels = held_out(epsilon_y, classes=classes)
+def test_the_two_passes_equal_the_sum_over_all_partitions(epsilon_y: float, classes: int, begin: int) -> None:
+    labels = cross_fitted(epsilon_y, classes=classes)
     codes = np.random.default_rng(1).integers(8, size=24)
     found = tree_posterior(labels, codes, 3)[:, -1]
     assert found.numpy() == pytest.approx(by_enumeration(labels, codes, 3, begin), abs=1e-6)
 
 
-def test_the_chances_of_all_partitions_sum_to_one() -> None:
-    chances = 0.0
+def test_the_prior_probabilities_of_all_partitions_sum_to_one() -> None:
+    total = 0.0
     for parts in partitions(3, 1):
         divided = {(above, n >> (level - above)) for level, n in parts for above in range(1, level)}
-        chances += 0.5 ** (len(divided) + sum(level < 3 for level, _ in parts))
-    assert chances == pytest.approx(1)
+        total += 0.5 ** (len(divided) + sum(level < 3 for level, _ in parts))
+    assert total == pytest.approx(1)
 
 
-def test_a_fold_is_answered_without_its_own_reports() -> None:
-    labels = held_out(1.0, nodes=60, classes=3)
+def test_a_fold_is_estimated_without_its_own_reports() -> None:
+    labels = cross_fitted(1.0, nodes=60, classes=3)
     codes = np.random.default_rng(1).integers(4, size=60)
     fold = labels.folds == 2
-    # The same reports in another order, so that class shares stay what they are.
+    # The same reports in another order, so that class shares stay the same.
     reports = labels.perturbed.labels.copy()
     reports[fold.numpy()] = np.roll(reports[fold.numpy()], 1)
-    other = HeldOutLabels(perturbed=replace(labels.perturbed, labels=reports), folds=labels.folds)
+    other = CrossFitting(perturbed=replace(labels.perturbed, labels=reports), folds=labels.folds)
     before, after = (tree_posterior(each, codes, 2) for each in (labels, other))
     assert (reports != labels.perturbed.labels).any()
     assert torch.equal(before[:, 2], after[:, 2])
     assert not torch.equal(before[:, -1], after[:, -1])
 
 
-def test_what_classes_are_called_does_not_matter() -> None:
-    labels = held_out(1.0, nodes=60, classes=3)
+def test_the_order_of_classes_does_not_matter() -> None:
+    labels = cross_fitted(1.0, nodes=60, classes=3)
     codes, names = np.random.default_rng(1).integers(4, size=60), np.array([2, 0, 1])
-    renamed = HeldOutLabels(
+    renamed = CrossFitting(
         perturbed=replace(labels.perturbed, labels=names[labels.perturbed.labels]), folds=labels.folds
     )
     expected = tree_posterior(labels, codes, 2)
     assert torch.allclose(tree_posterior(renamed, codes, 2)[:, :, names], expected, atol=1e-6)
 
 
-def test_reports_that_say_nothing_leave_the_prior() -> None:
-    labels = held_out(1e-4, nodes=64, classes=4)
+def test_uninformative_reports_give_the_prior() -> None:
+    labels = cross_fitted(1e-4, nodes=64, classes=4)
     found = tree_posterior(labels, np.arange(64) // 8, 3)
     assert torch.allclose(found, labels.prior.expand_as(found), atol=2e-3)
 
@@ -116,29 +115,29 @@ def test_communities_carry_evidence_that_neighbours_cannot() -> None:
     for seed in range(5):
         private = csbm(600, num_classes=3, mean_degree=6, num_features=1, seed=seed)
         perturbed, split = collect(private, 0.5, seed)
-        labels = HeldOutLabels.of(perturbed, seed=0)
-        ours = community_beliefs(labels, GraphOperators(private.graph))[:, -1].argmax(1).numpy()
+        labels = CrossFitting.random(perturbed, seed=0)
+        ours = community_log_posterior(labels, GraphOperators(private.graph))[:, -1].argmax(1).numpy()
         control = StructureOnly().fit(perturbed, split).predict()
         hits = [(predicted == private.labels)[split.test].mean() for predicted in (ours, control)]
         differences.append(hits[0] - hits[1])
     assert np.mean(differences) > 2 * np.std(differences, ddof=1) / 5**0.5
 
 
-def test_beliefs_are_distributions() -> None:
-    labels = held_out(1.0, nodes=100, classes=3)
-    found = community_beliefs(labels, GraphOperators(labels.perturbed.graph)).exp()
+def test_results_are_distributions() -> None:
+    labels = cross_fitted(1.0, nodes=100, classes=3)
+    found = community_log_posterior(labels, GraphOperators(labels.perturbed.graph)).exp()
     assert torch.allclose(found.sum(2), torch.ones(100, labels.num_folds + 1), atol=1e-5)
     assert found.min() > 0
 
 
-def test_a_graph_too_large_for_metis_is_one_community(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = held_out(1.0, nodes=100, classes=3)
-    monkeypatch.setattr(communities_module, "MOST_METIS_EDGES", labels.perturbed.graph.num_edges - 1)
-    found = community_beliefs(labels, GraphOperators(labels.perturbed.graph))
+def test_a_graph_too_large_for_metis_is_one_community() -> None:
+    labels = cross_fitted(1.0, nodes=100, classes=3)
+    graph = labels.perturbed.graph
+    found = community_log_posterior(labels, GraphOperators(graph), max_edges=graph.num_edges - 1)
     assert torch.allclose(found, found[:1].expand_as(found))
 
 
-def test_a_handful_of_nodes_is_one_community_and_large_graphs_are_halved_in_fewer_ways() -> None:
-    assert halvings(Graph.from_edges([[0], [1]], num_nodes=2)) == (0, 1)
+def test_a_small_graph_is_one_community_and_a_large_graph_has_fewer_trees() -> None:
+    assert bisection_plan(Graph.from_edges([[0], [1]], num_nodes=2)) == (0, 1)
     ring = np.arange(2**15 + 1)
-    assert halvings(Graph.from_edges([ring, np.roll(ring, 1)], num_nodes=len(ring))) == (11, 8)
+    assert bisection_plan(Graph.from_edges([ring, np.roll(ring, 1)], num_nodes=len(ring))) == (11, 8)

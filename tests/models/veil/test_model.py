@@ -1,4 +1,4 @@
-"""Veil: limits, fallbacks, calibration, and what it owes relative to the control."""
+"""Veil: limits, fallbacks, calibration, and comparison with the control."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.clustering import bisections
 from veilgraph.models import LabelVeil, StructureOnly, Veil
 from veilgraph.models.base import FitTask
-from veilgraph.models.veil.cross_fitting import HeldOutLabels
-from veilgraph.models.veil.model import structural_experts, sweep_counts
+from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.pagerank import PageRankView
+from veilgraph.models.veil.views import iteration_counts, structural_views
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import multi_bit_best
 from veilgraph.reconstruct import operators
@@ -37,16 +38,16 @@ def collect(
 PRIVATE = csbm(300, num_classes=3, num_features=8, seed=1)
 
 
-def test_clean_labels_are_given_back() -> None:
+def test_labels_that_are_not_randomized_are_predicted_exactly() -> None:
     perturbed, split = collect(PRIVATE, math.inf, 0)
     predicted = Veil().fit(perturbed, split).predict()
     assert (predicted[split.labelled] == PRIVATE.labels[split.labelled]).all()
 
 
-def test_reports_that_say_nothing_leave_the_prior() -> None:
+def test_uninformative_reports_give_the_prior() -> None:
     perturbed, split = collect(PRIVATE, 1e-6, 0)
     probabilities = LabelVeil().fit(perturbed, split).predict_proba()
-    # Nothing can be known. What noise suggests is held down by the priors on calibration and weights.
+    # Nothing can be learned. The priors of calibration and weights limit the effect of noise.
     assert np.abs(probabilities.mean(0) - 1 / 3).max() < 0.2
     assert probabilities.max(1).mean() < 0.6
 
@@ -67,7 +68,7 @@ def test_more_budget_gives_better_predictions(parameters: dict[str, float]) -> N
     assert found[0] + 0.06 < found[2]
 
 
-def test_it_beats_the_control_where_evidence_has_to_travel() -> None:
+def test_it_beats_the_control_where_evidence_is_far() -> None:
     differences = []
     for seed in range(6):
         private = csbm(600, num_classes=4, num_features=2, seed=seed)
@@ -78,7 +79,7 @@ def test_it_beats_the_control_where_evidence_has_to_travel() -> None:
     assert np.mean(differences) > 2 * error
 
 
-def test_opposites_that_attract_are_understood() -> None:
+def test_heterophily_is_learned() -> None:
     differences = []
     for seed in range(4):
         private = csbm(400, num_classes=2, homophily=0.15, num_features=2, seed=seed)
@@ -90,7 +91,7 @@ def test_opposites_that_attract_are_understood() -> None:
 
 
 @pytest.mark.parametrize("randomizer", ["grr_fs", "multi_bit"])
-def test_features_pay_where_structure_is_silent(randomizer: str) -> None:
+def test_features_help_where_structure_is_uninformative(randomizer: str) -> None:
     with_features, without = [], []
     for seed in range(3):
         private = csbm(600, num_classes=2, homophily=0.5, num_features=20, feature_signal=1.0, seed=seed)
@@ -104,7 +105,7 @@ def test_features_pay_where_structure_is_silent(randomizer: str) -> None:
     assert np.mean(with_features) > np.mean(without) + 3 * 0.024 * 2**0.5
 
 
-def test_features_that_say_nothing_change_nothing() -> None:
+def test_uninformative_features_are_not_used() -> None:
     used = []
     for seed in range(8):
         private = csbm(300, num_classes=3, num_features=20, feature_signal=0.0, seed=seed)
@@ -113,13 +114,13 @@ def test_features_that_say_nothing_change_nothing() -> None:
     assert sum(used) <= 1
 
 
-def test_without_features_it_is_the_veil_of_labels() -> None:
+def test_without_feature_reports_it_equals_label_veil() -> None:
     perturbed, split = collect(PRIVATE, 1.0, 0)
     silent = replace(perturbed, has_features=np.zeros(300, dtype=np.bool_))
     assert (Veil().fit(silent, split).predict_proba() == LabelVeil().fit(perturbed, split).predict_proba()).all()
 
 
-def test_probabilities_mean_what_they_say() -> None:
+def test_probabilities_are_calibrated() -> None:
     confidence, hits = [], []
     for seed in range(5):
         private = csbm(600, num_classes=3, mean_degree=5, homophily=0.7, num_features=2, seed=seed)
@@ -135,38 +136,40 @@ def test_probabilities_mean_what_they_say() -> None:
 
 
 def relabelled(perturbed: PerturbedGraph, order: np.ndarray) -> PerturbedGraph:
-    """Node order[i] of the old graph is node i of the new one."""
+    """Reorder nodes: node order[i] becomes node i."""
     place = np.argsort(order)
     graph = Graph.from_edges(place[perturbed.graph.edges], num_nodes=len(order))
     parts = {name: getattr(perturbed, name)[order] for name in ("features", "labels", "has_features", "has_label")}
     return replace(perturbed, graph=graph, **parts)
 
 
-def test_what_nodes_are_called_does_not_matter() -> None:
+def test_the_order_of_nodes_does_not_matter() -> None:
     perturbed, _ = collect(PRIVATE, 1.0, 0)
     order = np.random.default_rng(5).permutation(300)
     moved = relabelled(perturbed, order)
-    labels = HeldOutLabels.of(perturbed, seed=0)
-    same = HeldOutLabels(perturbed=moved, folds=labels.folds[order])
+    labels = CrossFitting.random(perturbed, seed=0)
+    same = CrossFitting(perturbed=moved, folds=labels.folds[order])
     views, moved_views = (
-        structural_experts(versions, GraphOperators(graph), seed=0)
-        for versions, graph in ((labels, perturbed.graph), (same, moved.graph))
+        structural_views(reports, GraphOperators(graph), seed=0)
+        for reports, graph in ((labels, perturbed.graph), (same, moved.graph))
     )
     for name, view in views.items():
         if name.startswith("beliefs"):
             expected = view.log_probabilities(labels.prior, (1.0,))[order]
             assert torch.allclose(moved_views[name].log_probabilities(labels.prior, (1.0,)), expected, atol=1e-3)
         elif name == "communities":
-            # Between cuts that are equally good METIS decides by the order of nodes.
+            # METIS breaks ties between equally good cuts by the order of nodes.
             one, other = (each.log_probabilities(labels.prior, (1.0,)) for each in (view, moved_views[name]))
             assert (one[order].argmax(2) == other.argmax(2)).float().mean() > 0.9
         else:
-            # How many reports an estimate rests on is measured with random signs, which do not move along.
-            excess = view.diffusion.excess[order]  # type: ignore[attr-defined]
-            assert torch.allclose(moved_views[name].diffusion.excess, excess, atol=1e-4)  # type: ignore[attr-defined]
+            # Effective sample sizes are estimated with random signs, which are not reordered.
+            moved_view = moved_views[name]
+            assert isinstance(view, PageRankView)
+            assert isinstance(moved_view, PageRankView)
+            assert torch.allclose(moved_view.excess, view.excess[order], atol=1e-4)
 
 
-def test_what_classes_are_called_does_not_matter() -> None:
+def test_the_order_of_classes_does_not_matter() -> None:
     perturbed, split = collect(PRIVATE, 1.0, 0)
     renamed = replace(perturbed, labels=np.array([2, 0, 1])[perturbed.labels])
     expected = Veil().fit(perturbed, split).predict_proba()
@@ -188,11 +191,11 @@ def test_isolated_nodes_get_the_prior_and_their_own_report() -> None:
     perturbed = replace(perturbed, graph=Graph.from_edges(edges, num_nodes=300), has_label=has_label)
     probabilities = LabelVeil().fit(perturbed, split).predict_proba()
     assert probabilities[0].argmax() == perturbed.labels[0]
-    prior = HeldOutLabels.of(perturbed, seed=0).prior.numpy()
+    prior = CrossFitting.random(perturbed, seed=0).prior.numpy()
     assert probabilities[1] == pytest.approx(prior, abs=0.15)
 
 
-def test_a_region_without_labels_is_answered_with_little_confidence() -> None:
+def test_a_region_without_labels_is_predicted_with_low_confidence() -> None:
     private = csbm(300, num_classes=3, num_features=2, seed=0)
     apart = np.concatenate([private.graph.edges, private.graph.edges + 300], axis=1)
     perturbed, split = collect(private, 3.0, 0)
@@ -214,7 +217,7 @@ def test_a_region_without_labels_is_answered_with_little_confidence() -> None:
     assert probabilities[300:].max() < 0.6 < probabilities[:300].max(1).mean()
 
 
-def test_a_class_that_nobody_reported_and_a_handful_of_labels_are_survived() -> None:
+def test_an_unreported_class_and_four_labels_are_enough_for_a_fit() -> None:
     perturbed, split = collect(PRIVATE, 3.0, 0)
     few = np.zeros(300, dtype=np.bool_)
     few[np.flatnonzero(split.train & (perturbed.labels != 2))[:3]] = True
@@ -224,7 +227,7 @@ def test_a_class_that_nobody_reported_and_a_handful_of_labels_are_survived() -> 
     assert np.allclose(probabilities.sum(1), 1, atol=1e-5)
 
 
-def test_one_rare_class_is_not_forgotten() -> None:
+def test_a_rare_class_is_predicted() -> None:
     private = csbm(500, num_classes=3, class_shares=[0.5, 0.499, 0.001], num_features=2, seed=0)
     ring = [[500 + v, 500 + (v + step) % 25] for v in range(25) for step in (1, 2, 3)]
     edges = np.concatenate([private.graph.edges.T, ring, [[0, 500], [1, 510]]]).T
@@ -238,11 +241,11 @@ def test_one_rare_class_is_not_forgotten() -> None:
     )
     perturbed, split = collect(small, 3.0, 0)
     predicted = Veil().fit(perturbed, split).predict()
-    # A group of 25 of 525 nodes, most of them with a report of its own class.
+    # The class has 25 of 525 nodes, and most of them report it.
     assert (predicted[500:] == 2).mean() > 0.5
 
 
-def test_another_graph_is_answered_from_its_own_reports() -> None:
+def test_another_graph_is_predicted_from_its_own_reports() -> None:
     perturbed, split = collect(PRIVATE, 2.0, 0)
     veil = Veil().fit(perturbed, split)
     other = csbm(400, num_classes=3, num_features=8, seed=9)
@@ -260,14 +263,14 @@ def test_another_graph_needs_the_same_classes_and_a_label() -> None:
         veil.predict(replace(perturbed, has_label=np.zeros(300, dtype=np.bool_)))
 
 
-def test_sweeps_follow_the_public_graph_and_are_bounded() -> None:
+def test_the_number_of_iterations_follows_the_graph_and_is_bounded() -> None:
     path = Graph.from_edges([range(2000), range(1, 2001)], num_nodes=2001)
-    assert sweep_counts(path) == {1: 11, 2: 22, 3: 33}
+    assert iteration_counts(path) == {1: 11, 2: 22, 3: 33}
     thin = Graph.from_edges([[0], [1]], num_nodes=10**9)
-    assert max(sweep_counts(thin).values()) == 40
+    assert max(iteration_counts(thin).values()) == 40
 
 
-def test_a_graph_is_halved_once_for_all_that_are_fitted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_is_bisected_once_for_all_runs_fitted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     private, split = csbm(200, seed=0), Split.random(200, seed=0)
     runs = [
         FitTask(
@@ -277,13 +280,13 @@ def test_a_graph_is_halved_once_for_all_that_are_fitted_together(monkeypatch: py
         )
         for seed in range(2)
     ]
-    halved: list[int] = []
+    calls: list[int] = []
 
     def counted(graph: Graph, depth: int, trees: int, *, workers: int) -> list[NDArray[np.int64]]:
-        halved.append(trees)
+        calls.append(trees)
         return bisections(graph, depth, trees, workers=workers)
 
     monkeypatch.setattr(operators, "bisections", counted)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # fitted side by side
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # two runs in parallel
     assert sum(len(batch) for batch in Veil.fit_together(runs)) == 2
-    assert len(halved) == 1
+    assert len(calls) == 1

@@ -1,4 +1,4 @@
-"""Surroundings: the control's propagation, with how many reports it rests on."""
+"""PageRank views: debiased shares around a node, with their effective sample sizes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import Split
-from veilgraph.models.veil.cross_fitting import HeldOutLabels
-from veilgraph.models.veil.pagerank import RANGES, diffusions
+from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.pagerank import RANGES, pagerank_views
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.reconstruct.operators import GraphOperators
 
 PRIVATE = csbm(150, num_classes=3, num_features=2, seed=0)
 PERTURBED = simulate(PRIVATE, PrivacyBudget(1.0, 1.0, 1), Split.random(150, seed=0), rng=np.random.default_rng(0))
-LABELS = HeldOutLabels.of(PERTURBED, seed=0)
+LABELS = CrossFitting.random(PERTURBED, seed=0)
 MATRIX = GraphOperators(PRIVATE.graph).symmetric.matrix
 
 
@@ -27,28 +27,30 @@ def weights(restart: float, steps: int) -> torch.Tensor:
     return found
 
 
-def test_excess_is_the_debiased_share_around_a_node_less_that_of_all() -> None:
-    found = diffusions(LABELS, MATRIX, seed=0)
-    assert set(found) == {(restart, steps) for restart, counts in RANGES.items() for steps in counts}
-    for (restart, steps), diffusion in found.items():
-        scores = weights(restart, steps) @ LABELS.versions[:, -1]
+def test_excess_is_the_debiased_share_around_a_node_less_the_overall_share() -> None:
+    found = pagerank_views(LABELS, MATRIX, seed=0)
+    assert tuple(found) == RANGES
+    for (restart, steps), view in found.items():
+        scores = weights(restart, steps) @ LABELS.training_sets[:, -1]
         shares = scores / scores.sum(1, keepdim=True)
-        expected = (shares - LABELS.shares) / (LABELS.keep - LABELS.other)
-        assert torch.allclose(diffusion.excess[:, -1], expected, atol=1e-3)
+        expected = (shares - LABELS.report_shares) / (LABELS.keep - LABELS.other)
+        assert torch.allclose(view.excess[:, -1], expected, atol=1e-3)
 
 
-def test_sizes_leave_a_nodes_own_weight_out_and_are_right_on_average() -> None:
+def test_effective_sizes_leave_a_nodes_own_weight_out_and_are_right_on_average() -> None:
     matrix = weights(0.1, 16)
     reporting = torch.from_numpy(PERTURBED.has_label).float()
     squares = matrix.square().sum(1) - matrix.diag().square()
     expected = (matrix @ reporting).square() / (reporting.mean() * squares)
-    found = torch.stack([1 / diffusions(LABELS, MATRIX, seed=seed)[0.1, 16].sizes[:, -1] for seed in range(20)])
+    found = torch.stack(
+        [1 / pagerank_views(LABELS, MATRIX, seed=seed)[0.1, 16].effective_sizes[:, -1] for seed in range(20)]
+    )
     # A sum of squares from 16 signs has a relative standard deviation of about sqrt(2 / 16), over 20 seeds 0.08.
     assert torch.allclose(found.mean(0) * expected, torch.tensor(1.0), atol=5 * 0.08)
 
 
-def test_no_trust_without_reports() -> None:
-    diffusion = diffusions(LABELS, MATRIX, seed=0)[0.5, 4]
+def test_maximal_caution_gives_the_prior() -> None:
+    view = pagerank_views(LABELS, MATRIX, seed=0)[0.5, 4]
     prior = torch.tensor([0.2, 0.3, 0.5])
-    cautious = diffusion.log_probabilities(prior, 1.0, 1e12).exp()
+    cautious = view.log_probabilities(prior, (1.0, 1e12)).exp()
     assert torch.allclose(cautious, prior.expand_as(cautious), atol=1e-3)

@@ -1,4 +1,4 @@
-"""Belief propagation: every node tells its neighbours what it believes without what they told it."""
+"""Belief propagation (the sum-product algorithm) for the classes of nodes on a graph."""
 
 from __future__ import annotations
 
@@ -14,101 +14,118 @@ from veilgraph.reconstruct.operators import operators_of
 from veilgraph.reconstruct.propagation import sparse_product
 
 _DAMPING = 0.2
-_LEAST = 1e-3
-_BLOCK = {"cpu": 2**18, "cuda": 2**27}
-"""Numbers of messages made at once: what stays in a processor's cache, what keeps a GPU busy."""
+_MIN_RATIO = 1e-3
+_BLOCK_ENTRIES = {"cpu": 2**18, "cuda": 2**27}
+"""Message entries computed at once: on a CPU they fit the cache, on a GPU they keep it busy."""
 
-_WIDE = 64
-
-_Teller = Callable[[Tensor, Tensor], Tensor]
+_MessageFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BeliefPropagation:
     r"""The sum-product algorithm for classes on a graph.
 
-    A message is what a neighbour's class says of a node's own. With cavity beliefs b, class prior pi, a coupling K
-    (how much likelier than chance two classes are to be joined) and a strength t for each edge it is
+    A message is the log-likelihood of a node's class from one neighbour. With cavity beliefs b (beliefs without the
+    message of the receiver), class prior pi, class affinity K and a strength t of each edge it is
 
     .. math:: m_{u \to v}(x) = \ln \left( 1 + t_{uv} \left( \sum_y K_{xy} b_{u \setminus v}(y) - 1 \right) \right)
 
-    On a tree, undamped and with as many sweeps as its diameter, beliefs are the exact posterior of the model
-    P(classes) = prod_v pi(x_v) prod_{uv} [1 + t_uv (K(x_u, x_v) - 1)]. Elsewhere they count evidence that arrives by
-    several paths as often as it arrives.
+    On a tree, without damping and with at least as many iterations as its diameter, beliefs are the exact posterior of
+    P(classes) = prod_v pi(x_v) prod_{uv} [1 + t_uv (K(x_u, x_v) - 1)]. On a graph with cycles they count evidence once
+    for each path on which it arrives.
 
     Args:
-        graph: the public graph.
-        prior: pi.
-        coupling: K, with sum_y K_xy pi_y = 1; None where a neighbour copies the class with probability t and
-            draws from pi otherwise, which is K = diag(1 / pi).
-        strengths: t of both directions of every edge, as `Graph.edge_index` lists them.
+        graph: The public graph.
+        prior: pi, [classes].
+        edge_strengths: t of both directions of every edge, in the order of `Graph.edge_index`.
+        affinity: K [classes, classes], with sum_y K_xy pi_y = 1. None means K = diag(1 / pi): a neighbour copies the
+            class with probability t and draws it from pi otherwise.
+        block_entries: Number of message entries computed at once; None chooses it by the device.
+        max_block_width: Width up to which several training sets share one small matrix product.
     """
 
     graph: Graph
     prior: Tensor
-    strengths: Tensor
-    coupling: Tensor | None = None
+    edge_strengths: Tensor
+    affinity: Tensor | None = None
+    block_entries: int | None = None
+    max_block_width: int = 64
 
     def to(self, device: torch.device) -> BeliefPropagation:
-        """The same, for evidence on a device."""
-        coupling = None if self.coupling is None else self.coupling.to(device)
-        return replace(self, prior=self.prior.to(device), strengths=self.strengths.to(device), coupling=coupling)
+        """Return a copy with its tensors on a device."""
+        affinity = None if self.affinity is None else self.affinity.to(device)
+        return replace(
+            self, prior=self.prior.to(device), edge_strengths=self.edge_strengths.to(device), affinity=affinity
+        )
 
-    def sweep(self, evidence: Tensor, sweeps: Sequence[int], *, damping: float = _DAMPING) -> dict[int, Tensor]:
-        """Log-beliefs [n, V, c] after each of these numbers of sweeps, from the log-evidence of every node."""
-        operators, tell = operators_of(self.graph, evidence.device), self._teller(versions=evidence.shape[1])
-        messages = evidence.new_zeros(2, self.graph.num_edges, evidence[0].numel())
-        beliefs, found = evidence, {}
-        for sweep in range(1, max(sweeps) + 1):
-            # No cavity belief exceeds the largest belief by more than a message can say: shares stay within range.
-            senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
-            self._exchange(messages, senders, operators.edge_index[0], tell, kept=damping if sweep > 1 else 0.0)
-            beliefs = evidence + sparse_product(operators.arrivals, messages.flatten(0, 1)).view_as(evidence)
-            if sweep in sweeps:
-                found[sweep] = beliefs + self.prior.log()
-        return found
+    def propagate(self, evidence: Tensor, iterations: Sequence[int], *, damping: float = _DAMPING) -> dict[int, Tensor]:
+        """Return the log-beliefs [nodes, K + 1, classes] after each of the given numbers of iterations.
 
-    def _exchange(self, messages: Tensor, senders: Tensor, sources: Tensor, tell: _Teller, *, kept: float) -> None:
-        """New messages [2, |E|, V c] of both directions in place of the old, one block of edges after another.
-
-        What a block needs of the old ones is what its own edges say the other way round.
+        Args:
+            evidence: Log-likelihood of each node's own report, [nodes, K + 1, classes].
+            iterations: Numbers of iterations.
+            damping: Weight of the previous message.
         """
-        ways, strengths = sources.view(2, -1), self.strengths.view(2, -1, 1)
-        step = max(1, _BLOCK[messages.device.type] // (2 * messages.shape[2]))
+        operators, new_messages = operators_of(self.graph, evidence.device), self._message_function(evidence.shape[1])
+        messages = evidence.new_zeros(2, self.graph.num_edges, evidence[0].numel())
+        beliefs, results = evidence, {}
+        for iteration in range(1, max(iterations) + 1):
+            # A cavity belief exceeds the largest belief by at most one message: its exponential stays in range.
+            senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
+            kept = damping if iteration > 1 else 0.0
+            self._update_messages(messages, senders, operators.edge_index[0], new_messages, damping=kept)
+            beliefs = evidence + sparse_product(operators.arrivals, messages.flatten(0, 1)).view_as(evidence)
+            if iteration in iterations:
+                results[iteration] = beliefs + self.prior.log()
+        return results
+
+    def _update_messages(
+        self, messages: Tensor, senders: Tensor, sources: Tensor, new_messages: _MessageFunction, *, damping: float
+    ) -> None:
+        """Replace the messages [2, edges, (K + 1) classes] of both directions in place, in blocks of edges.
+
+        A block needs the old messages of its own edges only, in the opposite direction.
+        """
+        directions, strengths = sources.view(2, -1), self.edge_strengths.view(2, -1, 1)
+        entries = self.block_entries or _BLOCK_ENTRIES[messages.device.type]
+        step = max(1, entries // (2 * messages.shape[2]))
         for start in range(0, self.graph.num_edges, step):
             block = slice(start, start + step)
             old = messages[:, block]
-            cavity = embedding(ways[:, block], senders).sub_(old.flip(0))
-            old.lerp_(tell(cavity, strengths[:, block]), 1 - kept)
+            cavity = embedding(directions[:, block], senders).sub_(old.flip(0))
+            old.lerp_(new_messages(cavity, strengths[:, block]), 1 - damping)
 
-    def _teller(self, *, versions: int) -> _Teller:
-        """Messages from logarithms of b / pi and strengths; sums over classes are products with small matrices."""
-        total = _repeated(self.prior.unsqueeze(1).expand(-1, len(self.prior)), versions)
-        coupled = None
-        if self.coupling is not None:
-            coupled = _repeated(self.prior.unsqueeze(1) * self.coupling.T, versions)
+    def _message_function(self, training_sets: int) -> _MessageFunction:
+        """Return the function from log cavity beliefs relative to the prior, and strengths, to messages.
 
-        def tell(cavity: Tensor, strengths: Tensor) -> Tensor:
-            shares = cavity.exp_().view(-1, len(total))
-            ratios = (shares if coupled is None else shares @ coupled).div_(shares @ total).view_as(cavity)
-            return ratios.sub_(1).mul_(strengths).clamp_(min=_LEAST - 1).log1p_()
+        Sums over classes are products with small block-diagonal matrices.
+        """
+        total = self._block_diagonal(self.prior.unsqueeze(1).expand(-1, len(self.prior)), training_sets)
+        weighted = None
+        if self.affinity is not None:
+            weighted = self._block_diagonal(self.prior.unsqueeze(1) * self.affinity.T, training_sets)
 
-        return tell
+        def new_messages(cavity: Tensor, strengths: Tensor) -> Tensor:
+            beliefs = cavity.exp_().view(-1, len(total))
+            ratios = (beliefs if weighted is None else beliefs @ weighted).div_(beliefs @ total).view_as(cavity)
+            return ratios.sub_(1).mul_(strengths).clamp_(min=_MIN_RATIO - 1).log1p_()
+
+        return new_messages
+
+    def _block_diagonal(self, matrix: Tensor, times: int) -> Tensor:
+        """Repeat a matrix along a diagonal: the largest divisor of `times` that keeps it within the maximal width."""
+        divisors = [copies for copies in range(1, times + 1) if times % copies == 0]
+        fitting = [copies for copies in divisors if copies * len(matrix) <= self.max_block_width]
+        return torch.kron(torch.eye(max(fitting, default=1), device=matrix.device), matrix.contiguous())
 
 
-def _repeated(matrix: Tensor, times: int) -> Tensor:
-    """A matrix along the diagonal of a larger one, a divisor of `times` times, while that is not too wide."""
-    fitting = [copies for copies in range(1, times + 1) if times % copies == 0 and copies * len(matrix) <= _WIDE]
-    return torch.kron(torch.eye(max(fitting, default=1), device=matrix.device), matrix.contiguous())
+def degree_scaled_strengths(graph: Graph, gain: float, *, maximum: float) -> Tensor:
+    r"""Return edge strengths :math:`t_{uv} = \min(maximum, gain / \sqrt{d_u d_v})` of both directions, [2 edges].
 
-
-def copying_strengths(graph: Graph, gain: float, *, most: float) -> Tensor:
-    r"""Couplings that neither fade nor flood: :math:`t_{uv} = \min(most, gain / \sqrt{d_u d_v})`.
-
-    Around equal beliefs a sweep multiplies them by gain * S, S = D^-1/2 A D^-1/2 having norm 1: evidence grows with
-    every sweep at any density, and saturates where beliefs become certain. Edges of a dense graph are many witnesses
-    of one thing, not independent ones, which is what a fixed strength would take them for.
+    Near uniform beliefs, one iteration multiplies them by gain * S, and S = D^-1/2 A D^-1/2 has norm 1. Evidence grows
+    with every iteration at any density and saturates where beliefs become certain. A constant strength would treat the
+    many edges of a dense graph as independent evidence.
     """
     scale = torch.from_numpy(graph.degrees).clamp(min=1).to(torch.float32).rsqrt()
     sources, targets = torch.from_numpy(graph.edge_index)
-    return (gain * scale[sources] * scale[targets]).clamp_(max=most)
+    return (gain * scale[sources] * scale[targets]).clamp_(max=maximum)

@@ -1,4 +1,4 @@
-"""Which classes are joined by edges, estimated from randomized labels at both ends."""
+"""Class affinity: which classes edges join, estimated from randomized labels at both ends."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from veilgraph.models.veil.cross_fitting import HeldOutLabels
+from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.reconstruct.simplex import project_to_simplex
 
 _RAREST = 0.2
-_LEAST = 0.02
+_MIN_AFFINITY = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Coupling:
-    """How much likelier than chance an edge joins two classes.
+class ClassAffinity:
+    """Ratio of the probability that an edge joins two classes to that of independent ends.
 
     Attributes:
-        matrix: K [c, c], 1 where chance alone is at work.
-        ends: class shares of the ends of edges.
-        strength: the largest change of a belief that one edge can transmit, the spectral radius of K - 1 on beliefs.
-        plain: whether classes only attract themselves, all alike: then copying says the same.
+        matrix: K [classes, classes], 1 where the classes of the ends are independent.
+        end_shares: Class shares of the ends of edges, [classes].
+        spectral_radius: Largest change of a belief that one edge can transmit: the spectral radius of
+            (K - 1) diag(end_shares).
+        uniformly_assortative: Whether every class attracts itself equally; then no matrix is needed.
     """
 
     matrix: Tensor
-    ends: Tensor
-    strength: float
-    plain: bool
+    end_shares: Tensor
+    spectral_radius: float
+    uniformly_assortative: bool
 
 
-def estimate_coupling(labels: HeldOutLabels) -> Coupling | None:
-    r"""From the reports at both ends of edges; None where no edge has two.
+def estimate_class_affinity(labels: CrossFitting) -> ClassAffinity | None:
+    r"""Estimate the affinity from edges with a report at both ends; return None if there are none.
 
-    Ends are randomized independently, so with J' the observed joint shares and f' their margins the covariance of
-    the true classes at the two ends is :math:`(J' - f' f'^T) / (p - q)^2`. It is split into the part in which all
-    classes attract themselves alike, r (diag(f) - f f^T), and a rest, which is kept by the share of it that noise
-    does not explain.
+    Ends are randomized independently. With J' the observed joint shares and f' their margins, the covariance of the
+    true classes at the two ends is :math:`(J' - f' f'^T) / (p - q)^2`. It is the sum of a uniformly assortative part,
+    r (diag(f) - f f^T), and a residual. Of the residual, the share that noise does not explain is kept.
     """
     joint, pairs = _observed_pairs(labels)
     if pairs == 0:
@@ -47,20 +47,25 @@ def estimate_coupling(labels: HeldOutLabels) -> Coupling | None:
     covariance = (joint - torch.outer(margin, margin)) / gain**2
     ends = project_to_simplex((margin - labels.other) / gain).clamp(min=_RAREST / classes)
     ends = ends / ends.sum()
-    alike = torch.diag(ends) - torch.outer(ends, ends)
-    attraction = float((covariance * alike).sum() / alike.square().sum())
-    rest = covariance - attraction * alike
+    assortative = torch.diag(ends) - torch.outer(ends, ends)
+    attraction = float((covariance * assortative).sum() / assortative.square().sum())
+    residual = covariance - attraction * assortative
     noise = (classes * (classes - 1) / 2 - 1) * float(torch.outer(margin, margin).mean()) / (pairs * gain**4)
-    kept = max(0.0, 1 - 2 * noise / max(float(rest.square().sum()), 1e-12)) if classes > 2 else 0.0
-    error = float((alike.square() * torch.outer(margin, margin)).sum() / pairs) ** 0.5 / gain**2
-    error /= float(alike.square().sum())
-    matrix = 1 + (attraction * alike + kept * rest) / torch.outer(ends, ends)
-    matrix = matrix.clamp(min=_LEAST)
-    strength = float(torch.linalg.eigvals((matrix - 1) * ends).abs().max())
-    return Coupling(matrix=matrix, ends=ends, strength=strength, plain=attraction > -2 * error and kept == 0.0)
+    kept = max(0.0, 1 - 2 * noise / max(float(residual.square().sum()), 1e-12)) if classes > 2 else 0.0
+    error = float((assortative.square() * torch.outer(margin, margin)).sum() / pairs) ** 0.5 / gain**2
+    error /= float(assortative.square().sum())
+    matrix = 1 + (attraction * assortative + kept * residual) / torch.outer(ends, ends)
+    matrix = matrix.clamp(min=_MIN_AFFINITY)
+    return ClassAffinity(
+        matrix=matrix,
+        end_shares=ends,
+        spectral_radius=float(torch.linalg.eigvals((matrix - 1) * ends).abs().max()),
+        uniformly_assortative=attraction > -2 * error and kept == 0.0,
+    )
 
 
-def _observed_pairs(labels: HeldOutLabels) -> tuple[Tensor, int]:
+def _observed_pairs(labels: CrossFitting) -> tuple[Tensor, int]:
+    """Return the joint shares of reports at the two ends of an edge [classes, classes], and the number of edges."""
     sources, targets = torch.from_numpy(labels.perturbed.graph.edges)
     reporting = torch.from_numpy(labels.perturbed.has_label)
     both = reporting[sources] & reporting[targets]

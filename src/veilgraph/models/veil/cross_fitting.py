@@ -1,9 +1,9 @@
-"""Randomized labels in several versions, each without the reports of some nodes: what was not used can judge."""
+"""K-fold cross-fitting of label reports: a report scores only estimates that were made without it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,55 +21,60 @@ _PSEUDO_REPORTS = 100.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HeldOutLabels:
-    """The label reports of a graph, whole and with one fold after the other left out.
+class CrossFitting:
+    """Label reports of a graph in K folds, with K + 1 training sets.
 
-    Version v < F has no report of fold v; the last version has all. Whatever is computed from version v about the
-    nodes of fold v is out of fold: their own reports had no part in it.
+    Training set k < K holds all reports except those of fold k. The last training set holds all reports. An estimate
+    from training set k for the nodes of fold k is out of fold: it did not use their own reports.
 
     Attributes:
-        perturbed: the graph and its reports.
-        folds: for each node the fold of its label report, -1 where there is none.
+        perturbed: The graph and its reports.
+        folds: Fold of each node's label report [nodes], -1 for a node without one.
     """
 
     perturbed: PerturbedGraph
     folds: Tensor
 
     @classmethod
-    def of(cls, perturbed: PerturbedGraph, *, seed: int, device: torch.device | str = "cpu") -> HeldOutLabels:
-        """Random folds of equal size: five, or three where the graph is large."""
-        folds = torch.from_numpy(_draw_folds(perturbed.has_label, cls.most_folds(perturbed), seed))
+    def random(cls, perturbed: PerturbedGraph, *, seed: int, device: torch.device | str = "cpu") -> CrossFitting:
+        """Draw random folds of equal size: five, or three on a large graph."""
+        folds = torch.from_numpy(_draw_folds(perturbed.has_label, cls.max_folds(perturbed), seed))
         return cls(perturbed=perturbed, folds=folds.to(device))
 
     @staticmethod
-    def most_folds(perturbed: PerturbedGraph) -> int:
-        """How many there are where enough nodes report."""
+    def max_folds(perturbed: PerturbedGraph) -> int:
+        """Return the number of folds of a graph on which at least as many nodes report a label."""
         entries = 2 * perturbed.graph.num_edges * perturbed.schema.num_classes * (_FOLDS + 1)
         return _FOLDS if entries <= _LARGE else _FOLDS_OF_LARGE_GRAPHS
 
     @property
     def device(self) -> torch.device:
-        """Where everything is computed."""
+        """Device of all tensors."""
         return self.folds.device
 
     @cached_property
     def num_folds(self) -> int:
-        """The number of folds, F."""
+        """Number of folds, K."""
         return int(self.folds.max()) + 1
 
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return self.perturbed.schema.num_classes
+
     @cached_property
-    def nodes(self) -> Tensor:
-        """The nodes that reported a label."""
+    def reporting_nodes(self) -> Tensor:
+        """Indices of the nodes that reported a label, [reports]."""
         return (self.folds >= 0).nonzero().squeeze(1)
 
     @cached_property
-    def reports(self) -> Tensor:
-        """y' of `nodes`."""
-        return torch.from_numpy(self.perturbed.labels).to(self.device)[self.nodes]
+    def reported_labels(self) -> Tensor:
+        """Randomized labels y' of the reporting nodes, [reports]."""
+        return torch.from_numpy(self.perturbed.labels).to(self.device)[self.reporting_nodes]
 
     @cached_property
-    def versions(self) -> Tensor:
-        """One-hot reports [n, F + 1, c], zero where a version leaves a report out."""
+    def training_sets(self) -> Tensor:
+        """One-hot label reports [nodes, K + 1, classes]; zero for a report that a training set leaves out."""
         kept = self.folds.unsqueeze(1) != torch.arange(self.num_folds + 1, device=self.device)
         kept &= (self.folds >= 0).unsqueeze(1)
         classes = torch.arange(self.num_classes, device=self.device)
@@ -77,65 +82,68 @@ class HeldOutLabels:
         return (one_hot.unsqueeze(1) & kept.unsqueeze(2)).to(torch.float32)
 
     @property
-    def num_classes(self) -> int:
-        """The number of classes, c."""
-        return self.perturbed.schema.num_classes
-
-    @property
     def keep(self) -> float:
-        """The probability p that a report is the true class."""
+        """Probability p that a report is the true class."""
         return float(self.perturbed.label_mechanism.channel.keep)
 
     @property
     def other(self) -> float:
-        """The probability q of each other class."""
+        """Probability q that a report is a given other class."""
         return float(self.perturbed.label_mechanism.channel.other)
 
     @cached_property
-    def shares(self) -> Tensor:
-        """How often each class was reported."""
-        return torch.bincount(self.reports, minlength=self.num_classes) / len(self.nodes)
+    def report_shares(self) -> Tensor:
+        """Share of each class among the reports, [classes]."""
+        return torch.bincount(self.reported_labels, minlength=self.num_classes) / len(self.reporting_nodes)
 
     @cached_property
     def prior(self) -> Tensor:
-        r"""Class shares, debiased, and drawn towards equal ones by what the noise leaves of the sample.
+        r"""Class prior [classes]: the debiased shares, shrunk towards equal shares.
 
         .. math:: \pi \propto n_e \tilde\pi + 100 / c, \qquad n_e = |L| (p - q)^2 / (q (1 - q))
 
-        n_e is how many clean labels would tell the shares apart equally well.
+        n_e is the effective sample size: the number of true labels that would estimate the shares equally well.
         """
         channel = self.perturbed.label_mechanism.channel
-        deviation = self.shares - 1 / self.num_classes
-        chance = float((self.shares * (1 - self.shares)).sum()) / len(self.nodes)
+        deviation = self.report_shares - 1 / self.num_classes
+        chance = float((self.report_shares * (1 - self.report_shares)).sum()) / len(self.reporting_nodes)
         kept = max(0.0, 1 - chance / max(float(deviation.square().sum()), 1e-12))
         estimate = project_to_simplex(estimate_frequencies(1 / self.num_classes + kept * deviation, channel))
         noise = max(self.other * (1 - self.other), 0.01)
-        size = len(self.nodes) * float(channel.gain) ** 2 / noise
+        size = len(self.reporting_nodes) * float(channel.gain) ** 2 / noise
         return (size * estimate + _PSEUDO_REPORTS / self.num_classes) / (size + _PSEUDO_REPORTS)
 
     @cached_property
-    def evidence(self) -> Tensor:
-        """What a node's own report says of its class: ln P(y' | class) in every version, 0 where it is left out."""
-        return self.versions * _log_ratio(self.keep, self.other)
+    def local_evidence(self) -> Tensor:
+        """Log-likelihood ln P(y' | class) of each node's own report [nodes, K + 1, classes], 0 where it is left out."""
+        return self.training_sets * _log_ratio(self.keep, self.other)
 
-    def thinned(self, most: int) -> HeldOutLabels:
-        """At most so many reporting nodes, evenly spread; for judging, not for computing versions."""
-        thin = HeldOutLabels(perturbed=self.perturbed, folds=self.folds)
-        thin.__dict__["nodes"] = self.nodes[:: -(-len(self.nodes) // most)]
-        return thin
+    def subsample(self, max_reports: int) -> CrossFitting:
+        """Return every n-th report, so that at most `max_reports` are left.
 
-    def out_of_fold(self, values: Tensor) -> Tensor:
-        """Of values [n, F + 1, ...], what each reporting node gets from the version without its report."""
-        return values[self.nodes, self.folds[self.nodes]]
+        Use the result to score estimates, not to make them: its training sets hold the selected reports alone.
+        """
+        selected = self.reporting_nodes[:: -(-len(self.reporting_nodes) // max_reports)]
+        folds = torch.full_like(self.folds, -1)
+        folds[selected] = self.folds[selected]
+        return replace(self, folds=folds)
+
+    def out_of_fold(self, estimates: Tensor) -> Tensor:
+        """Select, from estimates [nodes, K + 1, ...], those of reporting nodes without their own report.
+
+        Returns:
+            A tensor [reports, ...].
+        """
+        return estimates[self.reporting_nodes, self.folds[self.reporting_nodes]]
 
     def log_likelihood(self, log_probabilities: Tensor) -> Tensor:
-        """Ln [p P]_{y'} of each reporting node, for class distributions [..., |L|, c]."""
-        index = self.reports.unsqueeze(1).expand(*log_probabilities.shape[:-1], 1)
+        """Return ln [p P]_{y'} of each report for class log-probabilities [..., reports, classes]."""
+        index = self.reported_labels.unsqueeze(1).expand(*log_probabilities.shape[:-1], 1)
         return torch.log(self.other + (self.keep - self.other) * log_probabilities.gather(-1, index).squeeze(-1).exp())
 
 
 def _log_ratio(keep: float, other: float) -> float:
-    """Ln(p / q), bounded where reports are not randomized: a float holds no infinite evidence."""
+    """Return ln(p / q), at most 30: reports that are not randomized have q = 0."""
     return min(math.log(keep) - math.log(max(other, 1e-30)), 30.0)
 
 

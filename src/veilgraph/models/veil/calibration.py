@@ -1,0 +1,122 @@
+"""Calibration: parameters of each view under which out-of-fold reports are most likely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from veilgraph.models.engine.device import in_threads
+from veilgraph.models.veil.cross_fitting import CrossFitting
+
+FACTORS = tuple(np.geomspace(0.02, 4, 24).tolist())
+_EXPECTED_FACTOR = 0.3
+_FLOOR = 1e-3
+_MAX_REPORTS = 4000
+
+Parameters = tuple[float, ...]
+"""Calibration parameters of a view: one or two numbers."""
+
+ParameterTensors = tuple[Tensor, ...]
+"""Many candidates at once: each parameter is a tensor [candidates, 1, 1, 1]."""
+
+
+class View(Protocol):
+    """Class log-probabilities of every node from one kind of evidence, up to calibration parameters."""
+
+    def candidates(self) -> Sequence[Parameters]:
+        """Return the parameters to choose from."""
+        ...
+
+    def negative_log_prior(self, parameters: Parameters) -> float:
+        """Return -ln of the prior density of the parameters, up to a constant."""
+        ...
+
+    def out_of_fold(self, labels: CrossFitting) -> View:
+        """Return the out-of-fold view of the reporting nodes, with one training set."""
+        ...
+
+    def log_probabilities(self, prior: Tensor, parameters: Parameters | ParameterTensors) -> Tensor:
+        """Return class log-probabilities [nodes, K + 1, classes].
+
+        Parameter tensors add a dimension of candidates in front.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class BeliefView:
+    """Log-beliefs with temperature scaling (Guo et al. 2017).
+
+    Beliefs are overconfident where evidence arrives by several paths. Calibration multiplies them by one factor, the
+    inverse temperature.
+
+    Attributes:
+        log_beliefs: [nodes, K + 1, classes].
+        expected_factor: Centre of the prior of the factor.
+    """
+
+    log_beliefs: Tensor
+    expected_factor: float = _EXPECTED_FACTOR
+
+    def candidates(self) -> Sequence[Parameters]:
+        """Return every factor."""
+        return [(factor,) for factor in FACTORS]
+
+    def negative_log_prior(self, parameters: Parameters) -> float:
+        """Return half the squared log-distance to the expected factor."""
+        (factor,) = parameters
+        return math.log(factor / self.expected_factor) ** 2 / 2
+
+    def out_of_fold(self, labels: CrossFitting) -> BeliefView:
+        """Return the out-of-fold log-beliefs of the reporting nodes, [reports, 1, classes]."""
+        return replace(self, log_beliefs=labels.out_of_fold(self.log_beliefs).unsqueeze(1))
+
+    def log_probabilities(self, prior: Tensor, parameters: Parameters | ParameterTensors) -> Tensor:
+        """Return the log-beliefs times the factor, normalised."""
+        (factor,) = parameters
+        return log_softmax(factor * self.log_beliefs)
+
+
+def calibrate(view: View, labels: CrossFitting) -> Parameters:
+    """Return the candidate with the greatest posterior density given out-of-fold reports."""
+    # A few thousand reports are enough for one or two parameters.
+    scored = labels.subsample(_MAX_REPORTS)
+    held_out = view.out_of_fold(scored)
+    candidates = held_out.candidates()
+    stacked = torch.tensor(candidates, device=labels.device).T.unsqueeze(2).unsqueeze(3).unsqueeze(4)
+    log_probabilities = held_out.log_probabilities(labels.prior, tuple(stacked)).squeeze(2)
+    likelihoods = scored.log_likelihood(log_probabilities).sum(1, dtype=torch.float64).tolist()
+    scores = [value - held_out.negative_log_prior(each) for value, each in zip(likelihoods, candidates, strict=True)]
+    return candidates[scores.index(max(scores))]
+
+
+def calibrated_log_probabilities(
+    views: Mapping[str, View], calibration: Mapping[str, Parameters], labels: CrossFitting
+) -> Tensor:
+    """Return class log-probabilities [views, nodes, K + 1, classes] with a floor.
+
+    The floor keeps one view that is certain from deciding the pool alone.
+    """
+    floor = torch.tensor(math.log(_FLOOR / labels.num_classes), device=labels.device)
+
+    def floored(name: str) -> Tensor:
+        return torch.logaddexp(views[name].log_probabilities(labels.prior, calibration[name]), floor)
+
+    return torch.stack(in_threads(floored, list(calibration)))
+
+
+def log_softmax(logits: Tensor) -> Tensor:
+    """Return the log-softmax over the last dimension, classes.
+
+    With few classes, torch's kernel over a strided dimension is three times as fast as over adjacent numbers.
+
+    >>> log_softmax(torch.tensor([[0.0, 0.0]])).exp()
+    tensor([[0.5000, 0.5000]])
+    """
+    return logits.movedim(-1, 0).log_softmax(dim=0).movedim(0, -1)
