@@ -12,7 +12,7 @@ import numpy as np
 from veilgraph import RGNN, Method, PrivacyBudget, Split, StructureOnly, simulate
 from veilgraph.datasets import patients
 from veilgraph.evaluation import accuracy
-from veilgraph.privacy.budget import show_epsilon
+from veilgraph.privacy.epsilon import show_epsilon
 
 SEEDS = 5
 BUDGET = PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=10)

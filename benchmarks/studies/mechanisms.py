@@ -108,8 +108,8 @@ def rows(num_features: int, share: float, repeats: int) -> Iterator[dict[str, An
                 "epsilon": epsilon,
                 "mechanism": name,
                 "sampled": getattr(mechanism, "sampled", None),
-                "user_level": mechanism.claim.user_level,
-                "attribute_level": max(mechanism.claim.attribute_level),
+                "user_level": mechanism.privacy_loss.user_level,
+                "attribute_level": max(mechanism.privacy_loss.attribute_level),
                 "stated": stated_variance(mechanism, share),
                 "measured": measured_variance(mechanism, share, repeats) if repeats else None,
             }

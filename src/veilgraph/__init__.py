@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from veilgraph.experiments import simulate
     from veilgraph.graph import Graph, PerturbedGraph, Split
     from veilgraph.models import RGNN, Method, PlainGNN, StructureOnly, Veil
+    from veilgraph.privacy.accounting import Guarantee
     from veilgraph.privacy.audit import AuditResult, statistical_audit, worst_case_epsilon
-    from veilgraph.privacy.budget import Guarantee, PrivacyBudget
+    from veilgraph.privacy.budget import PrivacyBudget
     from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
     from veilgraph.privacy.schema import Column, FeatureSchema, propose_schema
 
@@ -31,7 +32,7 @@ _HOME = {
     "GRR": "privacy.mechanisms",
     "GRRFS": "privacy.mechanisms",
     "Graph": "graph",
-    "Guarantee": "privacy.budget",
+    "Guarantee": "privacy.accounting",
     "JointGRR": "privacy.mechanisms",
     "Mechanism": "privacy.mechanisms",
     "Method": "models",

@@ -24,7 +24,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[tuple[JointGRR | None, GRR]]:
 
     def stub(model: PrivateGraph, features: JointGRR | None, label: GRR, label_share: float, seed: int) -> float:
         seen.append((features, label))
-        spent = 0.0 if features is None else features.claim.user_level
+        spent = 0.0 if features is None else features.privacy_loss.user_level
         return min(label.epsilon, 4.0) / 8 + 0.02 * spent + 0.001 * seed
 
     monkeypatch.setattr(planner_module, "_try", stub)

@@ -15,7 +15,7 @@ from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.result_store import CellStore
 from veilgraph.experiments.results import Row, collect
 from veilgraph.experiments.runner import key_of
-from veilgraph.privacy.budget import theorem_1_figure
+from veilgraph.privacy.accounting import theorem_1_figure
 
 ROW = Row(
     dataset="csbm",

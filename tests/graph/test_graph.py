@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph, PerturbedGraph, Split, read_table
-from veilgraph.privacy.budget import theorem_1_figure
+from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
 
@@ -232,8 +232,8 @@ def test_reports_that_do_not_fit_the_graph_or_the_schema_are_refused(change: dic
 
 def test_the_guarantee_is_that_of_both_mechanisms_together() -> None:
     guarantee = REPORTS.guarantee
-    assert guarantee.features == REPORTS.feature_mechanism.claim
-    assert guarantee.label == REPORTS.label_mechanism.claim
+    assert guarantee.features == REPORTS.feature_mechanism.privacy_loss
+    assert guarantee.label == REPORTS.label_mechanism.privacy_loss
     assert guarantee.total_user_level == pytest.approx(2 * 0.5 + 1.0, abs=1e-6)
     assert guarantee.unsound_theorem_1 == theorem_1_figure(0.5, sampled=2, num_features=3)
 

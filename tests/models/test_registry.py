@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from veilgraph.errors import BudgetError, RunError
 from veilgraph.models import LPGNN, RGNN, PlainGNN
 from veilgraph.models.registry import METHODS, find_method, make_method
+from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import GRR, MultiBit, guarantee_of
+from veilgraph.privacy.mechanisms import GRR, MultiBit
 from veilgraph.privacy.mechanisms.registry import grr_fs, multi_bit, multi_bit_best
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -63,7 +64,7 @@ def test_the_best_multi_bit_mechanism_spends_m_epsilon_x_in_steps_of_about_2_18(
     total = sampled * epsilon_x
     assert isinstance(mechanism, MultiBit)
     assert mechanism.sampled == min(max(round(total / 2.18), 1), num_features)
-    assert mechanism.claim.user_level == pytest.approx(total, abs=1e-6)
+    assert mechanism.privacy_loss.user_level == pytest.approx(total, abs=1e-6)
 
 
 def test_2_18_is_where_the_signal_to_noise_ratio_is_greatest() -> None:

@@ -67,7 +67,7 @@ def test_the_lower_bound_lies_below_the_true_epsilon_as_often_as_it_says(epsilon
     ]
     # Each bound errs with probability 1% at most; more than `allowed` errors among 20 have probability below 1e-6.
     allowed = binom.isf(1e-6, seeds, 0.01)
-    assert sum(bound > mechanism.claim.user_level for bound in bounds) <= allowed
+    assert sum(bound > mechanism.privacy_loss.user_level for bound in bounds) <= allowed
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])

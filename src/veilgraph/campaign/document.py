@@ -20,8 +20,8 @@ from typing import Any
 
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
-from veilgraph.privacy.budget import Guarantee
-from veilgraph.privacy.mechanisms import GRR, GRRFS, guarantee_of
+from veilgraph.privacy.accounting import Guarantee, guarantee_of
+from veilgraph.privacy.mechanisms import GRR, GRRFS
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.schema import Column, FeatureSchema
 

@@ -19,7 +19,7 @@ from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph, read_ids
-from veilgraph.privacy.budget import json_epsilon, show_epsilon
+from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon
 from veilgraph.privacy.schema import FeatureSchema
 
 campaign_app = typer.Typer(help="Ask people for reports: what exactly, and at which price.")
@@ -68,8 +68,8 @@ def new(
     if as_json:
         typer.echo(json.dumps(_facts(made), indent=2))
     else:
-        epsilon = show_epsilon(made.guarantee.total_user_level)
-        typer.echo(f"Campaign {made.id}\nUser level, any two records: epsilon = {epsilon} in total. Written to {out}.")
+        epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, made.guarantee.total_user_level)
+        typer.echo(f"Campaign {made.id}\n{epsilon} in total. Written to {out}.")
 
 
 @campaign_app.command()

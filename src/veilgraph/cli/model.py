@@ -16,7 +16,7 @@ import typer
 from veilgraph.atomic_files import write_whole
 from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
 from veilgraph.errors import GraphError, RunError
-from veilgraph.privacy.budget import json_epsilon
+from veilgraph.privacy.epsilon import json_epsilon
 
 if TYPE_CHECKING:
     from veilgraph.campaign import Campaign

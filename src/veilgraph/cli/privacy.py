@@ -14,9 +14,10 @@ import typer
 
 from veilgraph.cli._common import show_progress
 from veilgraph.errors import BudgetError
+from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.audit import statistical_audit
-from veilgraph.privacy.budget import show_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, guarantee_of
+from veilgraph.privacy.epsilon import show_epsilon
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit
 from veilgraph.privacy.schema import FeatureSchema
 
 
@@ -118,12 +119,13 @@ def audit(
         rng = np.random.default_rng(seed)
         result = statistical_audit(audited, trials=trials, rng=rng, claim=claim, progress=progress)
     if as_json:
-        facts = {"mechanism": mechanism.value, "relation": "user level: any two records", "seed": seed}
+        relation = f"{result.relation.title}: {result.relation.value}"
+        facts = {"mechanism": mechanism.value, "relation": relation, "seed": seed}
         typer.echo(json.dumps({**asdict(result), **facts}, indent=2))
         return
     verdict = "REFUTED: the claim is too low." if result.refuted else "Not refuted."
     typer.echo(
-        f"{mechanism.value}, user level (any two records), {result.trials:,} reports, seed {seed}\n"
+        f"{mechanism.value}, {result.relation}, {result.trials:,} reports, seed {seed}\n"
         f"claimed epsilon      {show_epsilon(result.claim)}\n"
         f"measured at least    {result.lower_bound:.4f} at {result.confidence:.0%} confidence\n"
         f"{verdict}"

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.errors import RunError
-from veilgraph.privacy.budget import PrivacyBudget, show_epsilon
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.epsilon import show_epsilon
 
 if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph

@@ -14,8 +14,9 @@ from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import collect, feature_rng, label_rng, randomize_labels
 from veilgraph.graph import Graph, Split
 from veilgraph.models import Veil
-from veilgraph.privacy.budget import Guarantee, check_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, guarantee_of
+from veilgraph.privacy.accounting import Guarantee, guarantee_of
+from veilgraph.privacy.epsilon import check_epsilon
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR
 from veilgraph.privacy.schema import FeatureSchema
 
 LABEL_SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
@@ -197,7 +198,7 @@ def _try(model: PrivateGraph, features: JointGRR | None, label: GRR, label_share
         unused = GRRFS(model.schema.domain_sizes, sampled=1, epsilon=1.0)
         perturbed = collect(model, split, label, labels, unused, None)
     else:
-        mechanism = JointGRR.best(model.schema.domain_sizes, epsilon=features.claim.user_level)
+        mechanism = JointGRR.best(model.schema.domain_sizes, epsilon=features.privacy_loss.user_level)
         reports = mechanism.randomize(model.features, rng=feature_rng(seed))
         perturbed = collect(model, split, label, labels, mechanism, reports)
     unseen = split.test if split.test.any() else split.labelled

@@ -14,7 +14,7 @@ from veilgraph.experiments.grid import SWEPT, Cell, Experiment
 from veilgraph.experiments.result_store import CellStore
 from veilgraph.experiments.runner import key_of, load_data
 from veilgraph.models.registry import find_method
-from veilgraph.privacy.budget import theorem_1_figure
+from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.mechanisms.registry import grr_fs
 
 

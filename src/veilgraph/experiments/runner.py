@@ -26,7 +26,7 @@ from veilgraph.graph.metis_pool import start_workers
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.registry import find_method
-from veilgraph.privacy.budget import json_epsilon
+from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.reconstruct.operators import operators_of
 
 Progress = Callable[[str, int, int], None]

@@ -25,7 +25,8 @@ from veilgraph.graph import Graph
 from veilgraph.models import RGNN
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import find_method
-from veilgraph.privacy.budget import PrivacyBudget, check_sampled, json_epsilon
+from veilgraph.privacy.budget import PrivacyBudget, check_sampled
+from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.reconstruct.propagation import reach
 
 METHODS = ("rgnn", "plain", "structure_only", "non_private")

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from veilgraph.errors import GraphError, MissingExtraError
-from veilgraph.privacy.budget import Guarantee
-from veilgraph.privacy.mechanisms import GRR, Mechanism, guarantee_of
+from veilgraph.privacy.accounting import Guarantee, guarantee_of
+from veilgraph.privacy.mechanisms import GRR, Mechanism
 from veilgraph.privacy.schema import FeatureSchema
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.checkpoint import Checkpoint
-from veilgraph.privacy.budget import Guarantee
+from veilgraph.privacy.accounting import Guarantee
 
 DEFAULT_MEMORY = 8 * 2**30
 """Default memory limit of fits that are trained together, in bytes."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from veilgraph.experiments.results import Row
 from veilgraph.models.registry import METHODS
-from veilgraph.privacy.budget import show_epsilon
+from veilgraph.privacy.epsilon import show_epsilon
 
 _DATASET_NAMES = {
     "citeseer": "Citeseer",

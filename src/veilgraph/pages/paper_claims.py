@@ -24,7 +24,7 @@ from veilgraph.pages.paired_differences import (
     select,
 )
 from veilgraph.pages.result_tables import Table
-from veilgraph.privacy.budget import theorem_1_figure
+from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.mechanisms import GRRFS
 
 DATASETS = ("citeseer", "cora", "dblp", "facebook", "german", "student")
@@ -105,7 +105,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 def _theorem_1_evidence() -> str:
     levels = []
     for epsilon_x in (1.0, 0.1, 0.01):
-        exact = GRRFS((2,) * _CITESEER_FEATURES, sampled=SAMPLED, epsilon=epsilon_x).claim.user_level
+        exact = GRRFS((2,) * _CITESEER_FEATURES, sampled=SAMPLED, epsilon=epsilon_x).privacy_loss.user_level
         stated = theorem_1_figure(epsilon_x, SAMPLED, _CITESEER_FEATURES)
         levels.append(f"{short_epsilon(stated)} stated, {short_epsilon(exact)} exact at ε_x = {epsilon_x:g}")
     return (

@@ -1,4 +1,4 @@
-"""Does a mechanism keep its promise? Exactly on small domains, statistically on real ones."""
+"""Audit of a mechanism's epsilon: exact on small domains, statistical on real ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.budget import NOT_PRIVATE
+from veilgraph.privacy.epsilon import NOT_PRIVATE, NeighbourRelation
 from veilgraph.privacy.mechanisms import Mechanism
 from veilgraph.privacy.mechanisms.base import Record
 from veilgraph.privacy.mechanisms.integer_table import log_ratio
@@ -22,20 +22,29 @@ _PILOT_SHARE = 0.25
 _THRESHOLDS = 200
 
 
-def worst_case_epsilon(mechanism: Mechanism) -> float:
-    r"""max over reports o and records x, x' of ln P(o | x) / P(o | x'), by enumeration in rational arithmetic.
+def worst_case_epsilon(mechanism: Mechanism, relation: NeighbourRelation = NeighbourRelation.USER_LEVEL) -> float:
+    r"""Return the exact epsilon of a mechanism by enumeration, in rational arithmetic.
 
-    User level: x and x' are any two records. The cost is the number of records times the number of reports.
+    .. math:: \max_{o,\; x \sim x'} \ln \frac{P(o \mid x)}{P(o \mid x')}
+
+    over all reports o and all neighbouring records x, x'. The cost is the number of records times the number of
+    reports, so the domain must be small.
+
+    Args:
+        mechanism: the mechanism to audit.
+        relation: which records are neighbours.
 
     >>> from veilgraph.privacy.mechanisms import GRRFS
     >>> round(worst_case_epsilon(GRRFS(domain_sizes=(2,) * 4, sampled=2, epsilon=1.0)), 9)
     2.0
     """
+    if relation is NeighbourRelation.ATTRIBUTE_LEVEL:
+        return max(worst_case_attribute_epsilon(mechanism, feature) for feature in range(mechanism.num_features))
     return max(_largest_log_ratio(mechanism, report, list(mechanism.records())) for report in mechanism.reports())
 
 
 def worst_case_attribute_epsilon(mechanism: Mechanism, feature: int) -> float:
-    """As `worst_case_epsilon`, for records that differ in one feature only.
+    """Return the exact epsilon for records that differ in one given feature only, by enumeration.
 
     >>> from veilgraph.privacy.mechanisms import GRRFS
     >>> round(worst_case_attribute_epsilon(GRRFS(domain_sizes=(2, 3, 4), sampled=1, epsilon=1.0), 2), 4)
@@ -52,7 +61,7 @@ def worst_case_attribute_epsilon(mechanism: Mechanism, feature: int) -> float:
 def _largest_log_ratio(mechanism: Mechanism, report: tuple[int, ...], records: list[Record]) -> float:
     probabilities = [mechanism.probability(report, record) for record in records]
     most, least = max(probabilities), min(probabilities)
-    if most == 0:  # a report that none of these records can give
+    if most == 0:  # none of these records can give this report
         return 0.0
     if least == 0:
         return NOT_PRIVATE
@@ -62,14 +71,15 @@ def _largest_log_ratio(mechanism: Mechanism, report: tuple[int, ...], records: l
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """What a statistical audit found.
+    """Result of a statistical audit.
 
     Attributes:
-        claim: the user-level epsilon that was put to the test.
-        lower_bound: the mechanism's user-level epsilon is at least this, with the stated confidence.
-        confidence: of the lower bound.
-        refuted: the bound lies above the claim.
-        trials: reports drawn, the pilot's included.
+        claim: the epsilon that was tested.
+        lower_bound: lower bound on the mechanism's epsilon, at the stated confidence.
+        confidence: confidence of the lower bound.
+        refuted: whether the lower bound lies above the claim.
+        trials: number of reports drawn, including the pilot.
+        relation: neighbour relation of the claim and of the bound.
     """
 
     claim: float
@@ -77,6 +87,7 @@ class AuditResult:
     confidence: float
     refuted: bool
     trials: int
+    relation: NeighbourRelation = NeighbourRelation.USER_LEVEL
 
 
 def statistical_audit(
@@ -88,24 +99,24 @@ def statistical_audit(
     confidence: float = 0.99,
     progress: Callable[[int], None] = lambda drawn: None,
 ) -> AuditResult:
-    r"""A lower bound on the user-level epsilon, from the joint output on two records.
+    r"""Bound the user-level epsilon from below, from reports on two records.
 
-    Each trial flips a coin between two extreme records x and x', draws one report, and scores it with the
-    log-likelihood ratio of the record that was drawn against the other, computed from the channel. By the definition
-    of LDP a score of at least t is at most e^epsilon times as likely as one of at most -t, so among the trials with
-    either outcome the share R of the first is at most e^epsilon / (1 + e^epsilon), and
+    Each trial flips a coin between two extreme records x and x' and draws one report. Its score is the log-likelihood
+    ratio of the drawn record against the other, computed from the channel. By the definition of LDP, a score of at
+    least t is at most e^epsilon times as likely as a score of at most -t. Among the trials with either outcome, the
+    share R of the first is therefore at most e^epsilon / (1 + e^epsilon), and
 
     .. math:: \epsilon \ge \ln \frac{R}{1 - R}
 
-    with R replaced by its Clopper-Pearson lower bound. A quarter of the trials are a pilot that chooses t; the bound
-    comes from the rest, which are independent of it.
+    with R replaced by its Clopper-Pearson lower bound. A quarter of the trials are a pilot that chooses t. The bound
+    comes from the other trials, which are independent of the pilot.
 
     Args:
-        mechanism: what to audit.
-        trials: reports to draw in all.
-        rng: where they come from.
-        claim: the epsilon put to the test; the mechanism's own where it is left out.
-        confidence: of the lower bound.
+        mechanism: the mechanism to audit.
+        trials: number of reports to draw.
+        rng: random generator of the reports.
+        claim: the epsilon to test. Default: the mechanism's exact user-level epsilon.
+        confidence: confidence of the lower bound.
         progress: called with the number of reports drawn since the last call.
 
     >>> from veilgraph.privacy.mechanisms import GRR
@@ -114,7 +125,7 @@ def statistical_audit(
     """
     if trials < 1000:
         raise BudgetError(f"trials is {trials}: an audit needs at least 1000 to say anything")
-    claim = mechanism.claim.user_level if claim is None else claim
+    claim = mechanism.privacy_loss.under(NeighbourRelation.USER_LEVEL) if claim is None else claim
     if not claim >= 0:
         raise BudgetError(f"claim is {claim}: it must be a number of at least 0")
     if not 0 < confidence < 1:
@@ -130,7 +141,7 @@ def statistical_audit(
 def _scores(
     mechanism: Mechanism, trials: int, rng: np.random.Generator, progress: Callable[[int], None]
 ) -> NDArray[np.float64]:
-    """How strongly each report speaks for the record that it came from, in chunks that fit the processor's cache."""
+    """Score each report by the log-likelihood ratio of its own record, in chunks that fit the processor's cache."""
     records = mechanism.extreme_records()
     dtype = np.float64 if any(isinstance(value, float) for value in records[1]) else np.uint16
     table = np.array(records, dtype=dtype)
@@ -146,7 +157,7 @@ def _scores(
 
 
 def _choose_threshold(pilot: NDArray[np.float64], confidence: float) -> float:
-    """The threshold with the highest bound on the pilot itself, so that a few lucky reports are not preferred."""
+    """Return the threshold with the highest bound on the pilot, which does not prefer a few lucky reports."""
     ordered = np.sort(pilot)
     # The best event is usually rare, so candidates are dense among the strongest scores.
     tail = np.geomspace(1 / len(pilot), 1, _THRESHOLDS)
@@ -158,7 +169,7 @@ def _choose_threshold(pilot: NDArray[np.float64], confidence: float) -> float:
 
 
 def _epsilon_bound(right: NDArray[np.integer], wrong: NDArray[np.integer], confidence: float) -> NDArray[np.float64]:
-    """ln(R / (1 - R)) of the Clopper-Pearson lower bound R on right / (right + wrong)."""
+    """Return ln(R / (1 - R)) for the Clopper-Pearson lower bound R on right / (right + wrong)."""
     share = np.where(right > 0, beta.ppf(1 - confidence, np.maximum(right, 1e-9), wrong + 1), 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(share) - np.log1p(-share))

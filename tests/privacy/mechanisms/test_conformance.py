@@ -14,6 +14,7 @@ from scipy.stats import chisquare
 
 from veilgraph.errors import DomainError
 from veilgraph.privacy.audit import statistical_audit, worst_case_attribute_epsilon, worst_case_epsilon
+from veilgraph.privacy.epsilon import NeighbourRelation
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 
@@ -63,25 +64,26 @@ def test_probabilities_of_a_records_reports_sum_to_exactly_one(mechanism: Mechan
 
 
 @every_mechanism
-def test_the_worst_case_over_any_two_records_is_the_user_level_claim(mechanism: Mechanism) -> None:
-    worst, claim = worst_case_epsilon(mechanism), mechanism.claim.user_level
-    assert claim - 1e-9 < worst <= claim
+def test_the_worst_case_over_any_two_records_is_the_user_level_loss(mechanism: Mechanism) -> None:
+    worst, loss = worst_case_epsilon(mechanism), mechanism.privacy_loss.user_level
+    assert loss - 1e-9 < worst <= loss
 
 
 @every_mechanism
-def test_the_worst_case_over_one_feature_is_its_attribute_level_claim(mechanism: Mechanism) -> None:
+def test_the_worst_case_over_one_feature_is_its_attribute_level_loss(mechanism: Mechanism) -> None:
     worst = [worst_case_attribute_epsilon(mechanism, i) for i in range(mechanism.num_features)]
-    assert worst == pytest.approx(mechanism.claim.attribute_level, abs=1e-9)
+    assert worst == pytest.approx(mechanism.privacy_loss.attribute_level, abs=1e-9)
+    assert worst_case_epsilon(mechanism, NeighbourRelation.ATTRIBUTE_LEVEL) == max(worst)
 
 
 @every_mechanism
-def test_the_claim_is_at_most_what_was_requested_and_hardly_less(mechanism: GRR | GRRFS | JointGRR | MultiBit) -> None:
+def test_the_loss_is_at_most_what_was_requested_and_hardly_less(mechanism: GRR | GRRFS | JointGRR | MultiBit) -> None:
     requested = mechanism.epsilon * (1 if isinstance(mechanism, GRR) else mechanism.sampled)
-    assert requested - 1e-6 < mechanism.claim.user_level <= math.nextafter(requested, math.inf)
+    assert requested - 1e-6 < mechanism.privacy_loss.user_level <= math.nextafter(requested, math.inf)
 
 
 @pytest.mark.parametrize("sampled", range(1, 8))
-def test_not_even_the_last_bit_of_a_claim_is_rounded_down(sampled: int) -> None:
+def test_not_even_the_last_bit_of_a_loss_is_rounded_down(sampled: int) -> None:
     for epsilon in np.linspace(0.05, 3, 60).tolist():
         table = IntegerTable.of(domain_size=2, epsilon=epsilon)
         with localcontext(prec=60):
@@ -90,13 +92,13 @@ def test_not_even_the_last_bit_of_a_claim_is_rounded_down(sampled: int) -> None:
             GRRFS((2,) * 7, sampled=sampled, epsilon=epsilon),
             MultiBit((0.0,) * 7, (1.0,) * 7, sampled=sampled, epsilon=epsilon),
         ):
-            assert Decimal(mechanism.claim.user_level) >= exact
+            assert Decimal(mechanism.privacy_loss.user_level) >= exact
 
 
 @every_mechanism
 def test_no_attribute_level_exceeds_the_user_level(mechanism: Mechanism) -> None:
-    assert len(mechanism.claim.attribute_level) == mechanism.num_features
-    assert max(mechanism.claim.attribute_level) <= mechanism.claim.user_level
+    assert len(mechanism.privacy_loss.attribute_level) == mechanism.num_features
+    assert max(mechanism.privacy_loss.attribute_level) <= mechanism.privacy_loss.user_level
 
 
 @every_mechanism
@@ -181,8 +183,8 @@ def test_codes_that_are_not_integers_are_refused(mechanism: Mechanism) -> None:
 def test_an_infinite_epsilon_reports_the_records_and_says_so(mechanism: Mechanism) -> None:
     people = np.repeat(all_records(mechanism), 10, axis=0)
     np.testing.assert_array_equal(mechanism.randomize(people, rng=np.random.default_rng(0)), people)
-    assert mechanism.claim.user_level == worst_case_epsilon(mechanism) == math.inf
-    assert set(mechanism.claim.attribute_level) == {math.inf}
+    assert mechanism.privacy_loss.user_level == worst_case_epsilon(mechanism) == math.inf
+    assert set(mechanism.privacy_loss.attribute_level) == {math.inf}
 
 
 # At these sizes nothing can be enumerated. The claim to refute lies well below the true level, which is 1, and below
@@ -204,6 +206,6 @@ def test_an_audit_at_real_size_refutes_a_claim_that_is_too_low_and_not_the_true_
 ) -> None:
     # At 99% one right mechanism in a hundred would be refuted; at this confidence one in a million is.
     result = statistical_audit(mechanism, trials=200_000, rng=np.random.default_rng(0), confidence=1 - 1e-6)
-    assert result.claim == mechanism.claim.user_level == pytest.approx(1.0, abs=1e-6)
+    assert result.claim == mechanism.privacy_loss.user_level == pytest.approx(1.0, abs=1e-6)
     assert not result.refuted
     assert statistical_audit(mechanism, trials=200_000, rng=np.random.default_rng(0), claim=too_low).refuted

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from veilgraph.errors import BudgetError
+from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.audit import worst_case_attribute_epsilon, worst_case_epsilon
-from veilgraph.privacy.budget import theorem_1_figure
 from veilgraph.privacy.mechanisms import GRRFS
 
 UNEQUAL = ((2, 3, 4), (3, 2, 2, 2), (2, 5))
@@ -62,15 +62,15 @@ def test_the_attribute_level_is_a_ratio_of_elementary_symmetric_polynomials(
             e_m, e_below = (elementary_symmetric(others, degree) for degree in (sampled, sampled - 1))
             miss = size / (math.exp(epsilon) + size - 1)
             exact = math.log((e_m + math.exp(epsilon) * miss * e_below) / (e_m + miss * e_below))
-            assert mechanism.claim.attribute_level[k] == pytest.approx(exact, abs=1e-9)
+            assert mechanism.privacy_loss.attribute_level[k] == pytest.approx(exact, abs=1e-9)
             assert worst_case_attribute_epsilon(mechanism, k) == pytest.approx(exact, abs=1e-9)
 
 
 def test_unequal_domains_amplify_less_than_the_sampling_rate_suggests() -> None:
     by_sampling_rate = math.log1p(math.expm1(1.0) / 3)
     assert by_sampling_rate == pytest.approx(0.4528, abs=5e-5)
-    assert max(GRRFS((2, 3, 4), sampled=1, epsilon=1.0).claim.attribute_level) == pytest.approx(0.4957, abs=5e-5)
-    for level in GRRFS((3, 3, 3), sampled=1, epsilon=1.0).claim.attribute_level:
+    assert max(GRRFS((2, 3, 4), sampled=1, epsilon=1.0).privacy_loss.attribute_level) == pytest.approx(0.4957, abs=5e-5)
+    for level in GRRFS((3, 3, 3), sampled=1, epsilon=1.0).privacy_loss.attribute_level:
         assert level == pytest.approx(by_sampling_rate, abs=1e-9)
 
 
@@ -121,9 +121,9 @@ def test_the_channel_of_a_feature_is_the_marginal_of_the_whole_report(domain_siz
 
 def test_without_privacy_every_sampled_feature_can_give_itself_away() -> None:
     mechanism = GRRFS((2, 3, 4), sampled=2, epsilon=math.inf)
-    assert mechanism.claim.user_level == math.inf
+    assert mechanism.privacy_loss.user_level == math.inf
     assert [worst_case_attribute_epsilon(mechanism, i) for i in range(3)] == [math.inf] * 3
-    assert mechanism.claim.attribute_level == (math.inf,) * 3
+    assert mechanism.privacy_loss.attribute_level == (math.inf,) * 3
 
 
 @pytest.mark.parametrize("sampled", [0, -1, 4])

@@ -32,10 +32,12 @@ def test_joint_grr_spends_exactly_its_budget_at_either_level(
 ) -> None:
     sampled = 1 + round(share * (len(domain_sizes) - 1))
     mechanism = JointGRR(tuple(domain_sizes), sampled=sampled, epsilon=epsilon)
-    assert worst_case_epsilon(mechanism) == mechanism.claim.user_level == pytest.approx(sampled * epsilon, abs=1e-9)
+    assert (
+        worst_case_epsilon(mechanism) == mechanism.privacy_loss.user_level == pytest.approx(sampled * epsilon, abs=1e-9)
+    )
     for i in range(len(domain_sizes)):
         # The very same number: both are computed from the integers, and rounded up once.
-        assert worst_case_attribute_epsilon(mechanism, i) == mechanism.claim.attribute_level[i]
+        assert worst_case_attribute_epsilon(mechanism, i) == mechanism.privacy_loss.attribute_level[i]
 
 
 @pytest.mark.parametrize("domain_sizes", EQUAL + UNEQUAL)
@@ -86,7 +88,7 @@ def test_binary_features_answered_together_vary_no_more_than_answered_separately
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 10.0])
 def test_the_best_number_of_features_is_the_best_of_all(domain_sizes: tuple[int, ...], epsilon: float) -> None:
     best = JointGRR.best(domain_sizes, epsilon)
-    assert best.claim.user_level == pytest.approx(epsilon, abs=1e-6)
+    assert best.privacy_loss.user_level == pytest.approx(epsilon, abs=1e-6)
 
     def mean_variance(mechanism: JointGRR) -> float:
         channels = [mechanism.channel(i) for i in range(len(domain_sizes))]

@@ -66,7 +66,7 @@ def test_an_infinite_epsilon_reports_the_side_of_every_sampled_corner() -> None:
     corners = np.array(list(mechanism.records()))
     reports = mechanism.randomize(corners, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(reports, np.where(corners == UPPER, 1, -1))
-    assert mechanism.claim.user_level == math.inf
+    assert mechanism.privacy_loss.user_level == math.inf
 
 
 def test_the_channel_holds_the_probabilities_of_the_two_ends() -> None:

@@ -1,8 +1,7 @@
-"""Mechanisms: parameters, a privacy claim, a channel and a randomizer in one value."""
+"""Mechanisms: parameters, privacy loss, channel and randomizer in one value."""
 
 from veilgraph.privacy.mechanisms.base import Mechanism
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
-from veilgraph.privacy.mechanisms.composition import guarantee_of
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED, JointGRR
@@ -19,5 +18,4 @@ __all__ = [
     "OSRandom",
     "RandomIntegers",
     "SymmetricChannel",
-    "guarantee_of",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import DomainError
-from veilgraph.privacy.budget import Claim
+from veilgraph.privacy.epsilon import PrivacyLoss
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 
 Record = tuple[float, ...]
@@ -25,7 +25,7 @@ class Mechanism(Hashable, Protocol):
     """
 
     @property
-    def claim(self) -> Claim:
+    def privacy_loss(self) -> PrivacyLoss:
         """What is promised, computed from the integers that `randomize` compares."""
         ...
 

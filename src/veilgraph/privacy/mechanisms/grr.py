@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import DomainError
-from veilgraph.privacy.budget import Claim
+from veilgraph.privacy.epsilon import PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_shape
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
@@ -36,7 +36,7 @@ class GRR:
     >>> label = GRR(domain_size=3, epsilon=1.0)
     >>> round(float(label.channel.keep), 4), round(float(label.channel.other), 4)
     (0.5761, 0.2119)
-    >>> round(label.claim.user_level, 9)
+    >>> round(label.privacy_loss.user_level, 9)
     1.0
     >>> label.randomize(np.array([0, 1, 2, 2]), rng=np.random.default_rng(0)).shape
     (4,)
@@ -56,9 +56,9 @@ class GRR:
         return 1
 
     @property
-    def claim(self) -> Claim:
+    def privacy_loss(self) -> PrivacyLoss:
         """One value is the whole record, so both relations coincide."""
-        return Claim(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
+        return PrivacyLoss(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
 
     @cached_property
     def channel(self) -> SymmetricChannel:

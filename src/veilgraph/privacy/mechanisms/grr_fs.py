@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.privacy.budget import NOT_PRIVATE, Claim, check_sampled
+from veilgraph.privacy.budget import check_sampled
+from veilgraph.privacy.epsilon import NOT_PRIVATE, PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, mean_over_subsets
@@ -44,9 +45,9 @@ class GRRFS:
         epsilon: epsilon_x, the budget of each sampled feature.
 
     >>> mechanism = GRRFS(domain_sizes=(2,) * 53, sampled=10, epsilon=1.0)
-    >>> round(mechanism.claim.user_level, 9)
+    >>> round(mechanism.privacy_loss.user_level, 9)
     10.0
-    >>> round(mechanism.claim.attribute_level[0], 4)
+    >>> round(mechanism.privacy_loss.attribute_level[0], 4)
     0.2808
     >>> GRRFS(domain_sizes=(2, 3), sampled=1, epsilon=1.0).randomize(
     ...     np.array([[0, 2], [1, 1]]), rng=np.random.default_rng(0)
@@ -82,13 +83,13 @@ class GRRFS:
         return Fraction(1)
 
     @property
-    def claim(self) -> Claim:
+    def privacy_loss(self) -> PrivacyLoss:
         """Exact for both relations, from the integers.
 
         Tables of different domain sizes differ in their last bits; the m least private ones bound any m.
         """
         tables = sorted((r.table for r in self.responses), key=lambda table: Fraction(table.other, table.true))
-        return Claim(user_level=joint_epsilon(tables[: self.sampled]), attribute_level=self._attribute_levels())
+        return PrivacyLoss(user_level=joint_epsilon(tables[: self.sampled]), attribute_level=self._attribute_levels())
 
     def _attribute_levels(self) -> tuple[float, ...]:
         if math.isinf(self.epsilon):

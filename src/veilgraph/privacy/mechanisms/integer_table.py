@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from functools import lru_cache
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.budget import NOT_PRIVATE, check_epsilon
+from veilgraph.privacy.epsilon import NOT_PRIVATE, check_epsilon
 from veilgraph.privacy.mechanisms.random_source import WORDS
 
 # Beyond this the rounding of the table could cost more than 1e-6 of epsilon.

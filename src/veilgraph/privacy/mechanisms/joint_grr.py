@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.budget import Claim, check_epsilon, check_sampled
+from veilgraph.privacy.budget import check_sampled
+from veilgraph.privacy.epsilon import PrivacyLoss, check_epsilon
 from veilgraph.privacy.mechanisms.base import Record, Report
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, joint_sizes
@@ -52,7 +53,7 @@ class JointGRR:
         epsilon: epsilon_x, the budget per sampled feature; they share m * epsilon.
 
     >>> mechanism = JointGRR(domain_sizes=(2,) * 53, sampled=4, epsilon=1.0)
-    >>> round(mechanism.claim.user_level, 9), round(mechanism.claim.attribute_level[0], 9)
+    >>> round(mechanism.privacy_loss.user_level, 9), round(mechanism.privacy_loss.attribute_level[0], 9)
     (4.0, 4.0)
     >>> round(float(mechanism.channel(0).gain), 4)  # (e^4 - 1) / (e^4 + 15)
     0.7701
@@ -110,13 +111,13 @@ class JointGRR:
         return Fraction(self.sampled, self.num_features)
 
     @property
-    def claim(self) -> Claim:
+    def privacy_loss(self) -> PrivacyLoss:
         """Exact for both relations, from the integers: that of the least private set of features.
 
         Tables of different sizes differ in their last bits only.
         """
         by_size = {size: self._epsilon_of(self._joint_sizes_with(size)) for size in set(self.domain_sizes)}
-        return Claim(
+        return PrivacyLoss(
             user_level=self._epsilon_of(self.responses),
             attribute_level=tuple(by_size[size] for size in self.domain_sizes),
         )

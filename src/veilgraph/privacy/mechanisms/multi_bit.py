@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import BudgetError, DomainError
-from veilgraph.privacy.budget import Claim, check_sampled
+from veilgraph.privacy.budget import check_sampled
+from veilgraph.privacy.epsilon import PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_shape
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable, joint_epsilon
@@ -39,7 +40,7 @@ class MultiBit:
         epsilon: the budget of each sampled feature.
 
     >>> mechanism = MultiBit(lower=(0.0,) * 53, upper=(1.0,) * 53, sampled=2, epsilon=0.5)
-    >>> round(mechanism.claim.user_level, 9), round(mechanism.claim.attribute_level[0], 9)
+    >>> round(mechanism.privacy_loss.user_level, 9), round(mechanism.privacy_loss.attribute_level[0], 9)
     (1.0, 0.5)
     """
 
@@ -66,9 +67,9 @@ class MultiBit:
         return len(self.lower)
 
     @property
-    def claim(self) -> Claim:
+    def privacy_loss(self) -> PrivacyLoss:
         """Exact for both relations, from the integers."""
-        return Claim(
+        return PrivacyLoss(
             user_level=joint_epsilon([self.table] * self.sampled),
             attribute_level=(self.table.epsilon,) * self.num_features,
         )

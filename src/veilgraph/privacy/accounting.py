@@ -1,0 +1,142 @@
+"""The guarantee of a whole report: features by one mechanism, the label by another."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import MAX_EMAX, ROUND_CEILING, Context, Decimal
+from functools import lru_cache
+
+from veilgraph.privacy.epsilon import NeighbourRelation, PrivacyLoss, describe_epsilon, json_epsilon, show_epsilon
+from veilgraph.privacy.mechanisms import GRRFS, Mechanism
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """Upper bound on what a whole report reveals, features and label together.
+
+    Attributes:
+        features: privacy loss of the feature mechanism, or None where no features are collected.
+        label: privacy loss of the label mechanism, or None where no label is collected.
+        unsound_theorem_1: the figure that the paper's Theorem 1 states for the features. It is *not* a
+            guarantee: enumeration refutes it (see docs/explanation/privacy.md). It labels reproduced tables.
+    """
+
+    features: PrivacyLoss | None
+    label: PrivacyLoss | None
+    unsound_theorem_1: float | None = None
+
+    @property
+    def features_user_level(self) -> float:
+        """User-level epsilon of the features; 0 where none are collected."""
+        return self.features.user_level if self.features else 0.0
+
+    @property
+    def label_user_level(self) -> float:
+        """User-level epsilon of the label; 0 where none is collected."""
+        return self.label.user_level if self.label else 0.0
+
+    @property
+    def total_user_level(self) -> float:
+        """User-level epsilon of the whole report: features and label compose by addition."""
+        return self.features_user_level + self.label_user_level
+
+    def as_dict(self) -> dict[str, object]:
+        """Return a dictionary for JSON, with every epsilon under the key of its relation."""
+        return {
+            NeighbourRelation.USER_LEVEL.key: {
+                "features": json_epsilon(self.features_user_level),
+                "label": json_epsilon(self.label_user_level),
+                "total": json_epsilon(self.total_user_level),
+            },
+            NeighbourRelation.ATTRIBUTE_LEVEL.key: {
+                "features": [json_epsilon(e) for e in self.features.attribute_level] if self.features else [],
+                "label": json_epsilon(self.label_user_level),
+            },
+            "theorem_1": None if self.unsound_theorem_1 is None else json_epsilon(self.unsound_theorem_1),
+            "theorem_1_is_a_guarantee": False,
+            "relations": {relation.key: relation.value for relation in NeighbourRelation},
+        }
+
+    def in_words(self) -> list[str]:
+        """Return plain sentences, for a person who has to approve the collection.
+
+        >>> label_only = Guarantee(features=None, label=PrivacyLoss(user_level=1.0, attribute_level=(1.0,)))
+        >>> print(label_only.in_words()[0])
+        User level, any two records: epsilon = 1.0000 in total (features 0.0000, label 1.0000).
+        """
+        sentences = [
+            f"{describe_epsilon(NeighbourRelation.USER_LEVEL, self.total_user_level)} in total "
+            f"(features {show_epsilon(self.features_user_level)}, label {show_epsilon(self.label_user_level)})."
+        ]
+        if math.isinf(self.total_user_level):
+            sentences.append("This is not private: a report can give its record away completely.")
+        else:
+            sentences.append(
+                "Whatever a person's record is, no report is more than "
+                f"{_show_odds(self.total_user_level)} times as likely as it would be with any other record."
+            )
+        if self.features:
+            levels = self.features.attribute_level
+            sentences.append(f"{describe_epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, *levels)}.")
+        if self.unsound_theorem_1 is not None:
+            sentences.append(
+                f"The paper's Theorem 1 would say {show_epsilon(self.unsound_theorem_1)} for the features. "
+                "That figure is not a guarantee and is not used."
+            )
+        return sentences
+
+
+def guarantee_of(features: Mechanism | None, label: Mechanism | None) -> Guarantee:
+    """Compose the mechanisms of one report; None where nothing is collected.
+
+    They randomize independently, so their epsilons add up.
+
+    >>> from veilgraph.privacy.mechanisms import GRR
+    >>> features = GRRFS(domain_sizes=(2,) * 53, sampled=10, epsilon=1.0)
+    >>> round(guarantee_of(features, GRR(6, 3.0)).total_user_level, 9)
+    13.0
+    """
+    theorem_1 = (
+        theorem_1_figure(features.epsilon, features.sampled, features.num_features)
+        if isinstance(features, GRRFS)
+        else None
+    )
+    return Guarantee(
+        features=_privacy_loss_of(features) if features else None,
+        label=_privacy_loss_of(label) if label else None,
+        unsound_theorem_1=theorem_1,
+    )
+
+
+@lru_cache(maxsize=256)  # exact arithmetic takes milliseconds, and simulations use the same mechanism many times
+def _privacy_loss_of(mechanism: Mechanism) -> PrivacyLoss:
+    return mechanism.privacy_loss
+
+
+def theorem_1_figure(epsilon_x: float, sampled: int, num_features: int) -> float:
+    r"""Return the figure of the paper's Theorem 1, ln(1 + (m/d)(e^(m epsilon_x) - 1)). It is not a guarantee.
+
+    The lemma behind it is about sampling *records*. Sampling features of one record does not amplify the
+    privacy of the record. The exact user-level epsilon is m * epsilon_x.
+
+    >>> round(theorem_1_figure(1.0, sampled=10, num_features=53), 2)
+    8.33
+    >>> round(theorem_1_figure(0.1, sampled=10, num_features=53), 3)
+    0.281
+    """
+    exponent = sampled * epsilon_x
+    rate = sampled / num_features
+    # e^exponent overflows a float beyond 709; there the 1 in the formula is lost in rounding anyway.
+    return exponent + math.log(rate) if exponent > 700 else math.log1p(rate * math.expm1(exponent))
+
+
+def _show_odds(epsilon: float) -> str:
+    """Write exp(epsilon) with three digits, rounded up.
+
+    >>> _show_odds(0.5), _show_odds(10.0), _show_odds(1000.0)
+    ('1.65', '22,100', '1.98e+434')
+    """
+    odds = Decimal(epsilon).exp(Context(prec=28, Emax=MAX_EMAX))
+    odds = Context(prec=3, rounding=ROUND_CEILING, Emax=MAX_EMAX).plus(odds)
+    return f"{odds:,f}" if odds < 10**6 else f"{odds:.2e}"

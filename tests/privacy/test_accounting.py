@@ -1,0 +1,98 @@
+"""The guarantee of a whole report: composition, JSON, sentences, and the figure of Theorem 1."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veilgraph.privacy.accounting import Guarantee, theorem_1_figure
+from veilgraph.privacy.epsilon import PrivacyLoss
+
+FEATURES = PrivacyLoss(user_level=10.0, attribute_level=(0.25, 0.5))
+LABEL = PrivacyLoss(user_level=3.0, attribute_level=(3.0,))
+WHOLE = Guarantee(features=FEATURES, label=LABEL, unsound_theorem_1=8.33)
+OPEN = Guarantee(
+    features=PrivacyLoss(user_level=math.inf, attribute_level=(math.inf,)), label=LABEL, unsound_theorem_1=math.inf
+)
+
+
+def test_features_and_label_compose_by_addition() -> None:
+    assert WHOLE.total_user_level == 13.0
+    assert Guarantee(features=FEATURES, label=None).total_user_level == 10.0
+    assert Guarantee(features=None, label=LABEL).total_user_level == 3.0
+    assert Guarantee(features=None, label=None).total_user_level == 0.0
+
+
+def test_every_figure_of_the_dictionary_stands_under_its_relation() -> None:
+    assert WHOLE.as_dict() == {
+        "user_level": {"features": 10.0, "label": 3.0, "total": 13.0},
+        "attribute_level": {"features": [0.25, 0.5], "label": 3.0},
+        "theorem_1": 8.33,
+        "theorem_1_is_a_guarantee": False,
+        "relations": {
+            "user_level": "any two records",
+            "attribute_level": "two records that differ in one feature",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "guarantee", [WHOLE, OPEN, Guarantee(features=None, label=LABEL), Guarantee(features=FEATURES, label=None)]
+)
+def test_the_dictionary_is_json_even_where_nothing_is_private(guarantee: Guarantee) -> None:
+    assert json.loads(json.dumps(guarantee.as_dict(), allow_nan=False)) == guarantee.as_dict()
+
+
+def test_infinity_is_written_as_not_private() -> None:
+    document = OPEN.as_dict()
+    assert document["user_level"] == {"features": "not private", "label": 3.0, "total": "not private"}
+    assert document["theorem_1"] == "not private"
+
+
+def test_the_sentences_name_every_relation_and_disown_theorem_1() -> None:
+    assert WHOLE.in_words() == [
+        "User level, any two records: epsilon = 13.0000 in total (features 10.0000, label 3.0000).",
+        "Whatever a person's record is, no report is more than 443,000 times as likely as it would be with any "
+        "other record.",
+        "Attribute level, two records that differ in one feature: epsilon = 0.2500 to 0.5000.",
+        "The paper's Theorem 1 would say 8.3300 for the features. That figure is not a guarantee and is not used.",
+    ]
+
+
+def test_the_sentences_leave_out_what_is_not_collected() -> None:
+    assert len(Guarantee(features=None, label=LABEL).in_words()) == 2
+    same = Guarantee(features=PrivacyLoss(user_level=1.0, attribute_level=(0.5, 0.5)), label=None)
+    assert same.in_words()[-1] == "Attribute level, two records that differ in one feature: epsilon = 0.5000."
+
+
+def test_the_sentences_say_when_nothing_is_private() -> None:
+    total, warning, *_ = OPEN.in_words()
+    assert "epsilon = not private in total" in total
+    assert warning == "This is not private: a report can give its record away completely."
+
+
+@given(epsilon=st.floats(1e-3, 600))
+def test_the_odds_in_words_are_rounded_up(epsilon: float) -> None:
+    sentence = Guarantee(features=None, label=PrivacyLoss(user_level=epsilon, attribute_level=(epsilon,))).in_words()[1]
+    odds = float(sentence.split("no report is more than ")[1].split(" times")[0].replace(",", ""))
+    # Three digits: at most one part in a hundred above, and never below (beyond the rounding of exp itself).
+    assert math.exp(epsilon) * (1 - 1e-12) <= odds <= math.exp(epsilon) * 1.01
+
+
+@pytest.mark.parametrize(("epsilon_x", "figure", "digits"), [(1.0, 8.33, 2), (0.1, 0.281, 3), (0.01, 0.020, 3)])
+def test_theorem_1_states_what_the_paper_prints(epsilon_x: float, figure: float, digits: int) -> None:
+    assert round(theorem_1_figure(epsilon_x, sampled=10, num_features=53), digits) == figure
+
+
+@pytest.mark.parametrize("epsilon_x", [0.01, 1.0, 69.0, 71.0, 1e6, math.inf])
+def test_theorem_1_has_nothing_to_amplify_where_everything_is_sampled(epsilon_x: float) -> None:
+    assert theorem_1_figure(epsilon_x, sampled=10, num_features=10) == pytest.approx(10 * epsilon_x, rel=1e-12)
+
+
+def test_theorem_1_does_not_jump_where_the_formula_would_overflow() -> None:
+    below, above = (theorem_1_figure(epsilon, sampled=10, num_features=53) for epsilon in (70.0, 70.0 + 1e-9))
+    assert 0 < above - below < 1.1e-8
