@@ -1,17 +1,14 @@
-"""Progress of work that has parts."""
+"""Progress of work in several parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-Progress = Callable[[str, int, int], None]
-"""Told what is done, how much of it, and of how much."""
+from veilgraph.progress import Progress
 
 _PERCENT = 100
 
 
 def part(progress: Progress, number: int, parts: int) -> Progress:
-    """The progress of one of several parts, in hundredths of each.
+    """Return the progress of one part of a whole, in hundredths of a part.
 
     >>> part(lambda what, done, total: print(what, done, "of", total), 1, 2)("second half", 3, 4)
     second half 175 of 200

@@ -13,7 +13,6 @@ import torch
 from benchmarks.performance import floors
 from benchmarks.performance.floors import Work
 from benchmarks.performance.machine import Machine
-from benchmarks.performance.progress import Progress
 from benchmarks.performance.timing import seconds
 from benchmarks.performance.workload import BUDGET, Workload
 from benchmarks.reference import literal
@@ -27,6 +26,7 @@ from veilgraph.models.structure_only import RESTARTS, STEPS
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.pagerank import RANGES
 from veilgraph.models.veil.views import iteration_counts
+from veilgraph.progress import Progress
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import operators_of

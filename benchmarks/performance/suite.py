@@ -14,11 +14,13 @@ import torch
 import veilgraph
 from benchmarks.performance.hot_path import measure_hot_path
 from benchmarks.performance.machine import measure_machine
-from benchmarks.performance.progress import Progress, part
+from benchmarks.performance.progress import part
 from benchmarks.performance.stages import measure_stages
 from benchmarks.performance.table2 import measure_table2, missing_datasets, published_part
 from benchmarks.performance.workload import largest
+from veilgraph.experiments.data_source import DatasetLoader
 from veilgraph.models.engine.device import resolve_device
+from veilgraph.progress import Progress
 
 GROWTH_SIZES = (10**4, 10**5, 10**6)
 
@@ -56,9 +58,10 @@ def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progres
 
 def _table2(data_dir: Path | None, device: torch.device, progress: Progress) -> dict[str, Any]:
     experiment = published_part()
-    if missing := missing_datasets(experiment, data_dir):
+    data = DatasetLoader(data_dir)
+    if missing := missing_datasets(experiment, data):
         return {"left_out": f"needs data sets that are not there: veilgraph data fetch {' '.join(missing)}"}
-    return measure_table2(experiment, data_dir, device, progress=progress)
+    return measure_table2(experiment, data, device, progress=progress)
 
 
 def _find_growth() -> Any:

@@ -1,4 +1,4 @@
-"""The paper's Table 2 against the clock: its RGNN column, and the whole of it with baselines and control."""
+"""Time of the paper's Table 2: its RGNN column, and the whole table with baselines and control."""
 
 from __future__ import annotations
 
@@ -13,42 +13,45 @@ from typing import Any
 
 import torch
 
-from benchmarks.performance.progress import Progress, part
+from benchmarks.performance.progress import part
 from benchmarks.performance.timing import seconds
 from benchmarks.reference import literal
 from benchmarks.reference.literal_run import literal_run
 from veilgraph.errors import RunError
+from veilgraph.experiments.data_source import DataSource, forget_datasets
 from veilgraph.experiments.grid import Cell, Experiment, load_experiment
 from veilgraph.experiments.result_store import CellStore
-from veilgraph.experiments.runner import load_data, run_experiment
+from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Split
 from veilgraph.models import RGNN
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.schema import NO_LABEL
+from veilgraph.progress import Progress
 
 
 def published_part() -> Experiment:
-    """Table 2 at the budgets that the paper prints; ours goes on to a smaller epsilon_x."""
+    """Return Table 2 at the budgets of the paper; the experiment has a smaller epsilon_x too."""
     experiment = load_experiment("table2")
     printed = {float(row["epsilon_x"]) for row in experiment.published}
     cells = tuple(cell for cell in experiment.cells if cell.epsilon_x is None or cell.epsilon_x in printed)
     return replace(experiment, cells=cells)
 
 
-def missing_datasets(experiment: Experiment, data_dir: Path | None) -> list[str]:
-    """Data sets of an experiment that no folder has."""
-    return [name for name in dict.fromkeys(cell.dataset for cell in experiment.cells) if not _is_there(name, data_dir)]
+def missing_datasets(experiment: Experiment, data: DataSource) -> list[str]:
+    """Return the data sets of an experiment that are not on this machine."""
+    cells = {cell.dataset: cell for cell in experiment.cells}
+    return [name for name, cell in cells.items() if not _is_there(cell, data)]
 
 
 def measure_table2(
-    experiment: Experiment, data_dir: Path | None, device: torch.device, *, progress: Progress, jobs: int | None = None
+    experiment: Experiment, data: DataSource, device: torch.device, *, progress: Progress, jobs: int | None = None
 ) -> dict[str, Any]:
-    """Both parts for real, each from nothing; one literal run for each data set, multiplied by its number of runs."""
+    """Time both parts from the start; estimate the literal loops from one run for each data set."""
     jobs = jobs or ((os.cpu_count() or 1) if device.type == "cpu" else 1)
     column = experiment.only(methods=[RGNN.name])
-    column_s = _seconds_of(column, data_dir, device, jobs, part(progress, 0, 3))
-    whole_s = _seconds_of(experiment, data_dir, device, jobs, part(progress, 1, 3))
-    literal_rows = _literal_rows(column, data_dir, device, part(progress, 2, 3))
+    column_s = _seconds_of(column, data, device, jobs, part(progress, 0, 3))
+    whole_s = _seconds_of(experiment, data, device, jobs, part(progress, 1, 3))
+    literal_rows = _literal_rows(column, data, device, part(progress, 2, 3))
     literal_s = sum(row["runs"] * row["literal_s"] for row in literal_rows)
     return {
         "jobs": jobs,
@@ -67,48 +70,45 @@ def measure_table2(
     }
 
 
-def _is_there(dataset: str, data_dir: Path | None) -> bool:
+def _is_there(cell: Cell, data: DataSource) -> bool:
     try:
-        load_data(dataset, data_dir)
+        data(cell)
     except RunError:  # it was never fetched
         return False
     return True
 
 
-def _seconds_of(
-    experiment: Experiment, data_dir: Path | None, device: torch.device, jobs: int, progress: Progress
-) -> float:
-    """From the first report to the last file, the start of the processes included.
+def _seconds_of(experiment: Experiment, data: DataSource, device: torch.device, jobs: int, progress: Progress) -> float:
+    """Return the time from the first report to the last file, including the start of the processes.
 
-    Data sets are read anew before: what this process made of them in an earlier measurement does not count.
+    Data sets are read again before: whatever earlier measurements computed from them is not reused.
     """
-    load_data.cache_clear()
+    forget_datasets()
     for cell in experiment.cells:
-        load_data(cell.dataset, data_dir, cell.original_columns)
+        data(cell)
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        run_experiment(
-            experiment, CellStore(Path(folder)), data_dir=data_dir, device=device.type, jobs=jobs, progress=progress
-        )
+        store = CellStore(Path(folder))
+        run_experiment(experiment, store, data=data, device=device.type, jobs=jobs, progress=progress)
         return time.perf_counter() - started
 
 
 def _literal_rows(
-    column: Experiment, data_dir: Path | None, device: torch.device, progress: Progress
+    column: Experiment, data: DataSource, device: torch.device, progress: Progress
 ) -> list[dict[str, Any]]:
     counts = Counter(cell.dataset for cell in column.cells)
     rows: list[dict[str, Any]] = []
     literal.layers()  # imported before the clock runs
     for dataset, runs in counts.items():
         progress(f"{dataset}, literal", len(rows), len(counts))
-        # In the middle of the table: epsilon_y = 1 where the grid has it, its last one otherwise.
+        # From the middle of the table: epsilon_y = 1 if the grid has it, else its last one.
         cell = max((c for c in column.cells if c.dataset == dataset), key=lambda c: (c.epsilon_y == 1.0, -c.seed))
-        rows.append({"dataset": dataset, "runs": runs, "literal_s": seconds(partial(_literal, cell, data_dir, device))})
+        rows.append({"dataset": dataset, "runs": runs, "literal_s": seconds(partial(_literal, cell, data, device))})
     return rows
 
 
-def _literal(cell: Cell, data_dir: Path | None, device: torch.device) -> None:
-    private = load_data(cell.dataset, data_dir, cell.original_columns)
+def _literal(cell: Cell, data: DataSource, device: torch.device) -> None:
+    private = data(cell)
     split = Split.random(private.graph.num_nodes, seed=cell.seed, eligible=private.labels != NO_LABEL)
     budget = find_method(cell.method).budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
     literal_run(private, budget, split, RGNN(**cell.parameters, seed=cell.seed), device)

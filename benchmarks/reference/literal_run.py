@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from benchmarks.reference import literal
 from veilgraph.datasets import PrivateGraph
-from veilgraph.experiments.simulation import collect
+from veilgraph.experiments.simulation import simulated_collection
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN
 from veilgraph.models.engine.backbones import HIDDEN
@@ -35,7 +35,7 @@ def literal_reports(private: PrivateGraph, budget: PrivacyBudget, split: Split, 
     labels = literal.randomize_labels(private.labels, split.labelled, schema.num_classes, budget.epsilon_y, rng)
     features = literal.randomize_features(private.features, schema.domain_sizes, budget.epsilon_x, budget.sampled, rng)
     label = GRR(schema.num_classes, budget.epsilon_y)
-    return collect(private, split, label, labels, grr_fs(schema, budget), features)
+    return simulated_collection(private, split, label, labels, grr_fs(schema, budget), features)
 
 
 def literal_training(

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from veilgraph.experiments.budget_planner import plan_collection
+from veilgraph.experiments.data_source import DatasetLoader
 from veilgraph.experiments.grid import load_experiment
 from veilgraph.experiments.result_store import CellStore
-from veilgraph.experiments.results import Row, collect
-from veilgraph.experiments.runner import load_data
+from veilgraph.experiments.results import Row, read_rows
 
 DATASETS = ("citeseer", "cora", "dblp", "facebook", "german", "student")
 TOTALS = (1.0, 2.0, 4.0, 8.0, 13.0)
@@ -28,7 +28,7 @@ TOTALS = (1.0, 2.0, 4.0, 8.0, 13.0)
 def recommended_share(dataset: str, total: float, data_dir: Path | None) -> float:
     """Of the total, for the label, as the planner says; it is given the graph and the schema."""
     torch.set_num_threads(1)
-    private = load_data(dataset, data_dir)
+    private = DatasetLoader(data_dir).load(dataset)
     return plan_collection(private.graph, private.schema, total_epsilon=total).recommended.label_share
 
 
@@ -51,7 +51,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = collect(load_experiment("frontier"), CellStore(options.out), data_dir=options.data_dir)
+    data = DatasetLoader(options.data_dir)
+    rows = read_rows(load_experiment("frontier"), CellStore(options.out), data=data)
     settings = [(dataset, total) for dataset in DATASETS for total in TOTALS]
     with ProcessPoolExecutor(options.jobs) as pool:
         shares = pool.map(recommended_share, *zip(*settings, strict=True), [options.data_dir] * len(settings))

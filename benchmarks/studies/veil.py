@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import RunError
 from veilgraph.experiments import simulate
-from veilgraph.experiments.runner import load_data
+from veilgraph.experiments.data_source import DatasetLoader
 from veilgraph.graph import Split
 from veilgraph.models import StructureOnly
 from veilgraph.models.veil.model import Veil
@@ -138,7 +138,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _graph(setting: Setting, seed: int, data_dir: Path | None) -> PrivateGraph:
     if setting.dataset is None:
         return csbm(1000, seed=seed, **setting.model)
-    return load_data(setting.dataset, data_dir)
+    return DatasetLoader(data_dir).load(setting.dataset)
 
 
 def _available(data_dir: Path | None) -> Iterator[Setting]:

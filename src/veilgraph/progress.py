@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeAlias, TypeVar
 
 Step = TypeVar("Step")
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with a description of the work, the number of finished steps, and the number of all steps."""
 
 _SILENT_SECONDS = 5.0
 
 _logger = logging.getLogger("veilgraph")
+
+
+def no_progress(description: str, done: int, total: int) -> None:
+    """Ignore progress: the default of functions that take a `Progress`."""
 
 
 def say(message: str) -> None:

@@ -54,7 +54,7 @@ def test_a_full_run_without_the_data_sets_says_so_and_goes_on(monkeypatch: pytes
     monkeypatch.setattr(suite, "measure_machine", lambda device: MACHINE)
     for part in ("stages", "hot_path"):
         monkeypatch.setattr(suite, f"measure_{part}", lambda *arguments, part=part, **options: report()[part])
-    monkeypatch.setattr(suite, "missing_datasets", lambda experiment, data_dir: ["cora"])
+    monkeypatch.setattr(suite, "missing_datasets", lambda experiment, data: ["cora"])
     monkeypatch.setattr(suite, "_find_growth", lambda: None)
     found = suite.measure(full=True, data_dir=None, device="cpu", progress=lambda *news: None)
     assert found["table2"] == {"left_out": "needs data sets that are not there: veilgraph data fetch cora"}

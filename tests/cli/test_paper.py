@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import veilgraph.experiments.data_source as data_source
 import veilgraph.experiments.runner as runner
-from tests.experiments.test_runner import miniature
+from tests.support.miniatures import miniature
 from veilgraph.cli import main
-from veilgraph.datasets import load
+from veilgraph.experiments.data_source import DatasetLoader, forget_datasets
 from veilgraph.experiments.grid import experiment_names, load_experiment
 
 Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def _small_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(runner, "load", miniature)
-    runner.load_data.cache_clear()
-    yield
-    runner.load_data.cache_clear()
+def _small_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_source, "DatasetLoader", partial(DatasetLoader, read=miniature))
 
 
 def run(folder: Path, *arguments: str) -> int:
@@ -42,9 +41,7 @@ def test_every_experiment_is_listed_with_its_fits(capsys: Capture) -> None:
     assert all(row["title"] in line for row, line in zip(rows, lines, strict=True))
 
 
-def test_a_part_is_run_then_counted_then_not_run_again(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_is_run_then_counted_then_not_run_again(tmp_path: Path, capsys: Capture) -> None:
     asked = ["table2", "--datasets=cora", "--only=structure_only", "--only=majority", "--seeds=2"]
     assert run(tmp_path, *asked, "--json") == 0
     captured = capsys.readouterr()
@@ -57,8 +54,9 @@ def test_a_part_is_run_then_counted_then_not_run_again(
     assert json.loads(capsys.readouterr().out) == {"name": "table2", "finished": fits, "cells": total}
     assert main(["paper", "status", "table2", f"--out={tmp_path}"]) == 0
     assert capsys.readouterr().out == f"table2: {fits} of {total} fits finished\n"
-    monkeypatch.setattr(runner, "start_cells", lambda *arguments, **options: pytest.fail("computed again"))
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     assert run(tmp_path, *asked) == 0
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == written
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "16 fits finished" in captured.err
@@ -76,7 +74,7 @@ def test_a_run_that_is_stopped_says_that_it_goes_on(
     def stop(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "start_cells", stop)
+    monkeypatch.setattr(runner, "run_experiment", stop)
     assert run(tmp_path, "table1", "--datasets=cora") == 130
     assert "the same command goes on from there" in capsys.readouterr().err
 
@@ -89,7 +87,7 @@ def lacking_on_a_gpu() -> None:
 def test_memory_that_runs_out_is_said_with_a_remedy(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, ask: Callable[[], object]
 ) -> None:
-    monkeypatch.setattr(runner, "start_cells", lambda *arguments, **options: ask())
+    monkeypatch.setattr(runner, "run_experiment", lambda *arguments, **options: ask())
     assert run(tmp_path, "table1", "--datasets=cora") == 2
     assert "error: memory ran out; what was finished is kept" in capsys.readouterr().err
 
@@ -98,7 +96,7 @@ def test_any_other_error_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest
     def fail(*arguments: object, **options: object) -> None:
         raise RuntimeError("something else")
 
-    monkeypatch.setattr(runner, "start_cells", fail)
+    monkeypatch.setattr(runner, "run_experiment", fail)
     with pytest.raises(RuntimeError, match="something else"):
         run(tmp_path, "table1", "--datasets=cora")
 
@@ -133,7 +131,8 @@ def test_a_mistake_is_one_line_with_the_remedy_and_exit_code_2(
 def test_data_that_is_not_there_names_the_remedy(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "load", load)
+    monkeypatch.setattr(data_source, "DatasetLoader", DatasetLoader)
+    forget_datasets()
     monkeypatch.setenv("VEILGRAPH_DATA", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert run(tmp_path / "out", "table1", f"--data-dir={tmp_path}") == 2

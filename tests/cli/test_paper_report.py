@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,8 @@ import pytest
 from veilgraph.cli import main
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
-from veilgraph.experiments import runner
+from veilgraph.experiments import data_source
+from veilgraph.experiments.data_source import DatasetLoader, key_of
 from veilgraph.experiments.grid import load_experiment
 from veilgraph.experiments.result_store import CellStore
 from veilgraph.graph import Graph
@@ -43,19 +44,17 @@ def tiny(dataset: str) -> PrivateGraph:
     )
 
 
+def only_citeseer(dataset: str, **options: object) -> PrivateGraph:
+    if dataset != "citeseer":
+        raise RunError(f"{dataset}.npz is not here")
+    return tiny(dataset)
+
+
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CellStore]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CellStore:
     """An empty folder of results; only Citeseer's data are there."""
-
-    def load(dataset: str, **options: object) -> PrivateGraph:
-        if dataset != "citeseer":
-            raise RunError(f"{dataset}.npz is not here")
-        return tiny(dataset)
-
-    monkeypatch.setattr(runner, "load", load)
-    runner.load_data.cache_clear()
-    yield CellStore(tmp_path)
-    runner.load_data.cache_clear()
+    monkeypatch.setattr(data_source, "DatasetLoader", partial(DatasetLoader, read=only_citeseer))
+    return CellStore(tmp_path)
 
 
 def finish(store: CellStore, name: str, *, seeds: int = 2) -> None:
@@ -63,7 +62,7 @@ def finish(store: CellStore, name: str, *, seeds: int = 2) -> None:
     for cell in load_experiment(name, seeds=seeds).only(datasets=["citeseer"]).cells:
         epsilon = "not private" if cell.epsilon_y is None else 10 * (cell.epsilon_x or 0.0) + cell.epsilon_y
         result = {"accuracy": 0.5 + 0.01 * cell.seed, "seconds": 0.1, "epsilon_user_level": epsilon}
-        store.put(runner.key_of(cell, None), result)
+        store.put(key_of(cell, DatasetLoader(read=only_citeseer)), result)
 
 
 def test_json_is_all_that_is_printed(store: CellStore, tmp_path: Path, capsys: Capture) -> None:

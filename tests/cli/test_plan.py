@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import veilgraph.experiments.budget_planner as planner_module
 from veilgraph.cli import main
 from veilgraph.datasets import csbm
+from veilgraph.experiments.budget_planner import plan_collection
 
 Capture = pytest.CaptureFixture[str]
 PRIVATE = csbm(60, num_classes=3, mean_degree=4, num_features=6, seed=0)
@@ -17,7 +19,8 @@ PRIVATE = csbm(60, num_classes=3, mean_degree=4, num_features=6, seed=0)
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(planner_module, "_try", lambda model, features, label, share, seed: 0.5 + 0.01 * label.epsilon)
+    quick = partial(plan_collection, score=lambda model, features, label, share, seed: 0.5 + 0.01 * label.epsilon)
+    monkeypatch.setattr(planner_module, "plan_collection", quick)
     PRIVATE.schema.save(tmp_path / "schema.toml")
     edges = "\n".join(f"{a},{b}" for a, b in PRIVATE.graph.edges.T)
     (tmp_path / "edges.csv").write_text(f"from,to\n{edges}\n", encoding="utf-8")

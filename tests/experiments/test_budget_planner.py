@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import veilgraph.experiments.budget_planner as planner_module
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, RunError
-from veilgraph.experiments.budget_planner import LABEL_SHARES, Candidate, Plan, plan_collection, recommend
+from veilgraph.experiments.budget_planner import LABEL_SHARES, Candidate, Plan, Score, plan_collection, recommend
 from veilgraph.privacy.mechanisms import GRR, JointGRR
+from veilgraph.progress import Progress, no_progress
 
 PRIVATE = csbm(60, num_classes=3, mean_degree=4, num_features=6, seed=0)
 
 
-@pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> list[tuple[JointGRR | None, GRR]]:
-    """Simulations that take no time: features are worth 0.02 for each unit of epsilon, the label saturates."""
-    seen: list[tuple[JointGRR | None, GRR]] = []
-
-    def stub(model: PrivateGraph, features: JointGRR | None, label: GRR, label_share: float, seed: int) -> float:
-        seen.append((features, label))
-        spent = 0.0 if features is None else features.privacy_loss.user_level
-        return min(label.epsilon, 4.0) / 8 + 0.02 * spent + 0.001 * seed
-
-    monkeypatch.setattr(planner_module, "_try", stub)
-    return seen
+def quick(model: PrivateGraph, features: JointGRR | None, label: GRR, label_share: float, seed: int) -> float:
+    """A simulation that takes no time: features are worth 0.02 for each unit of epsilon, the label saturates."""
+    spent = 0.0 if features is None else features.privacy_loss.user_level
+    return min(label.epsilon, 4.0) / 8 + 0.02 * spent + 0.001 * seed
 
 
-def plan(**changed: float) -> Plan:
-    return plan_collection(PRIVATE.graph, PRIVATE.schema, total_epsilon=changed.pop("total", 2.0), **changed)  # type: ignore[arg-type]
+def plan(total: float = 2.0, label_share: float = 0.75, score: Score = quick, progress: Progress = no_progress) -> Plan:
+    return plan_collection(
+        PRIVATE.graph, PRIVATE.schema, total_epsilon=total, label_share=label_share, score=score, progress=progress
+    )
 
 
 @pytest.mark.parametrize("total", [0.25, 1.0, 2.0, 13.0])
-def test_every_candidate_spends_the_total_and_no_more(total: float, tried: list[object]) -> None:
+def test_every_candidate_spends_the_total_and_no_more(total: float) -> None:
     for candidate in plan(total=total).candidates:
         assert candidate.guarantee.total_user_level <= total * (1 + 1e-12)
         assert candidate.guarantee.total_user_level == pytest.approx(total, abs=1e-5)
@@ -44,14 +39,20 @@ def test_every_candidate_spends_the_total_and_no_more(total: float, tried: list[
         assert (candidate.features is None) == (candidate.label_share == 1)
 
 
-def test_where_the_label_saturates_the_rest_goes_to_features(tried: list[object]) -> None:
+def test_where_the_label_saturates_the_rest_goes_to_features() -> None:
     # Of 16, a quarter is all that the label can use in these simulations; of 2, every bit of it counts.
     assert plan(total=16.0).recommended.label_share == 0.25
     assert plan(total=2.0).recommended.label_share == 1
 
 
-def test_every_scenario_is_tried_with_every_candidate(tried: list[object]) -> None:
-    found = plan()
+def test_every_scenario_is_tried_with_every_candidate() -> None:
+    tried: list[tuple[JointGRR | None, GRR]] = []
+
+    def counted(model: PrivateGraph, features: JointGRR | None, label: GRR, label_share: float, seed: int) -> float:
+        tried.append((features, label))
+        return quick(model, features, label, label_share, seed)
+
+    found = plan(score=counted)
     assert len(found.scenarios) == 4
     assert len(tried) == len(found.scenarios) * len(LABEL_SHARES) * 3
     low, high = found.expected_accuracy
@@ -87,19 +88,24 @@ def test_a_candidate_that_is_best_everywhere_has_no_rival_that_is_clearly_better
     assert all(loss <= 0.005 + 1e-9 for loss in (t - own for t, own in zip(top, chosen.accuracies, strict=True)))
 
 
-def test_what_was_assumed_is_said(tried: list[object]) -> None:
+def test_what_was_assumed_is_said() -> None:
     words = " ".join(plan(label_share=0.3).assumptions)
     for fact in ("60 nodes", "65%", "85%", "3 classes", "6 features", "30% of people", "Veil"):
         assert fact in words
 
 
-def test_a_simulation_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner_module, "LABEL_SHARES", (1.0, 0.5))
-    found = plan_collection(
-        PRIVATE.graph, PRIVATE.schema, total_epsilon=8.0, homophilies=[0.9], feature_signals=[0.5], label_share=1.0
-    )
-    again = plan_collection(
-        PRIVATE.graph, PRIVATE.schema, total_epsilon=8.0, homophilies=[0.9], feature_signals=[0.5], label_share=1.0
+def test_a_simulation_from_end_to_end() -> None:
+    found, again = (
+        plan_collection(
+            PRIVATE.graph,
+            PRIVATE.schema,
+            total_epsilon=8.0,
+            homophilies=[0.9],
+            feature_signals=[0.5],
+            label_share=1.0,
+            label_shares=(1.0, 0.5),
+        )
+        for _ in range(2)
     )
     assert found == again
     # Nearly clean labels of everyone: the accuracy on those who reported is near 1.
@@ -117,18 +123,13 @@ def test_a_simulation_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"total": float("inf")}, RunError, "total_epsilon is inf"),
     ],
 )
-def test_a_plan_that_cannot_be_made_is_refused(changed: dict[str, float], error: type[Exception], message: str) -> None:
+def test_a_plan_that_cannot_be_made_is_refused(changed: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         plan(**changed)
 
 
-def test_progress_counts_to_the_end(tried: list[object]) -> None:
+def test_progress_counts_to_the_end() -> None:
     seen: list[tuple[int, int]] = []
-    plan_collection(
-        PRIVATE.graph,
-        PRIVATE.schema,
-        total_epsilon=1.0,
-        progress=lambda what, done, total: seen.append((done, total)),
-    )
+    plan(progress=lambda what, done, total: seen.append((done, total)))
     assert seen[-1] == (20, 20)
     assert all(before[0] <= after[0] for before, after in itertools.pairwise(seen))

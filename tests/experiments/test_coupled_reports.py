@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veilgraph.errors import BudgetError
-from veilgraph.experiments.simulation import family_of, randomize_alike
+from veilgraph.experiments.coupled_reports import coupling_key, randomize_coupled
 from veilgraph.privacy.mechanisms import GRRFS, JointGRR, Mechanism, MultiBit
 
 SIZES = (2, 3, 5, 2)
@@ -35,16 +35,16 @@ def test_reports_are_those_of_each_with_a_generator_of_its_own(
     make: Callable[[float], Mechanism], epsilons: list[float], seed: int
 ) -> None:
     mechanisms = [make(epsilon) for epsilon in epsilons]
-    together = randomize_alike(mechanisms, RECORDS, rng=np.random.default_rng(seed))
+    together = randomize_coupled(mechanisms, RECORDS, rng=np.random.default_rng(seed))
     alone = [each.randomize(RECORDS, rng=np.random.default_rng(seed)) for each in mechanisms]
     assert all(np.array_equal(one, other) for one, other in zip(together, alone, strict=True))
 
 
 @pytest.mark.parametrize("mechanism", [grr_fs(math.inf), multi_bit(math.inf), joint(1.0)])
 def test_who_has_no_family_is_randomized_alone(mechanism: Mechanism) -> None:
-    (found,) = randomize_alike([mechanism], RECORDS, rng=np.random.default_rng(0))
+    (found,) = randomize_coupled([mechanism], RECORDS, rng=np.random.default_rng(0))
     assert np.array_equal(found, mechanism.randomize(RECORDS, rng=np.random.default_rng(0)))
-    assert family_of(mechanism) == mechanism
+    assert coupling_key(mechanism) == mechanism
 
 
 STRANGERS = {
@@ -59,4 +59,4 @@ STRANGERS = {
 @pytest.mark.parametrize("mechanisms", STRANGERS.values(), ids=list(STRANGERS))
 def test_strangers_are_refused(mechanisms: Sequence[Mechanism]) -> None:
     with pytest.raises(BudgetError, match="differ in nothing but a finite epsilon"):
-        randomize_alike(mechanisms, RECORDS, rng=np.random.default_rng(0))
+        randomize_coupled(mechanisms, RECORDS, rng=np.random.default_rng(0))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import veilgraph.experiments.result_store as store_module
 from veilgraph.errors import RunError
 from veilgraph.experiments.result_store import CellStore
 
@@ -63,9 +62,9 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path: Path, monkeypatch
 
 
 def test_a_full_disk_is_one_sentence_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, content: str) -> None:
+    def full(self: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store_module, "write_whole", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(RunError, match=r"\.json cannot be written: No space left on device; free space"):
         CellStore(tmp_path).put(KEY, RESULT)

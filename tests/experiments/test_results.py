@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from veilgraph.errors import RunError
+from veilgraph.experiments.data_source import DatasetLoader, key_of
 from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.result_store import CellStore
-from veilgraph.experiments.results import Row, collect
-from veilgraph.experiments.runner import key_of
+from veilgraph.experiments.results import Row, read_rows
 from veilgraph.privacy.accounting import theorem_1_figure
 
 ROW = Row(
@@ -55,7 +55,7 @@ def stored(tmp_path: Path, results: list[tuple[Cell, float]]) -> CellStore:
     store = CellStore(tmp_path)
     for cell, accuracy in results:
         facts = {"accuracy": accuracy, "seconds": float(cell.seed), "epsilon_user_level": 12.0, "cell": asdict(cell)}
-        store.put(key_of(cell, None), facts)
+        store.put(key_of(cell, DatasetLoader()), facts)
     return store
 
 
@@ -111,7 +111,7 @@ def test_a_row_in_json_has_every_figure_under_its_name() -> None:
 def test_seeds_of_one_setting_become_one_row(tmp_path: Path) -> None:
     cells = [replace(CELL, seed=seed) for seed in range(4)]
     store = stored(tmp_path, list(zip(cells[:3], (0.5, 0.6, 0.7), strict=True)))
-    [row] = collect(experiment_of(*cells), store)
+    [row] = read_rows(experiment_of(*cells), store)
     assert row.accuracies == {0: 0.5, 1: 0.6, 2: 0.7}  # the fourth is not finished
     assert row.seconds == pytest.approx((0 + 1 + 2) / 3)
     assert row.epsilon_user_level == 12.0
@@ -129,14 +129,14 @@ def test_settings_that_differ_in_anything_are_rows_of_their_own(tmp_path: Path) 
         replace(CELL, parameters={"label_hops": 2}),
         replace(CELL, parameters={"label_hops": 4}),
     ]
-    rows = collect(experiment_of(*cells), stored(tmp_path, [(cell, i / 10) for i, cell in enumerate(cells)]))
+    rows = read_rows(experiment_of(*cells), stored(tmp_path, [(cell, i / 10) for i, cell in enumerate(cells)]))
     assert [row.mean for row in rows] == [i / 10 for i in range(len(cells))]
     assert [row.swept for row in rows[-2:]] == [{"label_hops": 2}, {"label_hops": 4}]
 
 
 def test_a_published_figure_belongs_to_the_setting_that_it_names(tmp_path: Path) -> None:
     cell = replace(CELL, variant="without LLP")
-    [row] = collect(experiment_of(cell, published=(PUBLISHED,)), stored(tmp_path, [(cell, 0.5)]))
+    [row] = read_rows(experiment_of(cell, published=(PUBLISHED,)), stored(tmp_path, [(cell, 0.5)]))
     assert row.published_mean == pytest.approx(0.58)
     assert row.published_std == pytest.approx(0.05)
 
@@ -145,7 +145,7 @@ def test_a_published_figure_belongs_to_the_setting_that_it_names(tmp_path: Path)
 def test_a_published_figure_of_another_setting_is_not_taken(tmp_path: Path, key: str) -> None:
     cell = replace(CELL, variant="without LLP")
     experiment = experiment_of(cell, published=({**PUBLISHED, key: OTHER[key]},))
-    [row] = collect(experiment, stored(tmp_path, [(cell, 0.5)]))
+    [row] = read_rows(experiment, stored(tmp_path, [(cell, 0.5)]))
     assert row.published_mean is None
 
 
@@ -153,7 +153,7 @@ def test_a_figure_without_budgets_belongs_to_the_ceiling_only(tmp_path: Path) ->
     ceiling = replace(CELL, method="non_private", epsilon_x=None, epsilon_y=None)
     figure = {"dataset": "csbm", "method": "non_private", "mean": 87.5, "std": 0.9}
     experiment = experiment_of(CELL, ceiling, published=(figure,))
-    rows = collect(experiment, stored(tmp_path, [(CELL, 0.5), (ceiling, 0.9)]))
+    rows = read_rows(experiment, stored(tmp_path, [(CELL, 0.5), (ceiling, 0.9)]))
     assert [row.published_mean for row in rows] == [None, pytest.approx(0.875)]
 
 
@@ -164,11 +164,11 @@ def test_theorem_1_stands_beside_grr_fs_reports_only(tmp_path: Path) -> None:
         replace(CELL, method="structure_only", epsilon_x=None),
         replace(CELL, method="non_private", epsilon_x=None, epsilon_y=None),
     ]
-    rows = collect(experiment_of(*cells), stored(tmp_path, [(cell, 0.5) for cell in cells]))
+    rows = read_rows(experiment_of(*cells), stored(tmp_path, [(cell, 0.5) for cell in cells]))
     figure = theorem_1_figure(1.0, sampled=10, num_features=32) + 2.0  # the embedded block model has 32 features
     assert [row.theorem_1 for row in rows] == [pytest.approx(figure), None, None, None]
 
 
 def test_an_experiment_of_which_nothing_is_finished_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="nothing of by hand is finished: veilgraph paper run by hand"):
-        collect(experiment_of(CELL), CellStore(tmp_path))
+        read_rows(experiment_of(CELL), CellStore(tmp_path))

@@ -12,15 +12,12 @@ import numpy as np
 import optuna
 import pytest
 
-import veilgraph.experiments.cells as fit_module
-import veilgraph.experiments.runner as runner
 import veilgraph.experiments.tune as tune_module
-from tests.experiments.test_runner import miniature
+from tests.support.miniatures import SMALL, miniature
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, RunError
-from veilgraph.experiments.cells import draw_reports
-from veilgraph.experiments.grid import Cell
-from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE, Found, tune
+from veilgraph.experiments.data_source import DatasetLoader
+from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE, SearchResult, Trial, choose, tune
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN
 from veilgraph.models.base import FitTask
@@ -29,17 +26,10 @@ from veilgraph.models.registry import METHODS
 NODES = 260
 
 
-@pytest.fixture(autouse=True)
-def _small_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(runner, "load", miniature)
-    runner.load_data.cache_clear()
-    yield
-    runner.load_data.cache_clear()
-
-
-def search(journal: Path, **changed: Any) -> Found:
-    """Three trials of two epochs on two draws, unless told otherwise."""
+def search(journal: Path, **changed: Any) -> SearchResult:
+    """Three trials of two epochs on two draws, with changes."""
     arguments: dict[str, Any] = {"epsilon_x": 1.0, "epsilon_y": 2.0, "trials": 3, "seeds": 2, "epochs": 2}
+    arguments["data"] = SMALL
     return tune("cora", journal=journal, device="cpu", **(arguments | changed))
 
 
@@ -79,24 +69,23 @@ def test_the_first_trial_has_the_defaults(tmp_path: Path) -> None:
     assert parameters == {name: getattr(RGNN(), name) for name in SEARCH_SPACE}
 
 
-def finished(setting: int, scores: list[float]) -> optuna.trial.FrozenTrial:
-    space = {"feature_hops": optuna.distributions.CategoricalDistribution([0, 1, 2])}
-    return tune_module._finished_trial({"feature_hops": setting}, space, scores)
+def finished(setting: int, scores: list[float]) -> Trial:
+    return Trial(parameters={"feature_hops": setting}, scores=scores)
 
 
 def test_the_defaults_stay_unless_another_setting_is_ahead_by_more_than_luck() -> None:
     # Differences 0.1, 0.3, 0.5, 0.7 have the mean 0.4 and the standard error 0.129; of two trials that is enough.
     default, better = finished(0, [0.0, 0.0, 0.0, 0.0]), finished(1, [0.1, 0.3, 0.5, 0.7])
-    found = tune_module._choose([default, better])
+    found = choose([default, better])
     assert found.advantage == pytest.approx(0.4)
     assert found.standard_error == pytest.approx(0.1291, abs=1e-4)
     assert found.needed == pytest.approx(0.1291 * np.sqrt(2 * np.log(2)), abs=1e-4)
-    assert found.parameters == better.params
+    assert found.parameters == better.parameters
     # The same mean with a wide spread could be luck.
     lucky = finished(2, [-2.0, 3.6, -1.0, 1.0])
-    found = tune_module._choose([default, lucky])
+    found = choose([default, lucky])
     assert found.advantage == pytest.approx(0.4)
-    assert (found.parameters, found.best) == (default.params, lucky.params)
+    assert (found.parameters, found.best) == (default.parameters, lucky.parameters)
 
 
 def test_equal_settings_replace_the_defaults_about_as_rarely_as_luck_says() -> None:
@@ -106,7 +95,7 @@ def test_equal_settings_replace_the_defaults_about_as_rarely_as_luck_says() -> N
     replaced = 0
     for _ in range(200):
         trials = [finished(min(i, 1), list(rng.normal(size=10))) for i in range(16)]
-        replaced += tune_module._choose(trials).parameters == {"feature_hops": 1}
+        replaced += choose(trials).parameters == {"feature_hops": 1}
     assert replaced <= 0.3 * 200
 
 
@@ -161,7 +150,7 @@ def test_a_search_that_scores_differently_does_not_take_over_anothers_trials(
     assert len(trials_of(tmp_path / "shared")) == 4
 
 
-def test_true_labels_that_nobody_reported_have_no_influence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_true_labels_that_nobody_reported_have_no_influence(tmp_path: Path) -> None:
     search(tmp_path / "true")
     test_nodes = Split.random(NODES, seed=FIRST_SEED).test & Split.random(NODES, seed=FIRST_SEED + 1).test
 
@@ -169,9 +158,7 @@ def test_true_labels_that_nobody_reported_have_no_influence(tmp_path: Path, monk
         private = miniature(name)
         return replace(private, labels=np.where(test_nodes, (private.labels + 1) % 3, private.labels))
 
-    monkeypatch.setattr(runner, "load", garbled)
-    runner.load_data.cache_clear()
-    search(tmp_path / "garbled")
+    search(tmp_path / "garbled", data=DatasetLoader(read=garbled))
     assert trials_of(tmp_path / "garbled") == trials_of(tmp_path / "true")
 
 
@@ -189,7 +176,6 @@ def test_the_search_is_given_reports_and_never_scores_against_the_truth(
         return together(runs, **options)
 
     monkeypatch.setattr(RGNN, "fit_together", watched)
-    monkeypatch.setattr(fit_module, "accuracy", lambda *arguments: pytest.fail("compared with the truth"))
     search(tmp_path / "journal", seeds=2)
     assert given == [(PerturbedGraph, Split)] * 6
     assert "evaluation" not in inspect.getsource(tune_module)
@@ -197,20 +183,21 @@ def test_the_search_is_given_reports_and_never_scores_against_the_truth(
 
 def test_no_draw_of_a_table_is_searched_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
+    random = Split.random
 
-    def watched(cell: Cell, private: PrivateGraph) -> tuple[PerturbedGraph, Split]:
-        seeds.append(cell.seed)
-        return draw_reports(cell, private)
+    def watched(*arguments: Any, seed: int, **options: Any) -> Split:
+        seeds.append(seed)
+        return random(*arguments, seed=seed, **options)
 
-    monkeypatch.setattr(tune_module, "draw_reports", watched)
-    search(tmp_path / "journal", seeds=2, trials=1)
+    monkeypatch.setattr(Split, "random", watched)
+    # Data that no other test has drawn from.
+    search(tmp_path / "journal", seeds=2, trials=1, data=DatasetLoader(read=lambda name, **options: miniature("new")))
     assert seeds == [FIRST_SEED, FIRST_SEED + 1]
 
 
-def test_more_bags_than_nodes_are_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_bags_than_nodes_are_not_tried(tmp_path: Path) -> None:
     tiny = csbm(10, num_classes=2, mean_degree=3, num_features=3, seed=0)
-    monkeypatch.setattr(runner, "load", lambda name, **options: tiny)
-    search(tmp_path / "journal", trials=12, epochs=1)
+    search(tmp_path / "journal", trials=12, epochs=1, data=lambda cell: tiny)
     assert {parameters["num_clusters"] for parameters, _ in trials_of(tmp_path / "journal")} == {4, 8}
 
 

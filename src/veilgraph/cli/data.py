@@ -161,11 +161,13 @@ def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | Non
     if not results.exists():
         return None
     with needs_extra("lab"):
+        from veilgraph.experiments.data_source import DatasetLoader
         from veilgraph.experiments.grid import load_experiment
         from veilgraph.experiments.result_store import CellStore
-        from veilgraph.experiments.results import collect
+        from veilgraph.experiments.results import read_rows
     try:
-        row = collect(load_experiment("table1").only(datasets=[name]), CellStore(results), data_dir=data_dir)[0]
+        table1 = load_experiment("table1").only(datasets=[name])
+        row = read_rows(table1, CellStore(results), data=DatasetLoader(data_dir))[0]
     except RunError:  # not run, or the data set is not there
         return None
     return 100 * row.mean, None if row.std is None else 100 * row.std

@@ -50,6 +50,7 @@ def run_paper(
     as_json: Json = False,
 ) -> None:
     """Run every fit of an experiment that is not finished yet."""
+    from veilgraph.experiments.data_source import DatasetLoader
     from veilgraph.experiments.result_store import CellStore
     from veilgraph.experiments.runner import run_experiment
     from veilgraph.models.engine.device import resolve_device
@@ -64,7 +65,7 @@ def run_paper(
         run_experiment(
             experiment,
             store,
-            data_dir=data_dir,
+            data=DatasetLoader(data_dir),
             device=kind,
             jobs=jobs,
             memory=parse_bytes(memory),
@@ -79,11 +80,11 @@ def run_paper(
 @paper_app.command()
 def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_json: Json = False) -> None:
     """Say how much of an experiment is finished."""
+    from veilgraph.experiments.data_source import DatasetLoader, key_of
     from veilgraph.experiments.result_store import CellStore
-    from veilgraph.experiments.runner import key_of
 
-    experiment, store = _load(name), CellStore(out)
-    finished = sum(store.has(key_of(cell, data_dir)) for cell in experiment.cells)
+    experiment, store, data = _load(name), CellStore(out), DatasetLoader(data_dir)
+    finished = sum(store.has(key_of(cell, data)) for cell in experiment.cells)
     facts = {"name": name, "finished": finished, "cells": len(experiment.cells)}
     typer.echo(json.dumps(facts) if as_json else f"{name}: {finished} of {len(experiment.cells)} fits finished")
 
@@ -100,10 +101,11 @@ def report(
 ) -> None:
     """Write what is finished as a page, tables and figures: measured beside published, and whether claims hold."""
     experiments = [_load(name, seeds) for name in dict.fromkeys(names or _names())]
+    from veilgraph.experiments.data_source import DatasetLoader
     from veilgraph.experiments.result_store import CellStore
     from veilgraph.pages.paper_page import collect_all, write_paper_page
 
-    found = collect_all(experiments, CellStore(out), data_dir=data_dir)
+    found = collect_all(experiments, CellStore(out), data=DatasetLoader(data_dir))
     titles = {experiment.name: experiment.title for experiment in experiments}
     page = write_paper_page(found, titles, out)
     if as_json:

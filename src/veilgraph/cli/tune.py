@@ -14,7 +14,7 @@ from veilgraph.atomic_files import write_whole
 from veilgraph.cli._common import needs_extra, show_progress
 
 if TYPE_CHECKING:
-    from veilgraph.experiments.tune import Found
+    from veilgraph.experiments.tune import SearchResult
 
 
 def tune(
@@ -32,8 +32,9 @@ def tune(
 ) -> None:
     """Search RGNN's hyper-parameters; the score is the likelihood of randomized validation labels."""
     with needs_extra("lab"):
+        from veilgraph.experiments.data_source import DatasetLoader
         from veilgraph.experiments.tune import tune as tune_rgnn
-    found: dict[str, dict[str, Found]] = {}
+    found: dict[str, dict[str, SearchResult]] = {}
     for dataset in datasets:
         for label_budget in epsilon_y or [3.0, 2.0, 1.0, 0.5]:
             with show_progress(f"tune {dataset}, epsilon_y {label_budget:g}") as progress:
@@ -46,7 +47,7 @@ def tune(
                     seeds=seeds,
                     epochs=epochs,
                     journal=out / f"{dataset}.journal",
-                    data_dir=data_dir,
+                    data=DatasetLoader(data_dir),
                     device=device,
                     progress=progress,
                 )
@@ -60,6 +61,6 @@ def tune(
         typer.echo(tomli_w.dumps(_parameters(found)))
 
 
-def _parameters(found: dict[str, dict[str, Found]]) -> dict[str, Any]:
+def _parameters(found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:
     """What an experiment needs of what was found."""
     return {name: {budget: dict(search.parameters) for budget, search in each.items()} for name, each in found.items()}

@@ -1,11 +1,11 @@
-"""Fits of cells: draw splits and reports, train methods on them, and score them against the truth."""
+"""Fits of cells: draw split and reports, train the method, score it against the true labels."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,15 +13,9 @@ from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.evaluation import accuracy
+from veilgraph.experiments.coupled_reports import coupling_key, randomize_coupled
 from veilgraph.experiments.grid import Cell
-from veilgraph.experiments.simulation import (
-    collect,
-    family_of,
-    feature_rng,
-    label_rng,
-    randomize_alike,
-    randomize_labels,
-)
+from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit
 from veilgraph.models.registry import find_method, make_method
@@ -32,14 +26,14 @@ from veilgraph.privacy.schema import NO_LABEL
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """A trained method, what it was trained on, and how well it did.
+    """A fitted and scored cell.
 
     Attributes:
-        cell: what was asked for.
-        method: fitted.
-        perturbed: the reports.
-        accuracy: on test nodes, against true labels.
-        seconds: of training; where fits were trained together, its share.
+        cell: the cell.
+        method: the fitted method.
+        perturbed: the reports that it was fitted to.
+        accuracy: share of test nodes whose true label is predicted.
+        seconds: training time; for cells that were trained together, an equal share.
     """
 
     cell: Cell
@@ -49,79 +43,105 @@ class Fit:
     seconds: float
 
 
-def draw_reports(cell: Cell, private: PrivateGraph, family: tuple[Mechanism, ...] = ()) -> tuple[PerturbedGraph, Split]:
-    """The reports and the split of a cell.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PendingCells:
+    """Cells whose fits were started together. On a GPU they may still be running.
 
-    Cells of one seed share the split; at one epsilon_y they share the label reports, at one epsilon_x the feature
-    reports (the very same arrays, so that what is made of them can be shared too).
-
-    Args:
-        cell: for which reports are needed.
-        private: the records.
-        family: mechanisms that will need feature reports of the same seed and can be drawn with the cell's.
+    Attributes:
+        fits: the fits, of tasks that `cells` has.
+        cells: the cell of each task.
+        private: data that the fits are scored against.
+        started: `time.perf_counter` of the start.
     """
-    split, randomizers = _split(private, cell.seed), _randomizers_of(cell, private)
-    features = None
-    if randomizers.asks_for_features:
-        drawn = _feature_reports(private, family or (randomizers.features,), cell.seed)
-        features = drawn[randomizers.features]
-    labels = _label_reports(private, randomizers.label, cell.seed)
-    return collect(private, split, randomizers.label, labels, randomizers.features, features), split
+
+    fits: PendingFit[Method]
+    cells: Mapping[FitTask[Method], Cell]
+    private: PrivateGraph
+    started: float
+
+    def result(self) -> list[Fit]:
+        """Wait for the fits, score them and return them."""
+        tasks = self.fits.result()
+        seconds = (time.perf_counter() - self.started) / len(tasks)
+        return [
+            Fit(
+                cell=self.cells[task],
+                method=task.method,
+                perturbed=task.perturbed,
+                accuracy=accuracy(task.method.predict(), self.private, task.split.test),
+                seconds=seconds,
+            )
+            for task in tasks
+        ]
 
 
 def fit_cells(
     cells: Sequence[Cell], private: PrivateGraph, device: str, *, memory: int = DEFAULT_MEMORY
 ) -> Iterator[Fit]:
     """Randomize, fit and score cells of one method on one data set, together where the method can."""
-    for finish in start_cells(draw_runs(cells, private, device), private, memory=memory):
-        yield from finish()
-
-
-def draw_runs(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dict[FitTask[Method], Cell]:
-    """What is to be fitted for each cell: its method, reports and split."""
-    mechanisms = [_randomizers_of(cell, private).features for cell in cells]
-    families: dict[Hashable, dict[Mechanism, None]] = {}
-    for mechanism in mechanisms:
-        families.setdefault(family_of(mechanism), {})[mechanism] = None
-    runs: dict[FitTask[Method], Cell] = {}
-    for cell, mechanism in zip(cells, mechanisms, strict=True):
-        perturbed, split = draw_reports(cell, private, tuple(families[family_of(mechanism)]))
-        runs[FitTask(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
-    return runs
+    for pending in start_cells(draw_tasks(cells, private, device), private, memory=memory):
+        yield from pending.result()
 
 
 def start_cells(
-    runs: Mapping[FitTask[Method], Cell], private: PrivateGraph, *, memory: int = DEFAULT_MEMORY
-) -> Iterator[Callable[[], list[Fit]]]:
-    """Start to fit runs of one class of methods; calling what is handed back waits for the fits, and scores them."""
-    if not runs:
+    cells: Mapping[FitTask[Method], Cell], private: PrivateGraph, *, memory: int = DEFAULT_MEMORY
+) -> Iterator[PendingCells]:
+    """Start the fits of tasks whose methods are of one class; yield each batch as soon as it is started.
+
+    Args:
+        cells: tasks and their cells, as `draw_tasks` returns them.
+        private: data that the fits are scored against.
+        memory: limit for all fits that run at the same time, in bytes.
+    """
+    if not cells:
         return
     started = time.perf_counter()
-    for pending in type(next(iter(runs)).method).start_together(list(runs), memory=memory):
-        yield partial(_scored, pending, runs, private, started)
+    for fits in type(next(iter(cells)).method).start_together(list(cells), memory=memory):
+        yield PendingCells(fits=fits, cells=cells, private=private, started=started)
         started = time.perf_counter()
 
 
+def draw_tasks(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dict[FitTask[Method], Cell]:
+    """Draw the reports of cells; return a task with method, reports and split for each cell.
+
+    Mechanisms that can be coupled are drawn together, from the same random words.
+    """
+    mechanisms = [_mechanisms_of(cell, private).features for cell in cells]
+    coupled: dict[Hashable, dict[Mechanism, None]] = {}
+    for mechanism in mechanisms:
+        coupled.setdefault(coupling_key(mechanism), {})[mechanism] = None
+    tasks: dict[FitTask[Method], Cell] = {}
+    for cell, mechanism in zip(cells, mechanisms, strict=True):
+        perturbed, split = draw_reports(cell, private, tuple(coupled[coupling_key(mechanism)]))
+        tasks[FitTask(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
+    return tasks
+
+
+def draw_reports(
+    cell: Cell, private: PrivateGraph, coupled: tuple[Mechanism, ...] = ()
+) -> tuple[PerturbedGraph, Split]:
+    """Return the reports and the split of a cell.
+
+    Cells of one seed share the split; at one epsilon_y they share label reports, at one epsilon_x feature reports.
+    Shared reports are the same arrays, so that whatever is computed from them can be shared too.
+
+    Args:
+        cell: the cell.
+        private: the true records.
+        coupled: feature mechanisms to draw together with the cell's own, which is one of them.
+    """
+    split, mechanisms = _split(private, cell.seed), _mechanisms_of(cell, private)
+    features = None
+    if mechanisms.collects_features:
+        drawn = _feature_reports(private, coupled or (mechanisms.features,), cell.seed)
+        features = drawn[mechanisms.features]
+    labels = _label_reports(private, mechanisms.label, cell.seed)
+    return simulated_collection(private, split, mechanisms.label, labels, mechanisms.features, features), split
+
+
 def method_of(cell: Cell, device: str = "auto") -> Method:
-    """The estimator of a cell, not yet fitted."""
+    """Return the method of a cell, not fitted yet."""
     return make_method(cell.method, {**cell.parameters, "seed": cell.seed, "device": device})
-
-
-def _scored(
-    pending: PendingFit[Method], runs: Mapping[FitTask[Method], Cell], private: PrivateGraph, started: float
-) -> list[Fit]:
-    batch = pending.result()
-    seconds = (time.perf_counter() - started) / len(batch)
-    return [
-        Fit(
-            cell=runs[run],
-            method=run.method,
-            perturbed=run.perturbed,
-            accuracy=accuracy(run.method.predict(), private, run.split.test),
-            seconds=seconds,
-        )
-        for run in batch
-    ]
 
 
 @lru_cache(maxsize=64)
@@ -135,31 +155,31 @@ def _label_reports(private: PrivateGraph, mechanism: GRR, seed: int) -> NDArray[
 
 
 @lru_cache(maxsize=64)
-def _feature_reports(private: PrivateGraph, family: tuple[Mechanism, ...], seed: int) -> dict[Mechanism, NDArray[Any]]:
-    reports = randomize_alike(family, private.features, rng=feature_rng(seed))
-    return dict(zip(family, reports, strict=True))
+def _feature_reports(private: PrivateGraph, coupled: tuple[Mechanism, ...], seed: int) -> dict[Mechanism, NDArray[Any]]:
+    reports = randomize_coupled(coupled, private.features, rng=feature_rng(seed))
+    return dict(zip(coupled, reports, strict=True))
 
 
-class _Randomizers(NamedTuple):
-    """Of a cell: of the label, of features, and whether anybody is asked for them."""
+class _Mechanisms(NamedTuple):
+    """Mechanisms of a cell's collection; without `collects_features`, the feature mechanism is not used."""
 
     label: GRR
     features: Mechanism
-    asks_for_features: bool
+    collects_features: bool
 
 
-def _randomizers_of(cell: Cell, private: PrivateGraph) -> _Randomizers:
-    return _randomizers(private, cell.method, cell.epsilon_x, cell.epsilon_y, cell.sampled)
+def _mechanisms_of(cell: Cell, private: PrivateGraph) -> _Mechanisms:
+    return _mechanisms(private, cell.method, cell.epsilon_x, cell.epsilon_y, cell.sampled)
 
 
-@lru_cache(maxsize=256)  # cells with one budget share them, and with them what is computed of them
-def _randomizers(
+@lru_cache(maxsize=256)  # cells of one budget share the mechanisms, and so the tables that they computed
+def _mechanisms(
     private: PrivateGraph, method: str, epsilon_x: float | None, epsilon_y: float | None, sampled: int
-) -> _Randomizers:
+) -> _Mechanisms:
     entry = find_method(method)
     budget = entry.budget(private.schema, epsilon_x, epsilon_y, sampled)
-    return _Randomizers(
+    return _Mechanisms(
         label=GRR(private.schema.num_classes, budget.epsilon_y),
         features=(entry.features or grr_fs)(private.schema, budget),
-        asks_for_features=entry.uses_features,
+        collects_features=entry.uses_features,
     )

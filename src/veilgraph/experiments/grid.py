@@ -1,4 +1,4 @@
-"""Experiments as data: what is run, and what was published, read from TOML."""
+"""Experiments as data: grids of cells and published figures, read from TOML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from veilgraph.errors import RunError
 from veilgraph.models.registry import METHODS, find_method
 
 SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
-"""Parameters that a grid may list values for."""
+"""Parameters that a grid can vary."""
 
 _GRID_KEYS = {"datasets", "methods", "epsilon_x", "epsilon_y", "total_epsilon", "label_share", "variants", *SWEPT}
 _SETTING_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns"}
@@ -30,15 +30,15 @@ class Cell:
     """One fit: everything that decides its result, except the data.
 
     Attributes:
-        dataset: its name.
-        method: its name.
-        epsilon_x: budget of each sampled feature; None where the method does not use features or is not private.
-        epsilon_y: budget of the label; None where the method is not private.
-        sampled: m.
-        seed: of the split, the reports and the weights.
-        variant: the name of an ablation, or "".
-        original_columns: run on the raw columns instead of the merged ones.
-        parameters: of the method.
+        dataset: name of the data set.
+        method: name of the method.
+        epsilon_x: budget of each sampled feature; None if the method uses no features or is not private.
+        epsilon_y: budget of the label; None if the method is not private.
+        sampled: m, the number of features that each person samples.
+        seed: seed of the split, the reports and the initial weights.
+        variant: name of the ablation, or "".
+        original_columns: use the columns as published instead of the merged ones.
+        parameters: parameters of the method.
     """
 
     dataset: str
@@ -52,22 +52,42 @@ class Cell:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def key(self, data_checksum: str) -> str:
-        """The hash of everything that decides the result: configuration, seed, data, versions of package and method."""
+        """Return a hash of everything that decides the result: cell, data, version of the package, method revision."""
         document: dict[str, Any] = {"cell": asdict(self), "data": data_checksum, "version": veilgraph.__version__}
         if revision := find_method(self.method).revision:
             document["revision"] = revision
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
+def make_cell(*, method: str, epsilon_x: float, epsilon_y: float, parameters: Mapping[str, Any], **others: Any) -> Cell:
+    """Return a cell with only those budgets and parameters that its method uses.
+
+    >>> make_cell(
+    ...     dataset="cora", method="structure_only", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0,
+    ...     parameters={"epochs": 100},
+    ... )
+    Cell(dataset='cora', method='structure_only', epsilon_x=None, epsilon_y=2.0, sampled=10, seed=0, variant='', \
+original_columns=False, parameters={})
+    """
+    entry = find_method(method)
+    return Cell(
+        method=method,
+        epsilon_x=epsilon_x if entry.private and entry.uses_features else None,
+        epsilon_y=epsilon_y if entry.private else None,
+        parameters={key: value for key, value in sorted(parameters.items()) if key in entry.parameters},
+        **others,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A grid of cells and the published figures beside it.
+    """Cells to run, and the published figures to compare them with.
 
     Attributes:
-        name: of the TOML file.
-        title: for people.
-        cells: in the order in which they are run: those that share a data set together.
-        published: rows of published means and spreads.
+        name: name of the TOML file.
+        title: title for people.
+        cells: cells in the order of their results.
+        published: rows of published means and standard deviations.
     """
 
     name: str
@@ -78,7 +98,7 @@ class Experiment:
     def only(
         self, *, datasets: Iterable[str] = (), methods: Iterable[str] = (), seeds: int | None = None
     ) -> Experiment:
-        """The part of the experiment that is wanted; a name that does not occur is refused."""
+        """Return the part with these data sets, methods and first seeds; refuse unknown names."""
         chosen = self.cells
         for wanted, attribute in ((list(datasets), "dataset"), (list(methods), "method")):
             known = {getattr(cell, attribute) for cell in self.cells}
@@ -92,7 +112,7 @@ class Experiment:
 
 
 def experiment_names() -> list[str]:
-    """Every experiment that ships with the package."""
+    """Return the names of all experiments of the package."""
     folder = importlib.resources.files("veilgraph.experiments").joinpath("paper")
     return sorted(
         entry.name.removesuffix(".toml")
@@ -102,7 +122,7 @@ def experiment_names() -> list[str]:
 
 
 def load_experiment(name: str, *, seeds: int | None = None) -> Experiment:
-    """An experiment that ships with the package; `seeds` may ask for more or fewer than the paper ran."""
+    """Return an experiment of the package, with the paper's number of seeds or with `seeds`."""
     if name not in experiment_names():
         raise RunError(f"there is no experiment '{name}': known are {', '.join(experiment_names())}")
     experiment = parse_experiment(name, _read(f"{name}.toml"), load_hyperparameters(), seeds=seeds)
@@ -115,7 +135,7 @@ def load_experiment(name: str, *, seeds: int | None = None) -> Experiment:
 
 
 def load_hyperparameters() -> dict[str, Any]:
-    """What `veilgraph tune` found: data set, then epsilon_y, then parameters."""
+    """Return the parameters that `veilgraph tune` found, by data set and epsilon_y."""
     return tomllib.loads(_read("hyperparameters.toml"))
 
 
@@ -127,7 +147,14 @@ def _read(name: str) -> str:
 def parse_experiment(
     name: str, text: str, hyperparameters: Mapping[str, Any], *, seeds: int | None = None
 ) -> Experiment:
-    """Read an experiment; a key that is not understood is refused by name."""
+    """Read an experiment from TOML; refuse unknown keys by name.
+
+    Args:
+        name: name of the experiment.
+        text: the TOML document.
+        hyperparameters: tuned parameters by data set and epsilon_y, as `load_hyperparameters` returns them.
+        seeds: number of seeds; default: that of the document.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -165,7 +192,7 @@ def _grid_cells(
     hyperparameters: Mapping[str, Any],
     seeds: int,
 ) -> Iterable[str]:
-    """The cells of one grid, frozen as JSON so that equal ones are counted once."""
+    """Yield the cells of one grid as JSON, which is hashable: equal cells are counted once."""
     _check_keys(grid, _GRID_KEYS, f"{name}, grid", needed=("datasets", "methods"))
     swept = [key for key in SWEPT if key in grid]
     sampled, first_seed = int(document.get("sampled", 10)), int(document.get("first_seed", 0))
@@ -181,7 +208,7 @@ def _grid_cells(
         entry = find_method(method)
         if variant and variant not in variants:
             raise RunError(f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name")
-        # Without privacy there is no epsilon_y that hyper-parameters could belong to: the ceiling keeps its defaults.
+        # Parameters are tuned for an epsilon_y; the ceiling without privacy has none and keeps its defaults.
         tuned = _tuned(hyperparameters.get(dataset, {}), epsilon_y) if entry.private else {}
         parameters = {
             "epochs": document.get("epochs", 100),
@@ -189,22 +216,22 @@ def _grid_cells(
             **variants.get(variant, {}),
             **dict(zip(swept, values, strict=True)),
         }
-        cell = Cell(
+        cell = make_cell(
             dataset=dataset,
             method=method,
-            epsilon_x=float(epsilon_x) if entry.private and entry.uses_features else None,
-            epsilon_y=float(epsilon_y) if entry.private else None,
+            epsilon_x=float(epsilon_x),
+            epsilon_y=float(epsilon_y),
             sampled=sampled,
             seed=seed,
             variant=variant,
             original_columns=document.get("columns") == "original",
-            parameters={k: v for k, v in sorted(parameters.items()) if k in METHODS[method].parameters},
+            parameters=parameters,
         )
         yield json.dumps(asdict(cell))
 
 
 def _budgets(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[float, float]]:
-    """Pairs of epsilon_x and epsilon_y: every combination, or totals that are divided between features and label."""
+    """Return pairs (epsilon_x, epsilon_y): all combinations, or divisions of totals between features and label."""
     if "total_epsilon" not in grid and "label_share" not in grid:
         return list(itertools.product(grid.get("epsilon_x", [1.0]), grid.get("epsilon_y", [1.0])))
     _check_keys(grid, _GRID_KEYS - {"epsilon_x", "epsilon_y"}, f"{name}, grid", ("total_epsilon", "label_share"))
@@ -215,7 +242,7 @@ def _budgets(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[flo
 
 
 def _tuned(found: Mapping[str, Any], epsilon_y: float) -> Mapping[str, Any]:
-    """What was found for this label budget, or for the nearest one that was searched (by ratio)."""
+    """Return the tuned parameters of the nearest label budget, by ratio."""
     if not found:
         return {}
     nearest = min(found, key=lambda budget: abs(math.log(float(budget) / epsilon_y)))

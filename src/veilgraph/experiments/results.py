@@ -1,18 +1,17 @@
-"""Finished cells as rows of a table: means and spreads over seeds, with the published figures beside them."""
+"""Results of cells as rows of a table: mean and standard deviation over seeds, beside the published figures."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from veilgraph.errors import RunError
+from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import SWEPT, Cell, Experiment
 from veilgraph.experiments.result_store import CellStore
-from veilgraph.experiments.runner import key_of, load_data
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.mechanisms.registry import grr_fs
@@ -23,18 +22,19 @@ class Row:
     """One setting over its seeds. Accuracies are fractions.
 
     Attributes:
-        dataset: its name.
-        method: its name.
-        epsilon_x: None where the method does not use features or is not private.
-        epsilon_y: None where the method is not private.
-        variant: the name of an ablation, or "".
-        swept: the parameters that the experiment varies.
-        accuracies: one for each seed, by seed.
-        seconds: mean over seeds.
-        epsilon_user_level: what a person spends, any two records; "not private" for the ceiling.
-        theorem_1: the paper's figure for features and label together; not a guarantee. None where it does not apply.
-        published_mean: in the paper, or None.
-        published_std: in the paper, or None.
+        dataset: name of the data set.
+        method: name of the method.
+        epsilon_x: budget of each sampled feature; None if the method uses no features or is not private.
+        epsilon_y: budget of the label; None if the method is not private.
+        variant: name of the ablation, or "".
+        swept: parameters that the experiment varies.
+        accuracies: accuracy by seed.
+        seconds: training time of a fit, mean over seeds.
+        epsilon_user_level: user-level epsilon (any two records) of a report; "not private" for the ceiling.
+        theorem_1: the paper's figure for features and label together, or None if it does not apply. It is not a
+            guarantee.
+        published_mean: mean accuracy in the paper, or None.
+        published_std: standard deviation in the paper, or None.
     """
 
     dataset: str
@@ -52,19 +52,19 @@ class Row:
 
     @property
     def mean(self) -> float:
-        """Over seeds."""
+        """Mean accuracy over seeds."""
         return statistics.mean(self.accuracies.values())
 
     @property
     def std(self) -> float | None:
-        """Between seeds; None for one seed."""
+        """Standard deviation between seeds; None for one seed."""
         return statistics.stdev(self.accuracies.values()) if len(self.accuracies) > 1 else None
 
     @property
     def within_noise(self) -> bool | None:
-        """Whether ours and the published mean differ by less than two standard errors of the difference.
+        """Whether our mean differs from the published one by at most two standard errors of the difference.
 
-        The paper's spreads are over 5 runs, ours over our seeds. None where nothing was published.
+        The paper's standard deviations are over 5 runs. None if nothing was published.
         """
         if self.published_mean is None or self.published_std is None or self.std is None:
             return None
@@ -72,7 +72,7 @@ class Row:
         return abs(self.mean - self.published_mean) <= 2 * error
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the row, JSON-ready."""
         return {
             "dataset": self.dataset,
             "epsilon_x": self.epsilon_x,
@@ -91,16 +91,29 @@ class Row:
         }
 
 
-def collect(experiment: Experiment, store: CellStore, *, data_dir: Path | None = None) -> list[Row]:
-    """Every setting of which at least one seed is finished, in the experiment's order."""
-    groups: dict[tuple[Any, ...], list[tuple[Cell, dict[str, Any]]]] = {}
+def finished_cells(experiment: Experiment, store: CellStore, data: DataSource) -> Iterator[tuple[Cell, dict[str, Any]]]:
+    """Yield each finished cell of an experiment with its stored result, in the order of the experiment."""
     for cell in experiment.cells:
-        result = store.get(key_of(cell, data_dir))
+        result = store.get(key_of(cell, data))
         if result is not None:
-            groups.setdefault(_setting(cell), []).append((cell, result))
+            yield cell, result
+
+
+def read_rows(experiment: Experiment, store: CellStore, *, data: DataSource | None = None) -> list[Row]:
+    """Return a row for each setting with at least one finished seed, in the order of the experiment.
+
+    Args:
+        experiment: the cells and the published figures.
+        store: results of cells.
+        data: returns the data of a cell; default: data sets of the catalogue by name.
+    """
+    data = DatasetLoader() if data is None else data
+    groups: dict[tuple[Any, ...], list[tuple[Cell, dict[str, Any]]]] = {}
+    for cell, result in finished_cells(experiment, store, data):
+        groups.setdefault(_setting(cell), []).append((cell, result))
     if not groups:
         raise RunError(f"nothing of {experiment.name} is finished: veilgraph paper run {experiment.name}")
-    return [_row(experiment, cells, data_dir) for cells in groups.values()]
+    return [_row(experiment, cells, data) for cells in groups.values()]
 
 
 def _setting(cell: Cell) -> tuple[Any, ...]:
@@ -108,7 +121,7 @@ def _setting(cell: Cell) -> tuple[Any, ...]:
     return cell.dataset, cell.method, cell.epsilon_x, cell.epsilon_y, cell.variant, swept
 
 
-def _row(experiment: Experiment, cells: list[tuple[Cell, dict[str, Any]]], data_dir: Path | None) -> Row:
+def _row(experiment: Experiment, cells: list[tuple[Cell, dict[str, Any]]], data: DataSource) -> Row:
     cell, result = cells[0]
     published = _published(experiment, cell)
     return Row(
@@ -121,7 +134,7 @@ def _row(experiment: Experiment, cells: list[tuple[Cell, dict[str, Any]]], data_
         accuracies={each.seed: one["accuracy"] for each, one in cells},
         seconds=statistics.mean(one["seconds"] for _, one in cells),
         epsilon_user_level=result["epsilon_user_level"],
-        theorem_1=_theorem_1(cell, data_dir),
+        theorem_1=_theorem_1(cell, data),
         published_mean=None if published is None else published["mean"] / 100,
         published_std=None if published is None else published["std"] / 100,
     )
@@ -143,8 +156,8 @@ def _published(experiment: Experiment, cell: Cell) -> Mapping[str, Any] | None:
     return rows[0] if rows else None
 
 
-def _theorem_1(cell: Cell, data_dir: Path | None) -> float | None:
+def _theorem_1(cell: Cell, data: DataSource) -> float | None:
     if cell.epsilon_x is None or cell.epsilon_y is None or find_method(cell.method).features is not grr_fs:
         return None
-    features = load_data(cell.dataset, data_dir, cell.original_columns).schema.num_features
+    features = data(cell).schema.num_features
     return theorem_1_figure(cell.epsilon_x, min(cell.sampled, features), features) + cell.epsilon_y

@@ -1,4 +1,4 @@
-"""Runs the cells of an experiment that are not finished yet, in as many processes as asked for."""
+"""Runs the cells of an experiment that have no result yet, in one process or several."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import itertools
 import multiprocessing
 import platform
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, replace
-from functools import lru_cache, partial
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 import torch
 
 import veilgraph
-from veilgraph.datasets import PrivateGraph, load
+from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
-from veilgraph.experiments.cells import Fit, draw_runs, method_of, start_cells
+from veilgraph.experiments.cells import Fit, PendingCells, draw_tasks, method_of, start_cells
+from veilgraph.experiments.chunks import num_nodes, plan_chunks
+from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.result_store import CellStore
 from veilgraph.graph.metis_pool import start_workers
@@ -27,204 +27,75 @@ from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.epsilon import json_epsilon
+from veilgraph.progress import Progress, no_progress
 from veilgraph.reconstruct.operators import operators_of
 
-Progress = Callable[[str, int, int], None]
 Item = TypeVar("Item")
 Made = TypeVar("Made")
+Result = tuple[Cell, dict[str, Any]]
+OnFit = Callable[[Fit], Mapping[str, Any]]
+"""Called with each finished fit; the entries that it returns are stored with the cell's result."""
 
-_CHUNK_NODES = 60_000
-_LEAST_CHUNK = 8
-_DRAWN_AHEAD = 4
 _METIS_WORKERS = 8
 
 
-@lru_cache(maxsize=8)
-def load_data(dataset: str, data_dir: Path | None, original_columns: bool = False) -> PrivateGraph:
-    """A data set, kept for the next cell that needs it."""
-    return load(dataset, data_dir=data_dir, merge_columns=not original_columns)
+def no_details(fit: Fit) -> Mapping[str, Any]:
+    """Add nothing to the stored result."""
+    return {}
 
 
 def run_experiment(
     experiment: Experiment,
     store: CellStore,
     *,
-    data_dir: Path | None = None,
+    data: DataSource | None = None,
     device: str = "auto",
     jobs: int = 1,
     memory: int = DEFAULT_MEMORY,
-    progress: Progress = lambda what, done, total: None,
+    pipelined: bool | None = None,
+    on_fit: OnFit = no_details,
+    progress: Progress = no_progress,
 ) -> None:
-    """Run what is missing. Each fit is kept as it finishes, so stopping loses at most those in flight.
+    """Run all cells without a result. Results are stored as they finish: stopping loses only fits in flight.
 
     Args:
-        experiment: what to run.
-        store: where results are.
-        data_dir: folder of the data sets.
+        experiment: the cells.
+        store: where results are kept.
+        data: returns the data of a cell; default: data sets of the catalogue by name.
         device: "auto", "cpu" or "cuda".
-        jobs: processes.
-        memory: that all processes together may take for fits in flight, in bytes.
-        progress: told what was done, how many fits are finished, and of how many.
+        jobs: number of processes. With several, `data` and `on_fit` are pickled.
+        memory: limit for fits in flight of all processes together, in bytes.
+        pipelined: prepare the next fits while the current ones are trained; default: on a GPU only.
+        on_fit: called with each finished fit before its result is stored, in the process that trained it.
+        progress: called with the cell, the number of finished cells, and the number of all cells.
     """
-    on_gpu = resolve_device(device).type == "cuda"
-    if on_gpu and any(method_of(cell).bag_counts() for cell in experiment.cells):
-        start_workers(_METIS_WORKERS)  # while data sets are read
-    keys = {key_of(cell, data_dir): cell for cell in experiment.cells}
+    data = DatasetLoader() if data is None else data
+    pipelined = resolve_device(device).type == "cuda" if pipelined is None else pipelined
+    if pipelined and any(method_of(cell).bag_counts() for cell in experiment.cells):
+        start_workers(_METIS_WORKERS)  # they start while data sets are read
+    keys = {key_of(cell, data): cell for cell in experiment.cells}
     missing = [cell for key, cell in keys.items() if not store.has(key)]
     done = len(keys) - len(missing)
     progress("already finished", done, len(keys))
-    chunks = _chunks(missing, data_dir, on_gpu=on_gpu)
-    for results in _finished_chunks(chunks, data_dir, device, jobs, memory):
+    trainer = _ChunkTrainer(data=data, device=device, memory=memory // jobs, pipelined=pipelined, on_fit=on_fit)
+    chunks = plan_chunks(missing, data, on_gpu=pipelined)
+    for results in trainer.results(chunks) if jobs == 1 else _in_processes(trainer, chunks, jobs):
         for cell, result in results:
-            store.put(key_of(cell, data_dir), result)
+            store.put(key_of(cell, data), result)
             done += 1
             progress(describe(cell), done, len(keys))
 
 
-Result = tuple[Cell, dict[str, Any]]
-
-
-def _chunks(cells: Sequence[Cell], data_dir: Path | None, *, on_gpu: bool) -> list[list[Cell]]:
-    """Cells that are worth training together; on a processor not more, so that processes have something to share.
-
-    Cells of one draw of features share a network's inputs, so no chunk has a part of them if it can have all. A GPU
-    trains whatever methods have one learner at once.
-    """
-    groups: dict[Hashable, dict[Hashable, list[Cell]]] = {}
-    for cell in cells:
-        learner = type(method_of(cell)) if on_gpu else cell.method
-        draws = groups.setdefault((cell.dataset, cell.original_columns, learner), {})
-        draws.setdefault((cell.method, cell.seed, cell.epsilon_x), []).append(cell)
-    chunks: list[list[Cell]] = []
-    for group in groups.values():
-        first = next(iter(group.values()))[0]
-        size = len(cells) if on_gpu else max(_LEAST_CHUNK, _CHUNK_NODES // _nodes(first, data_dir))
-        chunks += _packed(group.values(), size)
-    return _small_graphs_first(chunks, data_dir) if on_gpu else chunks
-
-
-def _small_graphs_first(chunks: Sequence[list[Cell]], data_dir: Path | None) -> list[list[Cell]]:
-    """METIS cuts the large ones meanwhile. The smallest is last: nothing is got ready any more while it is trained."""
-    sizes = [_nodes(chunk[0], data_dir) for chunk in chunks]
-    ranked = sorted(zip(sizes, chunks, strict=True), key=lambda each: (each[0] == min(sizes), each[0]))
-    return [chunk for _, chunk in ranked]
-
-
-def _packed(draws: Iterable[Sequence[Cell]], size: int) -> Iterator[list[Cell]]:
-    """Draws side by side in chunks of at most so many cells; only a draw that is larger is taken apart."""
-    chunk: list[Cell] = []
-    for draw in draws:
-        for start in range(0, len(draw), size):
-            part = draw[start : start + size]
-            if chunk and len(chunk) + len(part) > size:
-                yield chunk
-                chunk = []
-            chunk = [*chunk, *part]
-    if chunk:
-        yield chunk
-
-
-def _finished_chunks(
-    chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: str, jobs: int, memory: int
-) -> Iterator[Iterable[Result]]:
-    if jobs == 1:
-        yield from _one_after_another(chunks, data_dir, device, memory)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(chunks)) or 1, mp_context=context, initializer=_one_thread) as pool:
-        # The largest graphs first, so that no process is left alone with one at the end.
-        largest_first = sorted(chunks, key=lambda chunk: -_nodes(chunk[0], data_dir))
-        running = {
-            pool.submit(_run_chunk_in_process, chunk, data_dir, device, memory // jobs) for chunk in largest_first
-        }
-        try:
-            while running:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    yield _result(future)
-        finally:
-            for future in running:
-                future.cancel()
-
-
-def _nodes(cell: Cell, data_dir: Path | None) -> int:
-    return load_data(cell.dataset, data_dir, cell.original_columns).graph.num_nodes
-
-
-def run_cell(cell: Cell, data_dir: Path | None, device: str) -> dict[str, Any]:
-    """Fit one cell; what is kept of it."""
-    (((_, result),),) = _one_after_another([[cell]], data_dir, device, DEFAULT_MEMORY)
+def run_cell(cell: Cell, *, data: DataSource | None = None, device: str = "auto") -> dict[str, Any]:
+    """Fit one cell and return its result, as a store keeps it."""
+    data = DatasetLoader() if data is None else data
+    trainer = _ChunkTrainer(data=data, device=device, memory=DEFAULT_MEMORY, pipelined=False, on_fit=no_details)
+    ((_, result),) = trainer.train([cell])
     return result
 
 
-def _one_after_another(
-    chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: str, memory: int
-) -> Iterator[Iterable[Result]]:
-    """Each chunk's fits as they finish; while a GPU trains, the fits after them are got ready."""
-    ahead = 1 if resolve_device(device).type == "cuda" else 0
-    if ahead:
-        _foresee(chunks, data_dir, device)
-    under_way: deque[Callable[[], list[Fit]]] = deque()
-    draw = partial(_drawn, data_dir=data_dir, device=device)
-    try:
-        for runs, private in _made_ahead(draw, chunks) if ahead else map(draw, chunks):
-            for finish in start_cells(runs, private, memory=memory // (1 + ahead)):
-                under_way.append(finish)
-                if len(under_way) > ahead:
-                    yield _results(under_way.popleft(), device)
-    except Exception:  # a mistake in what comes after does not cost what was trained before
-        yield from (_results(finish, device) for finish in under_way)
-        raise
-    yield from (_results(finish, device) for finish in under_way)
-
-
-def _drawn(
-    chunk: Sequence[Cell], data_dir: Path | None, device: str
-) -> tuple[dict[FitTask[Method], Cell], PrivateGraph]:
-    private = load_data(chunk[0].dataset, data_dir, chunk[0].original_columns)
-    return draw_runs(chunk, private, device), private
-
-
-def _foresee(chunks: Sequence[Sequence[Cell]], data_dir: Path | None, device: str) -> None:
-    """Have processes make the bags of all graphs beside everything else."""
-    counts: dict[PrivateGraph, set[int]] = {}
-    for cell in itertools.chain.from_iterable(chunks):
-        private = load_data(cell.dataset, data_dir, cell.original_columns)
-        counts.setdefault(private, set()).update(method_of(cell).bag_counts())
-    for private, wanted in counts.items():
-        operators_of(private.graph, resolve_device(device)).begin_clusters(wanted)
-
-
-def _made_ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
-    """`make` of each item, of the next few in a thread while one is in use."""
-    thread, waiting = ThreadPoolExecutor(1), deque[Future[Made]]()
-    try:
-        for item in items:
-            waiting.append(thread.submit(make, item))
-            if len(waiting) > _DRAWN_AHEAD:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        thread.shutdown(cancel_futures=True)
-
-
-def _results(finish: Callable[[], list[Fit]], device: str) -> Iterator[Result]:
-    for fit in finish():
-        yield fit.cell, _summary(fit, device)
-
-
-def _run_chunk_in_process(chunk: Sequence[Cell], data_dir: Path | None, device: str, memory: int) -> list[Result]:
-    return list(itertools.chain.from_iterable(_one_after_another([chunk], data_dir, device, memory)))
-
-
-def key_of(cell: Cell, data_dir: Path | None) -> str:
-    """A cell's key, with the data that it will see."""
-    return cell.key(load_data(cell.dataset, data_dir, cell.original_columns).fingerprint)
-
-
 def describe(cell: Cell) -> str:
-    """A cell in a few words."""
+    """Return a short description of a cell for people."""
     budget = ", ".join(
         f"{name} {value:g}"
         for name, value in (("epsilon_x", cell.epsilon_x), ("epsilon_y", cell.epsilon_y))
@@ -234,9 +105,77 @@ def describe(cell: Cell) -> str:
     return ", ".join(word for word in words if word)
 
 
+def prefetched(make: Callable[[Item], Made], items: Iterable[Item], *, ahead: int = 4) -> Iterator[Made]:
+    """Yield `make(item)` of each item in order; a thread makes the next `ahead` of them meanwhile.
+
+    >>> list(prefetched(abs, [-1, -2, 3]))
+    [1, 2, 3]
+    """
+    thread, waiting = ThreadPoolExecutor(1), deque[Future[Made]]()
+    try:
+        for item in items:
+            waiting.append(thread.submit(make, item))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        thread.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ChunkTrainer:
+    """Trains chunks of cells in this process; the arguments are those of `run_experiment`."""
+
+    data: DataSource
+    device: str
+    memory: int
+    pipelined: bool
+    on_fit: OnFit
+
+    def results(self, chunks: Sequence[Sequence[Cell]]) -> Iterator[Iterable[Result]]:
+        """Yield the results of each batch of fits. If pipelined, the next batch is started before one is awaited."""
+        ahead = 1 if self.pipelined else 0
+        if self.pipelined:
+            self._begin_clusterings(chunks)
+        started: deque[PendingCells] = deque()
+        try:
+            for tasks, private in prefetched(self._draw, chunks) if self.pipelined else map(self._draw, chunks):
+                for pending in start_cells(tasks, private, memory=self.memory // (1 + ahead)):
+                    started.append(pending)
+                    if len(started) > ahead:
+                        yield self._finish(started.popleft())
+        except Exception:  # an error in a later chunk does not discard fits that were started before it
+            yield from map(self._finish, started)
+            raise
+        yield from map(self._finish, started)
+
+    def train(self, chunk: Sequence[Cell]) -> list[Result]:
+        """Return the results of one chunk."""
+        return list(itertools.chain.from_iterable(self.results([chunk])))
+
+    def _draw(self, chunk: Sequence[Cell]) -> tuple[dict[FitTask[Method], Cell], PrivateGraph]:
+        private = self.data(chunk[0])
+        return draw_tasks(chunk, private, self.device), private
+
+    def _begin_clusterings(self, chunks: Sequence[Sequence[Cell]]) -> None:
+        """Start to compute the clusterings of all graphs in worker processes."""
+        counts: dict[PrivateGraph, set[int]] = {}
+        for cell in itertools.chain.from_iterable(chunks):
+            counts.setdefault(self.data(cell), set()).update(method_of(cell).bag_counts())
+        for private, wanted in counts.items():
+            operators_of(private.graph, resolve_device(self.device)).begin_clusters(wanted)
+
+    def _finish(self, pending: PendingCells) -> Iterator[Result]:
+        """Yield results one by one: each is stored before the next one is made."""
+        for fit in pending.result():
+            yield fit.cell, {**self.on_fit(fit), **_summary(fit, self.device)}
+
+
 def _summary(fit: Fit, device: str) -> dict[str, Any]:
+    """Return what every store keeps of a fit."""
     guarantee = fit.perturbed.guarantee
-    if not find_method(fit.cell.method).uses_features:  # a collection for it would not ask for them
+    if not find_method(fit.cell.method).uses_features:  # a collection for this method asks for no features
         guarantee = replace(guarantee, features=None, unsound_theorem_1=None)
     return {
         "cell": asdict(fit.cell),
@@ -253,6 +192,26 @@ def _summary(fit: Fit, device: str) -> dict[str, Any]:
     }
 
 
+def _in_processes(trainer: _ChunkTrainer, chunks: Sequence[Sequence[Cell]], jobs: int) -> Iterator[list[Result]]:
+    """Yield the results of chunks that worker processes train, as they finish."""
+    context = multiprocessing.get_context("spawn")
+    # One thread each: threads of several processes would compete for the cores.
+    with ProcessPoolExecutor(
+        min(jobs, len(chunks)) or 1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        # Largest graphs first, so that no process is alone with one at the end.
+        largest_first = sorted(chunks, key=lambda chunk: -num_nodes(chunk[0], trainer.data))
+        running = {pool.submit(trainer.train, chunk) for chunk in largest_first}
+        try:
+            while running:
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    yield _result(future)
+        finally:
+            for future in running:
+                future.cancel()
+
+
 def _result(future: Future[list[Result]]) -> list[Result]:
     try:
         return future.result()
@@ -260,8 +219,3 @@ def _result(future: Future[list[Result]]) -> list[Result]:
         raise RunError(
             "a process was killed, most likely for want of memory; finished fits are kept: run again with fewer --jobs"
         ) from None
-
-
-def _one_thread() -> None:
-    """Several processes share the cores; threads of one would only wait for those of another."""
-    torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""The main job: what can a GNN learn from randomized reports on this graph, and at which epsilon?"""
+"""`veilgraph run`: what a GNN learns from randomized reports on one graph, compared with a control and a ceiling."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import csv
 import io
 import json
 import statistics
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +18,37 @@ import veilgraph
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
 from veilgraph.evaluation import compare_frequencies, majority_share
-from veilgraph.experiments.cells import draw_reports, fit_cells
-from veilgraph.experiments.grid import Cell
-from veilgraph.experiments.result_store import RunFolder
+from veilgraph.experiments.cells import Fit
+from veilgraph.experiments.grid import Cell, Experiment, make_cell
+from veilgraph.experiments.result_store import CellStore, write_result
+from veilgraph.experiments.results import finished_cells
+from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Graph
-from veilgraph.models import RGNN
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.registry import find_method
 from veilgraph.privacy.budget import PrivacyBudget, check_sampled
 from veilgraph.privacy.epsilon import json_epsilon
+from veilgraph.progress import Progress, no_progress
 from veilgraph.reconstruct.propagation import reach
 
-METHODS = ("rgnn", "plain", "structure_only", "non_private")
+COMPARED = ("rgnn", "plain", "structure_only", "non_private")
 """RGNN, the same GNN on raw reports, the control without features, and the ceiling without privacy."""
+
+_CONFIGURATION = "configuration.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfiguration:
-    """Everything that decides a run's results, apart from the data.
+    """Everything that decides the results of a run, except the data.
 
-    Args:
-        budget: what each report may cost.
-        backbone: of every GNN.
-        seeds: how many times everything is drawn anew: split, reports, weights.
-        feature_hops: K_x; None follows from the graph.
-        label_hops: K_y; None follows from the graph.
+    Attributes:
+        budget: privacy budget of each report.
+        backbone: backbone of every GNN.
+        seeds: number of repetitions, each with its own split, reports and initial weights.
+        feature_hops: K_x; default: twice the reach of the graph.
+        label_hops: K_y; default: the reach of the graph.
         num_clusters: C.
         llp_weight: alpha.
-        epochs: of every GNN.
+        epochs: number of epochs of every GNN.
     """
 
     budget: PrivacyBudget
@@ -62,71 +65,49 @@ class RunConfiguration:
             raise RunError(f"seeds is {self.seeds}: run at least 1")
 
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many fits are finished, and how many there are."""
-
-
 def run(
     private: PrivateGraph,
     configuration: RunConfiguration,
     folder: Path,
     *,
     device: str = "auto",
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Randomizes, reconstructs, trains and compares; writes everything into `folder`; returns what result.json holds.
+    """Randomize, reconstruct, train and compare; write everything into `folder`; return the content of result.json.
 
-    Every seed has its own split and reports, shared by all methods, so that methods are compared on the same draw.
+    Every seed has its own split and reports. All methods share them, so that they are compared on the same draw.
+    A run that was stopped continues from the cells that its folder holds.
+
+    Args:
+        private: the true records.
+        configuration: the settings.
+        folder: folder of the results. A folder of another run, or of other files, is refused.
+        device: "auto", "cpu" or "cuda".
+        progress: called with the cell, the number of finished cells, and the number of all cells.
     """
     configuration = _with_hops(configuration, private.graph)
-    store = RunFolder(folder, _identity(private, configuration))
-    fits: dict[str, list[dict[str, Any]]] = {method: [] for method in METHODS}
-    total = configuration.seeds * len(METHODS)
-    for seed in range(configuration.seeds):
-        for method in METHODS:
-            progress(f"{method}, seed {seed}", sum(map(len, fits.values())), total)
-            fit = store.finished_fit(method, seed)
-            if fit is None:
-                fit = _fit(method, seed, private, configuration, device, store)
-                store.keep_fit(method, seed, fit)
-            fits[method].append(fit)
-    result = _summary(private, configuration, fits)
-    store.write("result.json", json.dumps(result, indent=2))
+    identity = _identity(private, configuration)
+    _check_folder(folder, identity)
+    experiment, store = _experiment(private, configuration), CellStore(folder)
+
+    def data(cell: Cell) -> PrivateGraph:
+        return private
+
+    run_experiment(
+        experiment,
+        store,
+        data=data,
+        device=device,
+        on_fit=partial(_keep, private=private, folder=folder, identity=identity),
+        progress=progress,
+    )
+    result = _summary(private, identity, list(finished_cells(experiment, store, data)))
+    write_result(folder / "result.json", json.dumps(result, indent=2))
     return result
 
 
-def _cell(method: str, seed: int, private: PrivateGraph, configuration: RunConfiguration) -> Cell:
-    entry, budget = find_method(method), configuration.budget
-    parameters = asdict(configuration)
-    return Cell(
-        dataset=private.name,
-        method=method,
-        epsilon_x=budget.epsilon_x if entry.private else None,
-        epsilon_y=budget.epsilon_y if entry.private else None,
-        sampled=check_sampled(budget.sampled, private.schema.num_features),
-        seed=seed,
-        parameters={key: parameters[key] for key in parameters if key in entry.parameters},
-    )
-
-
-def _fit(
-    method: str, seed: int, private: PrivateGraph, configuration: RunConfiguration, device: str, store: RunFolder
-) -> dict[str, Any]:
-    (fit,) = fit_cells([_cell(method, seed, private, configuration)], private, device)
-    if isinstance(fit.method, RGNN) and seed == 0:
-        store.claim()
-        fit.method.save(store.path / "model")
-        store.write("predictions.csv", _predictions_table(private, fit.method.predict_proba()))
-    return {
-        "accuracy": fit.accuracy,
-        "epsilon_user_level": json_epsilon(fit.method.epsilon_spent(fit.perturbed.guarantee)),
-        "seconds": fit.seconds,
-        "curve": asdict(fit.method.curve_) if isinstance(fit.method, GNNMethod) else None,
-    }
-
-
 def _with_hops(configuration: RunConfiguration, graph: Graph) -> RunConfiguration:
-    """Hops left open follow from the graph; features are far noisier than labels and get twice as many."""
+    """Derive missing hops from the graph. Features are much noisier than labels and get twice as many hops."""
     hops = reach(graph)
     return replace(
         configuration,
@@ -135,46 +116,8 @@ def _with_hops(configuration: RunConfiguration, graph: Graph) -> RunConfiguratio
     )
 
 
-def _summary(
-    private: PrivateGraph, configuration: RunConfiguration, fits: dict[str, list[dict[str, Any]]]
-) -> dict[str, Any]:
-    first, _ = draw_reports(_cell("rgnn", 0, private, configuration), private)
-    graph = private.graph
-    return {
-        "dataset": private.name,
-        "graph": {
-            "nodes": graph.num_nodes,
-            "edges": graph.num_edges,
-            "mean_degree": 2 * graph.num_edges / graph.num_nodes,
-            "features": private.schema.num_features,
-            "classes": private.schema.num_classes,
-            "majority_share": majority_share(private),
-        },
-        "configuration": _identity(private, configuration),
-        "guarantee": first.guarantee.as_dict(),
-        "guarantee_in_words": first.guarantee.in_words(),
-        "methods": {method: _method_summary(runs) for method, runs in fits.items()},
-        "learning_curves": {
-            method: [run["curve"] for run in runs] for method, runs in fits.items() if runs[0]["curve"]
-        },
-        "frequencies": [asdict(row) for row in compare_frequencies(private, first)],
-    }
-
-
-def _method_summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    accuracies = [run["accuracy"] for run in runs]
-    return {
-        "accuracy_mean": statistics.mean(accuracies),
-        # One seed has no spread.
-        "accuracy_std": statistics.stdev(accuracies) if len(accuracies) > 1 else None,
-        "epsilon_user_level": runs[0]["epsilon_user_level"],
-        "accuracies": accuracies,
-        "seconds_mean": statistics.mean(run["seconds"] for run in runs),
-    }
-
-
 def _identity(private: PrivateGraph, configuration: RunConfiguration) -> dict[str, Any]:
-    """What decides the results; infinities as JSON can hold them."""
+    """Return everything that decides the results, JSON-ready."""
     budget = {
         name: json_epsilon(value) if isinstance(value, float) else value
         for name, value in asdict(configuration.budget).items()
@@ -188,8 +131,105 @@ def _identity(private: PrivateGraph, configuration: RunConfiguration) -> dict[st
     }
 
 
+def _check_folder(folder: Path, identity: dict[str, Any]) -> None:
+    """Refuse a folder that holds the result of another run, or other files."""
+    stored = folder / _CONFIGURATION
+    try:
+        if stored.exists():
+            found = json.loads(stored.read_text(encoding="utf-8"))
+        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RunError(f"{folder} exists and is not a run's folder: choose another --out")
+        else:
+            return
+    except (OSError, ValueError) as error:
+        raise RunError(f"{folder} cannot be used as a run's folder: {error}; choose another --out") from error
+    differing = [key for key in identity if identity[key] != found.get(key)]
+    if differing:
+        key = differing[0]
+        raise RunError(
+            f"{folder} holds another run's result ({key} was {found.get(key)}, now {identity[key]}): "
+            "choose another --out or delete it"
+        )
+
+
+def _experiment(private: PrivateGraph, configuration: RunConfiguration) -> Experiment:
+    budget = configuration.budget
+    cells = tuple(
+        make_cell(
+            dataset=private.name,
+            method=method,
+            epsilon_x=budget.epsilon_x,
+            epsilon_y=budget.epsilon_y,
+            sampled=check_sampled(budget.sampled, private.schema.num_features),
+            seed=seed,
+            parameters=asdict(configuration),
+        )
+        for method in COMPARED
+        for seed in range(configuration.seeds)
+    )
+    return Experiment(name="run", title=private.name, cells=cells, published=())
+
+
+def _keep(fit: Fit, *, private: PrivateGraph, folder: Path, identity: dict[str, Any]) -> dict[str, Any]:
+    """Return what the summary needs of a fit; write model and predictions of the first RGNN.
+
+    The first fit also claims the folder: until then, a mistake leaves no file behind.
+    """
+    if not (folder / _CONFIGURATION).exists():
+        write_result(folder / _CONFIGURATION, json.dumps(identity, indent=2))
+    details: dict[str, Any] = {"curve": asdict(fit.method.curve_) if isinstance(fit.method, GNNMethod) else None}
+    if fit.cell.method == COMPARED[0] and fit.cell.seed == 0 and isinstance(fit.method, GNNMethod):
+        fit.method.save(folder / "model")
+        write_result(folder / "predictions.csv", _predictions_table(private, fit.method.predict_proba()))
+        details["collection"] = {
+            "guarantee": fit.perturbed.guarantee.as_dict(),
+            "guarantee_in_words": fit.perturbed.guarantee.in_words(),
+            "frequencies": [asdict(row) for row in compare_frequencies(private, fit.perturbed)],
+        }
+    return details
+
+
+def _summary(
+    private: PrivateGraph, identity: dict[str, Any], results: list[tuple[Cell, dict[str, Any]]]
+) -> dict[str, Any]:
+    graph = private.graph
+    fits = {method: [found for cell, found in results if cell.method == method] for method in COMPARED}
+    collection = fits[COMPARED[0]][0]["collection"]
+    return {
+        "dataset": private.name,
+        "graph": {
+            "nodes": graph.num_nodes,
+            "edges": graph.num_edges,
+            "mean_degree": 2 * graph.num_edges / graph.num_nodes,
+            "features": private.schema.num_features,
+            "classes": private.schema.num_classes,
+            "majority_share": majority_share(private),
+        },
+        "configuration": identity,
+        "guarantee": collection["guarantee"],
+        "guarantee_in_words": collection["guarantee_in_words"],
+        "methods": {method: _method_summary(found) for method, found in fits.items()},
+        "learning_curves": {
+            method: [each["curve"] for each in found] for method, found in fits.items() if found[0]["curve"]
+        },
+        "frequencies": collection["frequencies"],
+    }
+
+
+def _method_summary(fits: list[dict[str, Any]]) -> dict[str, Any]:
+    accuracies = [fit["accuracy"] for fit in fits]
+    return {
+        "accuracy_mean": statistics.mean(accuracies),
+        # One seed has no spread.
+        "accuracy_std": statistics.stdev(accuracies) if len(accuracies) > 1 else None,
+        "epsilon_user_level": fits[0]["epsilon_user_level"],
+        "accuracies": accuracies,
+        "seconds_mean": statistics.mean(fit["seconds"] for fit in fits),
+    }
+
+
 def _predictions_table(private: PrivateGraph, probabilities: NDArray[np.float32]) -> str:
-    """Node, predicted class and class probabilities, as CSV."""
+    """Return node, predicted class and class probabilities, as CSV."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     classes = private.schema.classes

@@ -1,20 +1,23 @@
-"""Hyper-parameters by a search that sees randomized validation labels only."""
+"""Search of RGNN's hyper-parameters. Its score comes from randomized validation labels only."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.experiments.cells import draw_reports
+from veilgraph.experiments.data_source import DatasetLoader, DataSource
 from veilgraph.experiments.grid import Cell
-from veilgraph.experiments.runner import load_data
+from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN
 from veilgraph.models.base import FitTask
+from veilgraph.progress import Progress, no_progress
 
 try:
     import optuna
@@ -26,7 +29,7 @@ except ImportError:
     raise MissingExtraError("optuna", "lab") from None
 
 FIRST_SEED = 1000
-"""Tuning draws its own splits and reports; no seed of a reported table is among them."""
+"""First seed of the search. No table uses the seeds of the search, so no table is tuned on its own draws."""
 
 SEARCH_SPACE: dict[str, tuple[Any, ...]] = {
     "feature_hops": (2, 4, 8, 16),
@@ -36,22 +39,35 @@ SEARCH_SPACE: dict[str, tuple[Any, ...]] = {
     "dropout": (0.0, 0.25, 0.5, 0.75),
     "learning_rate": (0.001, 0.003, 0.01, 0.03),
 }
-"""K_x, K_y, C and alpha as the paper lists them; it is silent on dropout and learning rate."""
+"""K_x, K_y, C and alpha as in the paper, which does not list values of dropout and learning rate."""
 
 _ROUND = 8
 _SCORES = "scores"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """What a search found, and how sure it is.
+class Trial:
+    """A finished setting.
 
     Attributes:
-        parameters: to use: those of the best trial, or the defaults.
-        best: the parameters of the trial with the highest mean score.
-        advantage: of that trial over the defaults, in nats per validation label, averaged over draws.
-        standard_error: of the advantage, paired over draws.
-        needed: the advantage that the best of that many trials has by luck alone.
+        parameters: the setting.
+        scores: mean log-likelihood of validation labels, one for each draw.
+    """
+
+    parameters: Mapping[str, Any]
+    scores: Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult:
+    """Result of a search, with its uncertainty.
+
+    Attributes:
+        parameters: recommended parameters: those of the best trial, or the defaults.
+        best: parameters of the trial with the highest mean score.
+        advantage: mean score of that trial minus that of the defaults, in nats per validation label.
+        standard_error: standard error of the advantage, paired over draws.
+        needed: advantage that the best of equally many equal settings has by chance alone.
     """
 
     parameters: Mapping[str, Any]
@@ -71,29 +87,42 @@ def tune(
     seeds: int = 10,
     epochs: int = 100,
     journal: Path,
-    data_dir: Path | None = None,
+    data: DataSource | None = None,
     device: str = "auto",
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> Found:
-    r"""The parameters of RGNN that explain held-out randomized labels best, on average over `seeds` draws.
+    progress: Progress = no_progress,
+) -> SearchResult:
+    r"""Find the parameters of RGNN that explain held-out randomized labels best, on average over `seeds` draws.
 
-    The validation labels are held out of the propagation too: where they take part in it, they also shape the targets
-    of their neighbours, and a search prefers the settings that memorise them.
+    The validation labels are held out of the propagation too. Otherwise they would shape the targets of their
+    neighbours, and the search would prefer settings that memorise them.
 
-    The first trial has the defaults. Randomized labels are few and noisy, and the best of many trials is best by luck
+    The first trial has the defaults. Randomized labels are few and noisy, so the best of many trials is best by chance
     to some extent: of T equal settings whose scores have the standard error s, the best is about
     :math:`s \sqrt{2 \ln T}` ahead. A setting replaces the defaults only if it is further ahead than that.
 
-    Every trial is kept in `journal` as its round finishes; the same call goes on where an earlier one stopped. A
-    search with another budget, number of seeds or of epochs scores differently and has a study of its own there.
+    Trials are written to `journal` after each round; the same call continues an earlier search. A search with another
+    budget, number of seeds or number of epochs has other scores, and a separate study in the journal.
+
+    Args:
+        dataset: name of the data set.
+        epsilon_x: budget of each sampled feature.
+        epsilon_y: budget of the label.
+        sampled: number of features that each person samples.
+        trials: number of settings to try.
+        seeds: number of draws of split and reports that each setting is averaged over.
+        epochs: number of epochs of each fit.
+        journal: file of the trials.
+        data: returns the data of a cell; default: data sets of the catalogue by name.
+        device: "auto", "cpu" or "cuda".
+        progress: called with the best score, the number of finished trials, and the number of all trials.
     """
     for name, count, least in (("trials", trials, 1), ("seeds", seeds, 2)):
         if count < least:
             raise RunError(f"{name} is {count}: use at least {least}")
-    private = load_data(dataset, data_dir)
     first = Cell(
         dataset=dataset, method="rgnn", epsilon_x=epsilon_x, epsilon_y=epsilon_y, sampled=sampled, seed=FIRST_SEED
     )
+    private = (DatasetLoader() if data is None else data)(first)
     reports = [draw_reports(replace(first, seed=FIRST_SEED + seed), private) for seed in range(seeds)]
     space = _space(private.graph.num_nodes)
     budget = f"epsilon_x {epsilon_x:g}, epsilon_y {epsilon_y:g}, sampled {sampled}"
@@ -102,26 +131,37 @@ def tune(
         progress(f"best {study.best_value:.4f}" if done else "first round", done, trials)
         until = min(trials, _ROUND * (done // _ROUND + 1))
         settings = [_proposal(number, study.trials, space) for number in range(done, until)]
-        runs = {
+        for setting, scores in zip(settings, _scores(settings, reports, epochs, device), strict=True):
+            study.add_trial(_finished_trial(setting, space, scores))
+    progress("done", trials, trials)
+    return choose([_trial_of(trial) for trial in study.trials[:trials]])
+
+
+def _scores(
+    settings: Sequence[Mapping[str, Any]],
+    reports: Sequence[tuple[PerturbedGraph, Split]],
+    epochs: int,
+    device: str,
+) -> list[list[float]]:
+    """Fit all settings on all draws together; return the best validation score of each, [settings, draws]."""
+    tasks = [
+        [
             FitTask(
                 method=RGNN(**setting, epochs=epochs, seed=FIRST_SEED + seed, device=device, hold_out_validation=True),
                 perturbed=perturbed,
                 split=split,
-            ): number
-            for number, setting in enumerate(settings)
+            )
             for seed, (perturbed, split) in enumerate(reports)
-        }
-        for _ in RGNN.fit_together(list(runs)):
-            pass
-        for number, setting in enumerate(settings):
-            scores = [max(run.method.curve_.validation_score) for run, of in runs.items() if of == number]
-            study.add_trial(_finished_trial(setting, space, scores))
-    progress("done", trials, trials)
-    return _choose(study.trials[:trials])
+        ]
+        for setting in settings
+    ]
+    for _ in RGNN.fit_together(list(itertools.chain.from_iterable(tasks))):
+        pass
+    return [[max(task.method.curve_.validation_score) for task in draws] for draws in tasks]
 
 
 def _space(nodes: int) -> dict[str, CategoricalDistribution]:
-    """The search space; a graph cannot have more bags than nodes."""
+    """Return the search space without cluster counts above the number of nodes."""
     return {
         name: CategoricalDistribution([value for value in values if name != "num_clusters" or value <= nodes])
         for name, values in SEARCH_SPACE.items()
@@ -131,7 +171,7 @@ def _space(nodes: int) -> dict[str, CategoricalDistribution]:
 def _proposal(
     number: int, finished: Sequence[FrozenTrial], space: Mapping[str, CategoricalDistribution]
 ) -> dict[str, Any]:
-    """The setting of a trial. It depends on the rounds before alone: a search that was stopped goes on the same."""
+    """Return the setting of a trial. It depends only on finished rounds, so a resumed search is the same search."""
     if number == 0:
         return _defaults(space)
     memory = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=number))
@@ -156,16 +196,24 @@ def _finished_trial(
     )
 
 
-def _choose(trials: Sequence[FrozenTrial]) -> Found:
-    default, best = trials[0], max(trials, key=lambda trial: -math.inf if trial.value is None else trial.value)
-    pairs = zip(best.user_attrs[_SCORES], default.user_attrs[_SCORES], strict=True)
-    differences = [ours - theirs for ours, theirs in pairs]
+def _trial_of(trial: FrozenTrial) -> Trial:
+    return Trial(parameters=trial.params, scores=trial.user_attrs[_SCORES])
+
+
+def choose(trials: Sequence[Trial]) -> SearchResult:
+    """Return the best trial's parameters if they are ahead by more than chance, else those of the first trial.
+
+    Args:
+        trials: finished trials on the same draws; the first has the defaults.
+    """
+    default, best = trials[0], max(trials, key=lambda trial: statistics.mean(trial.scores))
+    differences = [ours - theirs for ours, theirs in zip(best.scores, default.scores, strict=True)]
     error = statistics.stdev(differences) / math.sqrt(len(differences))
     needed = error * math.sqrt(2 * math.log(len(trials)))
     advantage = statistics.mean(differences)
-    return Found(
-        parameters=best.params if advantage > needed else default.params,
-        best=best.params,
+    return SearchResult(
+        parameters=best.parameters if advantage > needed else default.parameters,
+        best=best.parameters,
         advantage=advantage,
         standard_error=error,
         needed=needed,

@@ -10,10 +10,10 @@ from pathlib import Path
 import veilgraph
 from veilgraph.atomic_files import write_whole
 from veilgraph.errors import RunError
+from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import Experiment
 from veilgraph.experiments.result_store import CellStore
-from veilgraph.experiments.results import Row, collect
-from veilgraph.experiments.runner import key_of, load_data
+from veilgraph.experiments.results import Row, read_rows
 from veilgraph.pages.formatting import method_title, short_title
 from veilgraph.pages.frontier import (
     ceiling_in_words,
@@ -257,18 +257,19 @@ def _seeds(rows: Sequence[Row]) -> str:
 
 
 def collect_all(
-    experiments: Sequence[Experiment], store: CellStore, *, data_dir: Path | None = None
+    experiments: Sequence[Experiment], store: CellStore, *, data: DataSource | None = None
 ) -> dict[str, list[Row]]:
     """Return the finished rows of each experiment, without experiments that have no finished fit.
 
     A data set that is not on this machine counts as not run, because its cells cannot be identified.
     """
+    data = DatasetLoader() if data is None else data
     rows: dict[str, list[Row]] = {experiment.name: [] for experiment in experiments}
     # Data sets in the outer loop, so that each one is loaded once for all experiments.
     for dataset in sorted({cell.dataset for experiment in experiments for cell in experiment.cells}):
         for experiment in experiments:
-            if part := _finished_part(experiment, dataset, store, data_dir):
-                rows[experiment.name] += collect(part, store, data_dir=data_dir)
+            if part := _finished_part(experiment, dataset, store, data):
+                rows[experiment.name] += read_rows(part, store, data=data)
     found = {name: results for name, results in rows.items() if results}
     if not found:
         names = ", ".join(rows)
@@ -276,16 +277,16 @@ def collect_all(
     return found
 
 
-def _finished_part(experiment: Experiment, dataset: str, store: CellStore, data_dir: Path | None) -> Experiment | None:
+def _finished_part(experiment: Experiment, dataset: str, store: CellStore, data: DataSource) -> Experiment | None:
     """Return the part of an experiment on one data set if the data are here and a cell is finished."""
     if not any(cell.dataset == dataset for cell in experiment.cells):
         return None
     part = experiment.only(datasets=[dataset])
     try:
-        load_data(dataset, data_dir, part.cells[0].original_columns)
+        data(part.cells[0])
     except RunError:  # the file is not on this machine
         return None
-    return part if any(store.has(key_of(cell, data_dir)) for cell in part.cells) else None
+    return part if any(store.has(key_of(cell, data)) for cell in part.cells) else None
 
 
 def write_paper_page(results: ResultsByExperiment, titles: Mapping[str, str], folder: Path) -> Path:

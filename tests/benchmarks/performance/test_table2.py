@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,9 @@ import torch
 from benchmarks.performance.table2 import measure_table2, missing_datasets, published_part
 from benchmarks.performance.timing import seconds
 
-import veilgraph.experiments.runner as runner
 from benchmarks.performance import table2
-from tests.experiments.test_runner import miniature
+from tests.support.miniatures import SMALL as DATA
+from veilgraph.experiments.data_source import DatasetLoader, forget_datasets
 from veilgraph.experiments.grid import load_hyperparameters, parse_experiment
 
 SMALL = """
@@ -28,12 +27,8 @@ epsilon_y = [2, 1]
 
 
 @pytest.fixture(autouse=True)
-def _small_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(runner, "load", miniature)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table2, "seconds", lambda work: seconds(work, at_least=0.0))
-    runner.load_data.cache_clear()
-    yield
-    runner.load_data.cache_clear()
 
 
 def test_the_rgnn_column_has_48_cells_of_5_seeds() -> None:
@@ -47,7 +42,7 @@ def test_both_parts_are_timed_and_the_literal_column_is_an_estimate() -> None:
     experiment = parse_experiment("small", SMALL, load_hyperparameters())
     told: list[str] = []
     found = measure_table2(
-        experiment, None, torch.device("cpu"), jobs=1, progress=lambda what, done, total: told.append(what)
+        experiment, DATA, torch.device("cpu"), jobs=1, progress=lambda what, done, total: told.append(what)
     )
     column, whole = found["rgnn_column"], found["whole_table"]
     assert (column["runs"], whole["runs"]) == (4, 12)
@@ -61,8 +56,8 @@ def test_both_parts_are_timed_and_the_literal_column_is_an_estimate() -> None:
 
 
 def test_missing_data_sets_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.undo()
     monkeypatch.delenv("VEILGRAPH_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    runner.load_data.cache_clear()
-    assert missing_datasets(published_part(), tmp_path) == ["citeseer", "cora", "dblp", "facebook", "german", "student"]
+    forget_datasets()
+    missing = missing_datasets(published_part(), DatasetLoader(tmp_path))
+    assert missing == ["citeseer", "cora", "dblp", "facebook", "german", "student"]

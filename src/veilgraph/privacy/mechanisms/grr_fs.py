@@ -120,7 +120,7 @@ class GRRFS:
         return reports
 
     def randomize_with(self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers) -> list[NDArray[Any]]:
-        """The reports of this mechanism and of others that differ from it in epsilon alone: see `randomize_alike`."""
+        """The reports of this mechanism and of others that differ from it in epsilon alone: see `randomize_coupled`."""
         mechanisms: list[GRRFS] = [self, *others]
         check_table(values, self.domain_sizes)
         reports = [np.empty_like(values) for _ in mechanisms]

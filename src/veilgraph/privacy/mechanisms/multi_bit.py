@@ -86,7 +86,7 @@ class MultiBit:
         return reports
 
     def randomize_with(self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers) -> list[NDArray[Any]]:
-        """The reports of this mechanism and of others that differ from it in epsilon alone: see `randomize_alike`."""
+        """The reports of this mechanism and of others that differ from it in epsilon alone: see `randomize_coupled`."""
         mechanisms: list[MultiBit] = [self, *others]
         self._check_records(values)
         reports = [np.zeros(values.shape, dtype=np.int8) for _ in mechanisms]

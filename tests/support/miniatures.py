@@ -1,0 +1,30 @@
+"""Small stand-ins for the public data sets, and the shipped experiments with few epochs."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+from veilgraph.datasets import PrivateGraph, csbm
+from veilgraph.experiments.data_source import DatasetLoader
+from veilgraph.experiments.grid import Experiment, load_experiment
+
+
+def miniature(name: str, data_dir: Path | None = None, *, merge_columns: bool = True) -> PrivateGraph:
+    """A block model in place of a public graph, another one for each name; large enough for 256 bags."""
+    return csbm(260, num_classes=3, num_features=12 if merge_columns else 24, seed=zlib.crc32(name.encode()))
+
+
+SMALL = DatasetLoader(read=miniature)
+
+
+def shortened(name: str, *, seeds: int = 1) -> Experiment:
+    """A shipped experiment, with two epochs for each fit; Veil, which has none to save, on one data set."""
+    experiment = load_experiment(name, seeds=seeds)
+    cells = (
+        replace(cell, parameters={key: 2 if key == "epochs" else value for key, value in cell.parameters.items()})
+        for cell in experiment.cells
+        if not cell.method.startswith("veil") or cell.dataset == "student"
+    )
+    return replace(experiment, cells=tuple(cells))
