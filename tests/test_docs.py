@@ -30,6 +30,13 @@ FIRST_PAGES = [
     DOCS / "architecture.md",
     *sorted((DOCS / "tutorials").glob("*.md")),
 ]
+# Pages that guide through the source: everything in them that looks like a path is one.
+GUIDES = [
+    DOCS / "architecture.md",
+    DOCS / "how-to" / "adding-a-method.md",
+    DOCS / "reference" / "paper-map.md",
+    ROOT / "CONTRIBUTING.md",
+]
 LONGEST_SENTENCE = 30
 """Words. The style asks for about 25; a number, a unit and a relation may come on top."""
 
@@ -251,6 +258,13 @@ def test_every_path_that_a_page_names_exists(page: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", GUIDES, ids=name_of)
+def test_everything_that_looks_like_a_path_in_a_guide_is_one(page: Path) -> None:
+    paths = [word for word in code_words_of(page) if re.fullmatch(r"[\w.*-]+(?:/[\w.*-]+)*/?", word) and "/" in word]
+    assert [path for path in paths if not found(path)] == []
+    assert paths
+
+
 @pytest.mark.parametrize("page", PRESENT, ids=name_of)
 def test_every_module_and_name_in_a_page_can_be_imported(page: Path) -> None:
     code = [*code_words_of(page), *(block.text for block in blocks_of(page) if block.language == "bash")]
@@ -286,6 +300,7 @@ def tree_of_the_architecture() -> dict[str, str]:
     for line in block.text.splitlines()[1:]:
         match = re.fullmatch(r"((?:  )+)([\w.]+/?)\s+(\S.*)", line)
         assert match, line
+        assert len(line) <= 79, f"wraps in a browser: {line}"
         depth, name = len(match[1]) // 2 - 1, match[2]
         parents[depth:] = [name]
         described["".join(parents)] = match[3]
