@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,11 +34,9 @@ from veilgraph.reconstruct.report_codes import answers_of
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 10.0)
 SAMPLED = 10
 PEOPLE = 10_000
-MECHANISMS: dict[str, Callable[[FeatureSchema, PrivacyBudget], Mechanism]] = {
-    "GRR-FS, m = 10": grr_fs,
-    "GRR on all features": grr_on_all,
-    "multi-bit, best m": multi_bit_best,
-    "joint GRR, best m": joint_grr_best,
+COMPARED = {
+    f"{grr_fs.title}, m = {SAMPLED}": grr_fs,
+    **{entry.title: entry for entry in (grr_on_all, multi_bit_best, joint_grr_best)},
 }
 
 
@@ -101,7 +99,7 @@ def rows(num_features: int, share: float, repeats: int) -> Iterator[dict[str, An
     """One for each epsilon and mechanism."""
     schema = FeatureSchema.binary(num_features, classes=["a", "b"])
     for epsilon in EPSILONS:
-        for name, randomizer in MECHANISMS.items():
+        for name, randomizer in COMPARED.items():
             sampled = min(SAMPLED, num_features)
             mechanism = randomizer(schema, PrivacyBudget(epsilon / sampled, 1.0, sampled))
             yield {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import pytest
 from hypothesis import given
@@ -14,8 +13,8 @@ from veilgraph.models import LPGNN, RGNN, PlainGNN
 from veilgraph.models.registry import METHODS, find_method, make_method
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import GRR, MultiBit
-from veilgraph.privacy.mechanisms.registry import grr_fs, multi_bit, multi_bit_best
+from veilgraph.privacy.mechanisms import GRR
+from veilgraph.privacy.mechanisms.registry import grr_fs
 from veilgraph.privacy.schema import FeatureSchema
 
 SCHEMA = FeatureSchema.binary(53, classes=["a", "b", "c"])
@@ -52,32 +51,6 @@ def test_methods_that_are_compared_spend_the_same_at_user_level(name: str, epsil
     mechanism = entry.features(SCHEMA, entry.budget(SCHEMA, epsilon_x, 3.0, 10))
     guarantee = guarantee_of(mechanism, GRR(3, 3.0))
     assert make_method(name, {}).epsilon_spent(guarantee) == pytest.approx(10 * epsilon_x + 3.0, abs=1e-6)
-
-
-@given(st.integers(1, 60), st.data(), st.sampled_from([0.01, 0.1, 0.5, 1.0, 2.0, 3.0]))
-def test_the_best_multi_bit_mechanism_spends_m_epsilon_x_in_steps_of_about_2_18(
-    num_features: int, data: st.DataObject, epsilon_x: float
-) -> None:
-    sampled = data.draw(st.integers(1, num_features))
-    schema = FeatureSchema.binary(num_features, classes=["a", "b"])
-    mechanism = multi_bit_best(schema, PrivacyBudget(epsilon_x, 1.0, sampled))
-    total = sampled * epsilon_x
-    assert isinstance(mechanism, MultiBit)
-    assert mechanism.sampled == min(max(round(total / 2.18), 1), num_features)
-    assert mechanism.privacy_loss.user_level == pytest.approx(total, abs=1e-6)
-
-
-def test_2_18_is_where_the_signal_to_noise_ratio_is_greatest() -> None:
-    # sqrt(m/d) tanh(total / 2m) at m = total / e is sqrt(total / d) tanh(e / 2) / sqrt(e).
-    def ratio(epsilon: float) -> float:
-        return math.tanh(epsilon / 2) / math.sqrt(epsilon)
-
-    assert max((e / 100 for e in range(1, 1000)), key=ratio) == pytest.approx(2.18, abs=0.005)
-
-
-def test_multi_bit_keeps_m_and_epsilon_x_and_takes_codes_as_numbers() -> None:
-    schema = FeatureSchema.binary(4, classes=["a", "b"])
-    assert multi_bit(schema, PrivacyBudget(0.5, 1.0, 3)) == MultiBit((0.0,) * 4, (1.0,) * 4, sampled=3, epsilon=0.5)
 
 
 @given(st.integers(1, 60), st.integers(1, 60))

@@ -14,9 +14,8 @@ from veilgraph.cli.model import predict, train
 from veilgraph.cli.paper import paper_app
 from veilgraph.cli.participant import randomize, submit
 from veilgraph.cli.plan import plan
-from veilgraph.cli.privacy import account, audit
+from veilgraph.cli.privacy import account, audit, schema_app
 from veilgraph.cli.run import run
-from veilgraph.cli.schema import schema_app
 from veilgraph.cli.serve import serve
 from veilgraph.cli.tune import tune
 from veilgraph.errors import VeilgraphError

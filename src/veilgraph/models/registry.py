@@ -16,6 +16,7 @@ from veilgraph.models.veil import LabelVeil, Veil
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import (
     FeatureRandomizer,
+    MechanismEntry,
     grr_fs,
     grr_on_all,
     joint_grr_best,
@@ -126,15 +127,17 @@ METHODS: dict[str, MethodEntry] = {
 }
 
 # The same learner on other reports, at the user-level epsilon (any two records) that m * epsilon_x names.
-_EQUAL_EPSILON: dict[str, tuple[str, FeatureRandomizer]] = {
-    "grr_on_all": ("GRR on all features", grr_on_all),
-    "multi_bit": ("multi-bit, best m", multi_bit_best),
-    "joint_grr": ("joint GRR, best m", joint_grr_best),
+_EQUAL_EPSILON: dict[str, MechanismEntry] = {
+    "grr_on_all": grr_on_all,
+    "multi_bit": multi_bit_best,
+    "joint_grr": joint_grr_best,
 }
 METHODS |= {
-    f"{learner}_{suffix}": replace(METHODS[learner], title=f"{METHODS[learner].title}, {title}", features=features)
+    f"{learner}_{suffix}": replace(
+        METHODS[learner], title=f"{METHODS[learner].title}, {features.title}", features=features
+    )
     for learner in ("rgnn", "veil")
-    for suffix, (title, features) in _EQUAL_EPSILON.items()
+    for suffix, features in _EQUAL_EPSILON.items()
     if (learner, suffix) != ("veil", "joint_grr")  # which is veil_equal
 }
 

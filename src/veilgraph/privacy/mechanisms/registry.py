@@ -1,50 +1,106 @@
-"""The mechanisms that can randomize features, each made from a schema and a budget."""
+"""The registry of feature mechanisms: commands, experiments and documents know a mechanism by its name here.
+
+Each entry makes its mechanism from the same three numbers: the domain sizes, m and epsilon_x. Entries that choose m
+themselves keep the user-level epsilon m * epsilon_x (any two records).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 
+from veilgraph.errors import BudgetError
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.base import Mechanism
+from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import JointGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
 from veilgraph.privacy.schema import FeatureSchema
 
 LPGNN_BEST_EPSILON = 2.18
+"""Budget of each sampled feature at which multi-bit estimates vary least, by LPGNN's analysis."""
 
 FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], Mechanism]
-"""Which mechanism randomizes the features, given what is declared and what may be spent."""
+"""A function that makes the feature mechanism of a schema and a budget; every entry of the registry is one."""
 
 
-def grr_fs(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
-    """The paper's mechanism."""
-    return GRRFS(schema.domain_sizes, sampled=budget.sampled, epsilon=budget.epsilon_x)
+@dataclass(frozen=True, kw_only=True)
+class MechanismEntry:
+    """A feature mechanism that can be named.
 
-
-def grr_on_all(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
-    """GRR on every feature at the same user-level epsilon m * epsilon_x: the best m for GRR-FS."""
-    total = budget.sampled * budget.epsilon_x
-    return GRRFS(schema.domain_sizes, sampled=schema.num_features, epsilon=total / schema.num_features)
-
-
-def joint_grr_best(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
-    """Joint GRR at the same user-level epsilon m * epsilon_x, with the m whose estimates vary least."""
-    return JointGRR.best(schema.domain_sizes, budget.sampled * budget.epsilon_x)
-
-
-def multi_bit(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
-    """LPGNN's mechanism with the same m and the same epsilon_x per sampled feature; codes count as numbers."""
-    lower, upper = (0.0,) * schema.num_features, tuple(size - 1.0 for size in schema.domain_sizes)
-    return MultiBit(lower, upper, sampled=budget.sampled, epsilon=budget.epsilon_x)
-
-
-def multi_bit_best(schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
-    """LPGNN's mechanism at the same user-level epsilon m * epsilon_x, with the m that its analysis prefers.
-
-    The variance of an estimate is least where each sampled feature has a budget of about 2.18.
+    Attributes:
+        name: name on the command line.
+        title: name in tables.
+        make: makes the mechanism from the domain sizes, m and epsilon_x.
     """
-    total = budget.sampled * budget.epsilon_x
-    sampled = max(1, min(schema.num_features, round(total / LPGNN_BEST_EPSILON)))
-    return multi_bit(schema, replace(budget, sampled=sampled, epsilon_x=total / sampled))
+
+    name: str
+    title: str
+    make: Callable[[tuple[int, ...], int, float], Mechanism]
+
+    def __call__(self, schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
+        """Make the mechanism for the features of a schema."""
+        return self.make(schema.domain_sizes, budget.sampled, budget.epsilon_x)
+
+
+def _grr_on_all(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> GRRFS:
+    num_features = len(domain_sizes)
+    return GRRFS(domain_sizes, sampled=num_features, epsilon=sampled * epsilon / num_features)
+
+
+def _joint_grr_best(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> JointGRR:
+    return JointGRR.best(domain_sizes, sampled * epsilon)
+
+
+def _multi_bit(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> MultiBit:
+    """Make the mechanism of LPGNN for codes, which count as numbers."""
+    lower, upper = (0.0,) * len(domain_sizes), tuple(size - 1.0 for size in domain_sizes)
+    return MultiBit(lower, upper, sampled=sampled, epsilon=epsilon)
+
+
+def _multi_bit_best(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> MultiBit:
+    total = sampled * epsilon
+    best = max(1, min(len(domain_sizes), round(total / LPGNN_BEST_EPSILON)))
+    return _multi_bit(domain_sizes, best, total / best)
+
+
+def _grr(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> GRR:
+    if len(domain_sizes) != 1:
+        raise BudgetError(f"grr randomizes one value, not {len(domain_sizes)}: use --features 1, or joint-grr")
+    return GRR(domain_sizes[0], epsilon=epsilon)
+
+
+grr_fs = MechanismEntry(name="grr-fs", title="GRR-FS", make=GRRFS)
+"""The paper's mechanism."""
+grr_on_all = MechanismEntry(name="grr-on-all", title="GRR on all features", make=_grr_on_all)
+"""GRR on every feature at the same user-level epsilon: the best m for GRR-FS."""
+joint_grr = MechanismEntry(name="joint-grr", title="joint GRR", make=JointGRR)
+"""One randomized response for m sampled features together."""
+joint_grr_best = MechanismEntry(name="joint-grr-best", title="joint GRR, best m", make=_joint_grr_best)
+"""Joint GRR at the same user-level epsilon, with the m whose estimates vary least."""
+multi_bit = MechanismEntry(name="multi-bit", title="multi-bit", make=_multi_bit)
+"""LPGNN's mechanism."""
+multi_bit_best = MechanismEntry(name="multi-bit-best", title="multi-bit, best m", make=_multi_bit_best)
+"""LPGNN's mechanism at the same user-level epsilon, with the m that its analysis prefers."""
+grr = MechanismEntry(name="grr", title="GRR", make=_grr)
+"""GRR on a single value, such as a label."""
+
+MECHANISMS: dict[str, MechanismEntry] = {
+    entry.name: entry for entry in (grr_fs, grr_on_all, joint_grr, joint_grr_best, multi_bit, multi_bit_best, grr)
+}
+
+
+def find_mechanism(name: str) -> MechanismEntry:
+    """Return the entry of a name; a name that is not registered is refused.
+
+    >>> find_mechanism("joint-grr").title
+    'joint GRR'
+    >>> find_mechanism("grrfs")
+    Traceback (most recent call last):
+    veilgraph.errors.BudgetError: there is no mechanism 'grrfs': known are grr-fs, grr-on-all, joint-grr, \
+joint-grr-best, multi-bit, multi-bit-best, grr
+    """
+    if name not in MECHANISMS:
+        raise BudgetError(f"there is no mechanism '{name}': known are {', '.join(MECHANISMS)}")
+    return MECHANISMS[name]

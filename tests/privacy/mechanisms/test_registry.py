@@ -1,0 +1,66 @@
+"""The registry of mechanisms: names, refusals, and entries that keep the user-level epsilon."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veilgraph.errors import BudgetError
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import MultiBit
+from veilgraph.privacy.mechanisms.registry import MECHANISMS, MechanismEntry, find_mechanism, multi_bit, multi_bit_best
+from veilgraph.privacy.schema import FeatureSchema
+
+
+def test_a_misspelled_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(BudgetError, match="no mechanism 'grrfs': known are grr-fs, grr-on-all, joint-grr, "):
+        find_mechanism("grrfs")
+
+
+@pytest.mark.parametrize("entry", MECHANISMS.values(), ids=MECHANISMS)
+def test_every_mechanism_spends_m_epsilon_x_at_user_level(entry: MechanismEntry) -> None:
+    sizes, sampled = ((3,), 1) if entry.name == "grr" else ((2, 3, 4, 2), 2)
+    mechanism = entry.make(sizes, sampled, 0.75)
+    assert mechanism.num_features == len(sizes)
+    assert mechanism.privacy_loss.user_level == pytest.approx(sampled * 0.75, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_is_documented(name: str) -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
+    assert f"`{name}`" in page.read_text(encoding="utf-8")
+
+
+def test_grr_is_for_a_single_value() -> None:
+    with pytest.raises(BudgetError, match="grr randomizes one value, not 3"):
+        find_mechanism("grr").make((2, 2, 2), 1, 1.0)
+
+
+@given(st.integers(1, 60), st.data(), st.sampled_from([0.01, 0.1, 0.5, 1.0, 2.0, 3.0]))
+def test_the_best_multi_bit_mechanism_spends_m_epsilon_x_in_steps_of_about_2_18(
+    num_features: int, data: st.DataObject, epsilon_x: float
+) -> None:
+    sampled = data.draw(st.integers(1, num_features))
+    schema = FeatureSchema.binary(num_features, classes=["a", "b"])
+    mechanism = multi_bit_best(schema, PrivacyBudget(epsilon_x, 1.0, sampled))
+    total = sampled * epsilon_x
+    assert isinstance(mechanism, MultiBit)
+    assert mechanism.sampled == min(max(round(total / 2.18), 1), num_features)
+    assert mechanism.privacy_loss.user_level == pytest.approx(total, abs=1e-6)
+
+
+def test_2_18_is_where_the_signal_to_noise_ratio_is_greatest() -> None:
+    # sqrt(m/d) tanh(total / 2m) at m = total / e is sqrt(total / d) tanh(e / 2) / sqrt(e).
+    def ratio(epsilon: float) -> float:
+        return math.tanh(epsilon / 2) / math.sqrt(epsilon)
+
+    assert max((e / 100 for e in range(1, 1000)), key=ratio) == pytest.approx(2.18, abs=0.005)
+
+
+def test_multi_bit_keeps_m_and_epsilon_x_and_takes_codes_as_numbers() -> None:
+    schema = FeatureSchema.binary(4, classes=["a", "b"])
+    assert multi_bit(schema, PrivacyBudget(0.5, 1.0, 3)) == MultiBit((0.0,) * 4, (1.0,) * 4, sampled=3, epsilon=0.5)
