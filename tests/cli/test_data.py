@@ -1,4 +1,4 @@
-"""`veilgraph data` end to end, on a miniature catalogue and a local server."""
+"""`veilgraph data` end to end, with a catalogue of one small graph and a local server."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import veilgraph.cli.data
-import veilgraph.datasets.catalogue
-from tests.datasets.test_locate import SMALL
 from tests.support.file_server import LocalServer, serving
-from tests.support.originals import planetoid_files, small_archive
+from tests.support.originals import SMALL, planetoid_files, small_archive
 from tests.support.public_data import real_folder
 from veilgraph.cli import main
+from veilgraph.datasets import catalogue
 from veilgraph.datasets.catalogue import Origin, OriginalFile
 from veilgraph.datasets.statistics import Statistics
 
@@ -26,7 +24,7 @@ PUBLISHED = Statistics(nodes=6, edges=7, average_degree=1.7, columns=6, sparsity
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LocalServer]:
-    """A catalogue of one data set, whose home is here, and an empty cache folder."""
+    """Yield a server with the files of the only data set of the catalogue; the cache folder is empty."""
     for variable, value in {"no_proxy": "127.0.0.1", "VEILGRAPH_DATA": "", "XDG_CACHE_HOME": str(tmp_path)}.items():
         monkeypatch.setenv(variable, value)
     with serving(FILES) as running:
@@ -39,8 +37,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LocalSer
             published_accuracy=(74.7, 1.2),
             differences={"edges": "two were miscounted"},
         )
-        for module in (veilgraph.cli.data, veilgraph.datasets.catalogue):
-            monkeypatch.setattr(module, "known_datasets", lambda: {"small": small})
+        monkeypatch.setattr(catalogue, "known_datasets", lambda: {"small": small})
         yield running
 
 

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import veilgraph.datasets.fetch
-from tests.datasets.test_locate import SMALL
 from tests.support.file_server import LocalServer, serving
-from tests.support.originals import graph2gauss_file, musae_files, planetoid_files, small_archive
+from tests.support.originals import SMALL, graph2gauss_file, musae_files, planetoid_files, small_archive
 from veilgraph.datasets.archive import Archive
 from veilgraph.datasets.catalogue import Dataset, Origin, OriginalFile, open_archive
-from veilgraph.datasets.fetch import fetch
+from veilgraph.datasets.fetch import MAX_FILE_BYTES, fetch
 from veilgraph.errors import RunError
 
 FILES = planetoid_files(small_archive(), rest=3)
@@ -29,7 +27,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServer]:
 
 
 def planetoid(server: LocalServer, **instead: str) -> Origin:
-    """The small graph's origin, some parts under another path."""
+    """Return the origin of the small graph, with some parts under another path."""
     files = [
         OriginalFile(
             part=part,
@@ -45,10 +43,10 @@ def entry(*origins: Origin) -> Dataset:
     return replace(SMALL, origins=origins)
 
 
-def problem(dataset: Dataset, folder: Path, timeout: float = 10.0) -> str:
-    """The sentence with which fetching fails; nothing may be left behind."""
+def problem(dataset: Dataset, folder: Path, timeout: float = 10.0, max_file_bytes: int = MAX_FILE_BYTES) -> str:
+    """Return the message of a failing download, and check that no file is left."""
     with pytest.raises(RunError) as caught:
-        fetch(dataset, folder, timeout=timeout)
+        fetch(dataset, folder, timeout=timeout, max_file_bytes=max_file_bytes)
     assert not folder.exists() or not list(folder.iterdir())
     message = str(caught.value)
     assert message.startswith("small could not be fetched: ")
@@ -77,15 +75,15 @@ def test_a_length_that_is_not_announced_is_no_obstacle(server: LocalServer, tmp_
 
 
 FAULTS: dict[str, tuple[Callable[[LocalServer], Origin], str]] = {
-    "missing file": (lambda s: planetoid(s, tx="absent"), "/absent is not to be had (HTTP 404)"),
-    "interrupted transfer": (lambda s: planetoid(s, tx="broken-off!tx"), "tx broke off after"),
-    "interrupted transfer without checksum": (lambda s: planetoid(s, graph="broken-off!graph"), "graph broke off"),
-    "another file": (lambda s: planetoid(s, tx="text"), "/text is not the file that is catalogued (its SHA-256"),
+    "missing file": (lambda s: planetoid(s, tx="absent"), "/absent cannot be downloaded (HTTP 404)"),
+    "interrupted transfer": (lambda s: planetoid(s, tx="broken-off!tx"), "tx ended after"),
+    "interrupted transfer without checksum": (lambda s: planetoid(s, graph="broken-off!graph"), "graph ended after"),
+    "another file": (lambda s: planetoid(s, tx="text"), "/text is not the file of the catalogue (its SHA-256"),
     "another file without checksum": (
         lambda s: planetoid(s, graph="text"),
         "not in the expected form (UnpicklingError)",
     ),
-    "redirection to a file": (lambda s: planetoid(s, tx="to-file!tx"), "tx is not to be had (HTTP 302)"),
+    "redirection to a file": (lambda s: planetoid(s, tx="to-file!tx"), "tx cannot be downloaded (HTTP 302)"),
     "no such host": (
         lambda s: Origin(format="planetoid", files=(OriginalFile(part="x", url="http://localhost:1/x"),)),
         "cannot be reached",
@@ -105,16 +103,13 @@ def test_a_fault_is_one_sentence_with_the_remedy_and_leaves_nothing(
     assert expected in problem(entry(origin(server)), tmp_path)
 
 
-def test_a_server_that_says_nothing_is_not_waited_for(server: LocalServer, tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_given_up(server: LocalServer, tmp_path: Path) -> None:
     message = problem(entry(planetoid(server, allx="hang!allx")), tmp_path, timeout=0.2)
     assert "allx cannot be reached (timed out)" in message
 
 
-def test_a_file_without_end_is_not_read_to_its_end(
-    server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(veilgraph.datasets.fetch, "LARGEST_FILE", 16)
-    assert "allx is larger than" in problem(entry(planetoid(server)), tmp_path)
+def test_a_file_that_is_too_large_is_not_read_to_its_end(server: LocalServer, tmp_path: Path) -> None:
+    assert "allx is larger than 16 bytes" in problem(entry(planetoid(server)), tmp_path, max_file_bytes=16)
 
 
 def test_originals_that_hold_other_data_are_refused_even_without_their_checksum(
@@ -133,15 +128,15 @@ def test_a_failure_leaves_the_file_that_was_there(server: LocalServer, tmp_path:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_second_home_is_tried_when_the_first_fails(server: LocalServer, tmp_path: Path) -> None:
+def test_a_second_source_is_tried_when_the_first_fails(server: LocalServer, tmp_path: Path) -> None:
     second = Origin(format="graph2gauss", files=(OriginalFile(part="archive", url=server.url("archive")),))
     path = fetch(entry(planetoid(server, allx="absent"), second), tmp_path)
     assert Archive.read(path).checksum == SMALL.checksum
 
 
-def test_when_every_home_fails_the_first_problem_is_told(server: LocalServer, tmp_path: Path) -> None:
+def test_when_every_source_fails_the_first_problem_is_reported(server: LocalServer, tmp_path: Path) -> None:
     message = problem(entry(planetoid(server, allx="absent"), planetoid(server, allx="text")), tmp_path)
-    assert "absent is not to be had (HTTP 404) (nor from its other home)" in message
+    assert "absent cannot be downloaded (HTTP 404) (its other source failed, too)" in message
 
 
 def test_text_originals_are_fetched_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Writers of original files, the reverse of the converters: from an archive to the bytes that its source would have."""
+"""A small graph, and writers of original files: the reverse of the converters."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from veilgraph.datasets.archive import Archive
+from veilgraph.datasets.catalogue import Dataset
 
 Files = dict[str, bytes]
 
 
 def small_archive(*, width: int = 6, unlabeled: bool = False, loops: bool = True, **names: Any) -> Archive:
-    """Six nodes, of which the last but one may lack features and label, as some of Citeseer do."""
+    """Return six nodes; node 4 may lack features and label, as some nodes of Citeseer do."""
     ones = np.array([[0, 1], [0, 4], [1, 0], [2, 5], [3, 2], [3, 3], [5, 1]])
     edges = np.array([[0, 1, 2, 4, 5, 3], [1, 2, 3, 0, 3, 3 if loops else 1]])
     return Archive.from_parts(
@@ -39,6 +40,22 @@ def small_archive(*, width: int = 6, unlabeled: bool = False, loops: bool = True
     )
 
 
+SMALL = Dataset(
+    name="small",
+    title="Small",
+    group=4,
+    nodes=6,
+    edges=5,
+    columns=6,
+    classes=2,
+    checksum=small_archive().checksum,
+    licence="none",
+    citation="nobody",
+    origins=(),
+)
+"""Entry of the small graph in a catalogue, without origins."""
+
+
 def matrix_of(archive: Archive, weight: float = 1.0) -> sp.csr_matrix[Any]:
     indices = archive.arrays["x_indices"].astype(np.int32)
     data = np.full(indices.size, weight, dtype=np.float32)
@@ -46,13 +63,13 @@ def matrix_of(archive: Archive, weight: float = 1.0) -> sp.csr_matrix[Any]:
 
 
 def edges_of(archive: Archive) -> list[tuple[int, int]]:
-    """Every edge once, self loops last."""
+    """Return every edge once, self loops last."""
     loops = archive.arrays.get("self_loop_nodes", np.empty(0, dtype=np.int32)).tolist()
     return [*map(tuple, archive.arrays["edge_index"].T.tolist()), *zip(loops, loops, strict=True)]
 
 
 def planetoid_files(archive: Archive, *, rest: int, weight: float = 1.0) -> Files:
-    """The first `rest` nodes are not in the test set. Written as Python 2 did, under the libraries' old names."""
+    """Write files as Python 2 did, with old module names; the first `rest` nodes are outside the test set."""
     nodes = int(archive.arrays["num_nodes"])
     unlabeled = archive.arrays.get("unlabeled_nodes", np.empty(0, dtype=np.int32))
     test = np.setdiff1d(np.arange(rest, nodes), unlabeled)[::-1]
@@ -78,7 +95,7 @@ def _python_2(value: object) -> bytes:
 
 
 def graph2gauss_file(archive: Archive, *, pickled: bool = False, weight: float = 0.5) -> Files:
-    """Both directions of every edge, in graph2gauss' own layout or in that of its pickled copy."""
+    """Write both directions of every edge, in the layout of graph2gauss or of its pickled copy."""
     low, high = np.array(edges_of(archive)).T
     size = (int(archive.arrays["num_nodes"]),) * 2
     ones = np.ones(2 * low.size, dtype=np.float32)
@@ -102,7 +119,7 @@ def _object(value: object) -> NDArray[Any]:
 
 
 def musae_files(archive: Archive, *, label: str = "target", names: tuple[str, ...] = ()) -> Files:
-    """Edges against their direction and features with a repetition, labels under the given name."""
+    """Write reversed edges, features with a duplicate, and labels under the given name."""
     bounds = archive.arrays["x_indptr"].tolist()
     indices = archive.arrays["x_indices"].tolist()
     listed = [indices[start:end] for start, end in pairwise(bounds)]
@@ -123,7 +140,7 @@ def _csv(rows: list[Any]) -> bytes:
     return buffer.getvalue().encode()
 
 
-# A raw value for 0 and one for 1, where the raw attribute is not binary itself; on the threshold where there is one.
+# Raw values for 0 and 1 of attributes that are not binary; the values next to the threshold.
 _GERMAN = {
     "LoanRateAsPercentOfIncome": (2, 3),
     "YearsAtCurrentHome": (2, 3),
@@ -140,7 +157,7 @@ _BIN_TOPS = {
 
 
 def german_file(archive: Archive) -> Files:
-    """Every edge twice, as in the authors' file, and attributes that are not used."""
+    """Write every edge twice, as the authors' file does, and an unused attribute."""
     attributes = _attributes(archive, _GERMAN, _BIN_TOPS) | {
         "OtherLoansAtStore": [7] * int(archive.arrays["num_nodes"])
     }
@@ -148,7 +165,7 @@ def german_file(archive: Archive) -> Files:
 
 
 def student_file(archive: Archive) -> Files:
-    """Some of the oldest are a year older than the last column says."""
+    """Write age 20 for some pupils of age 19."""
     attributes = _attributes(archive, _STUDENT, {})
     attributes["age"] = [age + (age == 19 and node % 2) for node, age in enumerate(attributes["age"])]
     return {"graph": igraph_pickle(edges_of(archive), attributes | {"absences": [0] * len(attributes["age"])})}
@@ -170,7 +187,7 @@ def _attributes(
 
 
 def igraph_pickle(edges: list[tuple[int, int]], attributes: dict[str, list[int]]) -> bytes:
-    """What python-igraph writes for a graph, without python-igraph."""
+    """Return the pickle that python-igraph writes for a graph, without python-igraph."""
     module = ModuleType("igraph")
 
     class Graph:

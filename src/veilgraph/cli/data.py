@@ -1,4 +1,4 @@
-"""`veilgraph data`: which public graphs there are, where they come from, and what they hold."""
+"""Command `veilgraph data`: list, describe, download and tabulate public graphs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Annotated, Any
 import typer
 
 from veilgraph.cli._common import needs_extra, show_progress
-from veilgraph.datasets import EMBEDDED
-from veilgraph.datasets.catalogue import Dataset, data_folders, find_archive, find_dataset, known_datasets, open_archive
+from veilgraph.datasets import EMBEDDED, catalogue
+from veilgraph.datasets.catalogue import Dataset, data_folders, find_archive, find_dataset, open_archive
 from veilgraph.datasets.statistics import Statistics, differing, measure
 from veilgraph.errors import GraphError, RunError
 
-data_app = typer.Typer(help="List, describe and fetch public graphs.")
+data_app = typer.Typer(help="List, describe and download public graphs.")
 
-DataDir = Annotated[Path | None, typer.Option(help="Folder of data sets, before VEILGRAPH_DATA and the cache folder.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder to search before VEILGRAPH_DATA and the cache folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 Accuracy = tuple[float, float | None]
-"""Mean and spread in percent; one seed has no spread."""
+"""Mean and standard deviation in percent; None for the standard deviation of one seed."""
 
 _HEADINGS = ("", "", "|V|", "|E|", "degree", "d", "zeros", "c", "d'", "zeros in d'", "accuracy")
 
 
 @data_app.command("list")
 def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """List the data sets and where they were found."""
+    """List the data sets and their files."""
     facts = [_facts(dataset, data_dir) for dataset in _sorted()]
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
@@ -37,14 +37,14 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     shown = ("name", "nodes", "edges", "features", "path")
     rows = [[fact[key] if fact[key] is not None else "not fetched" for key in shown] for fact in facts]
     _print_rows([("name", "nodes", "edges", "features", "found"), *rows])
-    typer.echo(f"Built in, nothing to fetch: {', '.join(sorted(EMBEDDED))}.")
+    typer.echo(f"Built in, no download needed: {', '.join(sorted(EMBEDDED))}.")
 
 
 @data_app.command()
 def info(
-    name: Annotated[str, typer.Argument(help="A data set.")], data_dir: DataDir = None, as_json: AsJson = False
+    name: Annotated[str, typer.Argument(help="Name of a data set.")], data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
-    """Describe a data set: what it holds, where it comes from, its licence and whom to cite."""
+    """Describe a data set: its size, origin, licence and citation."""
     dataset = find_dataset(name)
     facts = _facts(dataset, data_dir) | {
         "title": dataset.title,
@@ -67,8 +67,8 @@ def info(
     for key in ("note", "licence", "citation", "checksum"):
         if facts[key]:
             typer.echo(f"{key}: {facts[key]}")
-    for figure, reason in dataset.differences.items():
-        typer.echo(f"differs from the paper in {figure}: {reason}")
+    for number, reason in dataset.differences.items():
+        typer.echo(f"differs from the paper in {number}: {reason}")
     for file in dataset.origins[0].files:
         typer.echo(f"origin: {file.url}")
     typer.echo(f"found: {facts['path'] or 'not fetched'}")
@@ -76,11 +76,11 @@ def info(
 
 @data_app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Data sets.", metavar="NAME...")],
+    names: Annotated[list[str], typer.Argument(help="Names of data sets.", metavar="NAME...")],
     data_dir: DataDir = None,
-    force: Annotated[bool, typer.Option("--force", help="Fetch what is already there, too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Download again even if the file is there.")] = False,
 ) -> None:
-    """Download data sets from their public homes, check and convert them."""
+    """Download data sets from their public sources, check and convert them."""
     from veilgraph.datasets.fetch import fetch as fetch_dataset
 
     datasets = [find_dataset(name) for name in names]
@@ -95,13 +95,13 @@ def fetch(
 
 @data_app.command()
 def table(
-    results: Annotated[Path, typer.Option(help="Folder of `veilgraph paper run table1`'s results.")] = Path(
+    results: Annotated[Path, typer.Option(help="Folder with the results of `veilgraph paper run table1`.")] = Path(
         "runs/paper"
     ),
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the paper's table of data sets: the published figures, ours, and why some differ."""
+    """Print the paper's table of data sets: published numbers, ours, and the reasons for differences."""
     published = [dataset for dataset in _sorted() if dataset.published is not None]
     measured = {dataset.name: _measured(dataset, data_dir) for dataset in published}
     accuracies = {dataset.name: _accuracy(dataset.name, results, data_dir) for dataset in published}
@@ -120,15 +120,15 @@ def table(
         if (ours := measured[dataset.name]) is None:
             typer.echo(f"{dataset.name}: not fetched; run 'veilgraph data fetch {dataset.name}'")
             continue
-        for figure in differing(ours, dataset.published) if dataset.published else ():
-            typer.echo(f"{dataset.name}, {figure}: {dataset.differences[figure]}.")
+        for number in differing(ours, dataset.published) if dataset.published else ():
+            typer.echo(f"{dataset.name}, {number}: {dataset.differences[number]}.")
     typer.echo("Accuracy is without privacy, on the columns before merging.")
     if None in accuracies.values():
-        typer.echo("Ours is empty where it was not run: run 'veilgraph paper run table1'.")
+        typer.echo("Our accuracy is empty where it is not computed yet: run 'veilgraph paper run table1'.")
 
 
 def _sorted() -> list[Dataset]:
-    return [dataset for _, dataset in sorted(known_datasets().items())]
+    return [dataset for _, dataset in sorted(catalogue.known_datasets().items())]
 
 
 def _facts(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _facts(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
 
 
 def _intact(dataset: Dataset, data_dir: Path | None) -> Path | None:
-    """Where the data set is, if it is there and undamaged."""
+    """Return the file of a data set if it exists and has the right checksum."""
     try:
         open_archive(dataset, data_dir)
     except (GraphError, RunError):
@@ -149,7 +149,7 @@ def _intact(dataset: Dataset, data_dir: Path | None) -> Path | None:
 
 
 def _measured(dataset: Dataset, data_dir: Path | None) -> Statistics | None:
-    """A damaged file is an error; a missing one is not."""
+    """Compute the statistics of a data set; None if its file is missing. A damaged file is an error."""
     try:
         return measure(open_archive(dataset, data_dir), group=dataset.group)
     except RunError:
@@ -157,7 +157,7 @@ def _measured(dataset: Dataset, data_dir: Path | None) -> Statistics | None:
 
 
 def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | None:
-    """Mean and spread in percent of the non-private GNN, where `paper run table1` finished it for this data set."""
+    """Return the accuracy of the non-private GNN if `paper run table1` has finished it for this data set."""
     if not results.exists():
         return None
     with needs_extra("lab"):
@@ -168,7 +168,7 @@ def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | Non
     try:
         table1 = load_experiment("table1").only(datasets=[name])
         row = read_rows(table1, CellStore(results), data=DatasetLoader(data_dir))[0]
-    except RunError:  # not run, or the data set is not there
+    except RunError:  # not run, or the data set is not on this machine
         return None
     return 100 * row.mean, None if row.std is None else 100 * row.std
 
@@ -195,7 +195,7 @@ def _percent(accuracy: Accuracy | None) -> str:
 
 
 def _print_rows(rows: Iterable[Sequence[object]]) -> None:
-    """Columns as wide as they need to be, numbers to the right: for a terminal and for a pipe."""
+    """Print rows with aligned columns, numbers to the right."""
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     numeric = [any(text[:1].isdigit() for text in column) for column in zip(*texts, strict=True)]

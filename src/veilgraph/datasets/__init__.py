@@ -1,7 +1,10 @@
 """Data sets for simulations: private records on public graphs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from veilgraph.datasets import catalogue
+from veilgraph.datasets.catalogue import Dataset
 from veilgraph.datasets.csbm import csbm
 from veilgraph.datasets.patients import patients
 from veilgraph.datasets.private_graph import PrivateGraph
@@ -11,16 +14,23 @@ from veilgraph.errors import RunError
 __all__ = ["EMBEDDED", "PrivateGraph", "csbm", "from_tables", "load", "patients"]
 
 EMBEDDED = {"csbm": csbm, "patients": patients}
-"""Data sets that need no file, by name."""
+"""Functions that make the data sets without a file, by name."""
 
 
-def load(name: str, data_dir: Path | None = None, *, merge_columns: bool = True) -> PrivateGraph:
-    """A data set by its name: an embedded one with its default parameters, or a public one from its file.
+def load(
+    name: str,
+    data_dir: Path | None = None,
+    *,
+    merge_columns: bool = True,
+    public: Mapping[str, Dataset] | None = None,
+) -> PrivateGraph:
+    """Load an embedded data set with its default parameters, or a public one from its file.
 
     Args:
-        name: as `veilgraph data list` shows it.
-        data_dir: a folder to look in before VEILGRAPH_DATA and the user's cache folder.
-        merge_columns: merge adjacent columns of a public data set as the paper does; False keeps all of them.
+        name: name of the data set, as `veilgraph data list` shows it.
+        data_dir: folder to search before VEILGRAPH_DATA and the user's cache folder.
+        merge_columns: whether to merge adjacent columns of a public data set as the paper does.
+        public: public data sets by name. Default: the catalogue of this package.
 
     >>> load("atlantis")
     Traceback (most recent call last):
@@ -29,9 +39,8 @@ german, patients, pubmed, student, twitch_engb
     """
     if name in EMBEDDED:
         return EMBEDDED[name]()
-    from veilgraph.datasets.catalogue import known_datasets, open_archive
-
-    if name not in (known := known_datasets()):
+    known = catalogue.known_datasets() if public is None else public
+    if name not in known:
         raise RunError(f"there is no data set '{name}': known are {', '.join(sorted([*EMBEDDED, *known]))}")
-    archive = open_archive(known[name], data_dir)
+    archive = catalogue.open_archive(known[name], data_dir)
     return archive.private_graph(group=known[name].group if merge_columns else 1)

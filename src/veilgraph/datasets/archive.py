@@ -1,14 +1,14 @@
-"""One format on disk for node-classification graphs with binary features: a NumPy archive without pickled objects.
+"""File format of public graphs with binary features and class labels: a NumPy archive without pickled objects.
 
 | array | type | meaning |
 |---|---|---|
-| `edge_index` | int32 [2, E] | each undirected edge once, u < v, sorted, no self loops, no duplicates |
+| `edge_index` | int32 [2, E] | each undirected edge once, u < v, sorted, without self loops and duplicates |
 | `num_nodes` | int64 | n |
 | `y` | int16 [n] | class, from 0 |
 | `x_indptr`, `x_indices` | int32 [n+1], int16 [nnz] | rows and columns of the ones of the feature matrix |
 | `x_shape` | int64 [2] | (n, d) |
-| `self_loop_nodes` | int32 | optional: nodes whose self loop the source has and `edge_index` has not |
-| `unlabeled_nodes` | int32 | optional: nodes for which the source has no label; their `y` means nothing |
+| `self_loop_nodes` | int32 | optional: nodes with a self loop in the source, which `edge_index` leaves out |
+| `unlabeled_nodes` | int32 | optional: nodes without a label in the source; ignore their `y` |
 | `feature_names`, `class_names` | str | optional |
 """
 
@@ -36,11 +36,11 @@ _REQUIRED = ("edge_index", "num_nodes", "y", "x_indptr", "x_indices", "x_shape")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Archive:
-    """The arrays of one file, and the private graph that they describe.
+    """Arrays of one file, and the private graph that they describe.
 
     Args:
-        name: of the data set.
-        arrays: as in the table above.
+        name: name of the data set.
+        arrays: arrays of the table above, by name.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Archive:
 
     @classmethod
     def read(cls, path: Path) -> Archive:
-        """Read a file; what is not an archive of plain arrays is refused."""
+        """Read a file; refuse a file that is not an archive of plain arrays."""
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
                 arrays = dict(archive)
@@ -61,7 +61,7 @@ class Archive:
         return cls(name=path.stem, arrays=arrays)
 
     def write(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **self.arrays)
         write_whole(path, buffer.getvalue())
@@ -80,18 +80,18 @@ class Archive:
         feature_names: Sequence[str] = (),
         class_names: Sequence[str] = (),
     ) -> Archive:
-        """From what a source lists, in any order and with repetitions.
+        """Make an archive from edges and feature entries in any order, duplicates allowed.
 
         Args:
-            name: of the data set.
-            edges: two rows of node numbers.
-            labels: the class of each node.
-            rows: the node of each one of the feature matrix.
-            columns: the column of each one.
+            name: name of the data set.
+            edges: node numbers, [2, edges].
+            labels: class of each node, [nodes].
+            rows: node of each entry 1 of the feature matrix, [entries].
+            columns: column of each entry 1, [entries].
             width: d, the number of columns.
-            unlabeled: nodes for which the source has no label.
-            feature_names: of the columns, where the source has them.
-            class_names: in the order of the labels, where the source has them.
+            unlabeled: nodes without a label in the source.
+            feature_names: names of the columns, if the source has them.
+            class_names: names of the classes in the order of the labels, if the source has them.
 
         >>> edges, ones = np.array([[2, 0, 1, 1], [0, 2, 2, 1]]), np.array([0, 0, 2])
         >>> small = Archive.from_parts(
@@ -126,7 +126,7 @@ class Archive:
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of names, types, shapes and values: the same however the file was compressed."""
+        """SHA-256 of names, types, shapes and values, which does not depend on the compression of the file."""
         digest = hashlib.sha256()
         for name in sorted(self.arrays):
             array = np.ascontiguousarray(self.arrays[name])
@@ -136,15 +136,14 @@ class Archive:
 
     @property
     def features(self) -> NDArray[np.uint8]:
-        """The raw binary columns, dense."""
+        """Dense binary columns before merging, [nodes, d]."""
         nodes, width = (int(size) for size in self.arrays["x_shape"])
         dense = np.zeros((nodes, width), dtype=np.uint8)
-        rows = np.repeat(np.arange(nodes), np.diff(self.arrays["x_indptr"]))
-        dense[rows, self.arrays["x_indices"].astype(np.int64)] = 1
+        dense[csr_rows(self.arrays["x_indptr"]), self.arrays["x_indices"].astype(np.int64)] = 1
         return dense
 
     def private_graph(self, *, group: int) -> PrivateGraph:
-        """Records on the graph, `group` adjacent columns merged into one feature."""
+        """Return the private graph, with `group` adjacent columns merged into one feature."""
         schema = self._schema(group)
         labels = self.arrays["y"].astype(np.int64)
         labels[self.arrays.get("unlabeled_nodes", np.empty(0, dtype=np.int64))] = NO_LABEL
@@ -166,3 +165,25 @@ class Archive:
             group=group,
             note="Public benchmark data: every column is 0 or 1.",
         )
+
+
+def csr_rows(indptr: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the row of each stored entry of a CSR matrix.
+
+    >>> csr_rows(np.array([0, 2, 2, 3])).tolist()
+    [0, 0, 2]
+    """
+    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+
+
+def positive_entries(
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows and columns of the positive entries of a CSR matrix, as `Archive.from_parts` takes them.
+
+    >>> rows, columns = positive_entries(np.array([0.2, 0, 3]), np.array([4, 1, 0]), np.array([0, 2, 3]))
+    >>> rows.tolist(), columns.tolist()
+    ([0, 1], [4, 0])
+    """
+    positive = data > 0
+    return csr_rows(indptr)[positive], indices[positive].astype(np.int64)

@@ -1,4 +1,4 @@
-"""What is known of each public benchmark graph: where it comes from, how it is used, and what the paper says of it."""
+"""Catalogue of public graphs: their origins, licences and published statistics, and their files on this machine."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from veilgraph.datasets.archive import Archive
 from veilgraph.datasets.statistics import Statistics
 from veilgraph.errors import GraphError, RunError
 
+DATA_VARIABLE = "VEILGRAPH_DATA"
+"""Environment variable that names a folder of data sets."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class OriginalFile:
-    """One file of a data set's public home.
+    """One original file of a data set.
 
     Attributes:
-        part: what the file is to its format, such as "graph".
-        url: where it is.
-        sha256: of its bytes, where they could be had; None where only the converted result is checked.
+        part: role of the file in its format, such as "graph".
+        url: address of the file.
+        sha256: SHA-256 of its bytes; None where it is not known and only the converted arrays are checked.
     """
 
     part: str
@@ -34,7 +37,7 @@ class OriginalFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """One public home of a data set: its files and the format that they are in."""
+    """One public source of a data set: its files and their format."""
 
     format: str
     files: tuple[OriginalFile, ...]
@@ -45,21 +48,21 @@ class Dataset:
     """One entry of the catalogue.
 
     Attributes:
-        name: by which commands and `load` know it.
-        title: what its nodes, edges and labels are.
-        group: how many adjacent columns are merged into one feature; 1 keeps them.
+        name: name in commands and in `load`.
+        title: description of nodes, edges and labels.
+        group: number of adjacent columns that are merged into one feature; 1 keeps all columns.
         nodes: |V| of the converted arrays.
-        edges: |E|, likewise.
-        columns: d, likewise.
-        classes: c, likewise.
-        checksum: of the converted arrays; no file is used that has another one.
-        licence: under which its home distributes it.
-        citation: whom to cite.
-        note: what a user should know before reading results.
-        origins: public homes, the preferred one first.
-        published: its row in the paper's table.
-        published_accuracy: mean and standard deviation without privacy, in percent.
-        differences: for each published figure that the arrays do not reproduce, the reason.
+        edges: |E| of the converted arrays.
+        columns: d of the converted arrays.
+        classes: c of the converted arrays.
+        checksum: checksum of the converted arrays; files with another checksum are refused.
+        licence: licence of the source.
+        citation: publications to cite.
+        note: caveats for reading results.
+        origins: public sources, the preferred one first.
+        published: row of the data set in the paper's Table 1.
+        published_accuracy: published mean and standard deviation without privacy, in percent.
+        differences: reason for each published number that the arrays do not reproduce.
     """
 
     name: str
@@ -80,13 +83,13 @@ class Dataset:
 
     @property
     def features(self) -> int:
-        """d', the number of reported features."""
+        """Number of reported features, d'."""
         return -(-self.columns // self.group)
 
 
 @cache
 def known_datasets() -> Mapping[str, Dataset]:
-    """Every entry of the catalogue, by name.
+    """Return all entries of the catalogue, by name.
 
     >>> known_datasets()["cora"].features
     58
@@ -96,7 +99,7 @@ def known_datasets() -> Mapping[str, Dataset]:
 
 
 def find_dataset(name: str) -> Dataset:
-    """The entry of that name.
+    """Return the entry of a data set.
 
     >>> find_dataset("atlantis")
     Traceback (most recent call last):
@@ -109,7 +112,7 @@ german, pubmed, student, twitch_engb
 
 
 def read_catalogue(text: str) -> Mapping[str, Dataset]:
-    """Entries from TOML."""
+    """Parse the entries of a catalogue in TOML."""
     entries = tomllib.loads(text)
     return MappingProxyType({name: _dataset(name, entry) for name, entry in entries.items()})
 
@@ -127,7 +130,7 @@ def _dataset(name: str, entry: dict[str, Any]) -> Dataset:
 
 
 def _origin(entry: dict[str, Any]) -> Origin:
-    """Addresses are written relative to `base`, where there is one."""
+    """Parse one origin; addresses are relative to `base` if it is given."""
     base = entry.get("base", "")
     files = (
         OriginalFile(part=part, url=base + file["path"], sha256=file.get("sha256"))
@@ -136,34 +139,33 @@ def _origin(entry: dict[str, Any]) -> Origin:
     return Origin(format=entry["format"], files=tuple(files))
 
 
-VARIABLE = "VEILGRAPH_DATA"
-"""Environment variable that names a folder of data sets."""
+# Files on this machine.
 
 
 def data_folders(data_dir: Path | None = None) -> tuple[Path, ...]:
-    """The folders that are looked in, in order. The first is the one that a fetched data set is written to."""
-    named = [data_dir] if data_dir is not None else []
-    if variable := os.environ.get(VARIABLE):
-        named.append(Path(variable).expanduser())
+    """Return the folders to search, in order; fetched data sets are written to the first one."""
+    folders = [data_dir] if data_dir is not None else []
+    if variable := os.environ.get(DATA_VARIABLE):
+        folders.append(Path(variable).expanduser())
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return (*named, Path(caches) / "veilgraph")
+    return (*folders, Path(caches) / "veilgraph")
 
 
 def find_archive(name: str, data_dir: Path | None = None) -> Path:
-    """The file of a data set in the first folder that has it."""
+    """Return the file of a data set in the first folder that has it."""
     folders = data_folders(data_dir)
     for folder in folders:
         if (path := folder / f"{name}.npz").is_file():
             return path
-    looked = ", ".join(str(folder) for folder in folders)
+    searched = ", ".join(str(folder) for folder in folders)
     raise RunError(
-        f"{name}.npz is not in {looked}: run 'veilgraph data fetch {name}', "
-        f"or set {VARIABLE} to a folder that has the file"
+        f"{name}.npz is not in {searched}: run 'veilgraph data fetch {name}', "
+        f"or set {DATA_VARIABLE} to a folder that has the file"
     )
 
 
 def open_archive(dataset: Dataset, data_dir: Path | None = None) -> Archive:
-    """The arrays of a data set, after their checksum."""
+    """Read the file of a data set and verify its checksum."""
     path = find_archive(dataset.name, data_dir)
     archive = Archive.read(path)
     if archive.checksum != dataset.checksum:

@@ -1,4 +1,4 @@
-"""A synthetic population: classes that shape both who is linked to whom and what the records say."""
+"""Contextual stochastic block model: synthetic graphs whose edges and features depend on the class."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 from veilgraph.progress import tracked
 
-_LARGEST_DOMAIN = 2**16
-_PAIRS_AT_ONCE = 2**20
-_MOST_NODES = 40_000_000  # up to here 1 + 8 t < 2^53 for every pair number t, so its square root in floats is exact
+_MAX_DOMAIN_SIZE = 2**16
+_MAX_NODES = 40_000_000  # up to here 1 + 8 t < 2^53 for every pair number t, so its square root in floats is exact
 _NUMBER = (int, float, np.integer, np.floating)
 
 
@@ -32,8 +31,9 @@ def csbm(
     class_shares: Sequence[float] | None = None,
     domain_size: int = 2,
     seed: int = 0,
+    chunk_size: int = 2**20,
 ) -> PrivateGraph:
-    """A contextual stochastic block model.
+    """Draw a private graph from a contextual stochastic block model.
 
     With n nodes, mean degree D, homophily h, feature signal s and domain size gamma:
 
@@ -42,25 +42,27 @@ def csbm(
                       choice, without repetition, among all pairs of that kind
         features      P(x_vi = j | y_v = c) = s [j = preferred_ic] + (1 - s) / gamma,   preferred_ic ~ uniform
 
-    so the measured homophily K / E has mean h and standard error sqrt(h (1 - h) / E), and a binary feature is 1
-    with probability 1/2 + s/2 or 1/2 - s/2. At s = 0 features say nothing, at s = 1 they are a function of the class.
+    The measured homophily K / E has mean h and standard error sqrt(h (1 - h) / E). A binary feature is 1 with
+    probability 1/2 + s/2 or 1/2 - s/2. At s = 0 features are independent of the class; at s = 1 the class
+    determines them.
 
-    Classes of unequal size: all pairs within a class are equally likely, so nodes of large classes have more
-    neighbours of their own, and an h below the sum of squared shares is less than chance would give.
+    With classes of unequal size, all pairs within a class are equally likely, so nodes of large classes have more
+    neighbours of their own class. A homophily below the sum of squared shares is lower than chance.
 
-    Labels, edges and features are drawn from separate streams of one seed: changing `feature_signal` leaves the
-    graph as it is. Time and memory grow with the number of edges and of feature values.
+    Labels, edges and features are drawn from separate streams of one seed: changing `feature_signal` does not
+    change the graph. Time and memory grow with the number of edges and of feature values.
 
     Args:
         num_nodes: n, at least `num_classes` and at most 40 million.
-        num_classes: 2 or more.
+        num_classes: number of classes, 2 or more.
         mean_degree: D, above 0.
         homophily: h, the probability that an edge is within a class.
         num_features: d, 1 or more.
         feature_signal: s, 0..1.
-        class_shares: the probability of each class, all above 0, together 1. Default: equal.
+        class_shares: probability of each class, all above 0, with sum 1. Default: equal.
         domain_size: gamma of every feature, 2 or more.
-        seed: the same seed gives the same population.
+        seed: seed of all random draws.
+        chunk_size: number of edges that are computed at once; it limits memory and does not change the result.
 
     With E = 5000 the standard error of the homophily is sqrt(0.8 · 0.2 / 5000) = 0.006:
 
@@ -73,11 +75,12 @@ def csbm(
     Traceback (most recent call last):
     veilgraph.errors.GraphError: homophily is 1.2: give a number in 0..1
     """
-    _check_count("num_classes", num_classes, least=2, most=_MOST_NODES)
-    _check_count("num_nodes", num_nodes, least=num_classes, most=_MOST_NODES)
+    _check_count("num_classes", num_classes, least=2, most=_MAX_NODES)
+    _check_count("num_nodes", num_nodes, least=num_classes, most=_MAX_NODES)
     _check_count("num_features", num_features, least=1)
-    _check_count("domain_size", domain_size, least=2, most=_LARGEST_DOMAIN)
+    _check_count("domain_size", domain_size, least=2, most=_MAX_DOMAIN_SIZE)
     _check_count("seed", seed, least=0)
+    _check_count("chunk_size", chunk_size, least=1)
     _check_share("homophily", homophily)
     _check_share("feature_signal", feature_signal)
     num_edges = _checked_num_edges(num_nodes, mean_degree)
@@ -85,7 +88,7 @@ def csbm(
 
     label_stream, edge_stream, feature_stream = np.random.default_rng(seed).spawn(3)
     labels = _draw_labels(num_nodes, shares, label_stream)
-    edges = _draw_edges(Blocks.of(labels, num_classes), num_edges, homophily, edge_stream)
+    edges = _draw_edges(Blocks.of(labels, num_classes), num_edges, homophily, edge_stream, chunk_size)
     return PrivateGraph(
         name="csbm",
         graph=Graph.from_edges(edges, num_nodes),
@@ -97,12 +100,12 @@ def csbm(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Blocks:
-    """The nodes arranged class by class, with every pair of nodes numbered, so that pairs can be drawn by number.
+    """Nodes sorted by class, with a number for every pair of nodes, so that pairs can be drawn by number.
 
     Attributes:
-        order: the nodes, those of class 0 first.
-        starts: where each class starts in `order`.
-        ends: where it ends.
+        order: node numbers sorted by class, [nodes].
+        starts: start of each class in `order`, [classes].
+        ends: end of each class in `order`, [classes].
 
     >>> blocks = Blocks.of(np.array([0, 1, 0, 0]), num_classes=2)
     >>> blocks.pairs_within(np.arange(blocks.num_within)).T.tolist()
@@ -117,19 +120,19 @@ class Blocks:
 
     @classmethod
     def of(cls, labels: NDArray[np.int64], num_classes: int) -> Blocks:
-        """Blocks of the classes 0..num_classes-1."""
+        """Sort the nodes by their classes 0..num_classes-1."""
         sizes = np.bincount(labels, minlength=num_classes)
         ends = np.cumsum(sizes)
         return cls(order=np.argsort(labels, kind="stable"), starts=ends - sizes, ends=ends)
 
     @property
     def num_within(self) -> int:
-        """Pairs within a class: the sum of s (s - 1) / 2 over class sizes s."""
+        """Number of pairs within a class: the sum of s (s - 1) / 2 over class sizes s."""
         return int(self._within_counts.sum())
 
     @property
     def num_between(self) -> int:
-        """Pairs of different classes."""
+        """Number of pairs of different classes."""
         return int(self._between_counts.sum())
 
     @property
@@ -139,11 +142,14 @@ class Blocks:
 
     @property
     def _between_counts(self) -> NDArray[np.int64]:
-        """Pairs of a class with the classes after it."""
+        """Number of pairs of each class with the classes after it."""
         return (self.ends - self.starts) * (len(self.order) - self.ends)
 
     def pairs_within(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Pair number t of a class is (i, j), i < j, t = j (j - 1) / 2 + i; so j = floor((1 + sqrt(1 + 8 t)) / 2)."""
+        """Return pairs within a class by their numbers, [2, pairs].
+
+        Pair t of a class is (i, j) with i < j and t = j (j - 1) / 2 + i, so j = floor((1 + sqrt(1 + 8 t)) / 2).
+        """
         block, number = _locate(numbers, self._within_counts)
         high: NDArray[np.int64] = ((1 + np.sqrt(1 + 8.0 * number)) / 2).astype(np.int64)
         low = number - high * (high - 1) // 2
@@ -151,7 +157,10 @@ class Blocks:
         return self.order[places]
 
     def pairs_between(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Pair number t of a class is (i, j), i of the class and j among the later nodes, row by row."""
+        """Return pairs of different classes by their numbers, [2, pairs].
+
+        Pair t of a class is (i, j) in row-major order, with i in the class and j in a later class.
+        """
         block, number = _locate(numbers, self._between_counts)
         row, column = np.divmod(number, len(self.order) - self.ends[block])
         places = np.stack([self.starts[block] + row, self.ends[block] + column])
@@ -159,14 +168,14 @@ class Blocks:
 
 
 def _locate(numbers: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The block that each running number falls in, and its number there."""
+    """Return the block that contains each running number, and the number within that block."""
     ends = np.cumsum(counts)
     block = np.searchsorted(ends, numbers, side="right")
     return block, numbers - (ends - counts)[block]
 
 
 def _draw_labels(num_nodes: int, shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Independent labels; a class that nobody drew is given to a random node of a class that can spare one."""
+    """Draw independent labels; an empty class gets a random node of a class with at least two nodes."""
     labels = rng.choice(len(shares), size=num_nodes, p=shares)
     sizes = np.bincount(labels, minlength=len(shares))
     for absent in np.flatnonzero(sizes == 0):
@@ -177,25 +186,24 @@ def _draw_labels(num_nodes: int, shares: NDArray[np.float64], rng: np.random.Gen
     return labels
 
 
-def _draw_edges(blocks: Blocks, num_edges: int, homophily: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw_edges(
+    blocks: Blocks, num_edges: int, homophily: float, rng: np.random.Generator, chunk_size: int
+) -> NDArray[np.int64]:
     within = int(rng.binomial(num_edges, homophily))
     between = num_edges - within
-    for kind, drawn, room in (("within", within, blocks.num_within), ("between", between, blocks.num_between)):
-        if drawn > room:
+    for kind, drawn, possible in (("within", within, blocks.num_within), ("between", between, blocks.num_between)):
+        if drawn > possible:
             raise GraphError(
-                f"mean_degree and homophily ask for {drawn} edges {kind} classes where {room} are possible: "
+                f"mean_degree and homophily ask for {drawn} edges {kind} classes where {possible} are possible: "
                 "lower mean_degree, change homophily or add nodes"
             )
     edges = np.empty((2, num_edges), dtype=np.int64)
-    _fill(
-        edges[:, :within], blocks.pairs_within, _draw_distinct(within, blocks.num_within, rng), "edges within classes"
-    )
-    _fill(
-        edges[:, within:],
-        blocks.pairs_between,
-        _draw_distinct(between, blocks.num_between, rng),
-        "edges between classes",
-    )
+    # One kind after the other: the numbers of all pairs of a kind are large, and are freed before the next draw.
+    for kind, part, pairs, possible in (
+        ("within", edges[:, :within], blocks.pairs_within, blocks.num_within),
+        ("between", edges[:, within:], blocks.pairs_between, blocks.num_between),
+    ):
+        _fill(part, pairs, _draw_distinct(part.shape[1], possible, rng), f"edges {kind} classes", chunk_size)
     return edges
 
 
@@ -204,22 +212,23 @@ def _fill(
     pairs: Callable[[NDArray[np.int64]], NDArray[np.int64]],
     numbers: NDArray[np.int64],
     what: str,
+    chunk_size: int,
 ) -> None:
-    """Pairs by their numbers, a few at a time: unnumbering one takes several numbers."""
-    for start in tracked(range(0, len(numbers), _PAIRS_AT_ONCE), what):
-        part = slice(start, start + _PAIRS_AT_ONCE)
-        edges[:, part] = pairs(numbers[part])
+    """Convert the numbers of pairs to edges in chunks, because the conversion needs several arrays of that size."""
+    for start in tracked(range(0, len(numbers), chunk_size), what):
+        chunk = slice(start, start + chunk_size)
+        edges[:, chunk] = pairs(numbers[chunk])
 
 
 def _draw_distinct(count: int, population: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """`count` different numbers of 0..population-1; of an empty population, none."""
+    """Draw `count` different numbers of 0..population-1; an empty population has none."""
     return rng.choice(max(population, 1), size=count, replace=False, shuffle=False)
 
 
 def _draw_features(
     labels: NDArray[np.int64], schema: FeatureSchema, signal: float, rng: np.random.Generator
 ) -> NDArray[Any]:
-    """With probability `signal` the class's preferred value of the feature, otherwise any value."""
+    """Draw the preferred value of the class with probability `signal`, otherwise a uniform value."""
     domain_size = schema.domain_sizes[0]
     codes = np.empty((len(labels), schema.num_features), dtype=schema.code_dtype)
     preferred = rng.integers(domain_size, size=(schema.num_features, schema.num_classes), dtype=codes.dtype)

@@ -1,7 +1,7 @@
-"""Data sets from their public homes: downloaded, checked, converted, checked again, and written whole.
+"""Download of public data sets: original files are checked, converted, checked again and written atomically.
 
-Originals stay in memory. What reaches the disk is the converted file, and only if its arrays have the checksum of
-the catalogue: an original that was changed, damaged or replaced cannot pass.
+Original files stay in memory. Only the converted file is written, and only if its arrays have the checksum of the
+catalogue. A changed, damaged or replaced original is therefore refused.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import pickle
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from veilgraph.datasets.archive import Archive
-from veilgraph.datasets.catalogue import VARIABLE, Dataset, Origin, OriginalFile
+from veilgraph.datasets.catalogue import DATA_VARIABLE, Dataset, Origin, OriginalFile
 from veilgraph.datasets.sources import CONVERTERS
 from veilgraph.errors import RunError, VeilgraphError
 
-Progress = Callable[[str, int, int], None]
-"""Called with the file that comes next, how many have come, and how many there are."""
+ProgressCallback = Callable[[str, int, int], None]
+"""Function that takes the next file, the number of finished files, and the number of all files."""
 
-LARGEST_FILE = 64 * 2**20
-"""Bytes of an original file; the largest that is needed has an eighth of them."""
+MAX_FILE_BYTES = 64 * 2**20
+"""Largest accepted original file; the largest one of the catalogue is eight times smaller."""
 
 _CHUNK = 2**16
 
-# What a converter meets in a file of another form than it expects.
+# Errors that a converter raises on a file of an unexpected form.
 _MALFORMED = (
     AttributeError,
     EOFError,
@@ -47,66 +47,79 @@ _MALFORMED = (
 )
 
 
-def fetch(dataset: Dataset, folder: Path, *, timeout: float = 60.0, progress: Progress | None = None) -> Path:
-    """Write NAME.npz into a folder.
+def fetch(
+    dataset: Dataset,
+    folder: Path,
+    *,
+    timeout: float = 60.0,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    progress: ProgressCallback | None = None,
+) -> Path:
+    """Download a data set, write NAME.npz into a folder and return its path.
 
     Args:
-        dataset: what to fetch.
-        folder: where to write it; made where it is missing.
-        timeout: seconds to wait for a server that says nothing.
-        progress: told about every file.
+        dataset: entry of the catalogue.
+        folder: folder to write to; created if it is missing.
+        timeout: seconds to wait for an answer of the server.
+        max_file_bytes: largest accepted original file.
+        progress: function to call before each file.
     """
     path = folder / f"{dataset.name}.npz"
     problems = []
     for origin in dataset.origins:
         try:
-            archive = _obtain(dataset, origin, timeout, progress or _silent)
+            files = _download_all(origin, timeout, max_file_bytes, progress or _silent)
+            archive = _convert(dataset, origin, files)
         except RunError as error:
             problems.append(str(error))
             continue
         archive.write(path)
         return path
-    others = "" if len(problems) == 1 else " (nor from its other home)"
+    others = "" if len(problems) == 1 else " (its other source failed, too)"
     raise RunError(
         f"{dataset.name} could not be fetched: {problems[0]}{others}; try again, "
-        f"or put {path.name} from another machine into a folder and set {VARIABLE} to it"
+        f"or put {path.name} from another machine into a folder and set {DATA_VARIABLE} to it"
     )
 
 
-def _obtain(dataset: Dataset, origin: Origin, timeout: float, progress: Progress) -> Archive:
+def _download_all(origin: Origin, timeout: float, max_file_bytes: int, progress: ProgressCallback) -> dict[str, bytes]:
     files = {}
     for done, file in enumerate(origin.files):
         progress(file.url.rpartition("/")[2], done, len(origin.files))
-        files[file.part] = download(file, timeout=timeout)
+        files[file.part] = download(file, timeout=timeout, max_bytes=max_file_bytes)
     progress("converted", len(origin.files), len(origin.files))
-    home = origin.files[0].url
+    return files
+
+
+def _convert(dataset: Dataset, origin: Origin, files: Mapping[str, bytes]) -> Archive:
+    first = origin.files[0].url
     try:
         archive = CONVERTERS[origin.format](dataset.name, files)
     except _MALFORMED as error:
-        raise RunError(f"{home} and its companions are not in the expected form ({type(error).__name__})") from error
+        raise RunError(f"{first} and its other files are not in the expected form ({type(error).__name__})") from error
     if archive.checksum != dataset.checksum:
-        raise RunError(f"{home} and its companions hold other data than the catalogue (the checksum differs)")
+        raise RunError(f"{first} and its other files hold other data than the catalogue (the checksum differs)")
     return archive
 
 
-def download(file: OriginalFile, *, timeout: float) -> bytes:
-    """The bytes of a file, all of them and the right ones."""
+def download(file: OriginalFile, *, timeout: float, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """Download one original file completely and verify its SHA-256 if it is known."""
     try:
         with _opener().open(file.url, timeout=timeout) as response:
-            content = _read(response, file.url)
+            content = _read(response, file.url, max_bytes)
     except urllib.error.HTTPError as error:
         error.close()
-        raise RunError(f"{file.url} is not to be had (HTTP {error.code})") from error
+        raise RunError(f"{file.url} cannot be downloaded (HTTP {error.code})") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise RunError(f"{file.url} cannot be reached ({reason or type(error).__name__})") from error
     if file.sha256 is not None and hashlib.sha256(content).hexdigest() != file.sha256:
-        raise RunError(f"{file.url} is not the file that is catalogued (its SHA-256 differs)")
+        raise RunError(f"{file.url} is not the file of the catalogue (its SHA-256 differs)")
     return content
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """What `urlopen` uses, without the handlers of local files, FTP and data in the address."""
+    """Return the opener of `urlopen` without its handlers of local files, FTP and data URLs."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -121,17 +134,17 @@ def _opener() -> urllib.request.OpenerDirector:
     return opener
 
 
-def _read(response: http.client.HTTPResponse, url: str) -> bytes:
+def _read(response: http.client.HTTPResponse, url: str, max_bytes: int) -> bytes:
     content = bytearray()
     while chunk := response.read(_CHUNK):
         content += chunk
-        if len(content) > LARGEST_FILE:
-            raise RunError(f"{url} is larger than {LARGEST_FILE // 2**20} MiB, which no original is")
+        if len(content) > max_bytes:
+            raise RunError(f"{url} is larger than {max_bytes:,} bytes, which no original file is")
     announced = response.headers.get("Content-Length")
     if announced is not None and announced.strip() != str(len(content)):
-        raise RunError(f"{url} broke off after {len(content)} of {announced} bytes")
+        raise RunError(f"{url} ended after {len(content)} of {announced} bytes")
     return bytes(content)
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """No progress is shown."""
+    """Show no progress."""

@@ -1,4 +1,4 @@
-"""Breast-cancer patients, linked to those whose measurements are most like theirs: the embedded default."""
+"""The embedded default data set: breast-cancer patients on a graph of similar measurements."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from veilgraph.graph import Graph
 from veilgraph.privacy.schema import FeatureSchema
 
 NEIGHBOURS = 8
-"""k: how many of the most similar patients each patient is linked to."""
+"""k, the number of most similar patients that each patient is linked to."""
 
 
 def patients() -> PrivateGraph:
-    """The Wisconsin breast-cancer records that ship with scikit-learn, on a graph of similar patients.
+    """Return the Wisconsin breast-cancer records of scikit-learn, on a graph of similar patients.
 
-    569 patients with 30 measurements of cell nuclei; the label is malignant or benign. Measurements are
-    discretised by the bins declared in `patients.toml`, which a person chose: no quantile of a record is taken.
+    There are 569 patients with 30 measurements of cell nuclei; the label is malignant or benign. Measurements are
+    discretised by the bins in `patients.toml`. A person chose these bins; they are not quantiles of the records.
 
-    The graph is semi-synthetic, by ranked feature similarity as in the paper's German and Student graphs. With
+    The graph is semi-synthetic, by ranked feature similarity, like the paper's German and Student graphs. With
     z the standardised measurements,
 
         sim(u, v) = 1 / (1 + ||z_u - z_v||)        u ~ v  if v is among the k = 8 most similar to u, or u to v.
 
-    Caveat: this simulation assumes that the graph is public, but the graph was made from the measurements (never
-    from labels). A real server that knew it would learn who resembles whom, which no mechanism here accounts
-    for, and a graph that follows the features flatters every method that relies on neighbours. Read results on
-    it as a demonstration, not as what a hospital's own graph would give.
+    Caveat: the simulation takes the graph as public, but the graph was made from the measurements (never from
+    labels). A real server that knew this graph would learn which patients are similar, and no mechanism here
+    accounts for that. A graph that follows the features also favours every method that relies on neighbours.
+    Read the results as a demonstration, not as a prediction for a hospital's own graph.
 
-    93 of 100 edges join patients of one class; 53 of 100 would by chance (0.373² + 0.627²).
+    93 of 100 edges join patients of one class; by chance it would be 53 of 100 (0.373² + 0.627²).
 
     >>> private = patients()
     >>> private
@@ -65,7 +65,7 @@ def _declared_schema() -> FeatureSchema:
 
 
 def _similarity_graph(measurements: NDArray[Any], neighbours: int) -> Graph:
-    """Each node linked to its `neighbours` most similar; of two equally similar nodes the lower number wins."""
+    """Link each node to its `neighbours` most similar nodes; ties go to the lower node number."""
     from scipy.spatial.distance import cdist  # slow to import, and needed here only
 
     standardised = (measurements - measurements.mean(axis=0)) / measurements.std(axis=0)

@@ -1,4 +1,4 @@
-"""Records before anyone randomized them. They exist in the laboratory only: a server never holds this type."""
+"""Private records on a public graph. They exist in simulations only: a server never holds this type."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class PrivateGraph:
     """A public graph and the private record of each of its nodes.
 
     Attributes:
-        name: of the data set.
-        graph: the public graph.
+        name: name of the data set.
+        graph: public graph.
         schema: declared domains.
-        features: codes, one row per node, one column per reported feature.
-        labels: class codes; NO_LABEL where no label exists.
+        features: feature codes, [nodes, features].
+        labels: class codes, [nodes]; NO_LABEL where a node has no label.
     """
 
     name: str
@@ -52,12 +52,12 @@ class PrivateGraph:
 
     @property
     def homophily(self) -> float:
-        """The share of edges that join two nodes of one class, among edges whose two ends are labelled.
+        """Share of edges that join two nodes of one class, among edges with two labelled nodes.
 
-        It is a statistic of private labels, for the laboratory: no server can compute it.
+        It is a statistic of private labels, for simulations only: no server can compute it.
         """
         first, second = self.graph.edges
-        labels = self.labels.astype(np.int32)  # of every end of every edge: half the memory
+        labels = self.labels.astype(np.int32)  # halves the memory of the labels of all edges
         low, high = labels[first], labels[second]
         labelled = (low != NO_LABEL) & (high != NO_LABEL)
         if not labelled.any():
@@ -66,7 +66,7 @@ class PrivateGraph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the graph and all records, by which a stored run knows its data."""
+        """Hash of the graph and all records; a stored run identifies its data by it."""
         digest = hashlib.sha256()
         for array in (self.graph.edges, self.features, self.labels):
             digest.update(np.ascontiguousarray(array).reshape(-1).data)

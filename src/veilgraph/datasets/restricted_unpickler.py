@@ -1,8 +1,8 @@
-"""Unpickling of third-party files that admits only the few types that they need.
+"""Unpickling of third-party files, restricted to the types that they need.
 
 A pickle is a program: by default it may import and call anything. Here it may build NumPy arrays, lists and
-dictionaries. Objects of other libraries become stand-ins, which hold what the pickle says of them and do nothing;
-any other name ends the reading before anything of that name is looked up.
+dictionaries. Objects of other libraries become stand-ins, which only store their arguments and their state. Any
+other name is refused before it is looked up.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 
 
 class StandIn:
-    """In place of an object of another library: the arguments and the state that the pickle gives it."""
+    """Substitute for an object of another library: it stores the arguments and the state from the pickle."""
 
     arguments: tuple[Any, ...]
     state: Any
 
     def __new__(cls, *arguments: Any) -> Self:
-        """What a pickle calls, with or without `__init__` to follow."""
+        """Store the arguments; a pickle calls `__new__` with or without `__init__`."""
         stand_in = super().__new__(cls)
         stand_in.arguments = arguments
         stand_in.state = None
@@ -34,15 +34,15 @@ class StandIn:
 
 
 class SparseMatrix(StandIn):
-    """In place of `scipy.sparse.csr_matrix`: its state has data, indices, indptr and _shape."""
+    """Substitute for `scipy.sparse.csr_matrix`; its state has data, indices, indptr and _shape."""
 
 
 class IgraphGraph(StandIn):
-    """In place of `igraph.Graph`: size, edges, directedness, and attributes of graph, vertices and edges."""
+    """Substitute for `igraph.Graph`; its arguments are size, edges, directedness, and all attributes."""
 
 
 class _Function:
-    """A function that a pickle may call and nothing else: it cannot be given a state."""
+    """A function that a pickle may call; the pickle cannot change its state."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -55,23 +55,23 @@ class _Function:
 
 
 def _dtype(code: str, align: int = 0, copy: int = 0) -> np.dtype[Any]:
-    """`numpy.dtype`, whose flags were once written as numbers."""
+    """Call `numpy.dtype`; old files write its flags as numbers."""
     return np.dtype(code, bool(align), bool(copy))
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """`_codecs.encode`, with which Python 3 writes bytes for Python 2."""
+    """Call `_codecs.encode`, by which Python 3 writes bytes for Python 2."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"bytes are encoded as {encoding}, not as latin1")
     return text.encode(encoding)
 
 
 def _numpy_functions() -> dict[str, Any]:
-    """NumPy's own constructors of arrays and scalars, taken from what it pickles."""
+    """Return NumPy's constructors of arrays and scalars, as its own pickles name them."""
     return {"_reconstruct": np.empty(0).__reduce__()[0], "scalar": np.float64(0).__reduce__()[0]}
 
 
-# Old and new names: files outlive the layout of the libraries that wrote them.
+# Old and new names: old files name modules that the libraries have moved since.
 _ADMITTED: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): _Function(_dtype),
@@ -97,7 +97,7 @@ class _RestrictedUnpickler(pickle.Unpickler):
 
 
 def load_restricted(content: bytes) -> Any:
-    """What a pickle holds, if it holds nothing but the admitted types.
+    """Unpickle bytes that contain only the admitted types; refuse all others.
 
     >>> load_restricted(pickle.dumps({"ones": np.ones(2)}))
     {'ones': array([1., 1.])}

@@ -1,4 +1,4 @@
-"""The figures by which a data set is described: the columns of the paper's Table 1."""
+"""Statistics of a data set: the columns of the paper's Table 1."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from veilgraph.datasets.archive import Archive
+from veilgraph.datasets.archive import Archive, csr_rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """One row of the table; shares are percentages.
+    """One row of Table 1; shares are percentages.
 
     Attributes:
         nodes: |V|.
         edges: |E|, undirected, without self loops.
         average_degree: 2 |E| / |V|.
         columns: d, the raw columns.
-        sparsity: the share of zeros in the raw columns.
+        sparsity: share of zeros in the raw columns.
         classes: c.
-        features: d', the reported features; None where the table leaves it out because nothing is merged.
-        feature_sparsity: the share of zeros in the reported features; None likewise.
+        features: d', the number of reported features; None where the paper omits it because nothing is merged.
+        feature_sparsity: share of zeros in the reported features; None where `features` is None.
     """
 
     nodes: int
@@ -35,11 +35,11 @@ class Statistics:
 
 
 def measure(archive: Archive, *, group: int) -> Statistics:
-    """What the arrays hold, `group` adjacent columns merged into one feature."""
+    """Compute the statistics of an archive, with `group` adjacent columns merged into one feature."""
     nodes, width = (int(size) for size in archive.arrays["x_shape"])
     edges = archive.arrays["edge_index"].shape[1]
     columns = archive.arrays["x_indices"].astype(np.int64)
-    rows = np.repeat(np.arange(nodes), np.diff(archive.arrays["x_indptr"]))
+    rows = csr_rows(archive.arrays["x_indptr"])
     features = -(-width // group)
     merged = np.unique(rows * features + columns // group)
     return Statistics(
@@ -55,7 +55,7 @@ def measure(archive: Archive, *, group: int) -> Statistics:
 
 
 def differing(measured: Statistics, published: Statistics) -> tuple[str, ...]:
-    """The fields in which a measurement, rounded to one decimal as in the table, is not the published figure.
+    """Return the fields that differ from the published ones after rounding to one decimal, as the paper does.
 
     >>> published = Statistics(nodes=4, edges=3, average_degree=1.5, columns=2, sparsity=49.9, classes=2)
     >>> differing(Statistics(nodes=4, edges=3, average_degree=1.5, columns=2, sparsity=50.0, classes=2), published)
@@ -63,5 +63,5 @@ def differing(measured: Statistics, published: Statistics) -> tuple[str, ...]:
     """
     ours = asdict(measured)
     return tuple(
-        field for field, figure in asdict(published).items() if figure is not None and round(ours[field], 1) != figure
+        field for field, value in asdict(published).items() if value is not None and round(ours[field], 1) != value
     )

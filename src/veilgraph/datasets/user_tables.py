@@ -1,4 +1,4 @@
-"""A simulation on a person's own tables."""
+"""A private graph from a user's own tables, for a simulation."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _SHOWN = 12
 
 
 def from_tables(*, edges: Path, nodes: Path, schema: Path, label: str) -> PrivateGraph:
-    """Records and graph from CSV or Parquet files, with domains from a schema that was declared beforehand.
+    """Read records and graph from CSV or Parquet files, with domains from a declared schema.
 
-    Ids are compared as text. A node without a label takes part unlabelled. What does not fit is refused with
-    the column and the row, never with the value.
+    Ids are compared as text. A node may lack a label. An error message names the column and the row of a wrong
+    value, never the value.
 
     Args:
-        edges: a table whose first two columns name the ends of edges.
-        nodes: a table with a column `id`, the schema's columns and the label; its name names the data set.
-        schema: a FeatureSchema in TOML.
-        label: the name of the label's column.
+        edges: table whose first two columns hold the two node ids of each edge.
+        nodes: table with a column `id`, the columns of the schema and the label; its stem names the data set.
+        schema: FeatureSchema in TOML.
+        label: name of the label column.
     """
     declared = FeatureSchema.load(schema)
     if label in {column.name for column in declared.columns}:

@@ -8,15 +8,20 @@ from tests.support.originals import german_file, igraph_pickle, student_file
 from tests.support.public_data import real_archive
 from veilgraph.datasets.archive import Archive
 from veilgraph.datasets.catalogue import find_dataset
-from veilgraph.datasets.sources import paper_authors
-from veilgraph.datasets.sources.paper_authors import convert_german, convert_student
+from veilgraph.datasets.sources.paper_authors import (
+    GERMAN_BINARY,
+    STUDENT_BINARY,
+    STUDENT_VALUES,
+    convert_german,
+    convert_student,
+)
 
 Attributes = dict[str, list[int]]
 
 
 @pytest.fixture
 def clients() -> Attributes:
-    binary = {name: [0, 1, 0] for name in paper_authors._GERMAN_BINARY.split()}
+    binary = {name: [0, 1, 0] for name in GERMAN_BINARY.split()}
     cut = {
         "LoanRateAsPercentOfIncome": [2, 3, 4],
         "YearsAtCurrentHome": [2, 3, 4],
@@ -31,8 +36,8 @@ def clients() -> Attributes:
 
 @pytest.fixture
 def pupils() -> Attributes:
-    binary = {name: [0, 1, 0] for name in paper_authors._STUDENT_BINARY.split()}
-    values = {name: [values[0], values[-1], values[1]] for name, values in paper_authors._STUDENT_VALUES.items()}
+    binary = {name: [0, 1, 0] for name in STUDENT_BINARY.split()}
+    values = {name: [values[0], values[-1], values[1]] for name, values in STUDENT_VALUES.items()}
     return binary | values | {"G1": [9, 10, 11], "G2": [0, 20, 9], "class": [0, 1, 1], "health": [1, 2, 3]}
 
 

@@ -1,4 +1,4 @@
-"""Converters: the bytes of original files to the one format on disk."""
+"""Converters from original files to `Archive`, one module for each kind of source."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +8,7 @@ from veilgraph.datasets.sources import graph2gauss, musae, paper_authors, planet
 __all__ = ["CONVERTERS", "Converter"]
 
 Converter = Callable[[str, Mapping[str, bytes]], Archive]
-"""From the name of a data set and the bytes of its files, by part."""
+"""Function from the name of a data set and the bytes of its files, by part, to an archive."""
 
 CONVERTERS: Mapping[str, Converter] = {
     "planetoid": planetoid.convert,
@@ -18,4 +18,4 @@ CONVERTERS: Mapping[str, Converter] = {
     "german": paper_authors.convert_german,
     "student": paper_authors.convert_student,
 }
-"""By the name of the format in the catalogue."""
+"""Converters by the name of the format in the catalogue."""

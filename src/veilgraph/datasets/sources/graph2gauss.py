@@ -1,8 +1,8 @@
-"""The archives of graph2gauss, and GraphData's copies of them.
+"""Archives of graph2gauss, and their copies in GraphData.
 
-graph2gauss stores a matrix as its plain arrays (`adj_data`, `adj_indices`, `adj_indptr`, and the same with `attr_`)
-and the classes as `labels`. GraphData stores each matrix as one pickled object: `adj_matrix`, `node_attr` and
-`node_label`. Members that are not needed are not read.
+graph2gauss stores a matrix as plain arrays (`adj_data`, `adj_indices`, `adj_indptr`, and the same with `attr_`) and
+the classes as `labels`. GraphData stores each matrix as one pickled object: `adj_matrix`, `node_attr` and
+`node_label`. Other members are not read.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.datasets.archive import Archive
+from veilgraph.datasets.archive import Archive, positive_entries
 from veilgraph.datasets.restricted_unpickler import load_restricted
-from veilgraph.datasets.sources.sparse import positive_entries
 
 
 def convert(name: str, files: Mapping[str, bytes]) -> Archive:
-    """Edges in either direction count once; an attribute is 1 where its weight is positive."""
+    """Convert an archive; edges of both directions count once, and a feature is 1 where its weight is positive."""
     with ZipFile(io.BytesIO(files["archive"])) as archive:
         plain = "adj_data.npy" in archive.namelist()
         adjacency = _plain_matrix(archive, "adj") if plain else _pickled_matrix(archive, "adj_matrix")
@@ -49,7 +48,7 @@ def _pickled_matrix(archive: ZipFile, member: str) -> dict[str, Any]:
 
 
 def _array(archive: ZipFile, member: str) -> NDArray[Any]:
-    """An array of plain values, or one of pickled objects; NumPy itself would unpickle anything."""
+    """Read an array of plain values or of pickled objects, without the unrestricted unpickler of NumPy."""
     stream = io.BytesIO(archive.read(f"{member}.npy"))
     version = np.lib.format.read_magic(stream)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

@@ -1,9 +1,9 @@
-"""The MUSAE networks (Facebook pages, Twitch streamers): text files.
+"""MUSAE networks (Facebook pages, Twitch streamers), stored as text files.
 
-| part | holds |
+| part | content |
 |---|---|
-| `edges` | CSV with a header: the two ends of an edge |
-| `features` | JSON: from the number of a node to the numbers of its features, some of them repeated |
+| `edges` | CSV with a header: the two nodes of each edge |
+| `features` | JSON: from the number of a node to the numbers of its features, with duplicates |
 | `target` | CSV with a header: the number of a node, and its label under one of several names |
 """
 
@@ -21,9 +21,9 @@ from veilgraph.datasets.archive import Archive
 
 _PAGE_TYPES = ("company", "tvshow", "politician", "government")
 _FACEBOOK_COLUMNS = 4714
-_TWITCH_COLUMNS = 3170  # shared by the streamers of all languages, so some are empty in each of them
+_TWITCH_COLUMNS = 3170  # shared by all languages, so some columns are empty in each of them
 
-# Files of different age name the label differently.
+# Old and new files name the label differently.
 _LABELS: Mapping[str, Callable[[str], int]] = {
     "target": int,
     "page_type": _PAGE_TYPES.index,
@@ -32,12 +32,12 @@ _LABELS: Mapping[str, Callable[[str], int]] = {
 
 
 def convert_facebook(name: str, files: Mapping[str, bytes]) -> Archive:
-    """Pages that like each other, words of their descriptions, and the type of page."""
+    """Convert Facebook: pages that like each other, words of their descriptions, and the type of page."""
     return _convert(name, files, width=_FACEBOOK_COLUMNS, class_names=_PAGE_TYPES)
 
 
 def convert_twitch(name: str, files: Mapping[str, bytes]) -> Archive:
-    """Streamers who follow each other, the games they like, and whether they use explicit language."""
+    """Convert Twitch: streamers who follow each other, the games they like, and whether they use explicit language."""
     return _convert(name, files, width=_TWITCH_COLUMNS)
 
 
@@ -58,7 +58,7 @@ def _convert(name: str, files: Mapping[str, bytes], *, width: int, class_names: 
 
 
 def _labels(records: Iterable[dict[str, Any]]) -> NDArray[np.int64]:
-    """In the order of the nodes' numbers, each of which occurs once."""
+    """Return the labels sorted by node number; every number from 0 must have one."""
     label_of: dict[int, int] = {}
     for record in records:
         key = next(key for key in _LABELS if key in record)

@@ -1,7 +1,6 @@
-"""The semi-synthetic graphs of the paper's authors: pickled igraph graphs whose vertices carry the attributes.
+"""Semi-synthetic graphs of the paper's authors, German and Student: pickled igraph graphs with vertex attributes.
 
-Attributes become 0/1 columns as the authors' experiments have them: some are cut at a threshold, some are put into
-bins, and some become one column for each of their values.
+Attributes become 0/1 columns as in the authors' experiments: by a threshold, by bins, or by one column for each value.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _Numbers = NDArray[np.float64]
 _Column = NDArray[np.bool_]
 _Rules = Mapping[str, Callable[[_Numbers], _Column]]
 
-_GERMAN_BINARY = """
+GERMAN_BINARY = """
     Gender ForeignWorker Single LoanRateAsPercentOfIncome YearsAtCurrentHome NumberOfOtherLoansAtBank
     NumberOfLiableIndividuals HasTelephone CheckingAccountBalance_geq_0 CheckingAccountBalance_geq_200
     SavingsAccountBalance_geq_100 SavingsAccountBalance_geq_500 MissedPayments NoCurrentLoan
@@ -34,18 +33,18 @@ _GERMAN_RULES: _Rules = {
     "NumberOfOtherLoansAtBank": lambda count: count > 1,
     "NumberOfLiableIndividuals": lambda count: _binary(count - 1),
 }
-# Lower ends of the bins; a value on an end belongs to the bin below it.
+# Lower bounds of the bins; a value on a bound belongs to the bin below it.
 _GERMAN_BINS = {
     "Age": (0, 30, 50),
     "LoanDuration": (0, 10, 20, 30),
     "LoanAmount": (0, 1000, 2000, 3000, 4000),
 }
 
-_STUDENT_BINARY = """
+STUDENT_BINARY = """
     school sex address famsize Pstatus schoolsup famsup paid activities nursery higher internet romantic G1 G2
 """
 _STUDENT_RULES: _Rules = {"G1": lambda grade: grade >= 10, "G2": lambda grade: grade >= 10}
-_STUDENT_VALUES = {
+STUDENT_VALUES = {
     "age": range(15, 20),
     "Medu": range(5),
     "Fedu": range(5),
@@ -61,21 +60,21 @@ _OLDEST = 19
 
 
 def convert_german(name: str, files: Mapping[str, bytes]) -> Archive:
-    """Clients of a bank; the label says whether they are good customers."""
+    """Convert German: clients of a bank; the label says whether they are good customers."""
     edges, attributes = _graph(files["graph"])
-    columns = _binary_columns(attributes, _GERMAN_BINARY, _GERMAN_RULES)
-    for attribute, lower_ends in _GERMAN_BINS.items():
-        bins = np.searchsorted(lower_ends[1:], attributes[attribute], side="left")
-        columns |= {f"{attribute}={low}": bins == i for i, low in enumerate(lower_ends)}
+    columns = _binary_columns(attributes, GERMAN_BINARY, _GERMAN_RULES)
+    for attribute, lower_bounds in _GERMAN_BINS.items():
+        bins = np.searchsorted(lower_bounds[1:], attributes[attribute], side="left")
+        columns |= {f"{attribute}={low}": bins == i for i, low in enumerate(lower_bounds)}
     return _archive(name, edges, attributes["class"], columns)
 
 
 def convert_student(name: str, files: Mapping[str, bytes]) -> Archive:
-    """Pupils of two schools; the label is their final grade. The few aged 20 count as 19."""
+    """Convert Student: pupils of two schools; the label is their final grade. Age 20 counts as 19."""
     edges, attributes = _graph(files["graph"])
     attributes["age"] = np.where(attributes["age"] == _OLDEST + 1, _OLDEST, attributes["age"])
-    columns = _binary_columns(attributes, _STUDENT_BINARY, _STUDENT_RULES)
-    for attribute, values in _STUDENT_VALUES.items():
+    columns = _binary_columns(attributes, STUDENT_BINARY, _STUDENT_RULES)
+    for attribute, values in STUDENT_VALUES.items():
         if not np.isin(attributes[attribute], values).all():
             raise ValueError(f"attribute '{attribute}' has a value outside {values[0]}..{values[-1]}")
         columns |= {f"{attribute}={value}": attributes[attribute] == value for value in values}
@@ -83,7 +82,7 @@ def convert_student(name: str, files: Mapping[str, bytes]) -> Archive:
 
 
 def _graph(content: bytes) -> tuple[NDArray[Any], dict[str, _Numbers]]:
-    """Edges, and the numbers that each vertex has for each attribute."""
+    """Return the edges [2, edges] and the value of every attribute for each vertex."""
     _, edges, _, _, attributes, _ = load_restricted(content).arguments
     numbers = {str(key): np.array(values, dtype=np.float64) for key, values in attributes.items()}
     return np.array(edges, dtype=np.int64).T, numbers

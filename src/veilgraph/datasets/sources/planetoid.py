@@ -1,11 +1,11 @@
-"""The planetoid form of Cora, Citeseer and Pubmed: pickles written by Python 2.
+"""Planetoid files of Cora, Citeseer and Pubmed: pickles written by Python 2.
 
-| part | holds |
+| part | content |
 |---|---|
-| `allx`, `ally` | features (compressed rows) and one-hot labels of the nodes that are not in the test set, in order |
-| `tx`, `ty` | the same of the test nodes |
-| `test.index` | the number of each row of `tx`, one per line |
-| `graph` | a dictionary from each node to the list of its neighbours |
+| `allx`, `ally` | features (CSR) and one-hot labels of the nodes outside the test set, by node number |
+| `tx`, `ty` | features and labels of the test nodes |
+| `test.index` | node number of each row of `tx`, one per line |
+| `graph` | dictionary from each node to the list of its neighbours |
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.datasets.archive import Archive
+from veilgraph.datasets.archive import Archive, positive_entries
 from veilgraph.datasets.restricted_unpickler import load_restricted
-from veilgraph.datasets.sources.sparse import positive_entries
 
 
 def convert(name: str, files: Mapping[str, bytes]) -> Archive:
-    """Test nodes go to their own numbers; a number that no file mentions is a node without features and label."""
+    """Convert the six files; a node number that no file mentions is a node without features and label."""
     test = np.array([int(line) for line in files["test.index"].split()], dtype=np.int64)
     known_labels = load_restricted(files["ally"])
     rest = np.arange(len(known_labels))
