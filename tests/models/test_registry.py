@@ -1,8 +1,6 @@
-"""The table of methods: what each one is run with, and what it spends."""
+"""The registry of methods: parameters, names, deployment, and what each method spends."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import pytest
 from hypothesis import given
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 
 from veilgraph.errors import BudgetError, RunError
 from veilgraph.models import LPGNN, RGNN, PlainGNN
-from veilgraph.models.registry import METHODS, find_method, make_method
+from veilgraph.models.registry import METHODS, deployable_methods, find_method, make_method
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRR
@@ -21,23 +19,38 @@ SCHEMA = FeatureSchema.binary(53, classes=["a", "b", "c"])
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_understands_every_parameter_that_its_line_lists(name: str) -> None:
-    method = make_method(name, {})
-    assert dataclasses.is_dataclass(method)
-    assert METHODS[name].parameters <= {f.name for f in dataclasses.fields(method) if f.init}
-    assert METHODS[name].uses_features == method.uses_features
+def test_an_entry_agrees_with_its_estimator(name: str) -> None:
+    entry, method = METHODS[name], make_method(name, {})
+    assert entry.parameters | entry.fixed.keys() == method.parameters().keys()
+    assert entry.uses_features == method.uses_features
+    assert all(getattr(method, parameter) == value for parameter, value in entry.fixed.items())
 
 
-def test_parameters_of_others_do_not_concern_a_method() -> None:
+def test_titles_are_unique_and_every_method_has_a_description() -> None:
+    for names in ([entry.title for entry in METHODS.values()], [entry.short_title for entry in METHODS.values()]):
+        assert len(set(names)) == len(names)
+    assert all(entry.description for entry in METHODS.values())
+
+
+def test_methods_for_the_reports_of_a_campaign_are_named_as_they_are_saved() -> None:
+    assert {name: entry.estimator.name for name, entry in deployable_methods().items()} == {
+        "rgnn": "rgnn",
+        "plain": "plain",
+    }
+
+
+def test_parameters_of_other_methods_are_ignored() -> None:
     parameters = {"feature_hops": 2, "num_clusters": 4, "dropout": 0.25}
     assert make_method("rgnn", parameters) == RGNN(feature_hops=2, num_clusters=4, dropout=0.25)
     assert make_method("lpgnn", parameters) == LPGNN(feature_hops=2, dropout=0.25)
     assert make_method("gat", parameters) == PlainGNN(backbone="gat", dropout=0.25)
 
 
-def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(RunError, match="no method 'gnn': known are rgnn, plain, graphsage, "):
+def test_an_unknown_method_is_refused_with_the_known_and_the_nearest_ones() -> None:
+    with pytest.raises(RunError, match=r"no method 'gnn': known are rgnn, plain, .*; did you mean rgnn or \w+\?$"):
         find_method("gnn")
+    with pytest.raises(RunError, match=r"no method 'forest': known are .*veil_multi_bit$"):
+        find_method("forest")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +58,7 @@ def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
     ["rgnn", "graphsage", "gcn", "gat", "lpgnn", "lpgnn_equal", "rgnn_grr_on_all", "rgnn_multi_bit", "rgnn_joint_grr"],
 )
 @pytest.mark.parametrize("epsilon_x", [1.0, 0.1, 0.01])
-def test_methods_that_are_compared_spend_the_same_at_user_level(name: str, epsilon_x: float) -> None:
+def test_compared_methods_spend_the_same_user_level_epsilon(name: str, epsilon_x: float) -> None:
     entry = find_method(name)
     assert entry.features is not None
     mechanism = entry.features(SCHEMA, entry.budget(SCHEMA, epsilon_x, 3.0, 10))
@@ -54,19 +67,19 @@ def test_methods_that_are_compared_spend_the_same_at_user_level(name: str, epsil
 
 
 @given(st.integers(1, 60), st.integers(1, 60))
-def test_no_more_features_are_sampled_than_there_are(num_features: int, sampled: int) -> None:
+def test_at_most_all_features_are_sampled(num_features: int, sampled: int) -> None:
     schema = FeatureSchema.binary(num_features, classes=["a", "b"])
     budget = find_method("rgnn").budget(schema, 1.0, 1.0, sampled)
     assert budget == PrivacyBudget(1.0, 1.0, min(sampled, num_features))
     grr_fs(schema, budget)
 
 
-def test_the_ceiling_is_not_private_whatever_it_is_offered() -> None:
+def test_the_budget_of_the_non_private_method_is_never_private() -> None:
     budget = find_method("non_private").budget(SCHEMA, None, None, 10)
     assert budget == PrivacyBudget.not_private(53)
 
 
-def test_a_budget_that_is_missing_or_zero_is_refused_and_not_replaced() -> None:
+def test_a_missing_or_zero_budget_is_refused() -> None:
     with pytest.raises(RunError, match="RGNN uses features: give it an epsilon_x"):
         find_method("rgnn").budget(SCHEMA, None, 1.0, 10)
     with pytest.raises(RunError, match="Majority class is private: give it an epsilon_y"):

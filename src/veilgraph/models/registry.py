@@ -1,9 +1,11 @@
-"""Every method that an experiment can name: one line each."""
+"""The registry of methods: every method that an experiment, a table or a deployment can name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 from veilgraph.errors import RunError
@@ -15,7 +17,6 @@ from veilgraph.models.structure_only import StructureOnly
 from veilgraph.models.veil import LabelVeil, Veil
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import (
-    FeatureRandomizer,
     MechanismEntry,
     grr_fs,
     grr_on_all,
@@ -28,33 +29,57 @@ from veilgraph.privacy.schema import FeatureSchema
 
 @dataclass(frozen=True, kw_only=True)
 class MethodEntry:
-    """How an experiment runs a method.
+    """A method of the registry.
 
     Attributes:
-        title: in tables.
-        make: the estimator, from keyword parameters.
-        parameters: the parameters that `make` understands; others of a grid do not concern the method.
-        features: how features are randomized for it; None where a collection for it does not ask for them.
-        private: False for the ceiling, whose reports are the records.
-        revision: raised whenever the method gives other results than before, so that old ones are not taken for its.
+        title: Name in tables.
+        abbreviation: Name in the head of a column or in a legend; empty if it is the title.
+        description: What the method reads, in one line.
+        estimator: Class of the method.
+        fixed: Constructor parameters that the entry sets, such as the backbone. An experiment cannot vary them.
+        features: Mechanism that randomizes features; None if the method needs no feature reports.
+        private: False for a method that reads the records themselves.
+        revision: Raised whenever the method gives other results than before, so that stored results are not reused.
+        deployable: Whether `veilgraph train` offers the method for the reports of a campaign.
     """
 
     title: str
-    make: Callable[..., Method]
-    parameters: frozenset[str] = frozenset()
-    features: FeatureRandomizer | None = grr_fs
+    abbreviation: str = ""
+    description: str = ""
+    estimator: type[Method]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    features: MechanismEntry | None = grr_fs
     private: bool = True
     revision: int = 0
+    deployable: bool = False
+
+    @property
+    def short_title(self) -> str:
+        """Name in the head of a column or in a legend."""
+        return self.abbreviation or self.title
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Names of the constructor parameters that an experiment can set."""
+        return frozenset(inspect.signature(self.estimator).parameters) - self.fixed.keys()
 
     @property
     def uses_features(self) -> bool:
-        """Whether feature reports are needed at all."""
+        """Whether the method needs feature reports."""
         return self.features is not None
+
+    def make(self, parameters: Mapping[str, Any]) -> Method:
+        """Return an estimator with these parameters; those that it does not have are ignored."""
+        known = self.parameters
+        return self.estimator(**self.fixed, **{name: value for name, value in parameters.items() if name in known})
 
     def budget(
         self, schema: FeatureSchema, epsilon_x: float | None, epsilon_y: float | None, sampled: int
     ) -> PrivacyBudget:
-        """What a person spends on this method; features that nobody needs are sampled once, at no matter what."""
+        """Return the privacy budget of a report; `sampled` is capped at the number of features.
+
+        For a method without features the budget still holds an epsilon_x, which nothing spends.
+        """
         if not self.private:
             return PrivacyBudget.not_private(schema.num_features)
         if epsilon_y is None:
@@ -64,96 +89,131 @@ class MethodEntry:
         return PrivacyBudget(1.0 if epsilon_x is None else epsilon_x, epsilon_y, min(sampled, schema.num_features))
 
 
-_VEIL_REVISION = 2
-_TRAINING = frozenset({"dropout", "learning_rate", "weight_decay", "epochs", "seed", "device"})
-_VEIL = frozenset({"seed", "device"})
-_HOPS = frozenset({"feature_hops", "label_hops"})
-_RGNN = (
-    _TRAINING
-    | _HOPS
-    | {
-        "backbone",
-        "num_clusters",
-        "llp_weight",
-        "decoding",
-        "reconstruct_x",
-        "reconstruct_y",
-        "use_proportions",
-        "estimate",
-    }
+_RGNN = MethodEntry(
+    title="RGNN",
+    description="randomized features and labels, reconstructed over the graph",
+    estimator=RGNN,
+    deployable=True,
+)
+_PLAIN = MethodEntry(
+    title="Plain GNN on reports",
+    description="randomized features and labels, as they were reported",
+    estimator=PlainGNN,
+    deployable=True,
+)
+_LPGNN = MethodEntry(
+    title="LPGNN, the paper's budget",
+    abbreviation="LPGNN",
+    description="multi-bit features and randomized labels, both propagated over the graph",
+    estimator=LPGNN,
+    features=multi_bit,
+)
+_VEIL = MethodEntry(
+    title="Veil",
+    description="randomized features and labels, in one posterior with the graph",
+    estimator=Veil,
+    revision=2,
 )
 
 
-def _plain(backbone: str) -> Callable[..., Method]:
-    return lambda **parameters: PlainGNN(backbone=backbone, **parameters)
+def _plain_with(backbone: str, title: str) -> MethodEntry:
+    return replace(
+        _PLAIN, title=f"{title} on reports", abbreviation=title, fixed={"backbone": backbone}, deployable=False
+    )
 
 
 METHODS: dict[str, MethodEntry] = {
-    "rgnn": MethodEntry(title="RGNN", make=RGNN, parameters=_RGNN),
-    "plain": MethodEntry(title="Plain GNN on reports", make=PlainGNN, parameters=_TRAINING | {"backbone"}),
-    "graphsage": MethodEntry(title="GraphSAGE on reports", make=_plain("sage"), parameters=_TRAINING),
-    "gcn": MethodEntry(title="GCN on reports", make=_plain("gcn"), parameters=_TRAINING),
-    "gat": MethodEntry(title="GAT on reports", make=_plain("gat"), parameters=_TRAINING),
-    "lpgnn": MethodEntry(
-        title="LPGNN, the paper's budget",
-        make=LPGNN,
-        parameters=_TRAINING | _HOPS | {"backbone"},
-        features=multi_bit,
-    ),
-    "lpgnn_equal": MethodEntry(
+    "rgnn": _RGNN,
+    "plain": _PLAIN,
+    "graphsage": _plain_with("sage", "GraphSAGE"),
+    "gcn": _plain_with("gcn", "GCN"),
+    "gat": _plain_with("gat", "GAT"),
+    "lpgnn": _LPGNN,
+    "lpgnn_equal": replace(
+        _LPGNN,
         title="LPGNN, best m at equal user-level epsilon",
-        make=LPGNN,
-        parameters=_TRAINING | _HOPS | {"backbone"},
+        abbreviation="LPGNN, best m",
         features=multi_bit_best,
     ),
-    "veil": MethodEntry(title="Veil", make=Veil, parameters=_VEIL, revision=_VEIL_REVISION),
-    "veil_equal": MethodEntry(
+    "veil": _VEIL,
+    "veil_equal": replace(
+        _VEIL,
         title="Veil, joint GRR features at equal user-level epsilon",
-        make=Veil,
-        parameters=_VEIL,
+        abbreviation="Veil, joint GRR",
         features=joint_grr_best,
-        revision=_VEIL_REVISION,
     ),
-    "veil_labels": MethodEntry(
-        title="Veil without features", make=LabelVeil, parameters=_VEIL, features=None, revision=_VEIL_REVISION
+    "veil_labels": replace(
+        _VEIL,
+        title="Veil without features",
+        abbreviation="Veil, label alone",
+        description="randomized labels, in one posterior with the graph; no features",
+        estimator=LabelVeil,
+        features=None,
     ),
     "structure_only": MethodEntry(
-        title="Control: structure only", make=StructureOnly, parameters=frozenset({"device"}), features=None
+        title="Control: structure only",
+        abbreviation="Control",
+        description="randomized labels and the graph; no features",
+        estimator=StructureOnly,
+        features=None,
     ),
-    "majority": MethodEntry(title="Majority class", make=MajorityClass, features=None),
+    "majority": MethodEntry(
+        title="Majority class",
+        abbreviation="Majority",
+        description="randomized labels alone: the same class for everyone",
+        estimator=MajorityClass,
+        features=None,
+    ),
     "non_private": MethodEntry(
-        title="Non-private GNN", make=PlainGNN, parameters=_TRAINING | {"backbone"}, private=False
+        title="Non-private GNN",
+        abbreviation="Non-private",
+        description="true features and labels: a ceiling, not a private method",
+        estimator=PlainGNN,
+        private=False,
     ),
 }
 
-# The same learner on other reports, at the user-level epsilon (any two records) that m * epsilon_x names.
+# The same method on other feature reports, at the same user-level epsilon m * epsilon_x (any two records).
 _EQUAL_EPSILON: dict[str, MechanismEntry] = {
     "grr_on_all": grr_on_all,
     "multi_bit": multi_bit_best,
     "joint_grr": joint_grr_best,
 }
 METHODS |= {
-    f"{learner}_{suffix}": replace(
-        METHODS[learner], title=f"{METHODS[learner].title}, {features.title}", features=features
+    f"{name}_{suffix}": replace(
+        METHODS[name], title=f"{METHODS[name].title}, {features.title}", features=features, deployable=False
     )
-    for learner in ("rgnn", "veil")
+    for name in ("rgnn", "veil")
     for suffix, features in _EQUAL_EPSILON.items()
-    if (learner, suffix) != ("veil", "joint_grr")  # which is veil_equal
+    if (name, suffix) != ("veil", "joint_grr")  # that is veil_equal
 }
 
 
 def find_method(name: str) -> MethodEntry:
-    """The entry of a method, or a clear refusal.
+    """Return the entry of a method; an unknown name is refused with the nearest known ones.
 
     >>> find_method("rgnn").title
     'RGNN'
     """
     if name not in METHODS:
-        raise RunError(f"there is no method '{name}': known are {', '.join(METHODS)}")
+        raise RunError(f"there is no method '{name}': known are {', '.join(METHODS)}{_suggestion(name)}")
     return METHODS[name]
 
 
-def make_method(name: str, parameters: dict[str, Any]) -> Method:
-    """The estimator with those of the parameters that it understands."""
-    entry = find_method(name)
-    return entry.make(**{key: value for key, value in parameters.items() if key in entry.parameters})
+def make_method(name: str, parameters: Mapping[str, Any]) -> Method:
+    """Return the estimator of a method with these parameters; those that it does not have are ignored."""
+    return find_method(name).make(parameters)
+
+
+def deployable_methods() -> dict[str, MethodEntry]:
+    """Return the methods that can be trained on the reports of a campaign, by name.
+
+    >>> list(deployable_methods())
+    ['rgnn', 'plain']
+    """
+    return {name: entry for name, entry in METHODS.items() if entry.deployable}
+
+
+def _suggestion(name: str) -> str:
+    nearest = get_close_matches(name, METHODS, n=2)
+    return f"; did you mean {' or '.join(nearest)}?" if nearest else ""

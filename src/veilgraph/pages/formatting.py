@@ -18,18 +18,6 @@ _DATASET_NAMES = {
     "pubmed": "Pubmed",
     "twitch_engb": "Twitch",
 }
-_SHORT_TITLES = {
-    "graphsage": "GraphSAGE",
-    "gcn": "GCN",
-    "gat": "GAT",
-    "lpgnn": "LPGNN",
-    "lpgnn_equal": "LPGNN, best m",
-    "veil_equal": "Veil, joint GRR",
-    "veil_labels": "Veil, label alone",
-    "structure_only": "Control",
-    "majority": "Majority",
-    "non_private": "Non-private",
-}
 
 
 def dataset_name(key: str) -> str:
@@ -44,7 +32,12 @@ def method_title(key: str) -> str:
 
 def short_title(key: str) -> str:
     """Return the short title of a method, for a column head or a legend."""
-    return _SHORT_TITLES.get(key, method_title(key))
+    return METHODS[key].short_title if key in METHODS else key
+
+
+def method_description(key: str) -> str:
+    """Return what a method reads, in one line; empty for an unknown method."""
+    return METHODS[key].description if key in METHODS else ""
 
 
 def budget_text(row: Row) -> str:

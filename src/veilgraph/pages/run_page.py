@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph.atomic_files import write_whole
-from veilgraph.pages.formatting import accuracy_text, epsilon_text, method_title, percent, short_epsilon
+from veilgraph.pages.formatting import (
+    accuracy_text,
+    epsilon_text,
+    method_description,
+    method_title,
+    percent,
+    short_epsilon,
+)
 from veilgraph.pages.paired_differences import CONTROL, PairedDifference
 from veilgraph.pages.rendering import render_template
 from veilgraph.pages.run_figures import (
@@ -20,12 +27,6 @@ from veilgraph.pages.run_figures import (
     within_intervals,
 )
 
-_INPUTS = {
-    "rgnn": "randomized features and labels, reconstructed over the graph",
-    "plain": "randomized features and labels, as they were reported",
-    CONTROL: "randomized labels and the graph; no features",
-    "non_private": "true features and labels: a ceiling, not a private method",
-}
 _SETTING_TITLES = {
     "dataset": "Data",
     "epsilon_x": "Budget asked for each sampled feature (epsilon_x)",
@@ -143,7 +144,7 @@ def method_rows(result: dict[str, Any]) -> list[MethodRow]:
     return [
         MethodRow(
             name=method_title(key),
-            uses=_INPUTS.get(key, ""),
+            uses=method_description(key),
             epsilon=epsilon_text(method["epsilon_user_level"]),
             accuracy=accuracy_text(method),
             difference="" if key == CONTROL else str(PairedDifference.of(method["accuracies"], control)),
