@@ -67,6 +67,7 @@ CONFINED = {
     "sqlalchemy": {"collector"},
     "alembic": {"collector"},
     "prometheus_client": {"collector"},
+    "itsdangerous": {"collector"},
     "typer": {"cli"},
     "rich": {"cli"},
 }

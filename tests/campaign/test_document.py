@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.client.test_participant import rewritten
 from tests.support.campaigns import CAMPAIGNS, CLOSES, GRAPH, MIXED, campaign
 from tests.support.mutations import mutated_campaigns
-from veilgraph.campaign.document import Campaign, content_id
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.strict_json import content_id
 from veilgraph.client import participant
 from veilgraph.errors import BudgetError, CampaignError, VeilgraphError
 from veilgraph.graph import Graph

@@ -36,9 +36,9 @@ def test_a_part_may_be_left_out_and_not_everything() -> None:
 
 
 def test_what_the_campaign_does_not_ask_is_refused() -> None:
-    with pytest.raises(ReportError, match="features: the campaign asks none"):
+    with pytest.raises(ReportError, match="features: the campaign collects none"):
         Report.parse(GOOD | {"campaign": LABEL_ONLY.id}, LABEL_ONLY)
-    with pytest.raises(ReportError, match="label: the campaign asks none"):
+    with pytest.raises(ReportError, match="label: the campaign collects none"):
         Report.parse(GOOD | {"campaign": FEATURES_ONLY.id, "features": [0] * 5}, FEATURES_ONLY)
 
 

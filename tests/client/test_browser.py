@@ -14,8 +14,9 @@ from tests.client.test_participant import FORGERIES, MISTAKES, RECORD, SECRET, r
 from tests.support.browser_module import MODULE, in_node, needs_node
 from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES
 from tests.support.mutations import mutated_campaigns
-from veilgraph.campaign.document import Campaign, canonical_json
+from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
+from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.client import participant
 from veilgraph.errors import CampaignError, VeilgraphError
 

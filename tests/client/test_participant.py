@@ -32,8 +32,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, records
-from veilgraph.campaign.document import Campaign, content_id
+from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
+from veilgraph.campaign.strict_json import content_id
 from veilgraph.client import answer, participant, send
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
 from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets

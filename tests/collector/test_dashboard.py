@@ -18,6 +18,7 @@ from tests.support.running_collector import collecting, listening
 from veilgraph.campaign import Campaign
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import SESSION_SECONDS, Credentials
+from veilgraph.collector.dashboard import MAX_BARS, arrivals_chart
 from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring(40)
@@ -63,19 +64,27 @@ def test_the_session_cookie_is_out_of_reach_for_scripts_and_other_sites(client: 
     assert client.get("/dashboard").status_code == 401
 
 
-def test_a_session_ends_and_cannot_be_made_up() -> None:
+def test_a_session_ends_and_cannot_be_forged(monkeypatch: pytest.MonkeyPatch) -> None:
     credentials = COLLECTION.credentials
-    value = credentials.new_session(clock=lambda: 1000.0)
-    assert credentials.is_session(value, clock=lambda: 1000.0)
-    assert credentials.is_session(value, clock=lambda: 1000.0 + SESSION_SECONDS)
-    assert not credentials.is_session(value, clock=lambda: 1001.0 + SESSION_SECONDS)
-    # The clock was set back since: it would last longer than a session may.
-    assert not credentials.is_session(value, clock=lambda: 0.0)
-    ends, _, signature = value.partition(".")
-    for forged in (f"{int(ends) + 9}.{signature}", f"{ends}.", ends, "", ".", f"x.{signature}", "9" * 30):
-        assert not credentials.is_session(forged, clock=lambda: 1000.0)
+    now = [1e9]
+    monkeypatch.setattr("itsdangerous.timed.time.time", lambda: now[0])
+    value = credentials.new_session()
+    assert credentials.is_session(value)
+    now[0] = 1e9 + SESSION_SECONDS
+    assert credentials.is_session(value)
+    now[0] += 1
+    assert not credentials.is_session(value)
+    # The clock was set back since: the session would last longer than it may.
+    now[0] = 1e9 - 1
+    assert not credentials.is_session(value)
+    now[0] = 1e9 + 9
+    later = credentials.new_session()
+    start, _, signature = value.rpartition(".")
+    forgeries = (f"{later.rpartition('.')[0]}.{signature}", f"{start}.", start, "", ".", f"x.{signature}", "9" * 30)
+    for forged in (*forgeries, "\xff.\xff.\xff", value.replace(".", "x.", 1)):
+        assert not credentials.is_session(forged)
     other = Credentials(keys=credentials.keys, admin_token="another admin token, as long")
-    assert not other.is_session(value, clock=lambda: 1000.0)
+    assert not other.is_session(value)
 
 
 def test_the_page_shows_what_came_in(client: httpx.Client) -> None:
@@ -137,3 +146,18 @@ def test_a_collection_without_a_report_has_a_page_too(tmp_path: Path) -> None:
     assert "No report has come in yet" in text
     assert "Nothing was refused" in text
     assert '<span class="tag closed">closed</span>' in text
+
+
+def test_a_chart_of_years_has_few_bars_and_all_reports() -> None:
+    hours = [(3600 * 1000 * i, 2) for i in range(60)]
+    chart = arrivals_chart(hours)
+    assert chart is not None
+    assert len(chart.bars) <= MAX_BARS
+    assert chart.line.endswith(",0")
+    assert arrivals_chart([]) is None
+
+
+def test_a_chart_after_the_clock_was_set_back_begins_at_the_earliest_hour() -> None:
+    chart = arrivals_chart(sorted([(7200, 1), (0, 1)]))
+    assert chart is not None
+    assert chart.first == "1970-01-01 00:00"

@@ -1,13 +1,11 @@
-"""A sender who asks too often waits; others, and the clock on the wall, have nothing to do with it."""
+"""Rate limits concern one sender each and do not depend on the system clock; limits of size fit the campaign."""
 
 from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.support.collection import Collection
-from veilgraph.collector.middleware import RateLimit, most_report_bytes
+from veilgraph.collector.middleware import TokenBuckets, max_report_bytes
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -27,40 +25,39 @@ def test_the_longest_report_of_a_campaign_fits_spaces_included() -> None:
     node = "\N{GRINNING FACE}" * 256
     collection = Collection.on(Graph.from_edges([[0], [1]], 2, node_ids=[node, "other"]), schema=schema)
     report = collection.report(node, features=(299,) * 500)
-    assert len(json.dumps(report.document)) <= most_report_bytes(collection.campaign)
+    assert len(json.dumps(report.document)) <= max_report_bytes(collection.campaign)
 
 
 def test_a_burst_then_the_rate() -> None:
     clock = Clock()
-    limit = RateLimit(per_second=2, burst=5, clock=clock)
-    assert [limit.allows("a") for _ in range(6)] == [True] * 5 + [False]
+    limit = TokenBuckets(per_second=2, burst=5, clock=clock)
+    assert [limit.allow("a") for _ in range(6)] == [True] * 5 + [False]
     clock.now = 1.0
-    assert [limit.allows("a") for _ in range(3)] == [True, True, False]
+    assert [limit.allow("a") for _ in range(3)] == [True, True, False]
 
 
 def test_senders_do_not_share_a_bucket() -> None:
-    limit = RateLimit(per_second=1, burst=1, clock=Clock())
-    assert limit.allows("a")
-    assert limit.allows("b")
-    assert not limit.allows("a")
+    limit = TokenBuckets(per_second=1, burst=1, clock=Clock())
+    assert limit.allow("a")
+    assert limit.allow("b")
+    assert not limit.allow("a")
 
 
 def test_quiet_time_does_not_add_up_beyond_a_burst() -> None:
     clock = Clock()
-    limit = RateLimit(per_second=10, burst=3, clock=clock)
-    limit.allows("a")
+    limit = TokenBuckets(per_second=10, burst=3, clock=clock)
+    limit.allow("a")
     clock.now = 1e6
-    assert sum(limit.allows("a") for _ in range(10)) == 3
+    assert sum(limit.allow("a") for _ in range(10)) == 3
 
 
 def test_no_rate_is_no_limit() -> None:
-    limit = RateLimit(per_second=0, burst=1, clock=Clock())
-    assert all(limit.allows("a") for _ in range(100))
+    limit = TokenBuckets(per_second=0, burst=1, clock=Clock())
+    assert all(limit.allow("a") for _ in range(100))
 
 
-def test_memory_is_bounded_however_many_senders_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veilgraph.collector.middleware._MOST_SENDERS", 10)
-    limit = RateLimit(per_second=1, burst=1, clock=Clock())
+def test_the_number_of_remembered_senders_is_bounded() -> None:
+    limit = TokenBuckets(per_second=1, burst=1, max_senders=10, clock=Clock())
     for number in range(100):
-        limit.allows(str(number))
-    assert len(limit._buckets) == 10
+        limit.allow(str(number))
+    assert len(limit) == 10

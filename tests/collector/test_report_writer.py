@@ -1,4 +1,4 @@
-"""Waiting together for the disk: nobody is answered early, nobody waits for ever, and one failure is not another's."""
+"""Group commit: no answer before the commit, no endless wait, and a failure concerns its own batch only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.collection import Collection
 from veilgraph.campaign.report import Report
-from veilgraph.collector.report_writer import GroupCommit
+from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.store import Outcome, ReportStore
 from veilgraph.errors import StoreUnavailableError
 
@@ -19,7 +19,7 @@ REPORTS = [COLLECTION.report(f"n{i}") for i in range(50)]
 
 
 class Recorder(ReportStore):
-    """A store that notes its transactions, and waits for permission to commit."""
+    """A store that records the sizes of its transactions, and commits when it is permitted to."""
 
     def __init__(self) -> None:
         self.transactions: list[int] = []
@@ -35,27 +35,34 @@ class Recorder(ReportStore):
         return [Outcome.STORED] * len(submitted)
 
 
-def run(work: Callable[[GroupCommit, Recorder], Awaitable[None]], *, patience: float = 10.0) -> Recorder:
+def run(
+    work: Callable[[ReportWriter, Recorder], Awaitable[None]],
+    *,
+    max_batch_size: int = 1000,
+    max_queued: int = 20_000,
+    max_delay: float = 10.0,
+) -> Recorder:
+    """Run `work` with a writer; return its store."""
     store = Recorder()
 
     async def main() -> None:
-        commit = GroupCommit(store, patience=patience)
-        commit.start()
-        await work(commit, store)
+        writer = ReportWriter(store, max_batch_size=max_batch_size, max_queued=max_queued, max_delay=max_delay)
+        writer.start()
+        await work(writer, store)
         store.permitted.set()
-        await commit.stop()
-        assert commit.waiting == 0
+        await writer.stop()
+        assert writer.queued == 0
 
     asyncio.run(main())
     return store
 
 
-def test_what_gathers_during_one_transaction_shares_the_next() -> None:
-    async def work(commit: GroupCommit, store: Recorder) -> None:
+def test_submissions_during_one_transaction_share_the_next() -> None:
+    async def work(writer: ReportWriter, store: Recorder) -> None:
         store.permitted.clear()
-        tasks = [asyncio.create_task(commit.submit([report])) for report in REPORTS]
+        tasks = [asyncio.create_task(writer.write([report])) for report in REPORTS]
         await asyncio.sleep(0.05)
-        assert not any(task.done() for task in tasks), "someone was answered before the commit"
+        assert not any(task.done() for task in tasks), "a submission was answered before the commit"
         store.permitted.set()
         assert await asyncio.gather(*tasks) == [[Outcome.STORED]] * 50
 
@@ -64,52 +71,48 @@ def test_what_gathers_during_one_transaction_shares_the_next() -> None:
     assert len(store.transactions) <= 2
 
 
-def test_a_submission_is_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veilgraph.collector.report_writer._LARGEST_TRANSACTION", 10)
-
-    async def work(commit: GroupCommit, _: Recorder) -> None:
+def test_a_submission_is_not_split() -> None:
+    async def work(writer: ReportWriter, _: Recorder) -> None:
         parts = [REPORTS[start : start + 8] for start in range(0, 48, 8)]
-        assert [len(r) for r in await asyncio.gather(*map(commit.submit, parts))] == [8] * 6
+        assert [len(r) for r in await asyncio.gather(*map(writer.write, parts))] == [8] * 6
 
-    assert {size % 8 for size in run(work).transactions} == {0}
+    assert {size % 8 for size in run(work, max_batch_size=10).transactions} == {0}
 
 
-def test_a_failure_reaches_those_it_concerns_and_the_next_succeed() -> None:
-    async def work(commit: GroupCommit, store: Recorder) -> None:
+def test_a_failure_reaches_its_own_submitters_and_the_next_batch_succeeds() -> None:
+    async def work(writer: ReportWriter, store: Recorder) -> None:
         store.failures = [StoreUnavailableError("down")]
         with pytest.raises(StoreUnavailableError):
-            await commit.submit(REPORTS[:1])
-        assert await commit.submit(REPORTS[:1]) == [Outcome.STORED]
+            await writer.write(REPORTS[:1])
+        assert await writer.write(REPORTS[:1]) == [Outcome.STORED]
 
     run(work)
 
 
-def test_a_store_that_hangs_is_unavailable_after_a_while() -> None:
-    async def work(commit: GroupCommit, store: Recorder) -> None:
+def test_a_store_that_hangs_is_unavailable_after_the_maximum_delay() -> None:
+    async def work(writer: ReportWriter, store: Recorder) -> None:
         store.permitted.clear()
         with pytest.raises(StoreUnavailableError, match="takes too long"):
-            await commit.submit(REPORTS[:1])
+            await writer.write(REPORTS[:1])
 
-    run(work, patience=0.05)
+    run(work, max_delay=0.05)
 
 
-def test_more_than_can_wait_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veilgraph.collector.report_writer._MOST_WAITING", 5)
-
-    async def work(commit: GroupCommit, store: Recorder) -> None:
+def test_more_reports_than_the_queue_holds_are_refused_at_once() -> None:
+    async def work(writer: ReportWriter, store: Recorder) -> None:
         store.permitted.clear()
-        first = asyncio.create_task(commit.submit(REPORTS[:5]))
+        first = asyncio.create_task(writer.write(REPORTS[:5]))
         await asyncio.sleep(0)
         with pytest.raises(StoreUnavailableError, match="too many"):
-            await commit.submit(REPORTS[5:6])
+            await writer.write(REPORTS[5:6])
         store.permitted.set()
         await first
 
-    run(work)
+    run(work, max_queued=5)
 
 
-def test_nothing_to_submit_is_nothing_to_wait_for() -> None:
-    async def work(commit: GroupCommit, _: Recorder) -> None:
-        assert await commit.submit([]) == []
+def test_an_empty_submission_needs_no_transaction() -> None:
+    async def work(writer: ReportWriter, _: Recorder) -> None:
+        assert await writer.write([]) == []
 
     assert run(work).transactions == []

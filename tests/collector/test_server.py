@@ -18,25 +18,30 @@ from tests.support.running_collector import listening
 from veilgraph.cli import main
 from veilgraph.collector.app import make_app
 from veilgraph.collector.middleware import Limits
+from veilgraph.collector.server import DeadlineProtocol
 from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring()
 SECONDS = 0.3
 
 
+class Impatient(DeadlineProtocol):
+    """A protocol with a deadline that a test can wait for."""
+
+    header_seconds = SECONDS
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("veilgraph.collector.server._HEADER_SECONDS", SECONDS)
-        app = make_app(
-            campaign=COLLECTION.campaign,
-            graph=COLLECTION.graph,
-            store=ReportStore.open(f"sqlite:///{tmp_path_factory.mktemp('server')}/reports.db"),
-            credentials=COLLECTION.credentials,
-            limits=Limits(requests_per_second=0, body_seconds=SECONDS),
-        )
-        with listening(app) as client:
-            yield client
+    app = make_app(
+        campaign=COLLECTION.campaign,
+        graph=COLLECTION.graph,
+        store=ReportStore.open(f"sqlite:///{tmp_path_factory.mktemp('server')}/reports.db"),
+        credentials=COLLECTION.credentials,
+        limits=Limits(requests_per_second=0, body_seconds=SECONDS),
+    )
+    with listening(app, protocol=Impatient) as client:
+        yield client
 
 
 def connect(client: httpx.Client) -> socket.socket:

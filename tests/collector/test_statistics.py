@@ -6,25 +6,34 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.blocked_imports import run_without
 from tests.support.collection import Collection
-from veilgraph.campaign.assemble import read_codes
-from veilgraph.collector.statistics import SnapshotCache, take_snapshot
+from veilgraph.campaign import ReportCodes, read_codes
+from veilgraph.collector.statistics import (
+    Z_95,
+    Share,
+    StatisticsCache,
+    compute_statistics,
+    feature_marginals,
+    label_marginal,
+)
 from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring(10)
+CAMPAIGN = COLLECTION.campaign
 
 
 ESTIMATE_SHARES = """
 from tests.support.collection import Collection
-from veilgraph.campaign.assemble import read_codes
-from veilgraph.collector.statistics import take_snapshot
+from veilgraph.campaign import read_codes
+from veilgraph.collector.statistics import compute_statistics
 ring = Collection.ring(10)
 reports = [ring.report(f"n{i}") for i in range(10)]
-snapshot = take_snapshot(ring.campaign, ring.graph, read_codes(ring.campaign, ring.graph, reports))
-shares = [sum(share.estimate for share in marginal.shares) for marginal in (snapshot.label, *snapshot.features)]
+statistics = compute_statistics(ring.campaign, ring.graph, read_codes(ring.campaign, ring.graph, reports))
+shares = [sum(share.estimate for share in marginal.shares) for marginal in (statistics.label, *statistics.features)]
 print(max(abs(share - 1) for share in shares) < 1e-9)
 """
 
@@ -42,27 +51,77 @@ def test_the_dashboards_estimates_need_no_torch() -> None:
 
 def test_coverage_counts_nodes_by_degree_and_by_reach() -> None:
     codes = read_codes(COLLECTION.campaign, COLLECTION.graph, [COLLECTION.report("n0"), COLLECTION.report("n5")])
-    snapshot = take_snapshot(COLLECTION.campaign, COLLECTION.graph, codes)
-    assert snapshot.in_reach == 6  # both, and two neighbours each
-    assert [(part.name, part.nodes, part.reports) for part in snapshot.cover] == [("2 to 3", 10, 2)]
+    statistics = compute_statistics(COLLECTION.campaign, COLLECTION.graph, codes)
+    assert statistics.covered_nodes == 6  # both, and two neighbours each
+    assert [(part.name, part.nodes, part.reports) for part in statistics.coverage] == [("2 to 3", 10, 2)]
 
 
-def test_a_snapshot_is_made_anew_only_when_reports_came_and_time_has_passed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statistics_are_computed_again_after_new_reports_and_some_time(tmp_path: Path) -> None:
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     now = [0.0]
 
     def clock() -> float:
-        now[0] += 0.25  # whatever is done takes a quarter of a second
+        now[0] += 0.25  # every step takes a quarter of a second
         return now[0]
 
-    monkeypatch.setattr("veilgraph.collector.statistics.time.monotonic", clock)
-    cache = SnapshotCache(COLLECTION.campaign, COLLECTION.graph, store)
+    cache = StatisticsCache(COLLECTION.campaign, COLLECTION.graph, store, clock=clock)
     first = cache.get()
     assert cache.get() is first
     store.put([COLLECTION.report("n0")], now=0)
-    assert cache.get() is first, "it was made anew too soon"
+    assert cache.get() is first, "they were computed again too soon"
     now[0] += 10
     assert cache.get().reports == 1
     store.close()
+
+
+def codes(features: list[tuple[int, ...]], labels: list[int]) -> ReportCodes:
+    """Codes of nodes that reported everything."""
+    return ReportCodes(
+        features=np.array(features, dtype=np.uint8).reshape(-1, 3),
+        labels=np.array(labels, dtype=np.int64),
+        has_features=np.ones(len(features), dtype=np.bool_),
+        has_label=np.ones(len(labels), dtype=np.bool_),
+    )
+
+
+def test_95_of_100_intervals_cover_the_truth() -> None:
+    """2,000 collections of 500 people drawn from a population; the share covered is within four standard errors."""
+    rng = np.random.default_rng(0)
+    truth, people, draws = 0.3, 500, 2000
+    mechanism = CAMPAIGN.label_mechanism
+    assert mechanism is not None
+    labels = (rng.random((draws, people)) >= truth).astype(np.int64)
+    covered = 0
+    for row in mechanism.randomize(labels, rng=rng):
+        marginal = label_marginal(CAMPAIGN, codes([], row))
+        assert marginal is not None
+        covered += abs(marginal.shares[0].estimate - truth) <= Z_95 * marginal.shares[0].error
+    assert abs(covered / draws - 0.95) < 4 * np.sqrt(0.95 * 0.05 / draws)
+
+
+def test_what_was_left_out_is_not_counted() -> None:
+    reports = [
+        COLLECTION.report("n0", features=(0, 1, 3), label=1),
+        COLLECTION.report("n1", features=(2, 1, 0), label=None),
+        COLLECTION.report("n2", features=None, label=0),
+    ]
+    with_all = read_codes(CAMPAIGN, COLLECTION.graph, reports)
+    assert label_marginal(CAMPAIGN, with_all) == label_marginal(CAMPAIGN, codes([], [1, 0]))
+    assert feature_marginals(CAMPAIGN, with_all) == feature_marginals(CAMPAIGN, codes([(0, 1, 3), (2, 1, 0)], []))
+
+
+def test_shares_of_a_feature_sum_to_one() -> None:
+    marginals = feature_marginals(CAMPAIGN, codes([(0, 1, 3), (2, 1, 0), (2, 0, 0)], []))
+    assert [len(marginal.shares) for marginal in marginals] == [3, 2, 4]
+    for marginal in marginals:
+        assert sum(share.estimate for share in marginal.shares) == pytest.approx(1)
+
+
+def test_one_report_has_no_interval() -> None:
+    one = codes([(0, 0, 0)], [1])
+    assert label_marginal(CAMPAIGN, one) is None
+    assert feature_marginals(CAMPAIGN, one) == []
+
+
+def test_an_interval_is_drawn_within_what_is_possible() -> None:
+    assert (Share(name="", estimate=-0.5, error=0.1).low, Share(name="", estimate=1.5, error=0.1).high) == (0, 1)

@@ -57,9 +57,8 @@ def test_of_many_that_race_exactly_one_is_stored(store_url: str) -> None:
         store.close()
 
 
-def test_reports_come_back_in_the_order_of_nodes_page_by_page(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("veilgraph.collector.store._CHUNK", 7)
-    store = ReportStore.open(store_url)
+def test_reports_come_back_in_the_order_of_nodes_page_by_page(store_url: str) -> None:
+    store = ReportStore.open(store_url, page_size=7)
     reports = [COLLECTION.report(f"n{i}") for i in range(50)]
     store.put(reports, now=0)
     found = [report.node for report in store.iterate(COLLECTION.campaign)]
@@ -88,7 +87,7 @@ def test_refusals_add_up(store_url: str) -> None:
 def test_the_migrations_lead_to_the_tables_that_the_code_uses(store_url: str) -> None:
     ReportStore.open(store_url).close()
     store = ReportStore.open(store_url)  # again: nothing is left to do
-    inspector = inspect(store._engine)
+    inspector = inspect(store.engine)
     for name, table in metadata.tables.items():
         assert [c["name"] for c in inspector.get_columns(name)] == [c.name for c in table.columns]
         assert inspector.get_pk_constraint(name)["constrained_columns"] == [c.name for c in table.primary_key]
@@ -97,7 +96,7 @@ def test_the_migrations_lead_to_the_tables_that_the_code_uses(store_url: str) ->
 
 def test_a_database_of_a_newer_version_is_refused(store_url: str) -> None:
     store = ReportStore.open(store_url)
-    with store._engine.begin() as connection:
+    with store.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     store.close()
     for create in (True, False):
@@ -126,7 +125,7 @@ def test_an_absent_database_is_unavailable() -> None:
 
 def test_sqlite_writes_ahead_and_waits_for_the_disk(tmp_path: Path) -> None:
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    with store._engine.connect() as connection:
+    with store.engine.connect() as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
         assert connection.execute(text("PRAGMA synchronous")).scalar_one() == 2  # FULL
     store.close()
@@ -140,14 +139,14 @@ def test_postgresql_commits_synchronously_whatever_its_default_is(postgres: obje
         connection.execute(text("ALTER DATABASE asynchronous SET synchronous_commit = off"))
     admin.dispose()
     store = ReportStore.open(url)
-    with store._engine.connect() as connection:
+    with store.engine.connect() as connection:
         assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
     store.close()
 
 
 def test_a_full_disk_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    with store._engine.connect() as connection:  # the pool has one connection in use at a time
+    with store.engine.connect() as connection:  # the pool has one connection in use at a time
         pages = connection.execute(text("PRAGMA page_count")).scalar_one()
         connection.execute(text(f"PRAGMA max_page_count = {pages + 2}"))
     many = Collection.ring(2000)

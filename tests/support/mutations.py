@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from veilgraph.campaign.document import content_id
+from veilgraph.campaign.strict_json import content_id
 
 ODD: list[Any] = [
     None,

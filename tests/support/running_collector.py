@@ -1,4 +1,4 @@
-"""A collector that really listens, in a thread of the test."""
+"""A collector that listens on a port, in a thread of the test."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from fastapi import FastAPI
 from tests.support.collection import Collection
 from veilgraph.collector.app import make_app
 from veilgraph.collector.middleware import Limits
-from veilgraph.collector.server import make_server
+from veilgraph.collector.server import DeadlineProtocol, make_server
 from veilgraph.collector.store import ReportStore
 
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 
 
 @contextmanager
-def listening(app: FastAPI) -> Iterator[httpx.Client]:
+def listening(app: FastAPI, *, protocol: type[DeadlineProtocol] = DeadlineProtocol) -> Iterator[httpx.Client]:
     """Serve the application on a free port; yield a client of it."""
-    server = make_server(app, host="127.0.0.1", port=0)
+    server = make_server(app, host="127.0.0.1", port=0, protocol=protocol)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         wait_until(lambda: server.started or not thread.is_alive())
         port = server.servers[0].sockets[0].getsockname()[1]
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=_PATIENCE) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=_TIMEOUT) as client:
             yield client
     finally:
         server.should_exit = True
-        thread.join(_PATIENCE)
+        thread.join(_TIMEOUT)
 
 
 @contextmanager
 def collecting(collection: Collection, store: ReportStore) -> Iterator[httpx.Client]:
-    """A collector of the collection that puts up with any number of requests; yield a client of it."""
+    """Serve a collector of the collection, without a rate limit; yield a client of it."""
     app = make_app(
         campaign=collection.campaign,
         graph=collection.graph,
@@ -49,10 +49,10 @@ def collecting(collection: Collection, store: ReportStore) -> Iterator[httpx.Cli
         yield client
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = _PATIENCE) -> None:
-    """Wait for what must come true soon."""
+def wait_until(condition: Callable[[], bool], *, seconds: float = _TIMEOUT) -> None:
+    """Wait until the condition is true."""
     ends = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > ends:
-            raise TimeoutError(f"it did not come true within {seconds:g} seconds")
+            raise TimeoutError(f"the condition was not true within {seconds:g} seconds")
         time.sleep(0.01)

@@ -1,5 +1,24 @@
-"""A campaign: the public document that fixes what is asked, and the reports that answer it."""
+"""A campaign: the public document that people answer, their reports, and the graph that the reports make.
 
+`veilgraph.campaign.screening` finds implausible reports; it is not imported here, because it loads scipy's statistics.
+"""
+
+from veilgraph.campaign.assemble import ReportCodes, check_graph, perturbed_graph, read_codes, reports_of
 from veilgraph.campaign.document import Campaign
+from veilgraph.campaign.report import Report, check_node
+from veilgraph.campaign.tokens import check_token, new_key, read_keys, token_for
 
-__all__ = ["Campaign"]
+__all__ = [
+    "Campaign",
+    "Report",
+    "ReportCodes",
+    "check_graph",
+    "check_node",
+    "check_token",
+    "new_key",
+    "perturbed_graph",
+    "read_codes",
+    "read_keys",
+    "reports_of",
+    "token_for",
+]

@@ -1,4 +1,4 @@
-"""From reports to the graph that methods learn from: what simulations draw, collections bring in."""
+"""Assembly of reports into the `PerturbedGraph` that methods learn from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.campaign import Campaign
+from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError
 from veilgraph.graph import Graph, PerturbedGraph
@@ -16,14 +16,14 @@ from veilgraph.privacy.mechanisms import GRRFS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Codes:
-    """What was reported, one row per node of the graph; where nothing was, zeros that a mask tells from reports.
+class ReportCodes:
+    """Codes of all reports, one row for each node of the graph; rows without a report are zero and masked.
 
     Attributes:
-        features: codes of the features.
-        labels: codes of the label.
-        has_features: which rows of `features` are reports.
-        has_label: which entries of `labels` are reports.
+        features: codes of the features, `[nodes, features]`.
+        labels: codes of the label, `[nodes]`.
+        has_features: mask of the rows of `features` that were reported, `[nodes]`.
+        has_label: mask of the entries of `labels` that were reported, `[nodes]`.
     """
 
     features: NDArray[np.unsignedinteger] = field(repr=False)
@@ -33,12 +33,18 @@ class Codes:
 
     @property
     def has_report(self) -> NDArray[np.bool_]:
-        """Which nodes reported anything."""
+        """Mask of the nodes that reported anything, `[nodes]`."""
         return self.has_features | self.has_label
 
 
-def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report]) -> Codes:
-    """The codes of reports, which are taken one at a time; those of nodes that have left the graph are passed over."""
+def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report]) -> ReportCodes:
+    """Collect the codes of reports in arrays; reports of nodes that left the graph are ignored.
+
+    Args:
+        campaign: campaign of the reports.
+        graph: the public graph, as it is now.
+        reports: valid reports, at most one for each node; they are read one at a time.
+    """
     schema, nodes = campaign.schema, graph.num_nodes
     features = np.zeros((nodes, schema.num_features), dtype=schema.code_dtype)
     labels = np.zeros(nodes, dtype=np.int64)
@@ -52,22 +58,22 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report]) -> C
             features[node], has_features[node] = report.features, True
         if report.label is not None:
             labels[node], has_label[node] = report.label, True
-    return Codes(features=features, labels=labels, has_features=has_features, has_label=has_label)
+    return ReportCodes(features=features, labels=labels, has_features=has_features, has_label=has_label)
 
 
 def perturbed_graph(campaign: Campaign, graph: Graph, reports: Iterable[Report]) -> PerturbedGraph:
-    """The public graph with the campaign's reports on it; what was not reported is masked, and nothing is invented.
+    """Combine the public graph with the campaign's reports; what was not reported is masked.
 
     Args:
-        campaign: what was asked, and how it was randomized.
+        campaign: campaign of the reports.
         graph: the public graph, as it is now: it may have grown since the campaign began.
-        reports: valid ones, at most one per node; those of nodes that have left the graph are passed over.
+        reports: valid reports, at most one for each node; those of nodes that left the graph are ignored.
     """
-    return with_codes(campaign, graph, read_codes(campaign, graph, reports))
+    return perturbed_graph_of_codes(campaign, graph, read_codes(campaign, graph, reports))
 
 
-def with_codes(campaign: Campaign, graph: Graph, codes: Codes) -> PerturbedGraph:
-    """The same, from codes that were read already."""
+def perturbed_graph_of_codes(campaign: Campaign, graph: Graph, codes: ReportCodes) -> PerturbedGraph:
+    """Combine the public graph with the codes of the campaign's reports."""
     if campaign.label_mechanism is None:
         raise CampaignError("the campaign collects no labels: there is nothing to learn to predict")
     return PerturbedGraph(
@@ -77,14 +83,14 @@ def with_codes(campaign: Campaign, graph: Graph, codes: Codes) -> PerturbedGraph
         labels=codes.labels,
         has_features=codes.has_features,
         has_label=codes.has_label,
-        # Where no features are asked, no node has any, and what would have randomized them does not matter.
+        # Without a feature mechanism no node has features, so any mechanism of the right domains will do.
         feature_mechanism=campaign.feature_mechanism or GRRFS(campaign.schema.domain_sizes, sampled=1, epsilon=1.0),
         label_mechanism=campaign.label_mechanism,
     )
 
 
 def check_graph(campaign: Campaign, graph: Graph) -> Graph:
-    """Return `graph` if it is the one that the campaign was made for."""
+    """Return `graph` if the campaign was made for it."""
     if graph.fingerprint != campaign.graph:
         raise GraphError(
             f"the graph ({graph.num_nodes} nodes) is not the campaign's ({campaign.nodes} nodes): "
@@ -94,7 +100,7 @@ def check_graph(campaign: Campaign, graph: Graph) -> Graph:
 
 
 def reports_of(perturbed: PerturbedGraph, campaign: Campaign) -> Iterator[Report]:
-    """The way back: the reports that a perturbed graph holds, in the order of its nodes."""
+    """Return the reports of a perturbed graph, in the order of its nodes: the inverse of `perturbed_graph`."""
     return (
         Report(
             campaign=campaign.id,

@@ -1,23 +1,33 @@
-r"""A campaign: all that a device must know to answer, and all that a person must know to agree.
+"""The campaign document: what a device must know to answer, and what a person must know to agree.
 
 It is one JSON document of text and whole numbers: the schema, the mechanisms with the integers that decide every
 report, and the guarantee that these integers give. Its id is the SHA-256 of its canonical form, so a campaign with
-another epsilon is another campaign. Figures that need not be whole (bin edges, epsilons) are written as text: their
-canonical form is then the same in every language.
+another epsilon is another campaign.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+from veilgraph.campaign.strict_json import (
+    TIME_FORMAT,
+    canonical_json,
+    content_id,
+    expect_constant,
+    expect_list,
+    expect_number,
+    expect_object,
+    expect_text,
+    expect_time,
+    expect_whole,
+    number_text,
+    parse_strict,
+)
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
@@ -26,31 +36,28 @@ from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 FORMAT = 1
-LONGEST_TEXT = 4000
 
-# So that any client, a phone's browser included, can check the attribute-level guarantee within seconds.
-_MOST_FEATURES = 2**14
-_MOST_STEPS = 1_000_000
+# Limits within which a phone's browser checks the attribute-level guarantee in seconds.
+_MAX_FEATURES = 2**14
+_MAX_STEPS = 1_000_000
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
-_CLOSES = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """What is asked, how it is randomized, what that guarantees, for what, by whom and until when.
+    """Schema, mechanisms, guarantee, purpose, contact and closing date of a collection.
 
     Args:
-        schema: names and domains of everything a record holds.
-        feature_mechanism: how features are randomized; None where none are collected.
-        label_mechanism: how the label is randomized; None where none is collected.
-        label: the label's name.
-        purpose: what the reports are collected for, in words for participants.
-        contact: whom participants can ask.
-        closes: when the last report is accepted, to the second.
-        nodes: how many nodes the public graph has.
-        graph: the public graph's fingerprint.
+        schema: names and domains of the features and the label.
+        feature_mechanism: mechanism that randomizes the features; None if no features are collected.
+        label_mechanism: mechanism that randomizes the label; None if no label is collected.
+        label: name of the label.
+        purpose: purpose of the collection, in words for participants.
+        contact: person or office that participants can ask.
+        closes: time until which reports are accepted, to the second.
+        nodes: number of nodes of the public graph.
+        graph: fingerprint of the public graph.
 
     >>> campaign = Campaign.new(
     ...     schema=FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_x=0.5, sampled=2, epsilon_y=1.0,
@@ -79,13 +86,13 @@ class Campaign:
         if self.feature_mechanism is None and self.label_mechanism is None:
             raise CampaignError("nothing is asked: give a budget for the features, for the label, or for both")
         for name in ("purpose", "contact", "label"):
-            _text(getattr(self, name), name)
+            expect_text(getattr(self, name), name)
         if self.label in {column.name for column in self.schema.columns}:
             raise CampaignError(f"'{self.label}' is a column and the label: name the label otherwise")
         if self.closes.tzinfo is None or self.closes.microsecond or self.closes.year < 1000:
             raise CampaignError(f"closes is {self.closes}: give a date with its time zone, to the second")
         object.__setattr__(self, "closes", self.closes.astimezone(UTC))
-        _whole(self.nodes, "graph.nodes", 1, 2**53)
+        expect_whole(self.nodes, "graph.nodes", 1, 2**53)
         if not _SHA256.fullmatch(self.graph):
             raise CampaignError("graph.sha256 is not a SHA-256 in hexadecimal digits")
         self._check_mechanisms()
@@ -93,18 +100,18 @@ class Campaign:
     def _check_mechanisms(self) -> None:
         features, label = self.feature_mechanism, self.label_mechanism
         if features is not None:
-            _finite(features.epsilon, "epsilon_x")
+            _check_finite(features.epsilon, "epsilon_x")
             if features.domain_sizes != self.schema.domain_sizes:
                 raise CampaignError("the feature mechanism is for other domain sizes than the schema's")
             steps = features.sampled * (features.num_features - features.sampled)
-            if features.num_features > _MOST_FEATURES or steps > _MOST_STEPS:
+            if features.num_features > _MAX_FEATURES or steps > _MAX_STEPS:
                 raise CampaignError(
                     f"{features.sampled} of {features.num_features} features cannot be checked on a device: "
-                    f"have at most {_MOST_FEATURES} features and sampled * (features - sampled) <= {_MOST_STEPS}; "
+                    f"have at most {_MAX_FEATURES} features and sampled * (features - sampled) <= {_MAX_STEPS}; "
                     "merge columns with 'group' or sample fewer"
                 )
         if label is not None:
-            _finite(label.epsilon, "epsilon_y")
+            _check_finite(label.epsilon, "epsilon_y")
             if label.domain_size != self.schema.num_classes:
                 raise CampaignError(
                     f"the label mechanism is for {label.domain_size} classes, the schema has {self.schema.num_classes}"
@@ -124,7 +131,7 @@ class Campaign:
         epsilon_y: float | None = None,
         label: str = "label",
     ) -> Campaign:
-        """A campaign from what is decided: without `epsilon_x` no features are asked, without `epsilon_y` no label."""
+        """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label."""
         if (epsilon_x is None) != (sampled is None):
             raise CampaignError("epsilon_x and sampled belong together: give both, or neither to ask no features")
         features = (
@@ -144,9 +151,8 @@ class Campaign:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Campaign:
-        """Read and check everything; what is altered or states another guarantee than its integers give is refused."""
-        document = _parse(text)
-        stated = dict(_object(document, set(_KEYS), "campaign"))
+        """Read a campaign; refuse one that is altered, or states another guarantee than its integers give."""
+        stated = dict(expect_object(parse_strict(text), _KEYS, "campaign"))
         if stated["format"] != FORMAT:
             raise CampaignError(f"its format is not {FORMAT}: it needs another version of veilgraph")
         if stated.pop("id") != content_id(stated):
@@ -155,20 +161,20 @@ class Campaign:
             campaign = cls(
                 **_mechanisms(stated, schema := _schema(stated["schema"])),
                 schema=schema,
-                label=_object(stated["schema"]["label"], {"name", "classes"}, "schema.label")["name"],
+                label=expect_object(stated["schema"]["label"], {"name", "classes"}, "schema.label")["name"],
                 purpose=stated["purpose"],
                 contact=stated["contact"],
-                closes=_date(stated["closes"]),
-                nodes=_object(stated["graph"], {"nodes", "sha256"}, "graph")["nodes"],
-                graph=_text(stated["graph"]["sha256"], "graph.sha256"),
+                closes=expect_time(stated["closes"], "closes"),
+                nodes=expect_object(stated["graph"], {"nodes", "sha256"}, "graph")["nodes"],
+                graph=expect_text(stated["graph"]["sha256"], "graph.sha256"),
             )
         except (BudgetError, SchemaError) as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from error
-        _compare(stated, campaign._content)
+        _check_consistency(stated, campaign._content)
         return campaign
 
     def to_json(self) -> str:
-        """The canonical document."""
+        """Return the canonical document."""
         return canonical_json(self.document)
 
     @property
@@ -183,11 +189,11 @@ class Campaign:
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What a whole report reveals at most, from the integers."""
+        """Upper bound of what a whole report reveals, computed from the integers."""
         return guarantee_of(self.feature_mechanism, self.label_mechanism)
 
     def in_words(self) -> list[str]:
-        """Plain sentences for participants and for the person who has to sign the campaign off."""
+        """Return plain sentences for participants, and for the person who approves the campaign."""
         sentences = [self.purpose, f"Contact: {self.contact}. Open until {self.closes:%Y-%m-%d %H:%M:%S} UTC."]
         features, label = self.feature_mechanism, self.label_mechanism
         if features is not None:
@@ -197,12 +203,12 @@ class Campaign:
             )
             names = zip(self.schema.feature_names, self.schema.code_names, features.responses, strict=True)
             sentences += [
-                f"  {name}: {', '.join(codes)} (if picked, true with {_percent(response)})"
+                f"  {name}: {', '.join(codes)} (if picked, true with {_probability_text(response)})"
                 for name, codes, response in names
             ]
         if label is not None:
             sentences.append(
-                f"Asked: {self.label}, one of {', '.join(self.schema.classes)} (true with {_percent(label)})."
+                f"Asked: {self.label}, one of {', '.join(self.schema.classes)} (true with {_probability_text(label)})."
             )
         return [
             *sentences,
@@ -214,7 +220,7 @@ class Campaign:
         ]
 
     def is_open(self, now: datetime) -> bool:
-        """Whether reports are still accepted."""
+        """Return whether reports are still accepted."""
         return now < self.closes
 
     @cached_property
@@ -223,7 +229,7 @@ class Campaign:
             "format": FORMAT,
             "purpose": self.purpose,
             "contact": self.contact,
-            "closes": self.closes.strftime(_CLOSES),
+            "closes": self.closes.strftime(TIME_FORMAT),
             "schema": {
                 "columns": [_column_document(column) for column in self.schema.columns],
                 "group": self.schema.group,
@@ -237,32 +243,7 @@ class Campaign:
         }
 
 
-_KEYS = ("format", "purpose", "contact", "closes", "schema", "features", "label", "guarantee", "graph", "id")
-
-
-def canonical_json(document: object) -> str:
-    r"""Sorted keys, no spaces, ASCII only: the text that is hashed, sent and stored.
-
-    >>> canonical_json({"b": [1, None], "a": "é"})
-    '{"a":"\\u00e9","b":[1,null]}'
-    """
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def content_id(content: object) -> str:
-    """SHA-256 of the canonical form, in hexadecimal digits."""
-    return hashlib.sha256(canonical_json(content).encode()).hexdigest()
-
-
-def number_text(number: float) -> str:
-    """The shortest text that reads back as the same double.
-
-    >>> number_text(30.0), number_text(0.1), number_text(math.inf)
-    ('30', '0.1', 'Infinity')
-    """
-    if math.isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
-    return repr(float(number)).removesuffix(".0")
+_KEYS = {"format", "purpose", "contact", "closes", "schema", "features", "label", "guarantee", "graph", "id"}
 
 
 def _column_document(column: Column) -> dict[str, Any]:
@@ -303,127 +284,61 @@ def _guarantee_document(guarantee: Guarantee) -> dict[str, Any]:
     }
 
 
-def _percent(response: GRR) -> str:
+def _probability_text(response: GRR) -> str:
     return f"probability {float(response.channel.keep):.3f}"
-
-
-def _parse(text: str | bytes) -> object:
-    def refuse(_: str) -> None:
-        raise CampaignError("a number is not whole: a campaign holds whole numbers and text only")
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(items)) < len(items):
-            raise CampaignError("a key occurs twice: two readers could understand it differently")
-        return dict(items)
-
-    try:
-        content = text.decode() if isinstance(text, bytes) else text
-        document: object = json.loads(content, parse_float=refuse, parse_constant=refuse, object_pairs_hook=pairs)
-    except CampaignError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise CampaignError(f"it is not a campaign: not readable as JSON ({type(error).__name__})") from None
-    return document
 
 
 def _mechanisms(stated: dict[str, Any], schema: FeatureSchema) -> dict[str, Any]:
     features, label = stated["features"], stated["label"]
     if features is not None:
-        _object(features, {"mechanism", "epsilon", "sampled", "tables"}, "features")
-        _same(features["mechanism"], "grr_fs", "features.mechanism")
-        sampled = _whole(features["sampled"], "features.sampled", 1, schema.num_features)
-        features = GRRFS(schema.domain_sizes, sampled, _number(features["epsilon"], "features.epsilon"))
+        expect_object(features, {"mechanism", "epsilon", "sampled", "tables"}, "features")
+        expect_constant(features["mechanism"], "grr_fs", "features.mechanism")
+        sampled = expect_whole(features["sampled"], "features.sampled", 1, schema.num_features)
+        features = GRRFS(schema.domain_sizes, sampled, expect_number(features["epsilon"], "features.epsilon"))
     if label is not None:
-        _object(label, {"mechanism", "epsilon", "table"}, "label")
-        _same(label["mechanism"], "grr", "label.mechanism")
-        label = GRR(schema.num_classes, _number(label["epsilon"], "label.epsilon"))
+        expect_object(label, {"mechanism", "epsilon", "table"}, "label")
+        expect_constant(label["mechanism"], "grr", "label.mechanism")
+        label = GRR(schema.num_classes, expect_number(label["epsilon"], "label.epsilon"))
     return {"feature_mechanism": features, "label_mechanism": label}
 
 
 def _schema(stated: object) -> FeatureSchema:
-    parts = _object(stated, {"columns", "group", "label", "note"}, "schema")
-    label = _object(parts["label"], {"name", "classes"}, "schema.label")
+    parts = expect_object(stated, {"columns", "group", "label", "note"}, "schema")
+    label = expect_object(parts["label"], {"name", "classes"}, "schema.label")
     return FeatureSchema(
-        columns=tuple(_column(entry) for entry in _list(parts["columns"], "schema.columns")),
-        classes=tuple(_text(name, "a class") for name in _list(label["classes"], "schema.label.classes")),
-        group=_whole(parts["group"], "schema.group", 1, 2**53),
-        note=_text(parts["note"], "schema.note", least=0),
+        columns=tuple(_column(entry) for entry in expect_list(parts["columns"], "schema.columns")),
+        classes=tuple(expect_text(name, "a class") for name in expect_list(label["classes"], "schema.label.classes")),
+        group=expect_whole(parts["group"], "schema.group", 1, 2**53),
+        note=expect_text(parts["note"], "schema.note", min_length=0),
     )
 
 
 def _column(entry: object) -> Column:
     kind = "edges" if isinstance(entry, dict) and "edges" in entry else "values"
-    parts = _object(entry, {"name", kind}, "a column")
-    name = _text(parts["name"], "a column's name")
-    items = _list(parts[kind], f"column '{name}'")
+    parts = expect_object(entry, {"name", kind}, "a column")
+    name = expect_text(parts["name"], "a column's name")
+    items = expect_list(parts[kind], f"column '{name}'")
     if kind == "edges":
-        return Column(name=name, edges=tuple(_number(edge, f"an edge of '{name}'") for edge in items))
-    return Column(name=name, values=tuple(_text(value, f"a value of '{name}'", least=0) for value in items))
+        return Column(name=name, edges=tuple(expect_number(edge, f"an edge of '{name}'") for edge in items))
+    return Column(name=name, values=tuple(expect_text(value, f"a value of '{name}'", min_length=0) for value in items))
 
 
-def _compare(stated: dict[str, Any], given: dict[str, Any]) -> None:
-    """Whatever follows from the schema and the budget must be stated as it follows."""
+def _check_consistency(stated: dict[str, Any], derived: dict[str, Any]) -> None:
+    """Refuse a document that differs from what follows from its schema and budget."""
     for part, which in (("features", "tables"), ("label", "table")):
-        if given[part] is not None and stated[part][which] != given[part][which]:
-            epsilon = given[part]["epsilon"]
+        if derived[part] is not None and stated[part][which] != derived[part][which]:
+            epsilon = derived[part]["epsilon"]
             raise CampaignError(f"{part}.{which} holds other integers than an epsilon of {epsilon} gives")
-    if stated["guarantee"] != given["guarantee"]:
-        total = given["guarantee"]["user_level"]["total"]
+    if stated["guarantee"] != derived["guarantee"]:
+        total = derived["guarantee"]["user_level"]["total"]
         raise CampaignError(
             "the stated guarantee is not what the tables give: "
             f"user level (any two records) {total} in total; do not answer it"
         )
-    if canonical_json(stated) != canonical_json(given):
+    if canonical_json(stated) != canonical_json(derived):
         raise CampaignError("a number or a date is not written in its canonical form; write it with 'campaign new'")
 
 
-def _object(value: object, keys: set[str], where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise CampaignError(f"{where} must be an object with the keys {', '.join(sorted(keys))}")
-    if wrong := sorted(keys ^ set(value)):
-        what = "has an unknown key" if wrong[0] in value else "lacks the key"
-        raise CampaignError(f"{where} {what} '{wrong[0][:40]!a}'")
-    return value
-
-
-def _list(value: object, where: str) -> Sequence[object]:
-    if not isinstance(value, list) or not value:
-        raise CampaignError(f"{where} must be a list, not empty")
-    return value
-
-
-def _text(value: object, where: str, *, least: int = 1) -> str:
-    if not isinstance(value, str) or not least <= len(value) <= LONGEST_TEXT:
-        raise CampaignError(f"{where} must be text of {least} to {LONGEST_TEXT} characters")
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise CampaignError(f"{where} is not valid Unicode text")
-    return value
-
-
-def _whole(value: object, where: str, low: int, high: int) -> int:
-    if type(value) is not int or not low <= value <= high:
-        raise CampaignError(f"{where} must be a whole number from {low} to {high}")
-    return value
-
-
-def _number(value: object, where: str) -> float:
-    if not isinstance(value, str) or len(value) > 40 or not _NUMBER.fullmatch(value):
-        raise CampaignError(f"{where} must be a number, written as text")
-    return float(value)
-
-
-def _finite(epsilon: float, name: str) -> None:
+def _check_finite(epsilon: float, name: str) -> None:
     if not math.isfinite(epsilon):
         raise CampaignError(f"{name} is not finite: people's reports are never collected without privacy")
-
-
-def _same(value: object, expected: str, where: str) -> None:
-    if value != expected:
-        raise CampaignError(f"{where} is not '{expected}', the only one that clients know")
-
-
-def _date(value: object) -> datetime:
-    try:
-        return datetime.strptime(_text(value, "closes"), _CLOSES).replace(tzinfo=UTC)
-    except ValueError:
-        raise CampaignError("closes must be a UTC time such as 2027-01-31T00:00:00Z") from None

@@ -1,31 +1,32 @@
-"""What leaves a device: which campaign and node it answers, randomized codes, and nothing else."""
+"""The report: the only thing that leaves a device. It holds randomized codes, and the campaign and node they answer."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
-from veilgraph.campaign.document import Campaign, canonical_json
+from veilgraph.campaign.document import Campaign
+from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.errors import ReportError
 
-LONGEST_NODE = 256
+MAX_NODE_LENGTH = 256
 
 _KEYS = {"campaign", "node", "features", "label"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One person's randomized answer. It is not secret: the mechanism has protected it already.
+    """One person's randomized answer. It is not secret: the mechanism already protects it.
 
-    A part is None where the campaign does not ask it, or where the person left it out. Whether a part is there is
-    visible and not protected, so it must not depend on what the part would say.
+    A part is None if the campaign does not collect it, or if the person left it out. Whether a part is there is
+    visible and not protected, so it must not depend on the private value.
 
     Attributes:
-        campaign: the campaign's id.
-        node: the node's id in the public graph.
-        features: a code for each reported feature.
-        label: a class code.
+        campaign: id of the campaign.
+        node: name of the node in the public graph.
+        features: code of each reported feature.
+        label: code of the class.
 
     >>> Report(campaign="5f7f", node="u17", features=(0, 1), label=None).to_json()
     '{"campaign":"5f7f","features":[0,1],"label":null,"node":"u17"}'
@@ -38,7 +39,7 @@ class Report:
 
     @classmethod
     def parse(cls, document: object, campaign: Campaign) -> Report:
-        """Validate JSON values against the campaign, to the last one; anything else is refused."""
+        """Validate JSON values against the campaign; refuse everything that is not exactly a report of it."""
         if not isinstance(document, dict):
             raise ReportError("a report must be a JSON object")
         if wrong := _KEYS ^ set(document):
@@ -58,7 +59,7 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str | bytes, campaign: Campaign) -> Report:
-        """As `parse`, from JSON text."""
+        """Parse JSON text, and validate it as `parse` does."""
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
@@ -72,12 +73,12 @@ class Report:
         return {"campaign": self.campaign, "node": self.node, "features": features, "label": self.label}
 
     def to_json(self) -> str:
-        """The canonical form, the same for the same content."""
+        """Return the canonical form, which is the same for equal reports."""
         return canonical_json(self.document)
 
 
 def check_node(node: object) -> str:
-    """A node id that can be a line of a table and a part of a URL.
+    """Return the name of a node if it can be a line of a table and a part of a URL.
 
     >>> check_node("..")
     Traceback (most recent call last):
@@ -85,36 +86,33 @@ def check_node(node: object) -> str:
     """
     if (
         not isinstance(node, str)
-        or not 1 <= len(node) <= LONGEST_NODE
-        or node in (".", "..")  # every URL library would resolve them
+        or not 1 <= len(node) <= MAX_NODE_LENGTH
+        or node in (".", "..")  # URL libraries resolve them as paths
         or any(c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in node)
     ):
         raise ReportError(
-            f"node must be text of 1 to {LONGEST_NODE} characters without control characters, not . or .."
+            f"node must be text of 1 to {MAX_NODE_LENGTH} characters without control characters, not . or .."
         )
     return node
 
 
 def _features(values: object, campaign: Campaign) -> tuple[int, ...]:
     if campaign.feature_mechanism is None:
-        raise ReportError("features: the campaign asks none; send null")
-    schema = campaign.schema
-    if not isinstance(values, list) or len(values) != schema.num_features:
-        raise ReportError(f"features must be a list of {schema.num_features} codes")
-    for name, size, value in zip(schema.feature_names, schema.domain_sizes, values, strict=True):
-        if not _is_code(value, size):
+        raise ReportError("features: the campaign collects none; send null")
+    sizes = campaign.schema.domain_sizes
+    if not isinstance(values, list) or len(values) != len(sizes):
+        raise ReportError(f"features must be a list of {len(sizes)} codes")
+    # Codes are integers proper: True, 1.0 and "1" are not.
+    for value, size, name in zip(values, sizes, campaign.schema.feature_names, strict=True):
+        if type(value) is not int or not 0 <= value < size:
             raise ReportError(f"feature {name[:40]!a}: the code must be a whole number from 0 to {size - 1}")
     return tuple(values)
 
 
 def _label(value: object, campaign: Campaign) -> int:
     if campaign.label_mechanism is None:
-        raise ReportError("label: the campaign asks none; send null")
-    if not _is_code(value, campaign.schema.num_classes):
-        raise ReportError(f"label: the code must be a whole number from 0 to {campaign.schema.num_classes - 1}")
+        raise ReportError("label: the campaign collects none; send null")
+    size = campaign.schema.num_classes
+    if type(value) is not int or not 0 <= value < size:
+        raise ReportError(f"label: the code must be a whole number from 0 to {size - 1}")
     return value
-
-
-def _is_code(value: object, size: int) -> TypeGuard[int]:
-    """Codes are integers proper: True, 1.0 and "1" are not."""
-    return type(value) is int and 0 <= value < size

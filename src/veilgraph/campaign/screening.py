@@ -1,8 +1,8 @@
-r"""Reports that honest people would hardly ever send, whatever their records are.
+r"""Screening for implausible reports: those that honest people would hardly ever send, whatever their records are.
 
-A mechanism that protects people protects liars too: someone who invents a record and randomizes it cannot be told
-from someone who has that record. What can be told is a report that was *not* randomized. Each test here bounds how
-often honest reports fail it, for every possible record, by the mechanism's own probabilities:
+A mechanism that protects people protects liars too: someone who invents a record and randomizes it cannot be
+distinguished from someone who has that record. A report that was *not* randomized can be. Each test bounds how
+often honest reports fail it, for every possible record, by the probabilities of the mechanism:
 
 - *copies*: k equal feature reports among n have probability at most :math:`\binom{n}{k} p^{k-1}`, where p is the
   probability of the likeliest report given its own record;
@@ -11,8 +11,8 @@ often honest reports fail it, for every possible record, by the mechanism's own 
   sampling m of d features makes the agreements negatively associated);
 - *labels*: a label report has a p-value given its neighbours' reports. A report is never less likely than the
   channel's `other`, so no level below it flags anyone: at a small epsilon, labels cannot be screened one by one;
-- *rare values*: no value is reported by less than a share `other`, whoever holds it; fewer mean that many did not
-  randomize. This says nothing about who.
+- *rare values*: at least a share `other` of the reports has each value, whatever the records are. A lower share means
+  that many people did not randomize; it does not show who.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ LABEL_LEVEL = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Suspicion:
-    """What one test found.
+    """Finding of one test.
 
     Attributes:
         kind: "copies", "patterns", "labels" or "rare values".
-        sentence: for a person.
-        flagged: reports that failed.
-        expected: how many honest reports would fail at most, on average.
+        sentence: explanation for a person.
+        flagged: number of reports that failed.
+        expected: upper bound of the mean number of honest reports that fail.
     """
 
     kind: str
@@ -53,12 +53,12 @@ class Suspicion:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Screening:
-    """Which reports failed which test.
+    """Result of all tests.
 
     Attributes:
-        reports: nodes whose whole report is implausible.
-        labels: nodes whose label is implausible among its neighbours'.
-        suspicions: the tests that found something.
+        reports: mask of the nodes whose whole report is implausible, `[nodes]`.
+        labels: mask of the nodes whose label is implausible among their neighbours' labels, `[nodes]`.
+        suspicions: findings of the tests that flagged something.
     """
 
     reports: NDArray[np.bool_] = field(repr=False)
@@ -66,7 +66,7 @@ class Screening:
     suspicions: Sequence[Suspicion]
 
     def exclude(self, perturbed: PerturbedGraph) -> PerturbedGraph:
-        """The graph without what failed: masked, as if it had never been reported."""
+        """Return the graph with implausible reports masked, as if they had never been sent."""
         return replace(
             perturbed,
             has_features=perturbed.has_features & ~self.reports,
@@ -75,12 +75,12 @@ class Screening:
 
 
 def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: float = LABEL_LEVEL) -> Screening:
-    """Test all reports.
+    """Test all reports of a graph.
 
     Args:
-        perturbed: the reports.
-        level: probability that any honest report fails for copies, patterns or rare values, each.
-        label_level: probability that an honest label fails.
+        perturbed: the graph with its reports.
+        level: for copies, patterns and rare values each, the probability that any honest report fails.
+        label_level: probability that one honest label fails.
     """
     copied, patterned = copies(perturbed, level), patterns(perturbed, level)
     implausible = copied | patterned
@@ -89,13 +89,13 @@ def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: floa
     found = [
         Suspicion(
             kind="copies",
-            sentence="Feature reports that equal too many others to have been randomized one by one.",
+            sentence="Feature reports that equal too many others to have been randomized independently.",
             flagged=int(copied.sum()),
             expected=level,
         ),
         Suspicion(
             kind="patterns",
-            sentence="Feature reports that follow one pattern more closely than any record's would.",
+            sentence="Feature reports that follow one pattern more closely than randomized records do.",
             flagged=int(patterned.sum()),
             expected=level,
         ),
@@ -111,7 +111,7 @@ def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: floa
 
 
 def copies(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
-    """Reports in groups of equals that are larger than chance allows."""
+    """Flag the reports in groups of equal reports that are larger than chance allows; return a mask `[nodes]`."""
     flagged = np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
     nodes = np.flatnonzero(perturbed.has_features)
     if not isinstance(perturbed.feature_mechanism, GRRFS) or len(nodes) < 2:
@@ -123,7 +123,7 @@ def copies(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
 
 
 def smallest_implausible_group(mechanism: GRRFS, reports: int, level: float) -> float:
-    r"""The least k with :math:`\binom{n}{k} p^{k-1} \le level`; infinity where there is none.
+    r"""Return the least k with :math:`\binom{n}{k} p^{k-1} \le level`, or infinity.
 
     >>> smallest_implausible_group(GRRFS((2,) * 53, sampled=10, epsilon=1.0), 2000, 0.01)
     2.0
@@ -137,14 +137,14 @@ def smallest_implausible_group(mechanism: GRRFS, reports: int, level: float) -> 
 
 
 def _log_likeliest(mechanism: GRRFS) -> float:
-    """ln of the probability that a report equals its record, which no report of any record exceeds."""
+    """Return ln of the probability that a report equals its record; no report of any record is likelier."""
     factors = [float(r.domain_size * r.channel.keep) for r in mechanism.responses]
     mean: float = mean_over_subsets(factors, mechanism.sampled, one=1.0)
     return math.log(mean) - math.fsum(map(math.log, mechanism.domain_sizes))
 
 
 def patterns(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
-    """Reports that agree too well with the lowest, highest, commonest or rarest code of every feature."""
+    """Flag the reports that agree too well with the lowest, highest, commonest or rarest code of every feature."""
     flagged = np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
     mechanism, nodes = perturbed.feature_mechanism, np.flatnonzero(perturbed.has_features)
     if not isinstance(mechanism, GRRFS) or len(nodes) < 2:
@@ -166,7 +166,7 @@ def _patterns(reports: NDArray[np.int64], sizes: tuple[int, ...]) -> Iterator[ND
 
 
 def largest_plausible_agreement(mechanism: GRRFS, level: float) -> float:
-    """How many of d features can agree with a pattern before an honest report would do so with less than `level`.
+    """Return the most features in which an honest report agrees with a pattern, up to a probability of `level`.
 
     >>> largest_plausible_agreement(GRRFS((2,) * 53, sampled=10, epsilon=1.0), 1e-6)
     46.0
@@ -180,16 +180,16 @@ def largest_plausible_agreement(mechanism: GRRFS, level: float) -> float:
 
 
 def _divergence(a: float, b: float) -> float:
-    """KL of two coins."""
+    """Return the Kullback-Leibler divergence of two Bernoulli distributions."""
     parts = ((a, b), (1 - a, 1 - b))
     return math.fsum(x * math.log(x / y) for x, y in parts if x > 0)
 
 
 def label_p_values(perturbed: PerturbedGraph, *, ignoring: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """How likely a label report that fits no better would be, if a node is like its neighbours; 1 without a label.
+    """Return the p-value of each label report under the hypothesis that a node is like its neighbours, `[nodes]`.
 
-    The distribution of a node's report is estimated from the reports within two hops, its own excepted, and the
-    overall one. It is never below the channel's `other`.
+    The distribution of a node's report is estimated from the reports within two hops, without its own, and from the
+    overall distribution. No probability is below the channel's `other`. Nodes without a label have the p-value 1.
     """
     graph, classes = perturbed.graph, perturbed.schema.num_classes
     reported = perturbed.has_label & ~ignoring
@@ -201,7 +201,7 @@ def label_p_values(perturbed: PerturbedGraph, *, ignoring: NDArray[np.bool_]) ->
     shape = (graph.num_nodes, graph.num_nodes)
     adjacency = sparse.csr_array((np.ones(len(sources)), (sources, targets)), shape=shape)
     near = adjacency @ one_hot
-    # Walks of two steps that come back are the node's own report again.
+    # Walks of two steps that return to the node count its own report: subtract them.
     around = near + adjacency @ near - graph.degrees[:, None] * one_hot
     overall = one_hot.sum(axis=0) / one_hot.sum()
     expected = (around + classes * overall) / (around.sum(axis=1, keepdims=True) + classes)
@@ -212,7 +212,7 @@ def label_p_values(perturbed: PerturbedGraph, *, ignoring: NDArray[np.bool_]) ->
 
 
 def _at_least(rows: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
-    """Distributions with no entry below `floor`: what is above it gives way in proportion."""
+    """Raise the entries of distributions to `floor`, and scale down the rest in proportion."""
     raised = np.maximum(rows - floor, 0)
     total = raised.sum(axis=1, keepdims=True)
     free = 1 - floor * rows.shape[1]
@@ -220,7 +220,7 @@ def _at_least(rows: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
 
 
 def rare_values(perturbed: PerturbedGraph, level: float) -> list[Suspicion]:
-    """Codes that are reported less often than the channel alone would make them."""
+    """Find features and labels with a code that is rarer than the channel alone makes it."""
     tests = [("the label", perturbed.labels[perturbed.has_label], perturbed.label_mechanism.channel)]
     if isinstance(mechanism := perturbed.feature_mechanism, GRRFS):
         columns = perturbed.features[perturbed.has_features].T
@@ -231,9 +231,7 @@ def rare_values(perturbed: PerturbedGraph, level: float) -> list[Suspicion]:
     if not rare:
         return []
     some = ", ".join(rare[:5]) + (" and more" if len(rare) > 5 else "")
-    sentence = (
-        f"Values reported more rarely than the mechanism alone would: many reports of {some} were not randomized."
-    )
+    sentence = f"Values that are rarer than the mechanism alone makes them: many reports of {some} were not randomized."
     return [Suspicion(kind="rare values", sentence=sentence, flagged=len(rare), expected=level)]
 
 

@@ -1,7 +1,7 @@
-"""Who may report for a node: a token for each, made from a key that only the collector's owner holds.
+"""Node tokens: each authorizes its holder to report for one node, and is made from the collector's secret key.
 
-A token is an HMAC, so nothing is stored to check it, and tokens of other nodes, campaigns or keys say nothing about
-it. It shows that its holder may answer for the node. It is not part of the report and decides nothing about it.
+A token is an HMAC, so the collector stores nothing to check it, and tokens of other nodes, campaigns or keys reveal
+nothing about it. It is not part of the report, and has no influence on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PURPOSE = b"veilgraph participant token 1"
 
 
 def new_key() -> str:
-    """A fresh secret key, URL-safe text of 32 random bytes.
+    """Return a new secret key: 32 random bytes as URL-safe text.
 
     >>> new_key() != new_key()
     True
@@ -29,7 +29,7 @@ def new_key() -> str:
 
 
 def check_key(key: str) -> str:
-    """Return `key` if it can have come from `new_key`; a key that someone could guess is refused.
+    """Return `key` if it is as long as those of `new_key`; refuse a key that could be guessed.
 
     >>> check_key("hunter2")
     Traceback (most recent call last):
@@ -41,7 +41,7 @@ def check_key(key: str) -> str:
 
 
 def read_keys(path: Path) -> list[str]:
-    """Keys from a file, one on each line: the first signs, each is accepted."""
+    """Read keys from a file, one on each line: the first signs, tokens of each are accepted."""
     try:
         keys = path.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError):
@@ -52,10 +52,10 @@ def read_keys(path: Path) -> list[str]:
 
 
 def token_for(key: str, campaign_id: str, node: str) -> str:
-    r"""HMAC-SHA256 under `key` of purpose, campaign and node, as base64url without padding.
+    r"""Return the HMAC-SHA256 under `key` of purpose, campaign and node, as base64url without padding.
 
-    Parts are joined by a null character, which neither an id nor a node can hold, so no two pairs of campaign and
-    node share a message.
+    A null character separates the parts. Neither an id nor a node's name can hold one, so different pairs of
+    campaign and node have different messages.
 
     >>> len(token_for(new_key(), "5f7f", "u17"))
     43
@@ -66,7 +66,7 @@ def token_for(key: str, campaign_id: str, node: str) -> str:
 
 
 def check_token(key: str | Iterable[str], campaign_id: str, node: str, token: str) -> bool:
-    """Whether `token` is the node's, under `key` or, while keys are rotated, under any of several.
+    """Return whether `token` is the node's, under `key` or, while keys are rotated, under any of several.
 
     The comparison takes the same time wherever the first difference is, and every key is tried.
 

@@ -32,7 +32,7 @@ def serve(
     with needs_extra("collector"):
         from veilgraph.collector.app import make_app
         from veilgraph.collector.auth import Credentials
-        from veilgraph.collector.middleware import Limits, most_report_bytes
+        from veilgraph.collector.middleware import Limits, max_report_bytes
         from veilgraph.collector.server import serve as serve_app
         from veilgraph.collector.store import ReportStore
     from veilgraph.campaign import Campaign
@@ -46,7 +46,7 @@ def serve(
         store=ReportStore.open(store),
         joined=[] if joined is None else [str(node) for node in read_ids(joined)],
         credentials=Credentials(keys=read_keys(keys_file), admin_token=_only_line(admin_token_file)),
-        limits=Limits(report_bytes=most_report_bytes(loaded), requests_per_second=rate),
+        limits=Limits(report_bytes=max_report_bytes(loaded), requests_per_second=rate),
     )
     serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
 

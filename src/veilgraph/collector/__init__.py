@@ -1,1 +1,1 @@
-"""The collector: takes in reports over HTTP, keeps each exactly once, and shows its owner what came in."""
+"""The collector: an HTTP service that stores each report exactly once, and shows its owner statistics of them."""

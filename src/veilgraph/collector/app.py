@@ -1,13 +1,13 @@
-"""The collector as a web application: routes, and nothing that another file could do."""
+"""The collector as a web application: its routes, and the participant's page."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from importlib import resources
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -19,22 +19,36 @@ from veilgraph.campaign.report import Report
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, bearer_token, require_admin
 from veilgraph.collector.dashboard import add_dashboard
-from veilgraph.collector.errors import AsciiJSON, Refusal
+from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
 from veilgraph.collector.metrics import Metrics
-from veilgraph.collector.middleware import Guard, Limits, RateLimit, most_report_bytes, read_body
-from veilgraph.collector.report_writer import GroupCommit
-from veilgraph.collector.static_pages import add_participant_page
+from veilgraph.collector.middleware import (
+    ErrorBoundary,
+    Limits,
+    RateLimit,
+    SecurityHeaders,
+    TokenBuckets,
+    max_report_bytes,
+    read_body,
+)
+from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.store import Outcome, ReportStore
-from veilgraph.collector.validation import Intake, batch_entries, parse_json
+from veilgraph.collector.validation import ReportValidator, batch_entries, parse_json
 from veilgraph.errors import StoreError, StoreFullError
 from veilgraph.graph import Graph
 
 logger = logging.getLogger("veilgraph.collector")
 
-_STATUS = {Outcome.STORED: 201, Outcome.SAME: 200, Outcome.CONFLICT: 409}
-_FLUSH_SECONDS = 5.0
-# Entries of a batch that are checked before other requests get a turn.
-_TURN = 50
+_STATUS = {Outcome.STORED: 201, Outcome.SAME: 200, Outcome.CONFLICT: RefusalReason.CONFLICT.status}
+_SAVE_REFUSALS_SECONDS = 5.0
+# Number of batch entries that are validated before other requests get a turn.
+_ENTRIES_PER_TURN = 50
+# Path, file and media type of the participant's page.
+_PARTICIPANT_FILES = (
+    ("/", "participant.html", "text/html; charset=utf-8"),
+    ("/client.js", "veilgraph.js", "text/javascript; charset=utf-8"),
+    ("/participant.js", "participant.js", "text/javascript; charset=utf-8"),
+    ("/participant.css", "participant.css", "text/css; charset=utf-8"),
+)
 
 
 def make_app(
@@ -47,31 +61,31 @@ def make_app(
     limits: Limits | None = None,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
-    """The collector of one campaign on its public graph.
+    """Make the collector of one campaign on its public graph.
 
     Args:
-        campaign: what is collected.
-        graph: the public graph that the campaign was made for; its nodes may report.
-        store: where reports go.
-        credentials: who may do what.
-        joined: nodes that came to the graph after the campaign was made, and may report too.
-        limits: what the collector puts up with.
+        campaign: campaign whose reports are collected.
+        graph: public graph that the campaign was made for; its nodes may report.
+        store: store of the reports.
+        credentials: signing keys of node tokens, and the admin token.
+        joined: names of nodes that joined the graph after the campaign was made, and may report too.
+        limits: limits on requests; default: those that the campaign needs.
         clock: Unix time.
     """
     check_graph(campaign, graph)
-    limits = limits or Limits(report_bytes=most_report_bytes(campaign))
+    limits = limits or Limits(report_bytes=max_report_bytes(campaign))
     nodes = frozenset(graph.names) | frozenset(joined)
-    intake = Intake(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
-    commit = GroupCommit(store, clock=clock)
-    metrics = Metrics(waiting=lambda: commit.waiting)
+    validator = ReportValidator(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
+    writer = ReportWriter(store, clock=clock)
+    metrics = Metrics(queued=lambda: writer.queued)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        commit.start()
-        flushing = asyncio.create_task(_flush_refusals(store, campaign.id, metrics))
+        writer.start()
+        saving = asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics))
         yield
-        flushing.cancel()
-        await commit.stop()
+        saving.cancel()
+        await writer.stop()
         await asyncio.to_thread(_save_refusals, store, campaign.id, metrics)
         store.close()
 
@@ -79,101 +93,116 @@ def make_app(
         title="veilgraph collector",
         version=veilgraph.__version__,
         lifespan=lifespan,
-        # The usual pages load scripts from elsewhere.
+        # FastAPI's pages for them load scripts from another site.
         docs_url=None,
         redoc_url=None,
         default_response_class=AsciiJSON,
     )
-    app.add_middleware(
-        Guard, rate=RateLimit(per_second=limits.requests_per_second, burst=limits.burst), metrics=metrics
-    )
+    # The last one added is the outermost.
+    app.add_middleware(ErrorBoundary)
+    buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
+    app.add_middleware(RateLimit, buckets=buckets, metrics=metrics)
+    app.add_middleware(SecurityHeaders)
 
     def refuse(_: Request, error: Exception) -> Response:
         refusal = _as_refusal(error)
-        metrics.refused(refusal.reason)
+        metrics.count_refusal(refusal.reason)
         return refusal.response()
 
     for kind in (Refusal, StoreError, HTTPException):
         app.add_exception_handler(kind, refuse)
-    _add_public(app, campaign, store)
-    _add_submission(app, intake, commit, metrics, limits)
-    _add_administration(app, campaign, intake, store, credentials, metrics)
-    add_participant_page(app)
+    _add_public_routes(app, campaign, store)
+    _add_submission(app, validator, writer, metrics, limits)
+    _add_administration(app, campaign, validator, store, credentials, metrics)
+    _add_participant_page(app)
     add_dashboard(app, campaign=campaign, graph=graph, store=store, credentials=credentials, limits=limits)
     return app
 
 
-def _add_public(app: FastAPI, campaign: Campaign, store: ReportStore) -> None:
+def _as_refusal(error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, StoreError):
+        full = isinstance(error, StoreFullError)
+        return Refusal(RefusalReason.STORE_FULL if full else RefusalReason.STORE_UNAVAILABLE, str(error))
+    # The router raises it, for paths and methods that no route has.
+    status = error.status_code if isinstance(error, HTTPException) else None
+    return Refusal(RefusalReason(f"http_{status}"))
+
+
+def _add_public_routes(app: FastAPI, campaign: Campaign, store: ReportStore) -> None:
     document = campaign.to_json()
 
-    @app.get("/v1/campaign", summary="The campaign, as participants answer it", responses=openapi.CAMPAIGN)
+    @app.get("/v1/campaign", summary="The campaign document that participants answer", responses=openapi.CAMPAIGN)
     async def get_campaign(request: Request) -> Response:
         headers = {"ETag": f'"{campaign.id}"', "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
         return Response(document, media_type="application/json", headers=headers)
 
-    @app.get("/health", summary="Whether reports can be taken in", responses=openapi.HEALTH)
-    async def health() -> dict[str, str]:
+    @app.get("/health", summary="Whether the collector can store reports", responses=openapi.HEALTH)
+    async def health() -> openapi.HealthBody:
         await asyncio.to_thread(store.check)
         return {"status": "ok"}
 
 
-def _add_submission(app: FastAPI, intake: Intake, commit: GroupCommit, metrics: Metrics, limits: Limits) -> None:
-    @app.put("/v1/reports/{node:path}", summary="Submit a node's report", **openapi.submit_one(intake.campaign))
+def _add_submission(
+    app: FastAPI, validator: ReportValidator, writer: ReportWriter, metrics: Metrics, limits: Limits
+) -> None:
+    @app.put("/v1/reports/{node:path}", summary="Submit a node's report", **openapi.submit_one(validator.campaign))
     async def submit_one(node: str, request: Request) -> Response:
         started = time.perf_counter()
-        body = await read_body(request, most_bytes=limits.report_bytes, seconds=limits.body_seconds)
-        intake.check_open()
-        report = intake.check_report_of(node, bearer_token(request), body)
-        (outcome,) = await commit.submit([report])
-        metrics.took(time.perf_counter() - started)
-        metrics.answered(outcome)
+        body = await read_body(request, max_bytes=limits.report_bytes, seconds=limits.body_seconds)
+        validator.check_open()
+        report = validator.validate_request(node, bearer_token(request), body)
+        (outcome,) = await writer.write([report])
+        metrics.observe_seconds(time.perf_counter() - started)
+        metrics.count_outcome(outcome)
         if outcome is Outcome.CONFLICT:
-            raise _conflict()
-        return AsciiJSON({"node": node, "status": outcome.value}, _STATUS[outcome])
+            raise Refusal(RefusalReason.CONFLICT)
+        stored: openapi.StoredBody = {"node": node, "status": outcome.value}
+        return AsciiJSON(stored, _STATUS[outcome])
 
-    @app.post("/v1/reports", summary="Submit many reports", **openapi.submit_many(intake.campaign))
+    @app.post("/v1/reports", summary="Submit a batch of reports", **openapi.submit_many(validator.campaign))
     async def submit_many(request: Request) -> Response:
         started = time.perf_counter()
-        body = await read_body(request, most_bytes=limits.batch_bytes, seconds=limits.body_seconds)
-        intake.check_open()
-        checked: list[Report | Refusal] = []
+        body = await read_body(request, max_bytes=limits.batch_bytes, seconds=limits.body_seconds)
+        validator.check_open()
+        validated: list[Report | Refusal] = []
         for number, entry in enumerate(batch_entries(parse_json(body)), start=1):
-            checked.append(_checked(intake, entry))
-            if number % _TURN == 0:
+            validated.append(_validate_entry(validator, entry))
+            if number % _ENTRIES_PER_TURN == 0:
                 await asyncio.sleep(0)
-        outcomes = iter(await commit.submit([report for report in checked if isinstance(report, Report)]))
-        metrics.took(time.perf_counter() - started)
-        return AsciiJSON({"results": [_result(entry, outcomes, metrics) for entry in checked]})
+        outcomes = iter(await writer.write([report for report in validated if isinstance(report, Report)]))
+        metrics.observe_seconds(time.perf_counter() - started)
+        results: openapi.BatchBody = {"results": [_batch_result(entry, outcomes, metrics) for entry in validated]}
+        return AsciiJSON(results)
 
 
-def _checked(intake: Intake, entry: object) -> Report | Refusal:
+def _validate_entry(validator: ReportValidator, entry: object) -> Report | Refusal:
     try:
-        return intake.check_entry(entry)
+        return validator.validate_entry(entry)
     except Refusal as refusal:
         return refusal
 
 
-def _result(entry: Report | Refusal, outcomes: Iterator[Outcome], metrics: Metrics) -> dict[str, Any]:
-    """A line of the answer to many reports, in their order. Only who showed a node's token is told its name."""
-    if isinstance(entry, Refusal):
-        metrics.refused(entry.reason)
-        return {"node": None, "status": entry.status, "reason": entry.reason, "detail": entry.sentence}
-    outcome = next(outcomes)
-    metrics.answered(outcome)
-    result = {"node": entry.node, "status": _STATUS[outcome]}
-    if outcome is Outcome.CONFLICT:
-        conflict = _conflict()
-        metrics.refused(conflict.reason)
-        return result | {"reason": conflict.reason, "detail": conflict.sentence}
-    return result
+def _batch_result(entry: Report | Refusal, outcomes: Iterator[Outcome], metrics: Metrics) -> openapi.BatchResult:
+    """Return the result of one entry, and count it. Only senders who gave a node's token get its name."""
+    node = None
+    if isinstance(entry, Report):
+        outcome = next(outcomes)
+        metrics.count_outcome(outcome)
+        if outcome is not Outcome.CONFLICT:
+            return {"node": entry.node, "status": _STATUS[outcome]}
+        node, entry = entry.node, Refusal(RefusalReason.CONFLICT)
+    metrics.count_refusal(entry.reason)
+    return {"node": node, "status": entry.reason.status, "reason": entry.reason.value, "detail": entry.detail}
 
 
 def _add_administration(
     app: FastAPI,
     campaign: Campaign,
-    intake: Intake,
+    validator: ReportValidator,
     store: ReportStore,
     credentials: Credentials,
     metrics: Metrics,
@@ -181,44 +210,45 @@ def _add_administration(
     @app.get(
         "/v1/status", summary="Whether the campaign is open; counts for the administration", responses=openapi.STATUS
     )
-    async def status(request: Request) -> dict[str, Any]:
-        public = {
+    async def status(request: Request) -> openapi.StatusBody:
+        body: openapi.StatusBody = {
             "campaign": campaign.id,
             "closes": campaign.document["closes"],
-            "open": intake.is_open,
+            "open": validator.is_open,
         }
         if not bearer_token(request):
-            return public
+            return body
         require_admin(request, credentials)
         reports, refusals = await asyncio.gather(
             asyncio.to_thread(store.count, campaign.id), asyncio.to_thread(store.refusals, campaign.id)
         )
-        return public | {"nodes": campaign.nodes, "reports": reports, "refused": refusals}
+        return {**body, "nodes": campaign.nodes, "reports": reports, "refused": refusals}
 
-    @app.get("/metrics", summary="Counters for Prometheus; needs the admin token", responses=openapi.METRICS)
+    @app.get("/metrics", summary="Metrics for Prometheus; needs the admin token", responses=openapi.METRICS)
     async def get_metrics(request: Request) -> Response:
         require_admin(request, credentials)
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(metrics.render(), media_type="text/plain; version=0.0.4")
 
 
-def _conflict() -> Refusal:
-    return Refusal(409, "conflict", "another report of this node stands; the first one counts")
+def _add_participant_page(app: FastAPI) -> None:
+    """Serve the participant's page at /, with its files from the package."""
+    for path, name, media_type in _PARTICIPANT_FILES:
+        content = (resources.files("veilgraph") / "client" / "browser" / name).read_bytes()
+        app.get(path, include_in_schema=False)(_static_file(content, media_type))
+    # Every browser requests an icon; that there is none is not worth a refusal in the counts.
+    app.get("/favicon.ico", include_in_schema=False)(_static_file(b"", "image/x-icon", status=204))
 
 
-def _as_refusal(error: Exception) -> Refusal:
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, StoreFullError):
-        return Refusal(507, "store_full", str(error))
-    if isinstance(error, StoreError):
-        return Refusal(503, "store_unavailable", str(error))
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    return Refusal(status, f"http_{status}", "there is nothing here" if status == 404 else "this is not possible here")
+def _static_file(content: bytes, media_type: str, *, status: int = 200) -> Callable[[], Awaitable[Response]]:
+    async def send() -> Response:
+        return Response(content, status, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+    return send
 
 
-async def _flush_refusals(store: ReportStore, campaign_id: str, metrics: Metrics) -> None:
+async def _save_refusals_regularly(store: ReportStore, campaign_id: str, metrics: Metrics) -> None:
     while True:
-        await asyncio.sleep(_FLUSH_SECONDS)
+        await asyncio.sleep(_SAVE_REFUSALS_SECONDS)
         await asyncio.to_thread(_save_refusals, store, campaign_id, metrics)
 
 
@@ -228,4 +258,4 @@ def _save_refusals(store: ReportStore, campaign_id: str, metrics: Metrics) -> No
         store.add_refusals(campaign_id, counts)
     except StoreError as error:
         metrics.restore_unsaved(counts)
-        logger.warning("counts of refusals are kept for later: %s", type(error).__name__)
+        logger.warning("the counts of refusals could not be stored, and are kept for later: %s", type(error).__name__)

@@ -1,4 +1,4 @@
-"""Shapes of the dashboard's charts, in the coordinates of their SVG elements: numbers only, drawn by the page."""
+"""The dashboard: pages for the campaign's owner, with charts, estimates and the export of all reports."""
 
 from __future__ import annotations
 
@@ -19,29 +19,31 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from veilgraph.campaign import Campaign
 from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, require_admin
-from veilgraph.collector.errors import Refusal
+from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.export import write_parquet
 from veilgraph.collector.middleware import Limits, read_body
-from veilgraph.collector.statistics import SnapshotCache
+from veilgraph.collector.statistics import StatisticsCache
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 
+# Size of the chart, in the coordinates of its SVG element.
 WIDTH, HEIGHT = 1000.0, 200.0
-_MOST_BARS = 120
+MAX_BARS = 120
 _HOUR = 3600
 _STEPS = (_HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR, 7 * 24 * _HOUR, 28 * 24 * _HOUR)
+_MAX_LOGIN_BYTES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """Reports that arrived in one step of time.
+    """Reports of one time step, as a rectangle of the chart.
 
     Attributes:
         x: left edge.
         y: upper edge.
-        width: of the bar.
-        height: of the bar.
-        text: what it stands for.
+        width: width of the bar.
+        height: height of the bar.
+        text: time and number of reports.
     """
 
     x: float
@@ -52,16 +54,16 @@ class Bar:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrivals:
-    """Reports over time.
+class ArrivalsChart:
+    """Geometry of a chart of reports over time; the page draws it.
 
     Attributes:
-        bars: one per step.
-        line: points of the running total, as SVG wants them.
-        highest: reports in the highest bar.
-        step: of time, in words.
-        first: when the first step begins.
-        last: when the last step ends.
+        bars: one bar for each time step with reports.
+        line: points of the running total, in SVG's notation.
+        highest: number of reports of the highest bar.
+        step: length of a time step, in words.
+        first: start of the first time step.
+        last: end of the last time step.
     """
 
     bars: Sequence[Bar]
@@ -72,8 +74,14 @@ class Arrivals:
     last: str
 
 
-def arrivals_chart(hours: Sequence[tuple[int, int]]) -> Arrivals | None:
-    """Bars of reports per step and the running total; steps are as short as fit. None before the first report.
+def arrivals_chart(hours: Sequence[tuple[int, int]]) -> ArrivalsChart | None:
+    """Lay out bars of reports per time step, and their running total, with at most `MAX_BARS` time steps.
+
+    Args:
+        hours: Unix time of each hour with reports, and their number; earliest first.
+
+    Returns:
+        The chart, or None without reports.
 
     >>> chart = arrivals_chart([(0, 3), (7200, 1)])
     >>> [(round(bar.x), round(bar.height)) for bar in chart.bars], chart.line
@@ -82,7 +90,7 @@ def arrivals_chart(hours: Sequence[tuple[int, int]]) -> Arrivals | None:
     if not hours:
         return None
     span = hours[-1][0] + _HOUR - hours[0][0]
-    step = next((s for s in _STEPS if span <= s * _MOST_BARS), span // _MOST_BARS + 1)
+    step = next((s for s in _STEPS if span <= s * MAX_BARS), span // MAX_BARS + 1)
     start = hours[0][0] // step * step
     counts = [0] * ((hours[-1][0] - start) // step + 1)
     for hour, count in hours:
@@ -98,60 +106,40 @@ def arrivals_chart(hours: Sequence[tuple[int, int]]) -> Arrivals | None:
             y=HEIGHT * (1 - count / highest),
             width=width,
             height=HEIGHT * count / highest,
-            text=f"{_time(start + number * step)}: {count:,} reports",
+            text=f"{_time_text(start + number * step)}: {count:,} reports",
         )
         for number, count in enumerate(counts)
         if count
     ]
-    return Arrivals(
+    return ArrivalsChart(
         bars=bars,
         line=" ".join(points),
         highest=highest,
-        step=_words(step),
-        first=_time(start),
-        last=_time(start + len(counts) * step),
+        step=_step_text(step),
+        first=_time_text(start),
+        last=_time_text(start + len(counts) * step),
     )
 
 
-def _time(seconds: int) -> str:
+def _time_text(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _words(step: int) -> str:
+def _step_text(step: int) -> str:
     hours = round(step / _HOUR)
     if hours < 24:
         return "hour" if hours == 1 else f"{hours} hours"
     return "day" if hours == 24 else f"{hours // 24} days"
 
 
-_REASONS = {
-    "another_node": "the report names another node than the request",
-    "broken_off": "the connection ended before the request did",
-    "closed": "the campaign was closed",
-    "conflict": "another report of the node stands",
-    "http_404": "there is no such address",
-    "http_405": "there is no such method at this address",
-    "not_admin": "the administration's token was missing or wrong",
-    "not_json": "the request was not JSON",
-    "not_valid": "the report does not fit the campaign",
-    "store_full": "the store was full",
-    "store_unavailable": "the database did not answer",
-    "too_large": "the request was too large",
-    "too_many_requests": "one address asked too often",
-    "too_slow": "the request did not arrive in time",
-    "unknown_node": "the public graph has no such node",
-    "wrong_token": "the token was missing or not the node's",
-}
-
-
 def add_dashboard(
     app: FastAPI, *, campaign: Campaign, graph: Graph, store: ReportStore, credentials: Credentials, limits: Limits
 ) -> None:
-    """Serve the pages below /dashboard; all but the login need a session.
+    """Add the pages below /dashboard; all but the login need a session or the admin token.
 
-    Addresses are relative, so that the pages also work below a path of a reverse proxy.
+    Links are relative, so that the pages also work below a path of a reverse proxy.
     """
-    cache = SnapshotCache(campaign, graph, store)
+    cache = StatisticsCache(campaign, graph, store)
 
     @app.get("/dashboard", include_in_schema=False)
     async def show(request: Request) -> Response:
@@ -159,11 +147,11 @@ def add_dashboard(
             require_admin(request, credentials)
         except Refusal:
             return _page("login.html", 401, wrong=False, base="")
-        return _page("dashboard.html", **await asyncio.to_thread(_values, campaign, store, cache))
+        return _page("dashboard.html", **await asyncio.to_thread(_page_values, campaign, store, cache))
 
     @app.post("/dashboard/login", include_in_schema=False)
     async def login(request: Request) -> Response:
-        body = await read_body(request, most_bytes=4096, seconds=limits.body_seconds)
+        body = await read_body(request, max_bytes=_MAX_LOGIN_BYTES, seconds=limits.body_seconds)
         token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         if not credentials.opens_administration(token):
             return _page("login.html", 401, wrong=True, base="../")
@@ -199,31 +187,39 @@ def add_dashboard(
 
     @app.get("/dashboard/style.css", include_in_schema=False)
     async def style() -> Response:
-        return Response(_source("dashboard.css"), media_type="text/css; charset=utf-8")
+        return Response(_page_source("dashboard.css"), media_type="text/css; charset=utf-8")
 
 
-def _values(campaign: Campaign, store: ReportStore, cache: SnapshotCache) -> dict[str, Any]:
-    """Everything that the page shows."""
+def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache) -> dict[str, Any]:
+    """Return the values of dashboard.html."""
     refused = store.refusals(campaign.id)
     hours = store.by_hour(campaign.id)
-    snapshot = cache.get()
+    statistics = cache.get()
     return {
         "campaign": campaign,
         "is_open": campaign.is_open(datetime.now(tz=UTC)),
         "guarantee": campaign.guarantee.in_words()[:3],
         "reports": sum(count for _, count in hours),
         "chart": arrivals_chart(hours),
-        "snapshot": snapshot,
-        "made": datetime.fromtimestamp(snapshot.made, tz=UTC),
-        "refused": sorted(((count, _REASONS.get(why, why)) for why, count in refused.items()), reverse=True),
+        "statistics": statistics,
+        "computed_at": datetime.fromtimestamp(statistics.computed_at, tz=UTC),
+        "refused": sorted(((count, _reason_text(reason)) for reason, count in refused.items()), reverse=True),
     }
+
+
+def _reason_text(reason: str) -> str:
+    """Return the explanation of a reason; the store may hold reasons of another version."""
+    try:
+        return RefusalReason(reason).text
+    except ValueError:
+        return reason
 
 
 def _page(name: str, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(_ENVIRONMENT.get_template(name).render(**values), status)
 
 
-def _source(name: str) -> str:
+def _page_source(name: str) -> str:
     return (resources.files("veilgraph.collector") / "pages" / name).read_text(encoding="utf-8")
 
 
@@ -233,5 +229,9 @@ def _remove(path: Path) -> None:
 
 
 _ENVIRONMENT = Environment(
-    autoescape=True, loader=FunctionLoader(_source), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    autoescape=True,
+    loader=FunctionLoader(_page_source),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
 )

@@ -1,4 +1,4 @@
-"""The tables of the store, as the newest migration leaves them."""
+"""The store's SQL tables, as the newest migration leaves them, and the runner of the migrations."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ reports = Table(
     metadata,
     Column("campaign", Text, primary_key=True),
     Column("node", Text, primary_key=True),
-    # The canonical JSON that was acknowledged: equality of reports is equality of this text.
+    # Canonical JSON of the report: two reports are equal if these texts are.
     Column("content", Text, nullable=False),
-    # Unix time of the hour in which it arrived. Nothing needs to know the minute.
+    # Unix time of the hour of arrival. A more precise time is not needed, so it is not kept.
     Column("hour", BigInteger, nullable=False),
 )
 
@@ -33,15 +33,14 @@ refusals = Table(
     Column("count", BigInteger, nullable=False),
 )
 
-
-# Any number, the same in every process: two collectors that start at once migrate one after the other.
-_LOCK = 7_239_114_001
+# Key of the advisory lock: collectors that start at the same time migrate one after the other.
+_MIGRATION_LOCK = 7_239_114_001
 
 
 def migrate(connection: Connection) -> None:
-    """Run the missing migrations in the connection's transaction."""
+    """Run the pending migrations in the connection's transaction."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
     if is_current(connection):
         return
     config = _config()
@@ -50,13 +49,13 @@ def migrate(connection: Connection) -> None:
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether nothing is left to migrate; a version that is not known here is refused."""
+    """Return whether no migration is pending; refuse a database of a newer version."""
     scripts = ScriptDirectory.from_config(_config())
     current = MigrationContext.configure(connection).get_current_revision()
     known = {script.revision for script in scripts.walk_revisions()}
     if current is not None and current not in known:
         raise StoreError(
-            f"the database has version {current}, this program knows {max(known)} and older: upgrade veilgraph"
+            f"the database has version {current}, this program knows version {max(known)} and older: upgrade veilgraph"
         )
     return current == scripts.get_current_head()
 

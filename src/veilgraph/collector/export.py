@@ -1,4 +1,4 @@
-"""The reports as a Parquet file, for whoever analyses them elsewhere."""
+"""Export of all reports to a Parquet file."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.errors import MissingExtraError
 
-_ROWS = 10_000
+_ROW_GROUP = 10_000
 
 
 def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> int:
-    """Write a row per report, with the campaign in the file's metadata; a part in memory at a time.
+    """Write one row for each report, with the campaign in the file's metadata.
 
     Args:
-        campaign: what was collected.
-        reports: its reports.
-        path: the file.
+        campaign: campaign of the reports.
+        reports: its reports; one row group is in memory at a time.
+        path: file to write.
 
     Returns:
-        How many reports were written.
+        Number of reports.
     """
     try:
-        # Neither has types.
+        # Neither has type stubs.
         pa: Any = importlib.import_module("pyarrow")
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
@@ -36,8 +36,8 @@ def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> 
     schema = pa.schema(fields, metadata={"veilgraph.campaign": campaign.to_json()})
     written, remaining = 0, iter(reports)
     with parquet.ParquetWriter(path, schema) as writer:
-        while part := list(islice(remaining, _ROWS)):
-            columns = [[r.node for r in part], [r.features for r in part], [r.label for r in part]]
+        while group := list(islice(remaining, _ROW_GROUP)):
+            columns = [[r.node for r in group], [r.features for r in group], [r.label for r in group]]
             writer.write_table(pa.table(columns, schema=schema))
-            written += len(part)
+            written += len(group)
     return written

@@ -1,4 +1,4 @@
-"""Counters for operation: how many reports, how many refusals, how long it takes. Nothing about any node."""
+"""Prometheus metrics of the collector: reports, refusals and latency. They say nothing about any node."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from veilgraph.collector.errors import RefusalReason
 from veilgraph.collector.store import Outcome
 
 
 class Metrics:
-    """Counts since the process started, for Prometheus, and refusals that the store has yet to be told of.
+    """Counters since the process started, and the refusals that are not in the store yet.
 
     Args:
-        waiting: how many reports wait for the store.
+        queued: function that returns the number of reports that wait for the store.
     """
 
-    def __init__(self, waiting: Callable[[], int]) -> None:
+    def __init__(self, queued: Callable[[], int]) -> None:
         self._registry = CollectorRegistry()
         self._reports = Counter(
             "veilgraph_reports", "Reports that were answered, by outcome", ["outcome"], registry=self._registry
@@ -30,37 +31,36 @@ class Metrics:
         )
         self._seconds = Histogram(
             "veilgraph_submit_seconds",
-            "From a report's arrival to its acknowledgement",
+            "Time from a report's arrival to its acknowledgement",
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
             registry=self._registry,
         )
-        Gauge("veilgraph_reports_waiting", "Reports that wait for the store", registry=self._registry).set_function(
-            waiting
-        )
+        waiting = Gauge("veilgraph_reports_waiting", "Reports that wait for the store", registry=self._registry)
+        waiting.set_function(queued)
         self._unsaved: Tally[str] = Tally()
 
-    def answered(self, outcome: Outcome) -> None:
-        """A report was stored, was there already, or contradicts the one that stands."""
+    def count_outcome(self, outcome: Outcome) -> None:
+        """Count a report that the store answered."""
         self._reports.labels(outcome.value).inc()
 
-    def refused(self, reason: str) -> None:
-        """A request, or a report in it, was refused."""
-        self._refused.labels(reason).inc()
-        self._unsaved[reason] += 1
+    def count_refusal(self, reason: RefusalReason) -> None:
+        """Count a refused request, or a refused report of a batch."""
+        self._refused.labels(reason.value).inc()
+        self._unsaved[reason.value] += 1
 
-    def took(self, seconds: float) -> None:
-        """A submission was answered."""
+    def observe_seconds(self, seconds: float) -> None:
+        """Record how long a submission took."""
         self._seconds.observe(seconds)
 
     def take_unsaved(self) -> dict[str, int]:
-        """Refusals since the last call, for the store."""
+        """Return the refusals since the last call, by reason, for the store."""
         counts, self._unsaved = self._unsaved, Tally()
         return dict(counts)
 
     def restore_unsaved(self, counts: dict[str, int]) -> None:
-        """The store could not be told of them."""
+        """Keep counts that could not be stored for the next call of `take_unsaved`."""
         self._unsaved.update(counts)
 
-    def text(self) -> bytes:
-        """In Prometheus' text format."""
+    def render(self) -> bytes:
+        """Return the metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""How much, how fast and how long: what one sender may ask of the collector."""
+"""Limits of what one sender may request, and ASGI middleware: rate limit, security headers, error boundary."""
 
 from __future__ import annotations
 
@@ -16,91 +16,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.report import LONGEST_NODE
-from veilgraph.collector.errors import Refusal
+from veilgraph.campaign.report import MAX_NODE_LENGTH
+from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.metrics import Metrics
-
-MOST_IN_A_BATCH = 1000
-_MOST_SENDERS = 50_000
-# Keys, the campaign's id and the label.
-_FRAME_BYTES = 2048
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What the collector puts up with.
-
-    Args:
-        report_bytes: of one report; `most_report_bytes` says what a campaign needs.
-        batch_bytes: of many reports in one request.
-        body_seconds: for a whole request body to arrive.
-        requests_per_second: of one address, on average; 0 is no limit.
-        burst: requests of one address at once.
-    """
-
-    report_bytes: int = 64 * 1024
-    batch_bytes: int = 16 * 1024 * 1024
-    body_seconds: float = 10.0
-    requests_per_second: float = 50.0
-    burst: int = 200
-
-
-def most_report_bytes(campaign: Campaign) -> int:
-    """Room for the longest report of the campaign with every character escaped, and as much again for spaces."""
-    codes = sum(len(str(size - 1)) + 1 for size in campaign.schema.domain_sizes)
-    return 2 * (codes + 12 * LONGEST_NODE) + _FRAME_BYTES
-
-
-class RateLimit:
-    """A token bucket per sender. Time is monotonic, so that setting the clock neither opens nor closes it.
-
-    >>> now = iter([0.0, 0.0, 0.0, 1.0])
-    >>> limit = RateLimit(per_second=1, burst=2, clock=lambda: next(now))
-    >>> [limit.allows("a") for _ in range(4)]
-    [True, True, False, True]
-    """
-
-    def __init__(self, *, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_second, self._burst, self._clock = per_second, burst, clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def allows(self, sender: str) -> bool:
-        """Whether the sender may go on; counts the request."""
-        if self._per_second <= 0:
-            return True
-        now = self._clock()
-        left, since = self._buckets.pop(sender, (float(self._burst), now))
-        left = min(self._burst, left + (now - since) * self._per_second)
-        allowed = left >= 1
-        self._buckets[sender] = (left - 1 if allowed else left, now)
-        # The senders that were quiet the longest have full buckets again, or nearly so.
-        while len(self._buckets) > _MOST_SENDERS:
-            self._buckets.popitem(last=False)
-        return allowed
-
-
-async def read_body(request: Request, *, most_bytes: int, seconds: float) -> bytes:
-    """The whole body, unless it is too long or too slow."""
-    declared = request.headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > most_bytes:
-        raise Refusal(413, "too_large", f"a request may have {most_bytes:,} bytes at most")
-    received = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                received += chunk
-                if len(received) > most_bytes:
-                    raise Refusal(413, "too_large", f"a request may have {most_bytes:,} bytes at most")
-    except TimeoutError:
-        raise Refusal(408, "too_slow", f"the request did not arrive within {seconds:g} seconds") from None
-    except ClientDisconnect:
-        raise Refusal(400, "broken_off", "the request ended early") from None
-    return bytes(received)
-
 
 logger = logging.getLogger("veilgraph.collector")
 
-_HEADERS = {
+# JSON keys, the campaign's id and the label.
+_REPORT_OVERHEAD_BYTES = 2048
+
+_SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -114,57 +39,131 @@ _HEADERS = {
 }
 
 
-class Guard:
-    """Limits senders, adds security headers, and turns whatever goes wrong inside into a bare 500.
-
-    An unexpected error is logged by its type and place. Its text may quote a report, so it is not.
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits on requests.
 
     Args:
-        app: the application inside.
-        rate: how often one sender may ask.
-        metrics: where refusals are counted.
+        report_bytes: maximum size of one report; `max_report_bytes` computes what a campaign needs.
+        batch_bytes: maximum size of a batch of reports.
+        body_seconds: time within which a whole request body must arrive.
+        requests_per_second: average rate of one address; 0 means no limit.
+        burst: number of requests that one address may send at once.
     """
 
-    def __init__(self, app: ASGIApp, *, rate: RateLimit, metrics: Metrics) -> None:
-        self._app, self._rate, self._metrics = app, rate, metrics
+    report_bytes: int = 64 * 1024
+    batch_bytes: int = 16 * 1024 * 1024
+    body_seconds: float = 10.0
+    requests_per_second: float = 50.0
+    burst: int = 200
+
+
+def max_report_bytes(campaign: Campaign) -> int:
+    """Return the size of the campaign's longest report, with every character escaped, and the same again for spaces."""
+    codes = sum(len(str(size - 1)) + 1 for size in campaign.schema.domain_sizes)
+    return 2 * (codes + 12 * MAX_NODE_LENGTH) + _REPORT_OVERHEAD_BYTES
+
+
+async def read_body(request: Request, *, max_bytes: int, seconds: float) -> bytes:
+    """Read the whole body of a request; refuse one that is too long or too slow.
+
+    Args:
+        request: the request.
+        max_bytes: maximum size of the body.
+        seconds: time within which it must arrive.
+    """
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    received = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                received += chunk
+                if len(received) > max_bytes:
+                    raise _too_large(max_bytes)
+    except TimeoutError:
+        detail = f"the request did not arrive within {seconds:g} seconds"
+        raise Refusal(RefusalReason.TOO_SLOW, detail) from None
+    except ClientDisconnect:
+        raise Refusal(RefusalReason.BROKEN_OFF) from None
+    return bytes(received)
+
+
+def _too_large(max_bytes: int) -> Refusal:
+    return Refusal(RefusalReason.TOO_LARGE, f"a request may have at most {max_bytes:,} bytes")
+
+
+class TokenBuckets:
+    """Token-bucket rate limit with one bucket for each sender.
+
+    Time is monotonic, so setting the system clock does not change the limit.
+
+    Args:
+        per_second: average rate of one sender; 0 means no limit.
+        burst: number of requests that a sender may send at once.
+        max_senders: number of senders that are remembered; the ones that were quiet the longest are forgotten.
+        clock: monotonic time in seconds.
+
+    >>> now = iter([0.0, 0.0, 0.0, 1.0])
+    >>> buckets = TokenBuckets(per_second=1, burst=2, clock=lambda: next(now))
+    >>> [buckets.allow("a") for _ in range(4)]
+    [True, True, False, True]
+    """
+
+    def __init__(
+        self,
+        *,
+        per_second: float,
+        burst: int,
+        max_senders: int = 50_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._per_second, self._burst, self._max_senders, self._clock = per_second, burst, max_senders, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def allow(self, sender: str) -> bool:
+        """Count a request of the sender, and return whether it is within the limit."""
+        if self._per_second <= 0:
+            return True
+        now = self._clock()
+        left, since = self._buckets.pop(sender, (float(self._burst), now))
+        left = min(self._burst, left + (now - since) * self._per_second)
+        allowed = left >= 1
+        self._buckets[sender] = (left - 1 if allowed else left, now)
+        # The buckets of quiet senders are full again, or nearly so: forgetting them changes little.
+        while len(self._buckets) > self._max_senders:
+            self._buckets.popitem(last=False)
+        return allowed
+
+
+class RateLimit:
+    """ASGI middleware that refuses senders who exceed their rate.
+
+    Args:
+        app: application inside.
+        buckets: rate limit of each sender.
+        metrics: counter of refusals.
+    """
+
+    def __init__(self, app: ASGIApp, *, buckets: TokenBuckets, metrics: Metrics) -> None:
+        self._app, self._buckets, self._metrics = app, buckets, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or self._buckets.allow(_sender(scope)):
             await self._app(scope, receive, send)
             return
-        started = False
-
-        async def send_guarded(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                _add_headers(MutableHeaders(scope=message))
-            await send(message)
-
-        if not self._rate.allows(_sender(scope)):
-            refusal = Refusal(429, "too_many_requests", "too many requests from this address: wait and send again")
-            self._metrics.refused(refusal.reason)
-            await refusal.response()(scope, receive, send_guarded)
-            return
-        try:
-            await self._app(scope, receive, send_guarded)
-        except Exception as error:  # noqa: BLE001  the last place where anything can be caught
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            logger.error("unexpected %s in %s, line %s", type(error).__name__, place.name, place.lineno)
-            if not started:
-                refusal = Refusal(500, "unexpected", "something is wrong with the collector; its log says where")
-                await refusal.response()(scope, receive, send_guarded)
-
-
-def _add_headers(headers: MutableHeaders) -> None:
-    for name, value in _HEADERS.items():
-        headers[name] = value
-    headers.setdefault("Cache-Control", "no-store")
+        refusal = Refusal(RefusalReason.TOO_MANY_REQUESTS)
+        self._metrics.count_refusal(refusal.reason)
+        await refusal.response()(scope, receive, send)
 
 
 def _sender(scope: Scope) -> str:
-    """The address that a sender controls one of: an IPv4 address, or an IPv6 network of 64 bits."""
+    """Return the part of an address that one sender controls: an IPv4 address, or an IPv6 network of 64 bits."""
     client = scope.get("client")
     if not client:
         return ""
@@ -173,3 +172,59 @@ def _sender(scope: Scope) -> str:
     except ValueError:
         return str(client[0])
     return str(address) if address.version == 4 else str(ipaddress.ip_network((address, 64), strict=False))
+
+
+class SecurityHeaders:
+    """ASGI middleware that adds security headers to every response, and forbids caching unless a route allows it.
+
+    Args:
+        app: application inside.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_SECURITY_HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+class ErrorBoundary:
+    """ASGI middleware that turns unexpected errors into a response without details.
+
+    The log names the type and the place of the error. Its message may quote a report, so it is not logged.
+
+    Args:
+        app: application inside.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        except Exception as error:  # noqa: BLE001  the last place where anything can be caught
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            logger.error("unexpected %s in %s, line %s", type(error).__name__, place.name, place.lineno)
+            if not started:
+                await Refusal(RefusalReason.UNEXPECTED).response()(scope, receive, send)

@@ -1,114 +1,116 @@
-"""What the OpenAPI document says of each route: its input exactly, and every answer that it can give."""
+"""OpenAPI descriptions of the routes: the exact input, and every response that a route can give."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.report import LONGEST_NODE
-from veilgraph.collector.middleware import MOST_IN_A_BATCH
+from veilgraph.campaign.report import MAX_NODE_LENGTH
+from veilgraph.collector.validation import MAX_BATCH_REPORTS
 
 Responses = dict[int | str, dict[str, Any]]
 
-_REFUSED = {
-    "type": "object",
-    "required": ["error", "detail"],
-    "properties": {"error": {"type": "string"}, "detail": {"type": "string"}},
-}
-_TEXT = {"type": "string"}
-_COUNT = {"type": "integer", "minimum": 0}
+
+class RefusedBody(TypedDict):
+    """Body of a refusal: a `RefusalReason`, and what is wrong."""
+
+    error: str
+    detail: str
 
 
-def _responses(granted: dict[int, dict[str, Any] | None], *refused: int) -> Responses:
-    """Statuses with the JSON schema of what is granted, and those of refusals."""
-    # Any route can be asked too often, and 500 is there for what nobody thought of.
-    refusals = dict.fromkeys((*refused, 429, 500), _REFUSED)
+class HealthBody(TypedDict):
+    """Body of GET /health."""
+
+    status: str
+
+
+class StatusBody(TypedDict):
+    """Body of GET /v1/status; counts are for the administration only."""
+
+    campaign: str
+    closes: str
+    open: bool
+    nodes: NotRequired[int]
+    reports: NotRequired[int]
+    refused: NotRequired[dict[str, int]]
+
+
+class StoredBody(TypedDict):
+    """Body of PUT /v1/reports/{node}."""
+
+    node: str
+    status: str
+
+
+class BatchResult(TypedDict):
+    """Result of one report of a batch; the node is named only to senders who gave its token."""
+
+    node: str | None
+    status: int
+    reason: NotRequired[str]
+    detail: NotRequired[str]
+
+
+class BatchBody(TypedDict):
+    """Body of POST /v1/reports: results in the order of the reports."""
+
+    results: list[BatchResult]
+
+
+def _responses(granted: dict[int, Any], *refused: int) -> Responses:
+    """Describe the responses of a route.
+
+    Args:
+        granted: types of the JSON bodies by status; None for a response without JSON.
+        refused: statuses of refusals, besides those that every route can give.
+    """
+    # Every route has a rate limit, and can fail in an unexpected way.
+    bodies = dict.fromkeys((*refused, 429, 500), RefusedBody) | granted
     return {
-        status: {"description": HTTPStatus(status).phrase}
-        | ({"content": {"application/json": {"schema": schema}}} if schema else {})
-        for status, schema in (refusals | granted).items()
+        status: {"description": HTTPStatus(status).phrase} | ({"model": body} if body else {})
+        for status, body in bodies.items()
     }
 
 
-CAMPAIGN = _responses({200: {"type": "object"}, 304: None})
-HEALTH = _responses({200: {"type": "object", "properties": {"status": _TEXT}}}, 503)
-STATUS = _responses(
-    {
-        200: {
-            "type": "object",
-            "required": ["campaign", "closes", "open"],
-            "properties": {
-                "campaign": _TEXT,
-                "closes": _TEXT,
-                "open": {"type": "boolean"},
-                "nodes": _COUNT,
-                "reports": _COUNT,
-                "refused": {"type": "object", "additionalProperties": _COUNT},
-            },
-        }
-    },
-    401,
-    503,
-)
-METRICS = _responses({200: None}, 401) | {200: {"description": "OK", "content": {"text/plain": {"schema": _TEXT}}}}
+CAMPAIGN = _responses({200: dict[str, Any], 304: None})
+HEALTH = _responses({200: HealthBody}, 503)
+STATUS = _responses({200: StatusBody}, 401, 503)
+METRICS = _responses({200: None}, 401)
+METRICS[200]["content"] = {"text/plain": {"schema": {"type": "string"}}}
 
 _SUBMISSION_REFUSALS = (400, 408, 410, 413, 422, 503, 507)
-_STORED = {"type": "object", "required": ["node", "status"], "properties": {"node": _TEXT, "status": _TEXT}}
-_RESULTS = {
-    "type": "object",
-    "required": ["results"],
-    "properties": {
-        "results": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["node", "status"],
-                "properties": {
-                    "node": {"type": ["string", "null"]},
-                    "status": {"type": "integer"},
-                    "reason": _TEXT,
-                    "detail": _TEXT,
-                },
-            },
-        }
-    },
-}
 
 
 def submit_one(campaign: Campaign) -> dict[str, Any]:
-    """Of PUT /v1/reports/{node}."""
+    """Describe PUT /v1/reports/{node}."""
+    authorization = {
+        "name": "Authorization",
+        "in": "header",
+        "required": True,
+        "description": "the node's token: Bearer TOKEN",
+        "schema": {"type": "string"},
+    }
     return {
-        "responses": _responses({200: _STORED, 201: _STORED}, 401, 404, 409, *_SUBMISSION_REFUSALS),
-        "openapi_extra": {
-            "requestBody": _body(report_schema(campaign)),
-            "parameters": [_authorization("the node's token: Bearer TOKEN")],
-        },
+        "responses": _responses({200: StoredBody, 201: StoredBody}, 401, 404, 409, *_SUBMISSION_REFUSALS),
+        "openapi_extra": {"requestBody": _body(report_schema(campaign)), "parameters": [authorization]},
     }
 
 
 def submit_many(campaign: Campaign) -> dict[str, Any]:
-    """Of POST /v1/reports."""
-    entry = {
-        "type": "object",
-        "required": ["token", "report"],
-        "additionalProperties": False,
-        "properties": {"token": _TEXT, "report": report_schema(campaign)},
-    }
-    schema = {
-        "type": "object",
-        "required": ["reports"],
-        "additionalProperties": False,
-        "properties": {"reports": {"type": "array", "items": entry, "maxItems": MOST_IN_A_BATCH}},
-    }
+    """Describe POST /v1/reports."""
+    entry = _object({"token": {"type": "string"}, "report": report_schema(campaign)})
+    batch = _object({"reports": {"type": "array", "items": entry, "maxItems": MAX_BATCH_REPORTS}})
     return {
-        "responses": _responses({200: _RESULTS}, *_SUBMISSION_REFUSALS),
-        "openapi_extra": {"requestBody": _body(schema)},
+        "responses": _responses({200: BatchBody}, *_SUBMISSION_REFUSALS),
+        "openapi_extra": {"requestBody": _body(batch)},
     }
 
 
 def report_schema(campaign: Campaign) -> dict[str, Any]:
-    """The JSON schema of a report: every feature within its own domain."""
+    """Return the JSON schema of a report, in which every feature has a domain of its own."""
     sizes = campaign.schema.domain_sizes
     features = {
         "type": "array",
@@ -117,16 +119,22 @@ def report_schema(campaign: Campaign) -> dict[str, Any]:
         "maxItems": len(sizes),
     }
     label = _code(campaign.schema.num_classes)
+    return _object(
+        {
+            "campaign": {"const": campaign.id},
+            "node": {"type": "string", "minLength": 1, "maxLength": MAX_NODE_LENGTH},
+            "features": _optional(features, collected=campaign.feature_mechanism is not None),
+            "label": _optional(label, collected=campaign.label_mechanism is not None),
+        }
+    )
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
-        "required": ["campaign", "node", "features", "label"],
+        "required": list(properties),
         "additionalProperties": False,
-        "properties": {
-            "campaign": {"const": campaign.id},
-            "node": {"type": "string", "minLength": 1, "maxLength": LONGEST_NODE},
-            "features": _optional(features, asked=campaign.feature_mechanism is not None),
-            "label": _optional(label, asked=campaign.label_mechanism is not None),
-        },
+        "properties": properties,
     }
 
 
@@ -134,19 +142,9 @@ def _code(size: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": 0, "maximum": size - 1}
 
 
-def _optional(schema: dict[str, Any], *, asked: bool) -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}]} if asked else {"type": "null"}
+def _optional(schema: dict[str, Any], *, collected: bool) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]} if collected else {"type": "null"}
 
 
 def _body(schema: dict[str, Any]) -> dict[str, Any]:
     return {"required": True, "content": {"application/json": {"schema": schema}}}
-
-
-def _authorization(description: str) -> dict[str, Any]:
-    return {
-        "name": "Authorization",
-        "in": "header",
-        "required": True,
-        "description": description,
-        "schema": {"type": "string"},
-    }

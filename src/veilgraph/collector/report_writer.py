@@ -1,4 +1,4 @@
-"""Reports that arrive together are committed together: one wait for the disk, however many there are."""
+"""Group commit: reports that arrive at the same time share one transaction, and one wait for the disk."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from veilgraph.campaign.report import Report
 from veilgraph.collector.store import Outcome, ReportStore
 from veilgraph.errors import StoreUnavailableError
 
-_LARGEST_TRANSACTION = 1000
-_MOST_WAITING = 20_000
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Submission:
@@ -23,91 +20,104 @@ class _Submission:
     outcomes: asyncio.Future[list[Outcome]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class GroupCommit:
+class ReportWriter:
     """The only writer of a store in this process.
 
-    While one transaction waits for the disk, further submissions gather; the next transaction takes them all. One
-    submission is never split over two transactions. Nobody is answered before the transaction is on disk.
+    While one transaction waits for the disk, further submissions queue up; the next transaction takes them all. The
+    reports of one submission share a transaction. A submission is answered after its transaction is on disk.
 
     Args:
-        store: where the reports go.
+        store: store of the reports.
         clock: Unix time.
-        patience: seconds after which whoever submitted is told to try again.
+        max_batch_size: number of reports after which a transaction takes no further submission.
+        max_queued: number of reports that may wait; submissions beyond it are refused at once.
+        max_delay: seconds after which a submission without an outcome fails.
     """
 
-    def __init__(self, store: ReportStore, *, clock: Callable[[], float] = time.time, patience: float = 20.0) -> None:
-        self._store, self._clock, self._patience = store, clock, patience
-        self._waiting: asyncio.Queue[_Submission] = asyncio.Queue()
-        self._waiting_reports = 0
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="group-commit")
+    def __init__(
+        self,
+        store: ReportStore,
+        *,
+        clock: Callable[[], float] = time.time,
+        max_batch_size: int = 1000,
+        max_queued: int = 20_000,
+        max_delay: float = 20.0,
+    ) -> None:
+        self._store, self._clock = store, clock
+        self._max_batch_size, self._max_queued, self._max_delay = max_batch_size, max_queued, max_delay
+        self._queue: asyncio.Queue[_Submission] = asyncio.Queue()
+        self._queued_reports = 0
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="report-writer")
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def waiting(self) -> int:
-        """Reports that were not yet committed."""
-        return self._waiting_reports
+    def queued(self) -> int:
+        """Number of reports that are not committed yet."""
+        return self._queued_reports
 
     def start(self) -> None:
-        """Begin to commit; call it in the loop that submits."""
+        """Start writing, in the event loop that submits."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Commit what is waiting, then end."""
+        """Commit the queued reports, then stop."""
         if self._task is None:
             return
-        while self._waiting_reports and not self._task.done():
+        while self._queued_reports and not self._task.done():
             await asyncio.sleep(0.01)
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
         self._thread.shutdown()
 
-    async def submit(self, reports: Sequence[Report]) -> list[Outcome]:
-        """What became of each report, once that is on disk."""
+    async def write(self, reports: Sequence[Report]) -> list[Outcome]:
+        """Write the reports; return the outcome of each after its transaction is on disk."""
         if not reports:
             return []
-        if self._waiting_reports + len(reports) > _MOST_WAITING:
-            raise StoreUnavailableError("too many reports are waiting for the store: send again later")
+        if self._queued_reports + len(reports) > self._max_queued:
+            raise StoreUnavailableError("too many reports wait for the store: send again later")
         submission = _Submission(reports=reports)
-        self._waiting_reports += len(reports)
-        self._waiting.put_nowait(submission)
+        self._queued_reports += len(reports)
+        self._queue.put_nowait(submission)
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._max_delay):
                 return await submission.outcomes
         except TimeoutError:
-            raise StoreUnavailableError("the store takes too long: nothing is certain; send again later") from None
+            raise StoreUnavailableError(
+                "the store takes too long: the report may be stored or not; send it again later"
+            ) from None
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            group = await self._next_group()
-            reports = [report for submission in group for report in submission.reports]
+            batch = await self._next_batch()
+            reports = [report for submission in batch for report in submission.reports]
             try:
                 outcomes = await loop.run_in_executor(self._thread, self._put, reports)
-            except Exception as error:  # noqa: BLE001  whoever submitted is told; the next group may succeed
-                _settle(group, error)
+            except Exception as error:  # noqa: BLE001  the submitters get it; the next batch may succeed
+                _resolve(batch, error)
             else:
-                _settle(group, outcomes)
+                _resolve(batch, outcomes)
             finally:
-                self._waiting_reports -= len(reports)
+                self._queued_reports -= len(reports)
 
-    async def _next_group(self) -> list[_Submission]:
-        group = [await self._waiting.get()]
-        size = len(group[0].reports)
-        while not self._waiting.empty() and size < _LARGEST_TRANSACTION:
-            group.append(self._waiting.get_nowait())
-            size += len(group[-1].reports)
-        return group
+    async def _next_batch(self) -> list[_Submission]:
+        batch = [await self._queue.get()]
+        size = len(batch[0].reports)
+        while not self._queue.empty() and size < self._max_batch_size:
+            batch.append(self._queue.get_nowait())
+            size += len(batch[-1].reports)
+        return batch
 
     def _put(self, reports: list[Report]) -> list[Outcome]:
         return self._store.put(reports, now=self._clock())
 
 
-def _settle(group: list[_Submission], result: list[Outcome] | Exception) -> None:
+def _resolve(batch: list[_Submission], result: list[Outcome] | Exception) -> None:
     start = 0
-    for submission in group:
+    for submission in batch:
         end = start + len(submission.reports)
-        if submission.outcomes.done():  # whoever waited for it has gone
+        if submission.outcomes.done():  # the submitter gave up
             pass
         elif isinstance(result, Exception):
             submission.outcomes.set_exception(result)

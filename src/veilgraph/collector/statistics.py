@@ -1,15 +1,15 @@
-r"""Estimates the share of each value among all people, with intervals, from randomized reports alone.
+r"""Statistics of all reports for the dashboard: estimated shares of each value, and coverage of the graph.
 
-Privacy is closed under post-processing, so estimates reveal nothing that the reports do not. An interval is
-:math:`\tilde\pi \pm 1.96\,\hat\sigma`, with the unbiased estimate of the variance of
-`veilgraph.privacy.frequency`: people drawn from a population, and the mechanism's own randomness, exactly.
+Differential privacy is closed under post-processing, so estimates reveal nothing that the reports do not. An interval
+is :math:`\tilde\pi \pm 1.96\,\hat\sigma`, with the unbiased variance estimate of `veilgraph.privacy.frequency`: it
+covers both the sampling of people from a population and the randomness of the mechanism.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.assemble import Codes, read_codes, with_codes
+from veilgraph.campaign.assemble import ReportCodes, perturbed_graph_of_codes, read_codes
 from veilgraph.campaign.screening import Suspicion, screen
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
@@ -25,17 +25,20 @@ from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
 
 Z_95 = 1.959964
-_FEWEST = 2
+# One report has no variance estimate.
+_MIN_REPORTS = 2
+# Lowest and highest degree of each group of nodes.
+_DEGREE_RANGES = ((0, 0), (1, 1), (2, 3), (4, 7), (8, 15), (16, None))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The estimated share of people who hold a value.
+    """Estimated share of the people who hold a value.
 
     Attributes:
-        name: of the value.
-        estimate: unbiased; it can lie outside 0..1 where there are few reports.
-        error: its standard error.
+        name: name of the value.
+        estimate: unbiased estimate; with few reports it can lie outside 0..1.
+        error: standard error of the estimate.
     """
 
     name: str
@@ -55,11 +58,11 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Marginal:
-    """The distribution of one feature or of the label.
+    """Estimated distribution of one feature or of the label.
 
     Attributes:
-        name: of the feature.
-        shares: one for each value.
+        name: name of the feature or label.
+        shares: share of each value.
     """
 
     name: str
@@ -67,52 +70,18 @@ class Marginal:
 
     @property
     def is_binary(self) -> bool:
-        """Whether one share says all."""
+        """Whether there are two values, so that one share determines the other."""
         return len(self.shares) == 2
 
 
-def label_marginal(campaign: Campaign, codes: Codes) -> Marginal | None:
-    """The label's estimated distribution; None where there are too few reports to know how far to trust it."""
-    reported = codes.labels[codes.has_label]
-    if campaign.label_mechanism is None or len(reported) < _FEWEST:
-        return None
-    return _marginal(campaign.label, campaign.schema.classes, reported, campaign.label_mechanism.channel)
-
-
-def feature_marginals(campaign: Campaign, codes: Codes) -> list[Marginal]:
-    """Every feature's estimated distribution; none where there are too few reports."""
-    mechanism, schema = campaign.feature_mechanism, campaign.schema
-    reported = codes.features[codes.has_features]
-    if mechanism is None or len(reported) < _FEWEST:
-        return []
-    return [
-        _marginal(name, names, reported[:, i], mechanism.channel(i))
-        for i, (name, names) in enumerate(zip(schema.feature_names, schema.code_names, strict=True))
-    ]
-
-
-def _marginal(name: str, names: Iterable[str], codes: NDArray[Any], channel: SymmetricChannel) -> Marginal:
-    total = float(len(codes))
-    observed = np.bincount(codes, minlength=channel.domain_size) / total
-    estimates = estimate_frequencies(observed, channel).tolist()
-    errors = np.sqrt(estimated_variance(observed, channel, total)).tolist()
-    shares = (Share(name=n, estimate=e, error=s) for n, e, s in zip(names, estimates, errors, strict=True))
-    return Marginal(name=name, shares=tuple(shares))
-
-
-# Share of the time that may go into looking at every report.
-_DUTY = 0.05
-_DEGREES = ((0, 0), (1, 1), (2, 3), (4, 7), (8, 15), (16, 10**9))
-
-
 @dataclass(frozen=True, kw_only=True)
-class Cover:
-    """How well a part of the graph is covered.
+class DegreeCoverage:
+    """Coverage of the nodes within a range of degrees.
 
     Attributes:
-        name: of the part.
-        nodes: in it.
-        reports: of these nodes.
+        name: range of degrees, in words.
+        nodes: number of nodes.
+        reports: number of these nodes that reported.
     """
 
     name: str
@@ -121,79 +90,125 @@ class Cover:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Snapshot:
-    """What all reports say together.
+class Statistics:
+    """Statistics of all reports of a campaign.
 
     Attributes:
-        made: Unix time.
-        reports: how many there were.
-        in_reach: nodes that have a report themselves or among their neighbours.
-        cover: by degree.
-        label: its estimated distribution, where there are enough reports.
-        features: their estimated distributions.
-        suspicions: what is implausible under the mechanism.
+        computed_at: Unix time.
+        reports: number of nodes that reported.
+        covered_nodes: number of nodes that reported or have a neighbour who did.
+        coverage: coverage by degree.
+        label: estimated distribution of the label; None with too few reports.
+        features: estimated distribution of each feature; empty with too few reports.
+        suspicions: findings of the screening for implausible reports.
     """
 
-    made: float
+    computed_at: float
     reports: int
-    in_reach: int
-    cover: Sequence[Cover]
+    covered_nodes: int
+    coverage: Sequence[DegreeCoverage]
     label: Marginal | None
     features: Sequence[Marginal]
     suspicions: Sequence[Suspicion]
 
 
-def take_snapshot(campaign: Campaign, graph: Graph, codes: Codes) -> Snapshot:
-    """Look at every report."""
-    mask = codes.has_report
-    reached = mask.copy()
+def compute_statistics(campaign: Campaign, graph: Graph, codes: ReportCodes) -> Statistics:
+    """Compute the statistics of all reports."""
+    reported = codes.has_report
+    covered = reported.copy()
     for sources, targets in (graph.edges, graph.edges[::-1]):
-        reached[targets[mask[sources]]] = True
-    return Snapshot(
-        made=time.time(),
-        reports=int(mask.sum()),
-        in_reach=int(reached.sum()),
-        cover=_cover(graph, mask),
+        covered[targets[reported[sources]]] = True
+    return Statistics(
+        computed_at=time.time(),
+        reports=int(reported.sum()),
+        covered_nodes=int(covered.sum()),
+        coverage=_coverage(graph, reported),
         label=label_marginal(campaign, codes),
         features=feature_marginals(campaign, codes),
-        suspicions=screen(with_codes(campaign, graph, codes)).suspicions if campaign.label_mechanism else [],
+        suspicions=screen(perturbed_graph_of_codes(campaign, graph, codes)).suspicions
+        if campaign.label_mechanism
+        else [],
     )
 
 
-def _cover(graph: Graph, mask: NDArray[np.bool_]) -> list[Cover]:
-    degrees = graph.degrees
-    parts = []
-    for low, high in _DEGREES:
-        inside = (degrees >= low) & (degrees <= high)
+def label_marginal(campaign: Campaign, codes: ReportCodes) -> Marginal | None:
+    """Estimate the label's distribution; return None with too few reports for an interval."""
+    reported = codes.labels[codes.has_label]
+    if campaign.label_mechanism is None or len(reported) < _MIN_REPORTS:
+        return None
+    return _marginal(campaign.label, campaign.schema.classes, reported, campaign.label_mechanism.channel)
+
+
+def feature_marginals(campaign: Campaign, codes: ReportCodes) -> list[Marginal]:
+    """Estimate each feature's distribution; return an empty list with too few reports for an interval."""
+    mechanism, schema = campaign.feature_mechanism, campaign.schema
+    reported = codes.features[codes.has_features]
+    if mechanism is None or len(reported) < _MIN_REPORTS:
+        return []
+    return [
+        _marginal(name, values, reported[:, i], mechanism.channel(i))
+        for i, (name, values) in enumerate(zip(schema.feature_names, schema.code_names, strict=True))
+    ]
+
+
+def _marginal(name: str, values: Iterable[str], codes: NDArray[Any], channel: SymmetricChannel) -> Marginal:
+    total = float(len(codes))
+    observed = np.bincount(codes, minlength=channel.domain_size) / total
+    estimates = estimate_frequencies(observed, channel).tolist()
+    errors = np.sqrt(estimated_variance(observed, channel, total)).tolist()
+    shares = (Share(name=v, estimate=e, error=s) for v, e, s in zip(values, estimates, errors, strict=True))
+    return Marginal(name=name, shares=tuple(shares))
+
+
+def _coverage(graph: Graph, reported: NDArray[np.bool_]) -> list[DegreeCoverage]:
+    coverage = []
+    for low, high in _DEGREE_RANGES:
+        inside = graph.degrees >= low
+        if high is not None:
+            inside &= graph.degrees <= high
         if inside.any():
-            name = f"{low}" if low == high else f"{low} or more" if high == _DEGREES[-1][1] else f"{low} to {high}"
-            parts.append(Cover(name=name, nodes=int(inside.sum()), reports=int((inside & mask).sum())))
-    return parts
+            name = f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}"
+            reports = int((inside & reported).sum())
+            coverage.append(DegreeCoverage(name=name, nodes=int(inside.sum()), reports=reports))
+    return coverage
 
 
-class SnapshotCache:
-    """The latest snapshot, made anew where reports came in, but only so often that it takes 5 % of the time.
+class StatisticsCache:
+    """Latest statistics of a store. They are computed again after new reports, within a limited share of the time.
 
     Args:
-        campaign: what is collected.
-        graph: the public graph.
-        store: where the reports are.
+        campaign: campaign whose reports are collected.
+        graph: its public graph.
+        store: store of the reports.
+        max_duty: largest share of the time that may go into computing statistics.
+        clock: monotonic time in seconds.
     """
 
-    def __init__(self, campaign: Campaign, graph: Graph, store: ReportStore) -> None:
+    def __init__(
+        self,
+        campaign: Campaign,
+        graph: Graph,
+        store: ReportStore,
+        *,
+        max_duty: float = 0.05,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._campaign, self._graph, self._store = campaign, graph, store
+        self._max_duty, self._clock = max_duty, clock
         self._lock = threading.Lock()
-        self._latest: Snapshot | None = None
-        self._not_before = 0.0
+        self._latest: Statistics | None = None
+        self._next_at = 0.0
 
-    def get(self) -> Snapshot:
-        """The latest snapshot; blocks while one is being made."""
+    def get(self) -> Statistics:
+        """Return the latest statistics; block while they are computed."""
         with self._lock:
-            fresh = self._latest is not None and self._latest.reports == self._store.count(self._campaign.id)
-            if self._latest is None or not (fresh or time.monotonic() < self._not_before):
-                started = time.monotonic()
+            if self._latest is None or (self._has_new_reports(self._latest) and self._clock() >= self._next_at):
+                started = self._clock()
                 codes = read_codes(self._campaign, self._graph, self._store.iterate(self._campaign))
-                self._latest = take_snapshot(self._campaign, self._graph, codes)
-                ended = time.monotonic()
-                self._not_before = ended + (ended - started) / _DUTY
+                self._latest = compute_statistics(self._campaign, self._graph, codes)
+                ended = self._clock()
+                self._next_at = ended + (ended - started) / self._max_duty
             return self._latest
+
+    def _has_new_reports(self, statistics: Statistics) -> bool:
+        return statistics.reports != self._store.count(self._campaign.id)

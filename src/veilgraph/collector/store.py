@@ -1,4 +1,4 @@
-"""Reports in a SQL database: each node's first report of a campaign stands, on disk before anyone is told so."""
+"""Store of reports in a SQL database: each node's first report counts, and is on disk before it is acknowledged."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from veilgraph.collector.database import is_current, migrate, refusals, reports
 from veilgraph.errors import MissingExtraError, StoreError, StoreFullError, StoreUnavailableError
 
 _HOUR = 3600
-_CHUNK = 2000
-_WAIT_SECONDS = 5
-# Four arrays, however many rows: a statement with a parameter for each value takes PostgreSQL's driver far longer.
+_TIMEOUT_SECONDS = 5
+# Four array parameters instead of four for each row, which would take PostgreSQL's driver far longer.
 _INSERT_ARRAYS = text(
     "INSERT INTO reports (campaign, node, content, hour) SELECT * FROM unnest("
     "CAST(:campaign AS text[]), CAST(:node AS text[]), CAST(:content AS text[]), CAST(:hour AS bigint[])"
@@ -31,7 +30,7 @@ _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class Outcome(Enum):
-    """What became of a submitted report."""
+    """Outcome of writing a report: stored now, stored before, or in conflict with the stored one."""
 
     STORED = "stored"
     SAME = "same"
@@ -39,30 +38,32 @@ class Outcome(Enum):
 
 
 class ReportStore:
-    """One report per node and campaign, in SQLite or PostgreSQL.
+    """One report for each node and campaign, in SQLite or PostgreSQL.
 
-    An outcome is returned after the transaction is on disk: SQLite writes ahead with synchronous=FULL, PostgreSQL
-    commits synchronously. A report that is refused with an error may be sent again; so may one that was stored.
+    An outcome is returned after the transaction is on disk: SQLite uses a write-ahead log with synchronous=FULL,
+    PostgreSQL commits synchronously. Writing is idempotent, so a report may be sent again after any error.
 
     Args:
         engine: a database that `open` prepared.
+        page_size: number of reports that one query reads.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, *, page_size: int = 2000) -> None:
+        self._engine, self._page_size = engine, page_size
         self._insert: Any = _INSERT[engine.dialect.name]
 
     @classmethod
-    def open(cls, url: str, *, create: bool = True) -> Self:
-        """Open the database at `url` and bring its tables to this version.
+    def open(cls, url: str, *, create: bool = True, page_size: int = 2000) -> Self:
+        """Open the database at `url` and migrate its tables to this version.
 
         Args:
             url: `sqlite:///reports.db`, or `postgresql://user:password@host/database`.
-            create: make what is missing; False is for readers, who must find a store that is complete.
+            create: whether to create or migrate the tables; readers pass False and need a complete store.
+            page_size: number of reports that one query reads.
         """
-        store = cls(_engine(_parse(url)))
+        store = cls(_make_engine(_parse_url(url)), page_size=page_size)
         try:
-            with _translated():
+            with _translate_errors():
                 store._prepare(create)
         except StoreError:
             store.close()
@@ -79,33 +80,41 @@ class ReportStore:
             if not is_current(connection):
                 raise StoreError("the database holds no reports of this version; run 'veilgraph serve' on it")
 
+    @property
+    def engine(self) -> Engine:
+        """The database."""
+        return self._engine
+
     def close(self) -> None:
-        """Return every connection."""
+        """Close every connection."""
         self._engine.dispose()
 
     def put(self, submitted: Sequence[Report], *, now: float) -> list[Outcome]:
-        """Store what is new, in one transaction; say of each report what became of it, in order.
+        """Store the reports of nodes that have none, in one transaction.
 
         Args:
             submitted: valid reports.
             now: Unix time; only its hour is kept.
+
+        Returns:
+            The outcome of each report, in order.
         """
         contents = [((report.campaign, report.node), report.to_json()) for report in submitted]
         first = dict(reversed(contents))
         hour = int(now // _HOUR) * _HOUR
-        # In one order everywhere, so that two collectors on one database never wait for each other in a circle.
+        # Sorted, so that two collectors on one database cannot deadlock.
         rows = [
             {"campaign": campaign, "node": node, "content": content, "hour": hour}
             for (campaign, node), content in sorted(first.items())
         ]
-        with _translated(), self._writing() as connection:
+        with _translate_errors(), self._writing() as connection:
             fresh = self._insert_missing(connection, rows)
-            standing = first | self._contents(connection, [key for key in first if key not in fresh])
+            stored = first | self._contents(connection, [key for key in first if key not in fresh])
         outcomes = []
         for key, content in contents:
-            agrees = Outcome.SAME if content == standing[key] else Outcome.CONFLICT
+            agrees = Outcome.SAME if content == stored[key] else Outcome.CONFLICT
             outcomes.append(Outcome.STORED if key in fresh else agrees)
-            fresh.discard(key)  # only the first of several can be the one that was stored
+            fresh.discard(key)  # of several reports of a node, only the first was stored
         return outcomes
 
     def _insert_missing(self, connection: Connection, rows: list[dict[str, Any]]) -> set[tuple[str, str]]:
@@ -113,48 +122,47 @@ class ReportStore:
             return set()
         if connection.dialect.name == "postgresql":
             columns = {name: [row[name] for row in rows] for name in rows[0]}
-            stored = connection.execute(_INSERT_ARRAYS, columns)
+            inserted = connection.execute(_INSERT_ARRAYS, columns)
         else:
             statement = self._insert(reports).on_conflict_do_nothing().returning(reports.c.campaign, reports.c.node)
-            stored = connection.execute(statement, rows)
-        return {(campaign, node) for campaign, node in stored}
+            inserted = connection.execute(statement, rows)
+        return {(campaign, node) for campaign, node in inserted}
 
-    @staticmethod
-    def _contents(connection: Connection, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    def _contents(self, connection: Connection, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         found: dict[tuple[str, str], str] = {}
         for campaign in {campaign for campaign, _ in keys}:
             nodes = [node for c, node in keys if c == campaign]
-            for start in range(0, len(nodes), _CHUNK):
+            for start in range(0, len(nodes), self._page_size):
                 query = select(reports.c.node, reports.c.content).where(
-                    reports.c.campaign == campaign, reports.c.node.in_(nodes[start : start + _CHUNK])
+                    reports.c.campaign == campaign, reports.c.node.in_(nodes[start : start + self._page_size])
                 )
                 found.update({(campaign, node): content for node, content in connection.execute(query)})
         return found
 
     def count(self, campaign_id: str) -> int:
-        """How many nodes have a report."""
+        """Return the number of nodes that reported."""
         query = select(func.count()).select_from(reports).where(reports.c.campaign == campaign_id)
-        with _translated(), self._engine.connect() as connection:
+        with _translate_errors(), self._engine.connect() as connection:
             return int(connection.execute(query).scalar_one())
 
     def by_hour(self, campaign_id: str) -> list[tuple[int, int]]:
-        """Unix time of each hour in which reports arrived, and how many; earliest first."""
+        """Return the Unix time of each hour with reports, and their number; earliest first."""
         query = (
             select(reports.c.hour, func.count())
             .where(reports.c.campaign == campaign_id)
             .group_by(reports.c.hour)
             .order_by(reports.c.hour)
         )
-        with _translated(), self._engine.connect() as connection:
+        with _translate_errors(), self._engine.connect() as connection:
             return [(hour, count) for hour, count in connection.execute(query)]
 
     def iterate(self, campaign: Campaign) -> Iterator[Report]:
-        """Every report of the campaign by node, each checked once more; a page in memory at a time."""
+        """Iterate over all reports of a campaign by node, validated again; one page is in memory at a time."""
         last = ""
         query = select(reports.c.node, reports.c.content).where(reports.c.campaign == campaign.id)
-        query = query.order_by(reports.c.node).limit(_CHUNK)
+        query = query.order_by(reports.c.node).limit(self._page_size)
         while True:
-            with _translated(), self._engine.connect() as connection:
+            with _translate_errors(), self._engine.connect() as connection:
                 page = connection.execute(query.where(reports.c.node > last)).all()
             if not page:
                 return
@@ -163,7 +171,7 @@ class ReportStore:
             last = page[-1][0]
 
     def add_refusals(self, campaign_id: str, counts: Mapping[str, int]) -> None:
-        """Add to the counts of refused requests. A reason is one of a fixed few; nothing of a request is kept."""
+        """Add to the counts of refusals, by the value of their reason; nothing else of a request is kept."""
         if not counts:
             return
         insert = self._insert(refusals)
@@ -172,18 +180,18 @@ class ReportStore:
             set_={"count": refusals.c.count + insert.excluded.count},
         )
         rows = [{"campaign": campaign_id, "reason": reason, "count": n} for reason, n in sorted(counts.items())]
-        with _translated(), self._writing() as connection:
+        with _translate_errors(), self._writing() as connection:
             connection.execute(statement, rows)
 
     def refusals(self, campaign_id: str) -> dict[str, int]:
-        """How often each reason led to a refusal."""
+        """Return the number of refusals by reason."""
         query = select(refusals.c.reason, refusals.c.count).where(refusals.c.campaign == campaign_id)
-        with _translated(), self._engine.connect() as connection:
+        with _translate_errors(), self._engine.connect() as connection:
             return {reason: int(count) for reason, count in connection.execute(query.order_by(refusals.c.reason))}
 
     def check(self) -> None:
-        """Raise unless the database answers."""
-        with _translated(), self._engine.connect() as connection:
+        """Raise an error unless the database answers."""
+        with _translate_errors(), self._engine.connect() as connection:
             connection.execute(text("SELECT 1"))
 
     @contextmanager
@@ -192,39 +200,39 @@ class ReportStore:
             yield connection
 
 
-def _parse(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
         parsed = URL.create("unknown")
     backend = parsed.get_backend_name()
     if backend not in _INSERT:
-        # A URL can hold a password: it is not quoted.
+        # The message does not quote the URL, which can hold a password.
         raise StoreError("the store must be 'sqlite:///FILE' or 'postgresql://USER:PASSWORD@HOST/DATABASE'")
     if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise StoreError("a store in memory loses every report: give a file, 'sqlite:///reports.db'")
     return parsed.set(drivername="postgresql+psycopg") if backend == "postgresql" else parsed
 
 
-def _engine(url: URL) -> Engine:
-    # Parameters are reports: they stay out of every error text.
+def _make_engine(url: URL) -> Engine:
+    # The parameters of statements are reports, which error messages must not show.
     options: dict[str, Any] = {"hide_parameters": True}
     if url.get_backend_name() == "sqlite":
-        engine = create_engine(url, connect_args={"timeout": _WAIT_SECONDS, "isolation_level": None}, **options)
-        event.listen(engine, "connect", _prepare_sqlite)
+        engine = create_engine(url, connect_args={"timeout": _TIMEOUT_SECONDS, "isolation_level": None}, **options)
+        event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:
         return create_engine(
             url,
-            # A connection that a restarted database dropped is noticed and replaced before it is used.
+            # Replace connections that a restarted database dropped before using them.
             pool_pre_ping=True,
             connect_args={
-                "connect_timeout": _WAIT_SECONDS,
-                # A database that vanished without a word is noticed within seconds, not when the kernel gives up.
-                "keepalives_idle": _WAIT_SECONDS,
-                "tcp_user_timeout": 1000 * _WAIT_SECONDS,
-                "options": f"-c synchronous_commit=on -c statement_timeout={_WAIT_SECONDS}s",
+                "connect_timeout": _TIMEOUT_SECONDS,
+                # Notice a database that disappeared within seconds, not when the kernel gives up.
+                "keepalives_idle": _TIMEOUT_SECONDS,
+                "tcp_user_timeout": 1000 * _TIMEOUT_SECONDS,
+                "options": f"-c synchronous_commit=on -c statement_timeout={_TIMEOUT_SECONDS}s",
             },
             **options,
         )
@@ -232,33 +240,35 @@ def _engine(url: URL) -> Engine:
         raise MissingExtraError("psycopg", "collector") from None
 
 
-def _prepare_sqlite(connection: Any, _: object) -> None:
+def _configure_sqlite(connection: Any, _: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """A writer takes its lock at once: a lock that is taken later cannot be waited for."""
+    """Begin a transaction; a writer takes its lock at once, because SQLite cannot wait for a lock taken later."""
     writes = connection.get_execution_options().get("veilgraph_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _check_durability(connection: Connection) -> None:
     if connection.dialect.name == "postgresql" and connection.execute(text("SHOW fsync")).scalar_one() != "on":
-        raise StoreError("PostgreSQL runs with fsync = off: it would lose acknowledged reports; switch it on")
+        raise StoreError("PostgreSQL runs with fsync = off: it could lose acknowledged reports; switch it on")
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """The database's errors as ours, without its text: a server's message can quote what it was sent."""
+def _translate_errors() -> Iterator[None]:
+    """Translate errors of the database, without their message, which can quote a report."""
     try:
         yield
     except DBAPIError as error:
         if _is_full(error):
             raise StoreFullError("the store is full: nothing was stored; make room and send again") from None
         if isinstance(error, OperationalError) or error.connection_invalidated:
-            raise StoreUnavailableError("the store does not answer: nothing is certain; send again later") from None
-        raise StoreError(f"the database refused: {type(error.orig).__name__}") from None
+            raise StoreUnavailableError(
+                "the store does not answer: the report may be stored or not; send it again later"
+            ) from None
+        raise StoreError(f"the database reports an error: {type(error.orig).__name__}") from None
     except SQLAlchemyError as error:
         raise StoreUnavailableError(f"the store cannot be used now: {type(error).__name__}") from None
 

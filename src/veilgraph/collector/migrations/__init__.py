@@ -1,1 +1,1 @@
-"""Every version of the store's tables, and the way from each to the next."""
+"""Alembic migrations of the store's tables."""

@@ -1,4 +1,4 @@
-"""Alembic's entry: migrates over the connection that the store opened."""
+"""Alembic's environment: runs migrations over the connection that the store opened."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from alembic import context
 
 from veilgraph.collector.database import metadata
 
-# Alembic runs this file; whoever merely imports it finds nothing to do.
+# Alembic runs this file with a configuration; a plain import does nothing.
 if hasattr(context, "config"):
     context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
     context.run_migrations()

@@ -1,1 +1,1 @@
-"""One file per version, in order."""
+"""One migration for each version of the tables."""

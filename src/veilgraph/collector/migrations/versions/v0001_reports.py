@@ -1,4 +1,4 @@
-"""The first tables: reports, and counts of what was refused."""
+"""First version: tables of reports and of counts of refusals."""
 
 from __future__ import annotations
 

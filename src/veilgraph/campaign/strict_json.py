@@ -1,0 +1,124 @@
+r"""Strict JSON of text and whole numbers, in one canonical form.
+
+Numbers that need not be whole (bin edges, epsilons) are written as text, so that the canonical form of a document is
+the same in every language. Every `expect_*` function returns its value if it has the right type, and raises a
+`CampaignError` with the place of the value otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from veilgraph.errors import CampaignError
+
+MAX_TEXT_LENGTH = 4000
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+_NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
+
+
+def canonical_json(document: object) -> str:
+    r"""Return the text that is hashed, sent and stored: sorted keys, no spaces, ASCII only.
+
+    >>> canonical_json({"b": [1, None], "a": "é"})
+    '{"a":"\\u00e9","b":[1,null]}'
+    """
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def content_id(content: object) -> str:
+    """Return the SHA-256 of the canonical form, in hexadecimal digits."""
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+
+def number_text(number: float) -> str:
+    """Return the shortest text that reads back as the same double.
+
+    >>> number_text(30.0), number_text(0.1), number_text(math.inf)
+    ('30', '0.1', 'Infinity')
+    """
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return repr(float(number)).removesuffix(".0")
+
+
+def parse_strict(text: str | bytes) -> object:
+    """Parse JSON without fractions, constants such as NaN, and repeated keys."""
+
+    def refuse_number(_: str) -> None:
+        raise CampaignError("a number is not whole: a campaign holds whole numbers and text only")
+
+    def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(items)) < len(items):
+            raise CampaignError("a key occurs twice: two readers could understand it differently")
+        return dict(items)
+
+    try:
+        content = text.decode() if isinstance(text, bytes) else text
+        document: object = json.loads(
+            content, parse_float=refuse_number, parse_constant=refuse_number, object_pairs_hook=unique_keys
+        )
+    except CampaignError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CampaignError(f"it is not a campaign: not readable as JSON ({type(error).__name__})") from None
+    return document
+
+
+def expect_object(value: object, keys: set[str], where: str) -> dict[str, Any]:
+    """Return an object with exactly these keys."""
+    if not isinstance(value, dict):
+        raise CampaignError(f"{where} must be an object with the keys {', '.join(sorted(keys))}")
+    if wrong := sorted(keys ^ set(value)):
+        what = "has an unknown key" if wrong[0] in value else "lacks the key"
+        raise CampaignError(f"{where} {what} '{wrong[0][:40]!a}'")
+    return value
+
+
+def expect_list(value: object, where: str) -> Sequence[object]:
+    """Return a list that is not empty."""
+    if not isinstance(value, list) or not value:
+        raise CampaignError(f"{where} must be a list, not empty")
+    return value
+
+
+def expect_text(value: object, where: str, *, min_length: int = 1) -> str:
+    """Return text of at least `min_length` characters."""
+    if not isinstance(value, str) or not min_length <= len(value) <= MAX_TEXT_LENGTH:
+        raise CampaignError(f"{where} must be text of {min_length} to {MAX_TEXT_LENGTH} characters")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise CampaignError(f"{where} is not valid Unicode text")
+    return value
+
+
+def expect_whole(value: object, where: str, low: int, high: int) -> int:
+    """Return a whole number from `low` to `high`."""
+    if type(value) is not int or not low <= value <= high:
+        raise CampaignError(f"{where} must be a whole number from {low} to {high}")
+    return value
+
+
+def expect_number(value: object, where: str) -> float:
+    """Return a number that is written as text."""
+    if not isinstance(value, str) or len(value) > 40 or not _NUMBER.fullmatch(value):
+        raise CampaignError(f"{where} must be a number, written as text")
+    return float(value)
+
+
+def expect_constant(value: object, expected: str, where: str) -> None:
+    """Refuse every text but one."""
+    if value != expected:
+        raise CampaignError(f"{where} is not '{expected}', the only one that clients know")
+
+
+def expect_time(value: object, where: str) -> datetime:
+    """Return a UTC time that is written as text."""
+    try:
+        return datetime.strptime(expect_text(value, where), TIME_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        raise CampaignError(f"{where} must be a UTC time such as 2027-01-31T00:00:00Z") from None
