@@ -103,9 +103,10 @@ def report(
     experiments = [_load(name, seeds) for name in dict.fromkeys(names or _names())]
     from veilgraph.experiments.data_source import DatasetLoader
     from veilgraph.experiments.result_store import CellStore
-    from veilgraph.pages.paper_page import collect_all, write_paper_page
+    from veilgraph.experiments.results import read_all_rows
+    from veilgraph.pages.paper_page import write_paper_page
 
-    found = collect_all(experiments, CellStore(out), data=DatasetLoader(data_dir))
+    found = read_all_rows(experiments, CellStore(out), data=DatasetLoader(data_dir))
     titles = {experiment.name: experiment.title for experiment in experiments}
     page = write_paper_page(found, titles, out)
     if as_json:

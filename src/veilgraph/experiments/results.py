@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +114,39 @@ def read_rows(experiment: Experiment, store: CellStore, *, data: DataSource | No
     if not groups:
         raise RunError(f"nothing of {experiment.name} is finished: veilgraph paper run {experiment.name}")
     return [_row(experiment, cells, data) for cells in groups.values()]
+
+
+def read_all_rows(
+    experiments: Sequence[Experiment], store: CellStore, *, data: DataSource | None = None
+) -> dict[str, list[Row]]:
+    """Return the finished rows of each experiment by its name, without experiments that have no finished cell.
+
+    A data set that is not on this machine counts as not run, because its cells cannot be identified.
+    """
+    data = DatasetLoader() if data is None else data
+    rows: dict[str, list[Row]] = {experiment.name: [] for experiment in experiments}
+    # Data sets in the outer loop, so that each one is loaded once for all experiments.
+    for dataset in sorted({cell.dataset for experiment in experiments for cell in experiment.cells}):
+        for experiment in experiments:
+            if part := _finished_part(experiment, dataset, store, data):
+                rows[experiment.name] += read_rows(part, store, data=data)
+    finished = {name: own for name, own in rows.items() if own}
+    if not finished:
+        names = ", ".join(rows)
+        raise RunError(f"nothing of {names} is finished: veilgraph paper run {experiments[0].name}")
+    return finished
+
+
+def _finished_part(experiment: Experiment, dataset: str, store: CellStore, data: DataSource) -> Experiment | None:
+    """Return the part of an experiment on one data set if the data are here and a cell is finished."""
+    if not any(cell.dataset == dataset for cell in experiment.cells):
+        return None
+    part = experiment.only(datasets=[dataset])
+    try:
+        data(part.cells[0])
+    except RunError:  # the file is not on this machine
+        return None
+    return part if any(store.has(key_of(cell, data)) for cell in part.cells) else None
 
 
 def _setting(cell: Cell) -> tuple[Any, ...]:

@@ -10,10 +10,7 @@ from pathlib import Path
 import veilgraph
 from veilgraph.atomic_files import write_whole
 from veilgraph.errors import RunError
-from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
-from veilgraph.experiments.grid import Experiment
-from veilgraph.experiments.result_store import CellStore
-from veilgraph.experiments.results import Row, read_rows
+from veilgraph.experiments.results import Row
 from veilgraph.pages.formatting import method_title, short_title
 from veilgraph.pages.frontier import (
     ceiling_in_words,
@@ -254,39 +251,6 @@ def _seeds(rows: Sequence[Row]) -> str:
     if high == 1:
         return "1 seed"
     return f"{high} seeds" if low == high else f"{low} to {high} seeds"
-
-
-def collect_all(
-    experiments: Sequence[Experiment], store: CellStore, *, data: DataSource | None = None
-) -> dict[str, list[Row]]:
-    """Return the finished rows of each experiment, without experiments that have no finished fit.
-
-    A data set that is not on this machine counts as not run, because its cells cannot be identified.
-    """
-    data = DatasetLoader() if data is None else data
-    rows: dict[str, list[Row]] = {experiment.name: [] for experiment in experiments}
-    # Data sets in the outer loop, so that each one is loaded once for all experiments.
-    for dataset in sorted({cell.dataset for experiment in experiments for cell in experiment.cells}):
-        for experiment in experiments:
-            if part := _finished_part(experiment, dataset, store, data):
-                rows[experiment.name] += read_rows(part, store, data=data)
-    found = {name: results for name, results in rows.items() if results}
-    if not found:
-        names = ", ".join(rows)
-        raise RunError(f"nothing of {names} is finished: veilgraph paper run {experiments[0].name}")
-    return found
-
-
-def _finished_part(experiment: Experiment, dataset: str, store: CellStore, data: DataSource) -> Experiment | None:
-    """Return the part of an experiment on one data set if the data are here and a cell is finished."""
-    if not any(cell.dataset == dataset for cell in experiment.cells):
-        return None
-    part = experiment.only(datasets=[dataset])
-    try:
-        data(part.cells[0])
-    except RunError:  # the file is not on this machine
-        return None
-    return part if any(store.has(key_of(cell, data)) for cell in part.cells) else None
 
 
 def write_paper_page(results: ResultsByExperiment, titles: Mapping[str, str], folder: Path) -> Path:
