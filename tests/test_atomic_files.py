@@ -1,4 +1,4 @@
-"""A file is there whole or not at all."""
+"""A file is complete or unchanged, whatever fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def broken() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("content", [b"a\nb\n", "a\nb\n", ["a\n", "b\n"]])
-def test_a_draft_waits_until_it_is_renamed(tmp_path: Path, content: bytes | str | list[str]) -> None:
+def test_a_draft_becomes_the_file_when_it_is_renamed(tmp_path: Path, content: bytes | str | list[str]) -> None:
     path = tmp_path / "new" / "file"
     draft = write_draft(path, content)
     assert is_draft(draft)
@@ -24,7 +24,7 @@ def test_a_draft_waits_until_it_is_renamed(tmp_path: Path, content: bytes | str 
     assert draft.replace(path).read_text(encoding="utf-8") == "a\nb\n"
 
 
-def test_what_fails_half_way_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_whole(path, "old", secret=True)
     assert path.stat().st_mode & 0o777 == 0o600

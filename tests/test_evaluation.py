@@ -1,4 +1,4 @@
-"""Comparisons with the truth."""
+"""Comparison with the ground truth: accuracy, and coverage of the intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long work tells how far it is; short work says nothing."""
+"""Long work logs its progress; short work logs nothing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from veilgraph.progress import say, tracked
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What the clock shows; set it by hand."""
+    """Replace the clock by a number that a test sets."""
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 
-def test_steps_are_handed_on_and_told_of_every_five_seconds(
-    clock: list[float], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_progress_is_logged_every_five_seconds(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="veilgraph")
     seen = []
     for step in tracked(range(10), "digging"):
@@ -36,7 +34,7 @@ def test_short_work_is_silent(clock: list[float], caplog: pytest.LogCaptureFixtu
     assert caplog.messages == []
 
 
-def test_a_choice_is_told_of_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_choice_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="veilgraph")
     say("the spade, since the shovel is too large")
     assert caplog.messages == ["the spade, since the shovel is too large"]

@@ -40,8 +40,8 @@ def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(veilgraph, name) is not None
 
 
-def test_the_list_of_public_names_is_the_lazy_table() -> None:
-    assert set(veilgraph.__all__) == set(veilgraph._HOME)
+def test_the_names_that_are_found_are_the_public_ones() -> None:
+    assert set(dir(veilgraph)) == {*veilgraph.__all__, "__version__"}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

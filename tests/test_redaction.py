@@ -1,4 +1,4 @@
-"""Private values stay out of everything that a person or a log might keep."""
+"""Private values appear in no error message, no repr and no log."""
 
 from __future__ import annotations
 

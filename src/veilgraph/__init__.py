@@ -1,7 +1,7 @@
 """Graph neural networks on data that people randomized themselves before anyone collected it.
 
-Names are imported when they are first used, so that a device which only randomizes never loads the server's
-libraries, and a missing extra is reported by the name that needs it.
+Public names are imported on first use. A device that only randomizes never loads the server's libraries, and a missing
+extra is an error only for the names that need it.
 """
 
 from __future__ import annotations
@@ -81,6 +81,10 @@ __all__ = [
     "statistical_audit",
     "worst_case_epsilon",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writing of files: after a crash, a file is complete or unchanged."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ _DRAFT = ".part"
 
 
 def is_draft(path: Path) -> bool:
-    """Whether a process that was killed while it wrote may have left this behind."""
+    """Tell whether a file is a draft, which a killed process may have left behind."""
     return path.name.startswith(".") and path.name.endswith(_DRAFT)
 
 
 def write_draft(path: Path, content: bytes | str | Iterable[str], *, secret: bool = False) -> Path:
-    """Write beside the target; whoever renames what comes back makes it the target.
+    """Write the content to a draft beside `path`, and return the draft for the caller to rename.
 
-    A secret file can be read by its owner alone, from its first byte on.
+    Args:
+        path: the final file. Its folder is created if necessary.
+        content: the content, or its pieces.
+        secret: let only the owner read the file, from the first byte on.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}{_DRAFT}")
     if not path.parent.is_dir():
@@ -35,9 +38,12 @@ def write_draft(path: Path, content: bytes | str | Iterable[str], *, secret: boo
 
 
 def write_whole(path: Path, content: bytes | str | Iterable[str], *, secret: bool = False) -> None:
-    """Write beside the target and rename: a crash or a full disk leaves the old file, or none, never half of one.
+    """Write a file atomically: after a crash or on a full disk, the old file (or none) is left, never a part.
 
-    A secret file can be read by its owner alone, from its first byte on.
+    Args:
+        path: the file. Its folder is created if necessary.
+        content: the content, or its pieces.
+        secret: let only the owner read the file, from the first byte on.
     """
     draft = write_draft(path, content, secret=secret)
     try:

@@ -1,50 +1,50 @@
-"""Every error that veilgraph raises on purpose.
+"""Exceptions of veilgraph.
 
     VeilgraphError
-    ├── BudgetError        an epsilon or a number of sampled features that cannot be
-    ├── SchemaError        a schema that contradicts itself, or a file that is not one
-    ├── DomainError        a value outside its declared domain (the value itself is withheld: it is private)
-    ├── GraphError         edges, masks or splits that do not fit together
-    ├── CampaignError      a campaign that is altered, or does not give the guarantee that it states
-    ├── ReportError        a report that does not fit its campaign
-    ├── SendError          a report that could not be handed over to the collector
-    ├── ReconstructionError  hops or clusters that the graph cannot give
-    ├── FitError           a method that cannot be fitted, or was not fitted yet
-    ├── RunError           an output folder, input file or device that cannot be used
-    ├── StoreError         a store of reports that cannot be used
-    │   ├── StoreFullError         no room is left: nothing was stored
+    ├── BudgetError          an invalid epsilon, number of sampled features, or mechanism
+    ├── SchemaError          an inconsistent schema, or a file that is not a schema
+    ├── DomainError          a private value outside its declared domain (the value is withheld)
+    ├── GraphError           edges, masks or splits that do not fit together
+    ├── CampaignError        a campaign that was altered, or whose stated guarantee is wrong
+    ├── ReportError          a report that does not fit its campaign
+    ├── SendError            a report that could not be sent to the collector
+    ├── ReconstructionError  a reconstruction that the graph or the reports do not allow
+    ├── FitError             a method that cannot be fitted, or is not fitted yet
+    ├── RunError             an output folder, input file or device that cannot be used
+    ├── StoreError           a store of reports that cannot be used
+    │   ├── StoreFullError         no space is left: nothing was stored
     │   └── StoreUnavailableError  the database does not answer: try again
-    └── MissingExtraError  an optional dependency is not installed
+    └── MissingExtraError    an optional dependency that is not installed
 
-The command line prints the message on one line and exits with 2. A message names what is wrong and the
-remedy. It never contains a private value: errors about private records name the column and the row only.
+A message names what is wrong and the remedy. It never contains a private value: errors about private records name the
+column and the row only. The command line prints the message on one line and exits with code 2.
 """
 
 from __future__ import annotations
 
 
 class VeilgraphError(Exception):
-    """Base of every error raised on purpose."""
+    """Base class of all exceptions of veilgraph."""
 
 
 class BudgetError(VeilgraphError, ValueError):
-    """A privacy parameter that cannot be."""
+    """An invalid privacy parameter."""
 
 
 class SchemaError(VeilgraphError, ValueError):
-    """A schema that contradicts itself or cannot be read."""
+    """A schema that is inconsistent or cannot be read."""
 
 
 class DomainError(VeilgraphError, ValueError):
-    """A private value outside its declared domain; says where, never what."""
+    """A private value outside its declared domain. The message gives the place and withholds the value."""
 
 
 class GraphError(VeilgraphError, ValueError):
-    """A graph, mask or split that does not fit."""
+    """Edges, masks or splits that do not fit together."""
 
 
 class CampaignError(VeilgraphError, ValueError):
-    """A campaign that is altered, contradicts itself, or does not give the guarantee that it states."""
+    """A campaign that was altered, is inconsistent, or whose stated guarantee is wrong."""
 
 
 class ReportError(VeilgraphError, ValueError):
@@ -52,40 +52,45 @@ class ReportError(VeilgraphError, ValueError):
 
 
 class SendError(VeilgraphError):
-    """A report that could not be handed over to the collector."""
+    """A report that could not be sent to the collector."""
 
 
 class ReconstructionError(VeilgraphError, ValueError):
-    """A reconstruction that the graph or the reports cannot give."""
+    """A reconstruction that the graph or the reports do not allow."""
 
 
 class FitError(VeilgraphError, ValueError):
-    """A method that cannot be fitted, or was asked before it was fitted."""
+    """A method that cannot be fitted, or is not fitted yet."""
 
 
 class RunError(VeilgraphError):
-    """A folder, file or device that a run cannot use."""
+    """A folder, file or device that cannot be used."""
 
 
 class StoreError(VeilgraphError):
-    """A store of reports that cannot be used; never says what it was given."""
+    """A store of reports that cannot be used. The message never contains a report."""
 
 
 class StoreFullError(StoreError):
-    """No room is left: nothing was stored."""
+    """A store without space: nothing was stored."""
 
 
 class StoreUnavailableError(StoreError):
-    """The database does not answer: what was sent may be sent again."""
+    """A database that does not answer. The same reports may be sent again."""
 
 
 class MissingExtraError(VeilgraphError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency that is not installed.
+
+    Args:
+        module: the missing library.
+        extra: the extra of veilgraph that installs it.
+    """
 
     def __init__(self, module: str, extra: str) -> None:
         super().__init__(f"this needs {module}, which is not installed: pip install 'veilgraph[{extra}]'")
         self._given = module, extra
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        """For another process."""
+        """Pickle the arguments, not the message, so that the error can cross processes."""
         return MissingExtraError, self._given

@@ -1,4 +1,4 @@
-"""Comparisons with the truth. Laboratory only: nothing that trains or selects can import this."""
+"""Comparison with the ground truth. Laboratory only: code that trains or selects cannot import this module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from veilgraph.reconstruct.report_codes import answers_of
 
 
 def accuracy(predicted: NDArray[np.int64], private: PrivateGraph, nodes: NDArray[np.bool_]) -> float:
-    """The share of `nodes` whose true class was predicted; nodes without a true class do not count."""
+    """Return the share of `nodes` whose true class was predicted; nodes without a true class are left out.
+
+    Args:
+        predicted: class codes, [nodes].
+        private: the ground truth.
+        nodes: mask of the nodes to score, [nodes].
+    """
     scored = nodes & (private.labels != NO_LABEL)
     if not scored.any():
         raise GraphError("none of the nodes to score has a true label")
@@ -25,21 +31,22 @@ def accuracy(predicted: NDArray[np.int64], private: PrivateGraph, nodes: NDArray
 
 
 def majority_share(private: PrivateGraph) -> float:
-    """The accuracy of always answering with the largest class."""
+    """Return the accuracy of always predicting the largest class."""
     known = private.labels[private.labels != NO_LABEL]
     return float(np.bincount(known).max() / len(known))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrequencyComparison:
-    """One value of one feature: the true share among all people, and what the reports say of it.
+    """True and estimated share of one value of one feature, among all people.
 
     Attributes:
-        feature: its name.
-        value: what the code stands for.
-        true: the share of people who hold the value.
-        estimated: the unbiased estimate from reports.
-        standard_error: of the estimate, over the randomizer alone (these very people).
+        feature: name of the feature.
+        value: name of the value.
+        true: share of people who hold the value.
+        estimated: unbiased estimate from the reports.
+        standard_error: standard error of the estimate, for these people: over the randomizer and the choice of
+            whom it asks.
     """
 
     feature: str
@@ -50,14 +57,17 @@ class FrequencyComparison:
 
 
 def compare_frequencies(private: PrivateGraph, perturbed: PerturbedGraph) -> list[FrequencyComparison]:
-    """Every value of every feature over the whole graph; of a binary feature, value 1."""
+    """Compare all values of all features over the whole graph; of a binary feature, only value 1.
+
+    Features that no person was asked about are left out.
+    """
     answers = answers_of(perturbed)
     codes = private.schema.code_names
     rows: list[FrequencyComparison] = []
     for i, (name, channel) in enumerate(zip(private.schema.feature_names, answers.channels, strict=True)):
         values = np.arange(channel.domain_size) if channel.domain_size > 2 else np.array([1])
         asked = answers.asked[:, i]
-        if not asked.any():  # of few people, none may have been asked about a feature
+        if not asked.any():
             continue
         true, observed = (
             torch.from_numpy((column[:, None] == values).mean(axis=0))
@@ -65,7 +75,7 @@ def compare_frequencies(private: PrivateGraph, perturbed: PerturbedGraph) -> lis
         )
         estimated = estimate_frequencies(observed, channel)
         people = float(asked.sum())
-        # Those who are asked are drawn from these people: the fewer, the more it matters who they are.
+        # The people who are asked are a sample of all people: the smaller, the more its choice adds to the variance.
         errors = torch.lerp(
             population_variance(estimated, channel, people),
             fixed_people_variance(estimated, channel, people),

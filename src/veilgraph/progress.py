@@ -1,4 +1,4 @@
-"""What long work is doing, for whoever listens to the logger "veilgraph"; never a private value."""
+"""Progress and choices of long work, for the logger "veilgraph". Private values are never logged."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def no_progress(description: str, done: int, total: int) -> None:
 
 
 def say(message: str) -> None:
-    """Tell of a choice that was made."""
+    """Log a choice that the library made."""
     _logger.info(message)
 
 
 def tracked(steps: Collection[Step], what: str) -> Iterator[Step]:
-    """Hand on the steps, and tell every few seconds how many are done; short work stays silent.
+    """Yield the steps and log every five seconds how many are done; shorter work is not logged.
 
     >>> list(tracked(range(3), "counting"))
     [0, 1, 2]
     """
-    spoken = time.monotonic()
+    logged = time.monotonic()
     for done, step in enumerate(steps):
-        if (now := time.monotonic()) - spoken >= _SILENT_SECONDS:
-            spoken = now
+        if (now := time.monotonic()) - logged >= _SILENT_SECONDS:
+            logged = now
             _logger.info("%s: %d of %d", what, done, len(steps))
         yield step

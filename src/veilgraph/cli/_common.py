@@ -1,22 +1,38 @@
-"""Commands that need more than the contract say so in one sentence."""
+"""Helpers that several commands share: missing extras, amounts of memory, and progress on standard error."""
 
 from __future__ import annotations
 
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
 
 from veilgraph.errors import MissingExtraError, RunError
+from veilgraph.progress import Progress
+
+_BYTES = {
+    "": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+}
+# Lines of progress that a task writes to a log.
+_LOG_LINES = 10
 
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Import inside: a library that is not installed becomes the name of the extra that brings it."""
+    """Turn a failing import inside the context into an error that names the extra to install."""
     try:
         yield
     except MissingExtraError:
@@ -25,75 +41,73 @@ def needs_extra(extra: str) -> Iterator[None]:
         raise MissingExtraError(error.name or "a library", extra) from error
 
 
-_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12} | {
-    "KIB": 2**10,
-    "MIB": 2**20,
-    "GIB": 2**30,
-    "TIB": 2**40,
-}
-
-
 def parse_bytes(text: str) -> int:
-    """The number of bytes.
+    """Parse an amount of memory.
 
     >>> parse_bytes("8GiB") == 8 * 2**30, parse_bytes("500 MB") == 500_000_000
     (True, True)
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|)\s*", text, re.IGNORECASE)
-    size = float(match[1]) * _UNITS[match[2].upper()] if match else 0
+    size = float(match[1]) * _BYTES[match[2].upper()] if match else 0
     if not 1 <= size < math.inf:
         raise RunError(f"memory is '{text}': write a number and a unit, such as 8GiB or 500MB")
     return int(size)
 
 
-_LOG_STEPS = 10
-
-
 @contextmanager
-def show_progress(task: str) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function to call with what is being done, how much is done, and how much there is."""
+def show_progress(task: str) -> Iterator[Progress]:
+    """Show the progress of a task, and messages of the library, on standard error.
+
+    Yields:
+        A callback for the progress. It draws a bar on a terminal, and writes ten lines otherwise.
+    """
     console = Console(stderr=True)
-    with _library_lines(console, task):
+    with _print_log_messages(console, task):
         if not console.is_terminal:
-            yield _log_lines(console, task)
+            yield _progress_lines(console, task)
             return
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        with Progress(*columns, console=console, transient=True) as bar:
+        with ProgressBar(*columns, console=console, transient=True) as bar:
             row = bar.add_task(task, total=None)
             yield lambda what, done, total: bar.update(row, description=f"{task}: {what}", completed=done, total=total)
 
 
-class _Lines(logging.Handler):
-    """Prints what the library tells of choices that it made and of long work."""
+@contextmanager
+def _print_log_messages(console: Console, task: str) -> Iterator[None]:
+    """Print messages of the logger "veilgraph" while the context is active."""
+    logger, handler = logging.getLogger("veilgraph"), _ConsoleHandler(console, task)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class _ConsoleHandler(logging.Handler):
+    """Prints log records on a console, after the name of the task."""
 
     def __init__(self, console: Console, task: str) -> None:
         super().__init__()
         self._console, self._task = console, task
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._console.print(f"{self._task}: {record.getMessage()}", highlight=False, markup=False, soft_wrap=True)
+        _print_line(self._console, self._task, record.getMessage())
 
 
-@contextmanager
-def _library_lines(console: Console, task: str) -> Iterator[None]:
-    logger, lines = logging.getLogger("veilgraph"), _Lines(console, task)
-    level = logger.level
-    logger.addHandler(lines)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(lines)
-        logger.setLevel(level)
-
-
-def _log_lines(console: Console, task: str) -> Callable[[str, int, int], None]:
+def _progress_lines(console: Console, task: str) -> Progress:
     last = -1
 
     def update(what: str, done: int, total: int) -> None:
         nonlocal last
-        if (step := done * _LOG_STEPS // max(total, 1)) > last:
-            last = step
-            console.print(f"{task}: {what} ({done} of {total})", highlight=False, markup=False, soft_wrap=True)
+        if (line := done * _LOG_LINES // max(total, 1)) > last:
+            last = line
+            _print_line(console, task, f"{what} ({done} of {total})")
 
     return update
+
+
+def _print_line(console: Console, task: str, message: str) -> None:
+    console.print(f"{task}: {message}", highlight=False, markup=False, soft_wrap=True)

@@ -1,13 +1,16 @@
-"""Amounts of memory as people write them, and as they should not."""
+"""Helpers of the commands: amounts of memory, and messages of the library on standard error."""
 
 from __future__ import annotations
+
+import logging
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilgraph.cli._common import parse_bytes
+from veilgraph.cli._common import parse_bytes, show_progress
 from veilgraph.errors import RunError
+from veilgraph.progress import say
 
 UNITS = {
     "": 1,
@@ -65,3 +68,14 @@ def test_anything_else_is_refused_with_the_remedy(text: str) -> None:
 def test_a_number_without_end_is_refused_and_not_a_crash() -> None:
     with pytest.raises(RunError, match="memory is"):
         parse_bytes("9" * 400 + "GiB")
+
+
+def test_messages_of_the_library_are_printed_only_while_a_task_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    level = logging.getLogger("veilgraph").level
+    with show_progress("run"):
+        say("bags: [streamed]")
+    say("not printed")
+    printed = capsys.readouterr()
+    assert printed.err == "run: bags: [streamed]\n"
+    assert printed.out == ""
+    assert logging.getLogger("veilgraph").level == level
