@@ -22,7 +22,7 @@ from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import answer, send
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import csbm
-from veilgraph.deploy.fit_collected import make_method, prepare, train
+from veilgraph.deploy.fit_collected import method_for_graph, prepare, train
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Split
 
@@ -87,7 +87,7 @@ def main() -> None:
         perturbed = perturbed_graph(campaign, graph, store.iterate(campaign))
         store.close()
     print(f"{stored:,} devices answered in {seconds:.0f} s: {perturbed}")
-    model = train(prepare(campaign, perturbed, make_method("rgnn", graph, device="cpu"))).method
+    model = train(prepare(campaign, perturbed, method_for_graph("rgnn", graph, device="cpu"))).method
     split = Split.random(DEVICES, seed=0, train=2 / 3, validation=1 / 3, eligible=perturbed.has_label)
     control = StructureOnly().fit(perturbed, split)
     for title, predicted in (("RGNN", model.predict()), ("structure-only control", control.predict())):

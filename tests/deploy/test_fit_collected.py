@@ -16,7 +16,7 @@ from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import csbm
-from veilgraph.deploy.fit_collected import Model, Trained, make_method, prepare, save, train
+from veilgraph.deploy.fit_collected import Model, Trained, method_for_graph, prepare, save, train
 from veilgraph.errors import FitError, RunError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
@@ -87,7 +87,7 @@ def trained(collected: Collected) -> Path:
 
 
 def test_training_from_the_store_equals_training_from_memory(collected: Collected, trained: Path) -> None:
-    method = make_method("rgnn", collected.perturbed.graph, **PARAMETERS)
+    method = method_for_graph("rgnn", collected.perturbed.graph, **PARAMETERS)
     from_memory = train(prepare(collected.campaign, collected.perturbed, method)).method
     from_store = Model.load(trained, device="cpu").method
     np.testing.assert_array_equal(from_store.predict_proba(), from_memory.predict_proba())
@@ -152,7 +152,7 @@ def test_a_report_that_came_after_training_counts_when_the_store_is_given(collec
 
 
 def test_the_accuracy_estimate_comes_from_labels_that_took_no_part(collected: Collected) -> None:
-    method = make_method("plain", collected.perturbed.graph, **PARAMETERS)
+    method = method_for_graph("plain", collected.perturbed.graph, **PARAMETERS)
     preparation = prepare(collected.campaign, collected.perturbed, method, hold_out=0.5)
     seen, facts = preparation.run.perturbed.has_label, train(preparation).facts
     assert facts["held_out"] == pytest.approx(facts["label_reports"] / 2, abs=1)
@@ -168,21 +168,23 @@ def test_the_accuracy_estimate_comes_from_labels_that_took_no_part(collected: Co
 
 def test_an_unknown_method_or_parameter_is_refused(collected: Collected) -> None:
     with pytest.raises(FitError, match="rgnn, plain"):
-        make_method("lpgnn", collected.perturbed.graph)
+        method_for_graph("lpgnn", collected.perturbed.graph)
     with pytest.raises(FitError, match="no num_clusters"):
-        make_method("plain", collected.perturbed.graph, num_clusters=4)
+        method_for_graph("plain", collected.perturbed.graph, num_clusters=4)
 
 
 def test_a_share_that_leaves_nothing_is_refused(collected: Collected) -> None:
     with pytest.raises(FitError, match="hold_out is 1"):
-        prepare(collected.campaign, collected.perturbed, make_method("plain", collected.perturbed.graph), hold_out=1)
+        prepare(
+            collected.campaign, collected.perturbed, method_for_graph("plain", collected.perturbed.graph), hold_out=1
+        )
 
 
 def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
     collected: Collected, tmp_path: Path
 ) -> None:
     graph = collected.perturbed.graph
-    method = make_method("plain", graph, epochs=1, device="cpu")
+    method = method_for_graph("plain", graph, epochs=1, device="cpu")
     trained = train(prepare(collected.campaign, collected.perturbed, method))
     other = tmp_path / "other"
     other.mkdir()
@@ -198,7 +200,7 @@ def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
 
 def test_what_a_killed_process_left_behind_is_no_stranger(collected: Collected, tmp_path: Path) -> None:
     (tmp_path / ".checkpoint.npz.17.part").touch()
-    method = make_method("plain", collected.perturbed.graph, epochs=1)
+    method = method_for_graph("plain", collected.perturbed.graph, epochs=1)
     save(train(prepare(collected.campaign, collected.perturbed, method, folder=tmp_path)), tmp_path)
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".jsonl", ".npz"}
 
@@ -208,7 +210,7 @@ def test_an_interrupted_training_goes_on_and_other_reports_begin_anew(collected:
         raise KeyboardInterrupt
 
     def fitted(perturbed: PerturbedGraph, folder: Path | None) -> Trained:
-        method = make_method("rgnn", perturbed.graph, epochs=25, device="cpu")
+        method = method_for_graph("rgnn", perturbed.graph, epochs=25, device="cpu")
         return train(prepare(collected.campaign, perturbed, method, folder=folder))
 
     with pytest.MonkeyPatch.context() as patch:

@@ -106,7 +106,7 @@ def _prepared(
     from veilgraph.campaign import Campaign
     from veilgraph.campaign.assemble import check_graph, perturbed_graph
     from veilgraph.campaign.screening import screen
-    from veilgraph.deploy.fit_collected import make_method, prepare
+    from veilgraph.deploy.fit_collected import method_for_graph, prepare
     from veilgraph.graph import Graph
 
     asked = Campaign.from_json(campaign.read_bytes())
@@ -116,7 +116,7 @@ def _prepared(
     screening = screen(perturbed)
     if screened:
         perturbed = screening.exclude(perturbed)
-    chosen = make_method(method, public, seed=seed, **parameters)
+    chosen = method_for_graph(method, public, seed=seed, **parameters)
     with show_progress("train"):
         preparation = prepare(asked, perturbed, chosen, seed=seed, hold_out=hold_out, folder=folder)
     preparation.outline.facts["screening"] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,17 +26,17 @@ from veilgraph.campaign.report import Report
 from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.models import RGNN, Method, PlainGNN, StructureOnly
+from veilgraph.models import Method, StructureOnly
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.checkpoint import Checkpoint, work_of
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.distributed_fit import Telling, fit_spread
 from veilgraph.models.engine.gnn_method import GNNMethod
+from veilgraph.models.registry import deployable_methods
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.reconstruct.propagation import reach
 
-METHODS: dict[str, type[GNNMethod]] = {"rgnn": RGNN, "plain": PlainGNN}
 _TRAIN_SHARE = 2 / 3
 _CHECKPOINT = "checkpoint.npz"
 _REPORTS = "reports.jsonl"
@@ -131,18 +131,25 @@ class Trained:
     reports: Callable[[], Iterable[str]]
 
 
-def make_method(name: str, graph: Graph, **parameters: Any) -> GNNMethod:
-    """The method with those parameters that are not None; hops that are left open follow from the graph."""
-    if name not in METHODS:
-        raise FitError(f"there is no method '{name}' for collected reports: known are {', '.join(METHODS)}")
+def method_for_graph(name: str, graph: Graph, **parameters: Any) -> GNNMethod:
+    """Return a method of the registry for collected reports, with the parameters that are not None.
+
+    Hops that are not given follow from the graph.
+    """
+    offered = deployable_methods()
+    if name not in offered:
+        raise FitError(f"there is no method '{name}' for collected reports: known are {', '.join(offered)}")
+    entry = offered[name]
     given = {key: value for key, value in parameters.items() if value is not None}
-    if name == "rgnn":
+    if {"feature_hops", "label_hops"} <= entry.parameters:
         hops = reach(graph)
         given = {"feature_hops": 2 * hops, "label_hops": hops} | given
-    known = {field.name for field in fields(METHODS[name]) if field.init}
-    if unknown := sorted(given.keys() - known):
+    if unknown := sorted(given.keys() - entry.parameters):
         raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")
-    return METHODS[name](**given)
+    method = entry.make(given)
+    if not isinstance(method, GNNMethod):
+        raise FitError(f"the method '{name}' does not train a GNN, which checkpoints and several processes need")
+    return method
 
 
 def prepare(
@@ -299,7 +306,7 @@ class Model:
         folder: where it is.
     """
 
-    method: GNNMethod
+    method: Method
     campaign: Campaign
     folder: Path
 
@@ -309,7 +316,7 @@ class Model:
         try:
             facts = json.loads((folder / "training.json").read_text(encoding="utf-8"))
             campaign = Campaign.from_json((folder / "campaign.json").read_bytes())
-            kind = METHODS[facts["method"]]
+            kind = deployable_methods()[facts["method"]].estimator
             (folder / _REPORTS).stat()
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
