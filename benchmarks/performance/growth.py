@@ -32,7 +32,7 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.engine.device import resolve_device
-from veilgraph.models.engine.node_subset import Asked
+from veilgraph.models.engine.node_subset import NodeSubset
 from veilgraph.pages.rendering import colour, inline_svg, standalone_svg
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.reconstruct import Bags
@@ -90,25 +90,29 @@ class StagedRGNN(RGNN):
     stages: Stages
     epoch_starts: list[float]
 
-    def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+    def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+        """Time the reconstruction of features."""
         with self.stages("features"):
-            return super()._inputs(perturbed, operators)
+            return super().network_inputs(perturbed, operators)
 
     @classmethod
-    def _targets(cls, runs: Sequence[FitTask[Self]], operators: GraphOperators) -> Tensor:
+    def training_targets(cls, runs: Sequence[FitTask[Self]], operators: GraphOperators) -> Tensor:
+        """Time the reconstruction of labels."""
         with runs[0].method.stages("labels"):
-            return super()._targets(runs, operators)
+            return super().training_targets(runs, operators)
 
     @classmethod
-    def _bags(cls, runs: Sequence[FitTask[Self]], operators: GraphOperators) -> Bags:
+    def bags(cls, runs: Sequence[FitTask[Self]], operators: GraphOperators) -> Bags:
+        """Time the estimation of bag proportions."""
         with runs[0].method.stages("bags"):
-            return super()._bags(runs, operators)
+            return super().bags(runs, operators)
 
     @classmethod
-    def _loss(
-        cls, runs: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    def make_loss(
+        cls, runs: Sequence[FitTask[Self]], operators: GraphOperators, nodes: NodeSubset
     ) -> Callable[[Tensor], Tensor]:
-        loss, starts = super()._loss(runs, operators, asked), runs[0].method.epoch_starts
+        """Record when each epoch starts."""
+        loss, starts = super().make_loss(runs, operators, nodes), runs[0].method.epoch_starts
 
         def watched(logits: Tensor) -> Tensor:
             starts.append(time.perf_counter())

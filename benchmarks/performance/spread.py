@@ -28,8 +28,8 @@ from veilgraph.graph import Graph, Split
 from veilgraph.graph.partition import Partition
 from veilgraph.models import RGNN
 from veilgraph.models.base import FitTask
-from veilgraph.models.engine.distributed_fit import fit_spread, follow
-from veilgraph.models.engine.replica_dropout import ReplicaDropout
+from veilgraph.models.engine.distributed_fit import fit_distributed, join_fit
+from veilgraph.models.engine.replica_dropout import random_bytes
 from veilgraph.privacy.budget import PrivacyBudget
 
 PARTS = (2, 4, 8)
@@ -60,9 +60,9 @@ def boundaries(name: str, graph: Graph) -> list[dict[str, Any]]:
 
 def mask_rate() -> float:
     """Bytes of dropout masks that a process draws in a second."""
-    dropout, units, nodes = ReplicaDropout([0.5], [0], torch.device("cpu")), 16, 2**21
+    generator, units, nodes = torch.Generator().manual_seed(0), 16, 2**21
     started = time.process_time()
-    dropout._all(dropout.generators[0], units, nodes)
+    random_bytes(generator, units * nodes)
     return units * nodes / (time.process_time() - started)
 
 
@@ -81,9 +81,9 @@ def fit_here(nodes: int, folder: Path) -> None:
     libraries, cutting = _resident(), None
     with join_process_group(torch.device("cpu")) as processes:
         if not processes.is_leader:
-            follow(processes)
+            join_fit(processes)
         elif processes.world_size > 1:
-            _, others = fit_spread(processes, partial(simulated, nodes))
+            _, others = fit_distributed(processes, partial(simulated, nodes))
             cutting = _peak(resource.RUSAGE_CHILDREN) - others
         else:
             run, _ = simulated(nodes)

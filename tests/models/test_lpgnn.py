@@ -16,7 +16,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import LPGNN
 from veilgraph.models.base import FitTask
-from veilgraph.models.engine.node_subset import EVERYWHERE
+from veilgraph.models.engine.node_subset import ALL_NODES
 from veilgraph.models.lpgnn import multi_bit_values
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRR, MultiBit
@@ -49,7 +49,7 @@ def loss_of(
 ) -> float:
     """The method's loss where its predictions are these."""
     run = FitTask(method=method, perturbed=perturbed, split=split)
-    return float(LPGNN._loss([run], GraphOperators(perturbed.graph), EVERYWHERE)(predicted.log().T.unsqueeze(0)))
+    return float(LPGNN.make_loss([run], GraphOperators(perturbed.graph), ALL_NODES)(predicted.log().T.unsqueeze(0)))
 
 
 def test_the_loss_with_forward_correction_is_the_one_worked_out_by_hand() -> None:
@@ -111,7 +111,7 @@ def test_replicas_keep_their_own_targets_and_channels() -> None:
     methods = [LPGNN(label_hops=1), LPGNN(label_hops=1, forward_correction=False), LPGNN(label_hops=1)]
     reports = [REPORTS, REPORTS, replace(REPORTS, label_mechanism=GRR(2, epsilon=math.inf))]
     runs = [FitTask(method=method, perturbed=each, split=SPLIT) for method, each in zip(methods, reports, strict=True)]
-    losses = LPGNN._loss(runs, GraphOperators(PATH), EVERYWHERE)(PREDICTED.log().T.expand(3, -1, -1))
+    losses = LPGNN.make_loss(runs, GraphOperators(PATH), ALL_NODES)(PREDICTED.log().T.expand(3, -1, -1))
     assert losses.tolist() == pytest.approx([0.45039, 0.25541, 0.25541], abs=1e-5)
 
 
@@ -119,7 +119,7 @@ def test_replicas_go_as_many_hops_as_each_of_them_asks_for() -> None:
     hops = [2, 0, 1, 2, 5]
     methods = [LPGNN(label_hops=each) for each in hops]
     runs = [FitTask(method=method, perturbed=REPORTS, split=SPLIT) for method in methods]
-    losses = LPGNN._loss(runs, GraphOperators(PATH), EVERYWHERE)(PREDICTED.log().T.expand(len(hops), -1, -1))
+    losses = LPGNN.make_loss(runs, GraphOperators(PATH), ALL_NODES)(PREDICTED.log().T.expand(len(hops), -1, -1))
     assert losses.tolist() == pytest.approx([loss_of(method) for method in methods], abs=1e-6)
     assert len({round(loss, 3) for loss in losses.tolist()}) > 1  # the path is bipartite: odd and even hops
 
@@ -135,7 +135,7 @@ def test_inputs_are_unbiased_values_aggregated_over_hops(hops: int) -> None:
     adjacency[tuple(private.graph.edge_index)] = 1
     scale = np.diag(1 / np.sqrt(np.maximum(private.graph.degrees, 1)))
     expected = np.linalg.matrix_power(scale @ adjacency @ scale, hops) @ values
-    found = LPGNN(feature_hops=hops)._inputs(perturbed, GraphOperators(private.graph))
+    found = LPGNN(feature_hops=hops).network_inputs(perturbed, GraphOperators(private.graph))
     assert np.allclose(found, expected, atol=1e-4)
 
 

@@ -21,7 +21,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import RGNN, PlainGNN
 from veilgraph.models.base import FitTask
-from veilgraph.models.engine.distributed_fit import fit_spread, follow
+from veilgraph.models.engine.distributed_fit import fit_distributed, join_fit
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.replica_adam import ReplicaAdam
 from veilgraph.privacy.budget import PrivacyBudget
@@ -106,8 +106,8 @@ class Watched:
         original = ReplicaAdam.step
 
         def step(optimizer: ReplicaAdam) -> None:
-            assert optimizer._weights.grad is not None
-            self.gradients.append(optimizer._weights.grad.clone())
+            assert optimizer.weights.grad is not None
+            self.gradients.append(optimizer.weights.grad.clone())
             if len(self.gradients) == 1:
                 self._look_around()
             original(optimizer)
@@ -142,9 +142,9 @@ def main(out: Path) -> None:
             meter.bytes = 0
             with Watched() as watched:
                 if processes.is_leader:
-                    method, _ = fit_spread(processes, partial(case, name))
+                    method, _ = fit_distributed(processes, partial(case, name))
                 else:
-                    follow(processes)
+                    join_fit(processes)
             held = torch.tensor([watched.nodes, watched.whole_graphs])
             for key, here in {"gradients": torch.cat(watched.gradients), "held": held}.items():
                 found[f"{name}: {key}"] = everywhere(here, processes.world_size).numpy()

@@ -52,12 +52,12 @@ def train(
         from veilgraph.deploy.fit_collected import train as fit
         from veilgraph.distributed.process_group import join_process_group
         from veilgraph.models.engine.device import resolve_device
-        from veilgraph.models.engine.distributed_fit import follow
+        from veilgraph.models.engine.distributed_fit import join_fit
 
     allowed = parse_bytes(memory)
     with join_process_group(resolve_device(device)) as processes:
         if not processes.is_leader:
-            follow(processes, memory=allowed)
+            join_fit(processes, memory=allowed)
             return
         prepared = partial(
             _prepared,

@@ -30,7 +30,7 @@ from veilgraph.models import Method, StructureOnly
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.checkpoint import Checkpoint, work_of
 from veilgraph.models.engine.device import resolve_device
-from veilgraph.models.engine.distributed_fit import Telling, fit_spread
+from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distributed
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import deployable_methods
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
@@ -225,12 +225,12 @@ def train_spread(
     folder: Path,
     *,
     memory: int = DEFAULT_MEMORY,
-    telling: Telling = nullcontext,
+    telling: ProgressContext = nullcontext,
 ) -> Trained:
     """Lead a fit of several processes, none of which holds more than its part of the graph.
 
     Args:
-        processes: all of the run; the others are in `follow`.
+        processes: all of the run; the others are in `join_fit`.
         prepared: the preparation, made in a process of its own: a function of a module, or a partial of one.
         folder: of the model; the reports wait there as a draft until it is complete.
         memory: of this process, for inputs and hidden units, in bytes.
@@ -238,7 +238,7 @@ def train_spread(
     """
     drafting = partial(_with_draft, prepared, folder)
     try:
-        method, (outline, draft) = fit_spread(processes, drafting, memory=memory, telling=telling)
+        method, (outline, draft) = fit_distributed(processes, drafting, memory=memory, progress_context=telling)
         return outline.trained(method, partial(_lines, draft), processes.world_size)
     except BaseException:
         _remove_drafts(folder)  # the next start reads the reports anew

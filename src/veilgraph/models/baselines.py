@@ -1,4 +1,4 @@
-"""A GNN directly on the reports, as if they were the truth."""
+"""Baselines: a GNN on the reports as they are, and the most frequent class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import FitTask, Method, check_fit_input, check_is_fitted, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import cross_entropy, weighted_targets
-from veilgraph.models.engine.node_subset import Asked
+from veilgraph.models.engine.node_subset import NodeSubset
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.features import one_hot_reports
 from veilgraph.reconstruct.labels import one_hot_labels
@@ -25,33 +25,36 @@ from veilgraph.reconstruct.simplex import project_to_simplex
 
 @dataclass(kw_only=True)
 class PlainGNN(GNNMethod):
-    """No reconstruction: one-hot reports in, reported labels as targets (the paper's GraphSAGE baseline).
+    """A GNN without reconstruction: one-hot reports as inputs, reported labels as targets (the paper's baseline).
 
-    On reports made with an infinite epsilon this is the non-private GNN.
+    On reports of an infinite epsilon this is the non-private GNN.
     """
 
     name: ClassVar[str] = "plain"
 
-    def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+    def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+        """Return the one-hot feature reports [nodes, columns]."""
         return one_hot_reports(perturbed, operators.device, operators.communicator)
 
-    def _input_settings(self) -> Hashable:
+    def input_settings(self) -> Hashable:
+        """Return a constant: inputs depend on the reports alone."""
         return None
 
     @classmethod
-    def _loss(
-        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    def make_loss(
+        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, nodes: NodeSubset
     ) -> Callable[[Tensor], Tensor]:
+        """Return the cross-entropy of the training nodes' reported labels."""
         labels = torch.from_numpy(np.stack([task.perturbed.labels for task in tasks])).to(operators.device)
-        nodes = torch.from_numpy(training_nodes(tasks)).to(operators.device)
+        training = torch.from_numpy(training_nodes(tasks)).to(operators.device)
         classes = tasks[0].perturbed.schema.num_classes
-        targets = asked.pick(weighted_targets(labels, nodes, classes, operators.communicator))
+        targets = nodes.select(weighted_targets(labels, training, classes, operators.communicator))
         return lambda logits: operators.communicator.all_reduce_sum(cross_entropy(logits.log_softmax(dim=1), targets))
 
 
 @dataclass(kw_only=True)
 class MajorityClass(Method):
-    """Every node gets the debiased distribution of all label reports.
+    """The debiased distribution of all label reports, for every node alike.
 
     >>> MajorityClass().uses_features
     False
@@ -73,7 +76,7 @@ class MajorityClass(Method):
         return self
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
-        """The same distribution for every node."""
+        """Return the same class distribution for every node, [nodes, classes]."""
         check_is_fitted(self)
         nodes = self.num_nodes_ if perturbed is None else perturbed.graph.num_nodes
         return self.distribution_.repeat(nodes, axis=0)

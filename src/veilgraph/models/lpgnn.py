@@ -15,8 +15,8 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import weighted_targets
-from veilgraph.models.engine.node_subset import Asked, asked_by
-from veilgraph.models.engine.output_layer import Readout, across, reordered
+from veilgraph.models.engine.node_subset import NodeSubset, needed_nodes
+from veilgraph.models.engine.output_layer import OutputLayer, permuted, transposed
 from veilgraph.privacy.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import stacked_one_hot
 from veilgraph.reconstruct.operators import GraphOperators
@@ -44,13 +44,14 @@ class LPGNN(GNNMethod):
     """
 
     name: ClassVar[str] = "lpgnn"
-    _loss_of_all_nodes: ClassVar[bool] = True
+    loss_needs_all_nodes: ClassVar[bool] = True
 
     feature_hops: int = 16
     label_hops: int = 8
     forward_correction: bool = True
 
-    def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+    def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+        """Return the estimated values after K_x hops, [nodes, features]."""
         mechanism = perturbed.feature_mechanism
         if not isinstance(mechanism, MultiBit):
             raise FitError(f"LPGNN needs multi-bit reports, not those of {type(mechanism).__name__}")
@@ -59,90 +60,94 @@ class LPGNN(GNNMethod):
         values[~torch.from_numpy(perturbed.has_features).to(operators.device)] = 0
         return operators.symmetric(values, self.feature_hops)
 
-    def _input_settings(self) -> Hashable:
+    def input_settings(self) -> Hashable:
+        """Return K_x."""
         return self.feature_hops
 
     @classmethod
-    def _loss(
-        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    def make_loss(
+        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, nodes: NodeSubset
     ) -> Callable[[Tensor], Tensor]:
+        """Return the cross-entropy of denoised labels after forward correction and K_y hops."""
         methods = [task.method for task in tasks]
-        training = asked_by(training_nodes(tasks), operators)
-        journeys = _Journeys([method.label_hops for method in methods], operators, training)
-        targets = training.pick(cls._targets(tasks, operators)).index_select(0, journeys.order)
+        training = needed_nodes(training_nodes(tasks), operators)
+        propagation = _PropagationByHops([method.label_hops for method in methods], operators, training)
+        order = propagation.order
+        targets = training.select(cls._targets(tasks, operators)).index_select(0, order)
         hits, weights = (targets > 0).to(targets.dtype), targets.sum(dim=1)
         channels = [task.perturbed.label_mechanism.channel for task in tasks]
         corrected = [method.forward_correction for method in methods]
         gain, other = (
-            torch.tensor(values, device=operators.device).index_select(0, journeys.order).unsqueeze(1)
+            torch.tensor(values, device=operators.device).index_select(0, order).unsqueeze(1)
             for values in (
                 [float(channel.gain) if use else 1.0 for channel, use in zip(channels, corrected, strict=True)],
                 [float(channel.other) if use else 0.0 for channel, use in zip(channels, corrected, strict=True)],
             )
         )
-        # The channel and the hops are linear: S^K (g Y + q) = g S^K Y + q S^K 1, and the latter never changes.
-        others = other * journeys(torch.ones(len(tasks), 1, operators.graph.num_nodes, device=operators.device))[:, 0]
+        # Channel and hops are linear: S^K (g Y + q) = g S^K Y + q S^K 1, and the last term is constant.
+        ones = torch.ones(len(tasks), 1, operators.graph.num_nodes, device=operators.device)
+        constant = other * propagation(ones)[:, 0]
 
         def loss(logits: Tensor) -> Tensor:
-            arrived = (journeys(logits.softmax(dim=1)) * hits).sum(dim=1)
-            observed = torch.addcmul(others, arrived, gain).clamp(min=_FLOOR)
-            return operators.communicator.all_reduce_sum(-(observed.log() * weights).sum(dim=1)).index_select(
-                0, journeys.places
-            )
+            predicted = (propagation(logits.softmax(dim=1)) * hits).sum(dim=1)
+            observed = torch.addcmul(constant, predicted, gain).clamp(min=_FLOOR)
+            losses = operators.communicator.all_reduce_sum(-(observed.log() * weights).sum(dim=1))
+            return losses.index_select(0, propagation.inverse)
 
         return loss
 
     @classmethod
     def _targets(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Tensor:
-        """The denoised labels of training nodes, weighted for a mean over them."""
+        """Return the denoised labels [tasks, classes, nodes], weighted for a mean over training nodes."""
         nodes = torch.from_numpy(training_nodes(tasks)).to(operators.device)
         labels = torch.zeros(nodes.shape, dtype=torch.int64, device=operators.device)
         for hops in {task.method.label_hops for task in tasks}:
-            places = [place for place, task in enumerate(tasks) if task.method.label_hops == hops]
-            here = torch.tensor(places, device=operators.device)
-            reports = stacked_one_hot([tasks[place].perturbed for place in places], operators.device)
+            same_hops = [index for index, task in enumerate(tasks) if task.method.label_hops == hops]
+            rows = torch.tensor(same_hops, device=operators.device)
+            reports = stacked_one_hot([tasks[index].perturbed for index in same_hops], operators.device)
             propagated = operators.symmetric(reports.flatten(1), hops).view_as(reports).transpose(0, 1)
-            labels[here] = propagated.argmax(dim=2)
-            nodes[here] &= propagated.sum(dim=2) > 0
-        for task, reached in zip(tasks, operators.communicator.all_reduce_sum(nodes.sum(dim=1)).tolist(), strict=True):
-            if not reached:
+            labels[rows] = propagated.argmax(dim=2)
+            nodes[rows] &= propagated.sum(dim=2) > 0
+        reached = operators.communicator.all_reduce_sum(nodes.sum(dim=1)).tolist()
+        for task, count in zip(tasks, reached, strict=True):
+            if not count:
                 hops = task.method.label_hops
                 raise FitError(f"no label report is {hops} hops from a training node: choose other label_hops")
         return weighted_targets(labels, nodes, tasks[0].perturbed.schema.num_classes, operators.communicator)
 
 
-class _Journeys:
-    """Class columns of many replicas, each as many hops on as it asks for.
+class _PropagationByHops:
+    """Propagation of class columns, with a number of hops of its own for each replica.
 
-    All go together until one stays behind; the last hop is only to the nodes that are read out.
+    All replicas share sparse products as long as they have hops left. The last hop computes the selected nodes alone.
 
     Args:
-        hops: of each replica.
-        operators: of the graph.
-        asked: the nodes that are read out.
+        hops: number of hops of each replica.
+        operators: matrices of the graph.
+        nodes: the nodes of the result.
 
     Attributes:
-        order: of the replicas, by the number of their hops; so that those who stay behind are beside each other.
-        places: where each replica is in this order.
+        order: replica indices, sorted by hops, so that replicas with equal hops are neighbours.
+        inverse: position of each replica in `order`.
     """
 
-    def __init__(self, hops: Sequence[int], operators: GraphOperators, asked: Asked) -> None:
-        self._product, self._asked = operators.symmetric, asked
-        self._readout, self._legs = Readout(operators.symmetric, asked), sorted(Counter(hops).items())
+    def __init__(self, hops: Sequence[int], operators: GraphOperators, nodes: NodeSubset) -> None:
+        self._product, self._nodes = operators.symmetric, nodes
+        self._last_hop, self._replicas_by_hops = OutputLayer(operators.symmetric, nodes), sorted(Counter(hops).items())
         self.order = torch.tensor(sorted(range(len(hops)), key=lambda replica: hops[replica]), device=operators.device)
-        self.places = self.order.argsort()
+        self.inverse = self.order.argsort()
 
-    def __call__(self, stack: Tensor) -> Tensor:
-        """From [replicas, classes, nodes] to the same at the nodes that are read out, in their order."""
-        classes, done, found = stack.shape[1], 0, list[Tensor]()
-        columns = across(reordered(stack, self.order, self.places).flatten(0, 1))
-        for distance, replicas in self._legs:
-            before = max(distance - 1, 0)
-            columns, done = self._product(columns, before - done), before
-            arrived, columns = columns.tensor_split([replicas * classes], dim=1)
-            found.append(self._readout(arrived) if distance else self._asked.pick(across(arrived)))
-        read = torch.cat(found)
-        return read.view(-1, classes, read.shape[1])
+    def __call__(self, values: Tensor) -> Tensor:
+        """Propagate [replicas, classes, nodes] and return the values of the selected nodes, replicas in `order`."""
+        classes, done, results = values.shape[1], 0, list[Tensor]()
+        columns = transposed(permuted(values, self.order, self.inverse).flatten(0, 1))
+        for hops, replicas in self._replicas_by_hops:
+            before_last = max(hops - 1, 0)
+            columns, done = self._product(columns, before_last - done), before_last
+            finished, columns = columns.tensor_split([replicas * classes], dim=1)
+            results.append(self._last_hop(finished) if hops else self._nodes.select(transposed(finished)))
+        selected = torch.cat(results)
+        return selected.view(-1, classes, selected.shape[1])
 
 
 def multi_bit_values(reports: Tensor, mechanism: MultiBit) -> Tensor:

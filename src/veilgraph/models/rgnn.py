@@ -14,7 +14,7 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, weighted_targets
-from veilgraph.models.engine.node_subset import Asked
+from veilgraph.models.engine.node_subset import NodeSubset
 from veilgraph.reconstruct import reconstruct_features
 from veilgraph.reconstruct.bags import Bags, stacked_bags
 from veilgraph.reconstruct.features import Decoding, one_hot_reports
@@ -24,7 +24,7 @@ from veilgraph.reconstruct.operators import GraphOperators
 
 @dataclass(kw_only=True)
 class RGNN(GNNMethod):
-    r"""The paper's method.
+    r"""RGNN, the paper's method.
 
     Reconstruct features (Algorithm 1) and labels (Algorithm 2), then minimise
 
@@ -34,18 +34,18 @@ class RGNN(GNNMethod):
     estimated label proportions in METIS bags.
 
     Args:
-        feature_hops: K_x.
-        label_hops: K_y.
-        num_clusters: C.
-        llp_weight: alpha.
-        decoding: how features with more than two values enter: "distribution" or "argmax".
+        feature_hops: K_x, the hops of Algorithm 1.
+        label_hops: K_y, the hops of Algorithm 2.
+        num_clusters: C, the number of bags.
+        llp_weight: alpha, the weight of the proportion loss.
+        decoding: input encoding of features with more than two values: "distribution" or "argmax".
         reconstruct_x: use Algorithm 1; False trains on the reports themselves (the ablation without f_X).
         reconstruct_y: use Algorithm 2; False trains on the reported labels (the ablation without f_Y).
         use_proportions: use the bags; False is the ablation without LLP.
-        estimate: undo the randomization's bias; False is propagation without estimation.
-        hold_out_validation: keep the validation nodes' labels out of Algorithm 2 as well as out of the loss. They then
-            say something about a setting that they had no part in, which a search for settings needs; otherwise
-            they take part in the propagation, as in the paper.
+        estimate: undo the bias of the randomization; False is propagation without estimation.
+        hold_out_validation: keep the labels of validation nodes out of Algorithm 2 as well as out of the loss. A search
+            for hyperparameters needs validation reports that the model has not seen. Otherwise they take part in the
+            propagation, as in the paper.
 
     >>> RGNN(feature_hops=4).label_hops
     8
@@ -64,32 +64,36 @@ class RGNN(GNNMethod):
     estimate: bool = True
     hold_out_validation: bool = False
 
-    def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+    def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+        """Return the reconstructed features (Algorithm 1), or the one-hot reports, [nodes, columns]."""
         if not self.reconstruct_x:
             return one_hot_reports(perturbed, operators.device, operators.communicator)
         features = reconstruct_features(perturbed, self.feature_hops, mean=operators.mean, estimate=self.estimate)
         return features.inputs(self.decoding)
 
-    def _input_settings(self) -> Hashable:
+    def input_settings(self) -> Hashable:
+        """Return the settings of Algorithm 1."""
         return self.reconstruct_x and (self.feature_hops, self.decoding, self.estimate)
 
-    def _loss_settings(self) -> Hashable:
+    def loss_settings(self) -> Hashable:
+        """Return whether the loss has a proportion term."""
         return self.use_proportions
 
     def bag_counts(self) -> tuple[int, ...]:
-        """C, unless there are no bags."""
+        """Return C, or nothing if no bags are used."""
         return (self.num_clusters,) if self.use_proportions else ()
 
     @classmethod
-    def _loss(
-        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    def make_loss(
+        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, nodes: NodeSubset
     ) -> Callable[[Tensor], Tensor]:
+        """Return the cross-entropy plus the weighted proportion loss (Algorithm 3)."""
         methods = [task.method for task in tasks]
-        targets = asked.pick(cls._targets(tasks, operators))
+        targets = nodes.select(cls.training_targets(tasks, operators))
         communicator = operators.communicator
         if not methods[0].use_proportions:
             return lambda logits: communicator.all_reduce_sum(cross_entropy(logits.log_softmax(dim=1), targets))
-        divergence = ProportionLoss(cls._bags(tasks, operators), asked, communicator)
+        divergence = ProportionLoss(cls.bags(tasks, operators), nodes, communicator)
         weights = torch.tensor([method.llp_weight for method in methods], device=operators.device)
 
         def loss(logits: Tensor) -> Tensor:
@@ -100,8 +104,8 @@ class RGNN(GNNMethod):
         return loss
 
     @classmethod
-    def _targets(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Tensor:
-        """What training nodes should be, weighted for a mean over them: reconstructed labels, or reported ones."""
+    def training_targets(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Tensor:
+        """Return reconstructed or reported labels [tasks, classes, nodes], weighted for a mean over training nodes."""
         reports = [_seen(task) for task in tasks]
         nodes = torch.from_numpy(training_nodes(tasks)).to(operators.device)
         labels = torch.empty(nodes.shape, dtype=torch.int64, device=operators.device)
@@ -120,7 +124,8 @@ class RGNN(GNNMethod):
         return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.communicator)
 
     @classmethod
-    def _bags(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Bags:
+    def bags(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Bags:
+        """Return the bags of all tasks, with estimated label proportions."""
         return stacked_bags(
             [task.perturbed for task in tasks],
             [operators.clusters(task.method.num_clusters) for task in tasks],

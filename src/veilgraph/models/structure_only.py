@@ -14,7 +14,7 @@ from torch import Tensor
 
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit, check_fit_input, check_is_fitted
-from veilgraph.models.engine.device import resolve_device, threads_for
+from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import stacked_one_hot
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
@@ -72,7 +72,7 @@ class StructureOnly(Method):
             by_graph.setdefault((task.perturbed.graph, resolve_device(task.method.device)), []).append(task)
         for (graph, device), same_graph in by_graph.items():
             operators = operators_of(graph, device)
-            with threads_for(graph.num_nodes):
+            with torch_threads_for(graph.num_nodes):
                 settings = _select_settings(same_graph, operators)
                 results = _class_probabilities(settings, [task.perturbed for task in same_graph], operators)
             for task, (restart, steps), probabilities in zip(same_graph, settings, results, strict=True):

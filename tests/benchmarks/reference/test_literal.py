@@ -16,7 +16,7 @@ from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.models import RGNN, StructureOnly
 from veilgraph.models.engine.backbones import HIDDEN, SAGE
-from veilgraph.models.engine.replica_networks import ReplicaSettings, StackedNetworks, stacked_inputs
+from veilgraph.models.engine.replica_networks import ReplicaNetworks, ReplicaSettings, stack_propagated_inputs
 from veilgraph.models.structure_only import RESTARTS, STEPS
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.labels import one_hot_labels
@@ -118,14 +118,14 @@ def test_a_projection_is_the_nearest_distribution() -> None:
 def _give_weights_of_the_package(training: literal.Training, workload: Workload) -> None:
     """The initial weights that the package draws for the seed."""
     operators = operators_of(workload.graph, CPU)
-    networks = StackedNetworks(
+    networks = ReplicaNetworks(
         SAGE,
         operators,
-        stacked_inputs(SAGE, operators, [lambda: training.inputs]),
+        stack_propagated_inputs(SAGE, operators, [lambda: training.inputs]),
         num_classes=workload.private.schema.num_classes,
         settings=[ReplicaSettings(seed=SETTINGS.seed, dropout=0.0, learning_rate=0.01, weight_decay=0.0)],
     )
-    [weights] = networks.all_weights()
+    [weights] = networks.weights_by_replica()
     columns, classes = training.inputs.shape[1], weights["second.bias"].shape[0]
     first, second = weights["first.weight"], weights["second.weight"]
     assert first.shape == (HIDDEN, 2 * columns)

@@ -10,9 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import veilgraph.models.engine.batch_planner as replicas
 from veilgraph.errors import FitError
-from veilgraph.models.engine.batch_planner import Batch, plan_batches
+from veilgraph.models.engine.batch_planner import CACHE_BYTES, Batch, plan_batches
 
 Job = tuple[int, str, int]
 """A number, a shape and an input."""
@@ -29,6 +28,7 @@ def plan(
     replica_bytes: int = 2,
     memory: int = 100,
     device: torch.device = GPU,
+    cache_bytes: int = CACHE_BYTES,
 ) -> list[Batch[Job]]:
     jobs: list[Job] = [(number, *specification) for number, specification in enumerate(specifications)]
     return list(
@@ -40,6 +40,7 @@ def plan(
             replica_bytes=replica_bytes,
             memory=memory,
             device=device,
+            cache_bytes=cache_bytes,
         )
     )
 
@@ -80,12 +81,11 @@ def test_an_input_that_too_many_share_is_split() -> None:
     assert [(len(batch.tasks), batch.sharing) for batch in batches] == [(2, 2), (2, 2), (1, 1)]
 
 
-def test_a_processor_takes_no_more_than_its_cache_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replicas, "_CACHE_BYTES", 8)
-    assert [len(batch.tasks) for batch in plan([("a", 0)] * 5, device=CPU)] == [2, 2, 1]
-    assert [len(batch.tasks) for batch in plan([("a", 0)] * 5, device=GPU)] == [5]
+def test_a_processor_takes_no_more_than_its_cache_holds() -> None:
+    assert [len(batch.tasks) for batch in plan([("a", 0)] * 5, device=CPU, cache_bytes=8)] == [2, 2, 1]
+    assert [len(batch.tasks) for batch in plan([("a", 0)] * 5, device=GPU, cache_bytes=8)] == [5]
     # One run that is larger than the cache is still run.
-    assert [len(batch.tasks) for batch in plan([("a", 0)] * 2, device=CPU, input_bytes=20)] == [1, 1]
+    assert [len(batch.tasks) for batch in plan([("a", 0)] * 2, device=CPU, input_bytes=20, cache_bytes=8)] == [1, 1]
 
 
 @pytest.mark.parametrize("device", [CPU, GPU])

@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from veilgraph.models.engine.device import in_threads, side_by_side, threads_for
+from veilgraph.models.engine.device import map_in_threads, thread_workers, torch_threads_for
 
 CPU = torch.device("cpu")
 
@@ -26,10 +26,10 @@ def test_side_by_side_two_items_are_in_flight_at_once_and_each_has_one_thread() 
 
     def meet(item: int) -> tuple[int, int, list[int]]:
         both.wait()
-        return item, torch.get_num_threads(), in_threads(lambda _: threading.get_ident(), [1, 2])
+        return item, torch.get_num_threads(), map_in_threads(lambda _: threading.get_ident(), [1, 2])
 
-    with side_by_side(CPU):
-        found = in_threads(meet, [3, 4])
+    with thread_workers(CPU):
+        found = map_in_threads(meet, [3, 4])
     assert [item for item, _, _ in found] == [3, 4]
     assert [threads for _, threads, _ in found] == [1, 1]
     assert all(len(set(inner)) == 1 for *_, inner in found)  # not again within the function
@@ -44,10 +44,10 @@ def test_elsewhere_everything_happens_in_this_thread(device: str | None) -> None
 
     here = {threading.get_ident()}
     if device is None:
-        assert set(in_threads(where, [1, 2])) == here
+        assert set(map_in_threads(where, [1, 2])) == here
     else:
-        with side_by_side(torch.device(device)):
-            assert set(in_threads(where, [1, 2])) == here
+        with thread_workers(torch.device(device)):
+            assert set(map_in_threads(where, [1, 2])) == here
 
 
 @pytest.mark.usefixtures("_two_threads")
@@ -55,9 +55,9 @@ def test_an_error_comes_out_and_threads_are_given_back() -> None:
     def fail(item: int) -> None:
         raise ValueError(item)
 
-    with pytest.raises(ValueError, match="1"), side_by_side(CPU):
-        in_threads(fail, [1, 2])
+    with pytest.raises(ValueError, match="1"), thread_workers(CPU):
+        map_in_threads(fail, [1, 2])
     assert torch.get_num_threads() == 2
-    with threads_for(100):
+    with torch_threads_for(100):
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 2

@@ -13,8 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-import veilgraph.models.engine.batch_planner as replicas
-import veilgraph.models.engine.gnn_method as gnn
 from veilgraph.datasets import csbm
 from veilgraph.errors import FitError
 from veilgraph.experiments import simulate
@@ -99,7 +97,7 @@ def runs_of(family: str, backbone: str, draws: Sequence[int] = range(4)) -> list
 
 
 def fitted_together(runs: Sequence[FitTask[M]], **options: int) -> list[Sequence[FitTask[M]]]:
-    return list(type(runs[0].method).fit_together(runs, **options))
+    return [pending.result() for pending in type(runs[0].method).start_together(runs, **options)]
 
 
 def assert_the_same(found: GNNMethod, expected: GNNMethod) -> None:
@@ -143,7 +141,7 @@ def test_all_backbones_at_once_come_back_in_batches_of_one_kind() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_neither_the_order_of_runs_nor_the_memory_changes_results(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_the_order_of_runs_nor_the_memory_changes_results(family: str) -> None:
     expected = runs_of(family, "sage")
     fitted_together(expected)
     reordered = runs_of(family, "sage")
@@ -155,8 +153,7 @@ def test_neither_the_order_of_runs_nor_the_memory_changes_results(family: str, m
     assert 1 < max(map(len, batches)) <= 3
     # And as many as there are, whatever a processor's cache holds.
     unconfined = runs_of(family, "sage")
-    monkeypatch.setattr(replicas, "_CACHE_BYTES", 2**40)
-    fitted_together(unconfined)
+    fitted_together(unconfined, cache_bytes=2**40)
     for run, *others in zip(expected, reordered, confined, unconfined, strict=True):
         for other in others:
             assert_the_same(other.method, run.method)
@@ -170,29 +167,28 @@ def test_memory_for_less_than_one_fit_is_refused_with_the_numbers() -> None:
 @pytest.mark.parametrize("backbone", ["sage", "gcn"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_little_memory_means_blocks_of_nodes_and_the_same_results(
-    family: str, backbone: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    family: str, backbone: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="veilgraph")
     runs, expected = runs_of(family, backbone, [0]), runs_of(family, backbone, [0])
     fitted_together(expected)
     assert caplog.messages == []
-    monkeypatch.setattr(gnn, "_BLOCK_NODES", 50)
     columns, classes = len(PRIVATE.schema.domain_sizes), PRIVATE.schema.num_classes
     enough = 4 * NODES * (3 * columns + HIDDEN + 12 * classes)  # for one fit in blocks, and not for a whole one
-    assert all(len(batch) == 1 for batch in fitted_together(runs, memory=enough))
+    assert all(len(batch) == 1 for batch in fitted_together(runs, memory=enough, block_nodes=50))
     assert len(caplog.messages) == len(runs)
     assert "blocks of at most 50" in caplog.messages[0]
     for found, alone in zip(runs, expected, strict=True):
         assert_the_same(found.method, alone.method)
     with pytest.raises(FitError, match="allow more memory"):
-        fitted_together(runs, memory=enough - 1)
+        fitted_together(runs, memory=enough - 1, block_nodes=50)
 
 
-def test_attention_cannot_be_computed_in_blocks_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gnn, "_BLOCK_NODES", 50)
+def test_attention_cannot_be_computed_in_blocks_and_says_what_it_needs() -> None:
     columns, classes = len(PRIVATE.schema.domain_sizes), PRIVATE.schema.num_classes
+    memory = 4 * NODES * (3 * columns + HIDDEN + 12 * classes)
     with pytest.raises(FitError, match="allow more memory"):
-        fitted_together(runs_of("rgnn", "gat", [0])[:1], memory=4 * NODES * (3 * columns + HIDDEN + 12 * classes))
+        fitted_together(runs_of("rgnn", "gat", [0])[:1], memory=memory, block_nodes=50)
 
 
 def test_a_fit_that_diverges_is_refused_and_not_predicted_from() -> None:

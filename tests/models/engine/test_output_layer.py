@@ -1,4 +1,4 @@
-"""The second layer against the formula, differentiated by torch."""
+"""The output layer against the formula, differentiated by torch."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import torch
 from torch import Tensor
 
 from veilgraph.graph import Graph
-from veilgraph.models.engine.node_subset import EVERYWHERE, Asked
-from veilgraph.models.engine.output_layer import Readout, across, reordered
+from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset
+from veilgraph.models.engine.output_layer import OutputLayer, output_formula, permuted, transposed
 from veilgraph.reconstruct.operators import GraphOperators
 
 NODES, COLUMNS = 6, 5
 OPERATORS = GraphOperators(Graph.from_edges([[0, 0, 1, 2, 3], [1, 2, 2, 3, 4]], NODES))  # node 5 is isolated
-SOME = Asked(torch.tensor([1, 3, 5]))
+SOME = NodeSubset(torch.tensor([1, 3, 5]))
 
 
 def drawn(*shape: int, seed: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-@pytest.mark.parametrize("asked", [EVERYWHERE, SOME])
+@pytest.mark.parametrize("nodes", [ALL_NODES, SOME])
 @pytest.mark.parametrize("own", [False, True])
-def test_logits_and_gradients_are_those_of_the_formula(asked: Asked, own: bool) -> None:
+def test_logits_and_gradients_are_those_of_the_formula(nodes: NodeSubset, own: bool) -> None:
     product = OPERATORS.neighbours
-    ways = (drawn(NODES, COLUMNS, seed=0), *([drawn(COLUMNS, NODES, seed=1)] if own else []))
-    whole = (product.matrix.to_dense() @ ways[0]).T + (ways[1] if own else 0)
-    found, expected = Readout(product, asked)(*ways), whole if asked.nodes is None else whole[:, asked.nodes]
+    terms = (drawn(NODES, COLUMNS, seed=0), *([drawn(COLUMNS, NODES, seed=1)] if own else []))
+    expected = nodes.select(output_formula(product.matrix.to_dense(), *terms))
+    found = OutputLayer(product, nodes)(*terms)
     # Sums of at most four numbers of size 1, in another order.
     assert torch.allclose(found, expected, rtol=0, atol=1e-6)
     direction = torch.randn(expected.shape, generator=torch.Generator().manual_seed(2))
-    gradients = (torch.autograd.grad((each * direction).sum(), ways) for each in (found, expected))
+    gradients = (torch.autograd.grad((each * direction).sum(), terms) for each in (found, expected))
     for one, other in zip(*gradients, strict=True):
         assert torch.allclose(one, other, rtol=0, atol=1e-6)
 
@@ -38,7 +38,7 @@ def test_logits_and_gradients_are_those_of_the_formula(asked: Asked, own: bool) 
 def test_turning_and_reordering_are_undone_by_their_gradients() -> None:
     order = torch.tensor([2, 0, 3, 1])
     values, direction = drawn(4, 3, seed=0), torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
-    found = across(reordered(values, order, order.argsort()))
+    found = transposed(permuted(values, order, order.argsort()))
     assert torch.equal(found, values[order].T)
     (gradient,) = torch.autograd.grad((found * direction).sum(), values)
     assert torch.equal(gradient[order], direction.T)

@@ -27,17 +27,17 @@ def test_a_replicas_masks_are_those_it_would_have_alone(
     alone = [ReplicaDropout([p], [seed], CPU) for p, seed in replicas]
     for _ in range(3):
         found = together.masks(units, nodes)
-        which = [mask for mask in together.mask_of if mask is not None]
+        which = [mask for mask in together.mask_index if mask is not None]
         assert found.shape == (len(set(which)), units, nodes)
         assert torch.equal(found[which], torch.cat([each.masks(units, nodes) for each in alone]))
-    assert together.thinned.tolist() == [place for place, (p, _) in enumerate(replicas) if p > 0]
+    assert together.masked_replicas.tolist() == [place for place, (p, _) in enumerate(replicas) if p > 0]
     assert torch.equal(together.scales, torch.cat([each.scales for each in alone]))
 
 
 def test_other_seeds_and_later_draws_have_other_masks() -> None:
     dropout = ReplicaDropout([0.5, 0.5, 0.5], [0, 1, 0], CPU)
     first, second = dropout.masks(16, 100), dropout.masks(16, 100)
-    assert dropout.mask_of == [0, 1, 0]
+    assert dropout.mask_index == [0, 1, 0]
     # Two independent masks agree in half of 1600 places, give or take 20.
     for one, other in ((first[0], first[1]), (first[0], second[0])):
         assert abs(int((one == other).sum()) - 800) < 5 * 20
@@ -66,7 +66,7 @@ def test_masks_at_one_seed_are_nested() -> None:
 
 def test_a_probability_of_zero_drops_nothing() -> None:
     dropout = ReplicaDropout([0.0, 0.5], [0, 0], CPU)
-    assert dropout.mask_of == [None, 0]
+    assert dropout.mask_index == [None, 0]
     assert float(dropout.scales[0]) == 1
     assert dropout.active
     assert not ReplicaDropout([0.0, 0.0], [0, 1], CPU).active

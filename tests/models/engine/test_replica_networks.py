@@ -1,4 +1,4 @@
-"""Stacked networks are torch_geometric's networks, many at a time."""
+"""Replica networks are torch_geometric's networks, many at a time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from veilgraph.graph import Graph
 from veilgraph.models.engine.backbones import CONVOLUTIONS, HIDDEN
-from veilgraph.models.engine.node_subset import EVERYWHERE, Asked, asked_by
-from veilgraph.models.engine.replica_networks import ReplicaSettings, StackedNetworks, stacked_inputs
+from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset, needed_nodes
+from veilgraph.models.engine.replica_networks import ReplicaNetworks, ReplicaSettings, stack_propagated_inputs
 from veilgraph.reconstruct.operators import GraphOperators
 
 with warnings.catch_warnings():
@@ -49,20 +49,20 @@ def stacked(
     operators: GraphOperators,
     inputs: list[Tensor],
     *replicas: ReplicaSettings,
-    block: int | None = None,
-    asked: Asked = EVERYWHERE,
-) -> StackedNetworks:
+    block_nodes: int | None = None,
+    nodes: NodeSubset = ALL_NODES,
+) -> ReplicaNetworks:
     convolution = CONVOLUTIONS[name]
-    propagated = stacked_inputs(convolution, operators, [partial(torch.clone, each) for each in inputs])
-    return StackedNetworks(
+    propagated = stack_propagated_inputs(convolution, operators, [partial(torch.clone, each) for each in inputs])
+    return ReplicaNetworks(
         convolution,
         operators,
         propagated,
         num_classes=CLASSES,
         settings=replicas,
-        loss_asks=asked,
-        score_asks=asked,
-        block=block,
+        loss_nodes=nodes,
+        score_nodes=nodes,
+        block_nodes=block_nodes,
     )
 
 
@@ -80,7 +80,7 @@ class TwoLayers(nn.Module):
 
 
 def weights_of(reference: TwoLayers) -> dict[str, Tensor]:
-    """A reference's weights, under the names and in the shapes that stacked networks have."""
+    """A reference's weights, under the names and in the shapes that replica networks have."""
     found: dict[str, Tensor] = {}
     for name, layer in (("first", reference.first), ("second", reference.second)):
         if isinstance(layer, layers.GCNConv):
@@ -111,19 +111,19 @@ def test_outputs_and_gradients_equal_those_of_torch_geometric(name: str, seed: i
     torch.manual_seed(seed)
     reference, operators, inputs = TwoLayers(name), random_operators(seed), random_inputs(seed)
     networks = stacked(name, operators, [inputs], settings_of(0))
-    networks.load(weights_of(reference))
+    networks.load_weights(weights_of(reference))
     expected = reference(inputs, operators.edge_index)
-    logits, evaluated = networks.passes()
-    for found in (logits, evaluated, networks.evaluate()):
+    logits, evaluated = networks.epoch_logits()
+    for found in (logits, evaluated, networks.prediction_logits()):
         assert found.shape == (1, CLASSES, NODES)
         assert torch.allclose(found[0].T, expected, rtol=0, atol=TOLERANCE)
     direction = torch.randn(NODES, CLASSES, generator=torch.Generator().manual_seed(seed))
     (expected * direction).sum().backward()
     (logits[0].T * direction).sum().backward()  # type: ignore[no-untyped-call]
-    assert networks._weights.grad is not None
+    assert networks.weights.grad is not None
     # Gradients are sums over all nodes, so ten times as large as outputs.
-    assert torch.allclose(networks._weights.grad[0], gradients_of(reference), rtol=0, atol=10 * TOLERANCE)
-    assert networks._weights.grad.abs().max() > 0.1
+    assert torch.allclose(networks.weights.grad[0], gradients_of(reference), rtol=0, atol=10 * TOLERANCE)
+    assert networks.weights.grad.abs().max() > 0.1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,7 +132,7 @@ def test_initial_weights_are_spread_as_those_of_torch_geometric(name: str) -> No
     torch.manual_seed(0)
     references = [weights_of(TwoLayers(name)) for _ in range(200)]
     for part, expected in references[0].items():
-        ours = torch.stack([weights[part] for weights in networks.all_weights()])
+        ours = torch.stack([weights[part] for weights in networks.weights_by_replica()])
         theirs = torch.stack([reference[part] for reference in references])
         assert ours.shape[1:] == expected.shape
         bound = theirs.abs().max()
@@ -146,7 +146,7 @@ def test_initial_weights_are_spread_as_those_of_torch_geometric(name: str) -> No
 def test_a_seed_decides_a_replicas_initial_weights() -> None:
     seeds = [0, 1, 0]
     networks = stacked("sage", random_operators(0), [random_inputs(0)], *map(settings_of, seeds))
-    first, second, third = (weights["first.weight"] for weights in networks.all_weights())
+    first, second, third = (weights["first.weight"] for weights in networks.weights_by_replica())
     assert torch.equal(first, third)
     assert (first != second).all()
 
@@ -154,8 +154,8 @@ def test_a_seed_decides_a_replicas_initial_weights() -> None:
 def test_what_dropout_drops_does_not_follow_from_the_initial_weights_of_the_same_seed() -> None:
     seeds = range(200)
     networks = stacked("sage", random_operators(0), [random_inputs(0)], *(settings_of(s, dropout=0.5) for s in seeds))
-    weights = networks._weights.detach()[:, :16]
-    masks = networks._dropout.masks(HIDDEN, NODES).flatten(1)[:, :64]
+    weights = networks.weights.detach()[:, :16]
+    masks = networks.dropout.masks(HIDDEN, NODES).flatten(1)[:, :64]
     correlations = torch.corrcoef(torch.cat([weights, masks], dim=1).T)[:16, 16:]
     # Of 200 independent pairs a correlation has deviation 200 ** -0.5; none of 1024 is off by 5.5, but for 4e-5.
     assert correlations.abs().max() < 5.5 / math.sqrt(200)
@@ -179,11 +179,11 @@ def test_replicas_equal_separate_networks(name: str) -> None:
     together = stacked(name, operators, inputs, *replicas)
     alone = [stacked(name, operators, [inputs[number // 3]], each) for number, each in enumerate(replicas)]
     for _ in range(3):
-        logits, evaluated = together.passes()
+        logits, evaluated = together.epoch_logits()
         logits.square().mean(dim=(1, 2)).sum().backward()  # type: ignore[no-untyped-call]
         together.step()
         for replica, network in enumerate(alone):
-            own_logits, own_evaluated = network.passes()
+            own_logits, own_evaluated = network.epoch_logits()
             assert torch.allclose(logits[replica], own_logits[0], rtol=0, atol=TOLERANCE)
             assert torch.allclose(evaluated[replica], own_evaluated[0], rtol=0, atol=TOLERANCE)
             own_logits.square().mean().backward()  # type: ignore[no-untyped-call]
@@ -193,12 +193,12 @@ def test_replicas_equal_separate_networks(name: str) -> None:
 def test_dropout_acts_on_hidden_units_in_training_and_not_in_evaluation() -> None:
     operators, inputs = random_operators(2), random_inputs(2)
     networks = stacked("gcn", operators, [inputs], settings_of(0, dropout=0.5))
-    _, evaluated = networks.passes()
-    assert torch.equal(evaluated, networks.evaluate())
+    _, evaluated = networks.epoch_logits()
+    assert torch.equal(evaluated, networks.prediction_logits())
     # The mean over many masks is the output without dropout, to within the standard errors that the draws show.
     draws = 2000
     with torch.no_grad():
-        logits = torch.stack([networks.passes()[0][0] for _ in range(draws)])
+        logits = torch.stack([networks.epoch_logits()[0][0] for _ in range(draws)])
     error = logits.std(dim=0) / math.sqrt(draws)
     assert ((logits.mean(dim=0) - evaluated[0]).abs() <= 5 * error + TOLERANCE).all()
     assert error.max() > 0
@@ -206,16 +206,16 @@ def test_dropout_acts_on_hidden_units_in_training_and_not_in_evaluation() -> Non
 
 def test_kept_weights_come_back_for_the_replicas_that_were_marked() -> None:
     networks = stacked("sage", random_operators(3), [random_inputs(3)], settings_of(0), settings_of(1))
-    start = networks.evaluate()
+    start = networks.prediction_logits()
     for marked in ([True, False], [False, True]):
-        networks.passes()[0].square().sum().backward()  # type: ignore[no-untyped-call]
+        networks.epoch_logits()[0].square().sum().backward()  # type: ignore[no-untyped-call]
         networks.step()
-        networks.keep(torch.tensor(marked))
+        networks.keep_best(torch.tensor(marked))
         if marked[0]:
-            after_one = networks.evaluate()
-    after_two = networks.evaluate()
-    networks.restore()
-    restored = networks.evaluate()
+            after_one = networks.prediction_logits()
+    after_two = networks.prediction_logits()
+    networks.restore_best()
+    restored = networks.prediction_logits()
     assert torch.equal(restored, torch.stack([after_one[0], after_two[1]]))
     assert (restored != start).any(dim=2).all()
 
@@ -229,22 +229,22 @@ def test_logits_and_gradients_at_some_nodes_are_those_of_all_where_the_others_ha
     replicas = [settings_of(seed, dropout=dropout) for seed in range(4)]
     random = np.random.default_rng(0)
     wanted = [random.random(NODES) < share for share in (0.3, 0.1, 0.2, 0.1)]
-    asked = asked_by(wanted, operators)
+    subset = needed_nodes(wanted, operators)
     everywhere = stacked(name, operators, inputs, *replicas)
-    some = stacked(name, operators, inputs, *replicas, asked=asked)
-    (logits, evaluated), (some_logits, some_evaluated) = everywhere.passes(), some.passes()
+    some = stacked(name, operators, inputs, *replicas, nodes=subset)
+    (logits, evaluated), (some_logits, some_evaluated) = everywhere.epoch_logits(), some.epoch_logits()
     assert some_logits.shape[2] == np.logical_or.reduce(wanted).sum() < NODES
-    for found, expected in ((some_logits, logits), (some_evaluated, evaluated), (some.scored(), evaluated)):
-        assert torch.allclose(found, asked.pick(expected), rtol=0, atol=TOLERANCE)
+    for found, expected in ((some_logits, logits), (some_evaluated, evaluated), (some.score_logits(), evaluated)):
+        assert torch.allclose(found, subset.select(expected), rtol=0, atol=TOLERANCE)
     direction = torch.randn(4, CLASSES, NODES, generator=torch.Generator().manual_seed(0))
     direction = direction * torch.from_numpy(np.stack(wanted)).unsqueeze(1)
     (logits * direction).sum().backward()  # type: ignore[no-untyped-call]
-    (some_logits * asked.pick(direction)).sum().backward()  # type: ignore[no-untyped-call]
-    assert everywhere._weights.grad is not None
-    assert some._weights.grad is not None
-    assert everywhere._weights.grad.abs().max() > 0.1
-    assert torch.allclose(some._weights.grad, everywhere._weights.grad, rtol=0, atol=10 * TOLERANCE)
-    assert torch.allclose(some.evaluate(), everywhere.evaluate(), rtol=0, atol=TOLERANCE)
+    (some_logits * subset.select(direction)).sum().backward()  # type: ignore[no-untyped-call]
+    assert everywhere.weights.grad is not None
+    assert some.weights.grad is not None
+    assert everywhere.weights.grad.abs().max() > 0.1
+    assert torch.allclose(some.weights.grad, everywhere.weights.grad, rtol=0, atol=10 * TOLERANCE)
+    assert torch.allclose(some.prediction_logits(), everywhere.prediction_logits(), rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -254,19 +254,19 @@ def test_blocks_of_nodes_give_the_gradients_of_the_whole_graph(name: str, block:
     operators, inputs = random_operators(0), [random_inputs(0), random_inputs(1)]
     replicas = [settings_of(seed, dropout=dropout) for seed in range(4)]
     whole = stacked(name, operators, inputs, *replicas)
-    parts = stacked(name, operators, inputs, *replicas, block=block)
+    parts = stacked(name, operators, inputs, *replicas, block_nodes=block)
     direction = torch.randn(4, CLASSES, NODES, generator=torch.Generator().manual_seed(0))
     for _ in range(3):  # weights and masks change, and remain the same for both
-        for expected, found in zip(whole.passes(), parts.passes(), strict=True):
+        for expected, found in zip(whole.epoch_logits(), parts.epoch_logits(), strict=True):
             assert torch.allclose(found, expected, rtol=0, atol=TOLERANCE)
             if expected.requires_grad:
                 (expected * direction).sum().backward()  # type: ignore[no-untyped-call]
                 (found * direction).sum().backward()  # type: ignore[no-untyped-call]
-        assert whole._weights.grad is not None
-        assert parts._weights.grad is not None
-        assert whole._weights.grad.abs().max() > 0.1
-        assert torch.allclose(parts._weights.grad, whole._weights.grad, rtol=0, atol=10 * TOLERANCE)
-        parts._weights.grad.copy_(whole._weights.grad)  # Adam's first steps are as long for tiny differences
+        assert whole.weights.grad is not None
+        assert parts.weights.grad is not None
+        assert whole.weights.grad.abs().max() > 0.1
+        assert torch.allclose(parts.weights.grad, whole.weights.grad, rtol=0, atol=10 * TOLERANCE)
+        parts.weights.grad.copy_(whole.weights.grad)  # Adam's first steps are as long for tiny differences
         whole.step()
         parts.step()
-    assert torch.allclose(parts.evaluate(), whole.evaluate(), rtol=0, atol=TOLERANCE)
+    assert torch.allclose(parts.prediction_logits(), whole.prediction_logits(), rtol=0, atol=TOLERANCE)

@@ -43,14 +43,14 @@ class Counters:
     def _logits(self) -> Tensor:
         return self.weights.view(-1, 1, 1)
 
-    def passes(self) -> tuple[Tensor, Tensor]:
-        return self._logits(), self.scored()
+    def epoch_logits(self) -> tuple[Tensor, Tensor]:
+        return self._logits(), self.score_logits()
 
-    def scored(self) -> Tensor:
+    def score_logits(self) -> Tensor:
         self.evaluations += 1
         return self._logits().detach().clone()
 
-    def evaluate(self) -> Tensor:
+    def prediction_logits(self) -> Tensor:
         raise AssertionError("training predicts nothing")
 
     def step(self) -> None:
@@ -59,10 +59,10 @@ class Counters:
         with torch.no_grad():
             self.weights += 1
 
-    def keep(self, replicas: Tensor) -> None:
+    def keep_best(self, replicas: Tensor) -> None:
         self.best = torch.where(replicas, self.weights.detach(), self.best)
 
-    def restore(self) -> None:
+    def restore_best(self) -> None:
         with torch.no_grad():
             self.weights.copy_(self.best)
 
@@ -72,10 +72,10 @@ class Counters:
     def resume(self, state: Mapping[str, Tensor]) -> None:
         raise NotImplementedError
 
-    def all_weights(self) -> list[dict[str, Tensor]]:
+    def weights_by_replica(self) -> list[dict[str, Tensor]]:
         return [{"steps": each} for each in self.weights.detach()]
 
-    def load(self, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         raise NotImplementedError
 
 
@@ -106,7 +106,7 @@ def test_the_first_best_epoch_is_selected_and_its_weights_are_kept(scores: list[
     assert [curve.validation_score for curve in curves] == scores
     # The loss of an epoch is that of the weights before its step, the score that of the weights after it.
     assert all(curve.train_loss == [10.0 * epoch for epoch in range(len(scores[0]))] for curve in curves)
-    for row, curve, weights in zip(scores, curves, networks.all_weights(), strict=True):
+    for row, curve, weights in zip(scores, curves, networks.weights_by_replica(), strict=True):
         assert curve.selected_epoch == row.index(max(row))
         assert weights["steps"] == curve.selected_epoch + 1
     assert networks.evaluations == len(scores[0]) + 1  # one pass serves the loss and the score

@@ -1,1 +1,1 @@
-"""How many GNNs are trained at once."""
+"""Training of many GNNs at once."""

@@ -1,4 +1,4 @@
-"""GNNs that map node inputs and a graph to class scores, by name."""
+"""Backbones by name: GNNs that map node inputs and a graph to logits."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ HIDDEN = 16
 ATTENTION_HEADS = 4
 
 BackboneFactory = Callable[[int, int], nn.Module]
-"""From the number of inputs and of classes to a module with ``forward(x, edge_index) -> logits``."""
+"""A function (num_inputs, num_classes) -> module with ``forward(x, edge_index) -> logits``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution:
-    r"""A graph convolution that is linear before its activation, so that many can be trained side by side.
+    r"""A graph convolution that is linear before its activation, so that many replicas can be trained together.
 
     .. math:: H \mapsto P H W_1 + H W_2 + b
 
-    P is one of the graph's matrices; without `own` there is no W_2. Being linear, it may propagate before it
-    multiplies (once for all epochs, where H are the inputs) or after (where W_1 narrows).
+    P is one of the graph's matrices. Because the convolution is linear, it can propagate before it multiplies (once for
+    all epochs, if H are the inputs) or after (if W_1 has few outputs).
 
     Attributes:
-        operator: P.
-        own: whether a node's own row enters apart from its neighbourhood's.
-        bound: of the uniform initial weights, from the number of inputs and of outputs.
-        bias_bound: of the initial biases, from the number of inputs.
+        operator: returns P.
+        has_own_term: whether there is a term H W_2 for a node's own row.
+        bound: bound of the uniform initial weights, as a function of the numbers of inputs and outputs.
+        bias_bound: bound of the uniform initial biases, as a function of the number of inputs.
     """
 
     operator: Callable[[GraphOperators], SparseProduct]
-    own: bool
+    has_own_term: bool
     bound: Callable[[int, int], float]
     bias_bound: Callable[[int], float]
 
 
 SAGE = Convolution(
     operator=lambda operators: operators.neighbours,
-    own=True,
+    has_own_term=True,
     bound=lambda inputs, outputs: 1 / math.sqrt(inputs),
     bias_bound=lambda inputs: 1 / math.sqrt(inputs),
 )
-"""GraphSAGE with mean aggregation (Hamilton et al. 2017), initialised as linear layers usually are."""
+"""GraphSAGE with mean aggregation (Hamilton et al. 2017), with the initial weights of torch.nn.Linear."""
 
 GCN = Convolution(
     operator=lambda operators: operators.closed_symmetric,
-    own=False,
+    has_own_term=False,
     bound=lambda inputs, outputs: math.sqrt(6 / (inputs + outputs)),
     bias_bound=lambda inputs: 0.0,
 )
@@ -75,13 +75,13 @@ class _Attention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Class scores (logits) of every node."""
+        """Return the logits of every node, [nodes, classes]."""
         scores: Tensor = self.second(self.dropout(torch.relu(self.first(x, edge_index))), edge_index)
         return scores
 
 
 def module_factory(backbone: str | BackboneFactory, dropout: float) -> BackboneFactory:
-    """The factory of a backbone that is a torch module: GAT, or one of the user's own.
+    """Return the factory of a backbone that is a torch module: GAT, or one of the user's own.
 
     >>> module_factory(lambda inputs, classes: torch.nn.Linear(inputs, classes), dropout=0.5)(3, 2)
     Linear(in_features=3, out_features=2, bias=True)
@@ -97,9 +97,9 @@ def module_factory(backbone: str | BackboneFactory, dropout: float) -> BackboneF
 
 
 def _graph_layers() -> Any:
-    """torch_geometric's layers, imported when a model first needs them: it takes longer than most fits."""
+    """Import the layers of torch_geometric at their first use: the import takes longer than most fits."""
     with warnings.catch_warnings():
-        # torch_geometric still compiles parts of itself with torch.jit, which torch calls deprecated.
+        # torch_geometric still uses torch.jit, which torch reports as deprecated.
         warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)
         try:
             return importlib.import_module("torch_geometric.nn")

@@ -1,4 +1,4 @@
-"""Which fits are trained together: those that share a graph and a shape, as many as memory allows."""
+"""Plans which fits are trained together: those with one graph and one network shape, as many as memory allows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,63 @@ from typing import Generic, TypeVar
 import torch
 
 from veilgraph.errors import FitError
+from veilgraph.graph import PerturbedGraph
+from veilgraph.models.engine.backbones import HIDDEN
+from veilgraph.reconstruct.features import columns_of
 
 Task = TypeVar("Task")
 
-_CACHE_BYTES = 128 * 2**20
-"""On a processor, replicas beyond a few times its cache gain nothing from each other."""
+BLOCK_NODES = 2**16
+"""Nodes of a block where memory is short: enough hidden units to keep a GPU busy. A CPU uses smaller tiles anyway."""
+
+CACHE_BYTES = 128 * 2**20
+"""Size of a batch on a CPU: replicas beyond a few times the cache gain nothing from each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryEstimate:
+    """Memory that one fit needs.
+
+    Attributes:
+        input_bytes: bytes of one network input.
+        replica_bytes: bytes of one replica in training, without its input.
+        block_nodes: number of nodes whose hidden units are held at once; None for all.
+    """
+
+    input_bytes: int
+    replica_bytes: int
+    block_nodes: int | None
+
+
+def estimate_memory(
+    perturbed: PerturbedGraph,
+    memory: int,
+    device: torch.device,
+    *,
+    supports_blocks: bool,
+    block_nodes: int = BLOCK_NODES,
+) -> MemoryEstimate:
+    """Estimate the memory of one fit; hidden units are computed in blocks of nodes if all at once do not fit.
+
+    Args:
+        perturbed: the reports to fit.
+        memory: memory limit, in bytes.
+        device: device of the fit.
+        supports_blocks: whether the network can be computed in blocks; a torch module cannot.
+        block_nodes: number of nodes in a block.
+    """
+    nodes, classes = perturbed.graph.num_nodes, perturbed.schema.num_classes
+    columns = sum(map(columns_of, perturbed.schema.domain_sizes))
+    # Counts of 32-bit numbers for each node. Inputs: the propagated and the plain half of the stacked input, and one
+    # half before it is stacked; a GPU copies both halves once more to sum over nodes in parts. Replica: some arrays of
+    # hidden units and of classes. In blocks, only the dropout mask has hidden units of all nodes.
+    halves = 3 if device.type == "cpu" else 4
+    inputs, whole, blocks = (
+        4 * nodes * width for width in (halves * columns, 6 * (HIDDEN + classes), HIDDEN + 12 * classes)
+    )
+    if inputs + whole <= memory or nodes <= block_nodes or not supports_blocks:
+        return MemoryEstimate(input_bytes=inputs, replica_bytes=whole, block_nodes=None)
+    return MemoryEstimate(input_bytes=inputs, replica_bytes=blocks, block_nodes=block_nodes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +73,8 @@ class Batch(Generic[Task]):
     """Tasks to train together.
 
     Attributes:
-        tasks: in order; successive ones share an input.
-        sharing: how many share each input.
+        tasks: the tasks in order; successive tasks share an input.
+        sharing: number of tasks that share each input.
     """
 
     tasks: tuple[Task, ...]
@@ -38,17 +90,19 @@ def plan_batches(
     replica_bytes: int,
     memory: int,
     device: torch.device,
+    cache_bytes: int = CACHE_BYTES,
 ) -> Iterator[Batch[Task]]:
-    """Batches of tasks of one shape, every input in it shared by equally many, within the memory.
+    """Yield batches within the memory limit: tasks of one shape, with every input shared by equally many.
 
     Args:
-        tasks: any.
-        shape_of: tasks can be trained together where this is the same.
-        input_of: tasks share an input where this is the same.
-        input_bytes: of one input.
-        replica_bytes: of one replica in training, apart from its input.
-        memory: to stay within, in bytes.
-        device: where training happens.
+        tasks: the tasks to plan.
+        shape_of: key of the network shape; tasks can be trained together if it is equal.
+        input_of: key of the network input; tasks share an input if it is equal.
+        input_bytes: bytes of one input.
+        replica_bytes: bytes of one replica in training, without its input.
+        memory: memory limit of a batch, in bytes.
+        device: device of the training.
+        cache_bytes: size of a batch on a CPU.
 
     >>> batches = plan_batches("aabbc", shape_of=lambda task: 0, input_of=lambda task: task, input_bytes=1,
     ...                        replica_bytes=1, memory=6, device=torch.device("cpu"))
@@ -60,7 +114,7 @@ def plan_batches(
             f"one fit needs about {(input_bytes + replica_bytes) / 2**20:.1f} MiB and {memory / 2**20:.1f} MiB are "
             "allowed: allow more memory"
         )
-    limit = max(min(memory, _CACHE_BYTES), input_bytes + replica_bytes) if device.type == "cpu" else memory
+    limit = max(min(memory, cache_bytes), input_bytes + replica_bytes) if device.type == "cpu" else memory
     for same_shape in _grouped(tasks, shape_of):
         together: list[tuple[Task, ...]] = []
         for sharing in _split_inputs(_grouped(same_shape, input_of), (limit - input_bytes) // replica_bytes):
@@ -76,9 +130,9 @@ def _batch(together: Sequence[tuple[Task, ...]]) -> Batch[Task]:
     return Batch(tasks=tuple(task for sharing in together for task in sharing), sharing=len(together[0]))
 
 
-def _split_inputs(groups: Iterable[tuple[Task, ...]], most: int) -> list[tuple[Task, ...]]:
-    """Groups of at most `most` tasks, equally large ones beside each other."""
-    parts = [group[start : start + most] for group in groups for start in range(0, len(group), most)]
+def _split_inputs(groups: Iterable[tuple[Task, ...]], max_tasks: int) -> list[tuple[Task, ...]]:
+    """Split groups into parts of at most `max_tasks`, sorted by size so that equal sizes are neighbours."""
+    parts = [group[start : start + max_tasks] for group in groups for start in range(0, len(group), max_tasks)]
     return sorted(parts, key=len, reverse=True)
 
 

@@ -1,4 +1,4 @@
-"""The same work many times: on a GPU it is recorded once and replayed, since launching costs more than computing."""
+"""CUDA graphs and CUDA streams for training: an epoch is captured once and replayed; two batches use two streams."""
 
 from __future__ import annotations
 
@@ -13,82 +13,111 @@ import torch
 from veilgraph.progress import tracked
 from veilgraph.reconstruct.operators import GraphOperators
 
-_BEFORE_RECORDING = 1
+StreamContext = Callable[[], AbstractContextManager[object]]
+"""Makes a context that runs work on a dedicated CUDA stream; on a CPU, a context without effect."""
+
+_WARM_UP_EPOCHS = 1
+_STREAMS = 2
+"""One stream trains while work on the other one is prepared. Memory that a stream frees is reused by that stream."""
 
 
-def repeat(
-    work: Callable[[], None],
-    times: int,
+def run_epochs(
+    epoch: Callable[[], None],
+    count: int,
     *,
     device: torch.device,
     generators: Sequence[torch.Generator] | None = None,
-    after: Callable[[int], None] | None = None,
+    after_epoch: Callable[[int], None] | None = None,
 ) -> object:
-    """Do `work` so many times, each on the state that the one before left.
+    """Run an epoch `count` times; on a GPU, capture it as a CUDA graph and replay it.
 
-    On a GPU it may still be under way; until it is done, what is handed back, the recording, must be kept.
+    Launching the kernels of an epoch takes longer than the kernels themselves; a replay launches all at once. On a GPU
+    the replays may still be running after the return. Keep the returned CUDA graph until they are finished.
 
     Args:
-        work: reads and changes tensors in place, and reads nothing back from the device.
-        times: how often.
-        device: where the tensors are.
-        generators: all that `work` draws from; None if it is not known to be the same work every time. Then, and on a
-            processor, nothing is recorded.
-        after: told how often the work was done; it may read from the device. While a GPU gets ready to record, it is
-            not told.
+        epoch: reads and changes tensors in place, and reads nothing back from the device.
+        count: number of epochs.
+        device: device of the tensors.
+        generators: all generators that `epoch` uses; None if it may do different work each time. Then, and on a CPU,
+            nothing is captured.
+        after_epoch: called with the number of finished epochs; it may read from the device. It is not called for the
+            warm-up epoch before a capture.
+
+    Returns:
+        The CUDA graph, or None if nothing was captured.
 
     >>> counter = torch.zeros(1)
-    >>> _ = repeat(lambda: counter.add_(1) and None, 5, device=torch.device("cpu"))
+    >>> _ = run_epochs(lambda: counter.add_(1) and None, 5, device=torch.device("cpu"))
     >>> int(counter)
     5
     """
-    if device.type != "cuda" or generators is None or times <= _BEFORE_RECORDING:
-        for done in tracked(range(times), "training, epochs"):
-            work()
-            if after is not None:
-                after(done + 1)
+    if device.type != "cuda" or generators is None or count <= _WARM_UP_EPOCHS:
+        for done in tracked(range(count), "training, epochs"):
+            epoch()
+            if after_epoch is not None:
+                after_epoch(done + 1)
         return None
     present = torch.cuda.current_stream(device)
-    stream = _beside(present)
+    stream = _capture_stream(present)
     stream.wait_stream(present)
     with torch.cuda.stream(stream):
-        # Libraries make their workspaces when they are first used, which cannot be recorded.
-        for _ in range(_BEFORE_RECORDING):
-            work()
+        # Libraries allocate workspaces at their first call, which cannot be captured.
+        for _ in range(_WARM_UP_EPOCHS):
+            epoch()
         graph = torch.cuda.CUDAGraph()
         for generator in generators:
             graph.register_generator_state(generator)
         with _no_garbage_collection():
             graph.capture_begin(capture_error_mode="thread_local")
-            work()
+            epoch()
             graph.capture_end()
-        for done in range(_BEFORE_RECORDING, times):
+        for done in range(_WARM_UP_EPOCHS, count):
             graph.replay()
-            if after is not None:
-                after(done + 1)
+            if after_epoch is not None:
+                after_epoch(done + 1)
     present.wait_stream(stream)
     return graph
 
 
+def next_stream(operators: GraphOperators) -> StreamContext:
+    """Return the streams of a GPU in turn; a CPU and a GPU that communicates with others use the default stream.
+
+    Copies from CPU memory are synchronous, so that they are visible to all streams.
+
+    >>> from veilgraph.graph import Graph
+    >>> with next_stream(GraphOperators(Graph.from_edges([[0], [1]], num_nodes=2)))():
+    ...     pass
+    """
+    if operators.device.type != "cuda" or not operators.communicator.is_local:
+        return nullcontext
+    return next(_stream_cycle(operators.device))
+
+
+@lru_cache
+def _stream_cycle(device: torch.device) -> Iterator[StreamContext]:
+    streams = [_new_stream(device, urgent=True) for _ in range(_STREAMS)]
+    return itertools.cycle([partial(torch.cuda.stream, stream) for stream in streams])
+
+
 @lru_cache(maxsize=8)
-def _beside(stream: torch.cuda.Stream) -> torch.cuda.Stream:
-    """Where work that was got ready in a stream is repeated. The default stream cannot record."""
-    return new_stream(stream.device, urgent=False)
+def _capture_stream(stream: torch.cuda.Stream) -> torch.cuda.Stream:
+    """Return the stream that captures and replays work of a given stream. The default stream cannot capture."""
+    return _new_stream(stream.device, urgent=False)
 
 
-def new_stream(device: torch.device, *, urgent: bool) -> torch.cuda.Stream:
-    """A stream of a GPU, which takes the work of urgent ones first.
+def _new_stream(device: torch.device, *, urgent: bool) -> torch.cuda.Stream:
+    """Make a stream; the GPU runs work of urgent streams first.
 
-    Whoever gets work ready waits for every step of it; what is repeated goes on for long, and nobody waits for it.
+    Preparation is urgent, because the CPU waits for each of its steps. Replays run for long, and nothing waits.
     """
     return torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """No memory of a GPU may be freed while it records.
+    """Suspend garbage collection: GPU memory must not be freed during a capture.
 
-    torch.cuda.graph collects all garbage beforehand, which takes longer than most recordings.
+    `torch.cuda.graph` would collect all garbage before a capture, which takes longer than most captures.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -97,30 +126,3 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-Lane = Callable[[], AbstractContextManager[object]]
-"""Within it, work is in order, and waits for nothing that is outside it."""
-
-_LANES = 2
-"""One trains while the other is got ready. Memory that was freed in a lane is used again in that lane only."""
-
-
-def next_lane(operators: GraphOperators) -> Lane:
-    """The lanes of a GPU in turn; a processor has but one, and so has a GPU that talks to others.
-
-    What comes from the processor's memory is there for all lanes: copying it is waited for.
-
-    >>> from veilgraph.graph import Graph
-    >>> with next_lane(GraphOperators(Graph.from_edges([[0], [1]], num_nodes=2)))():
-    ...     pass
-    """
-    if operators.device.type != "cuda" or not operators.communicator.is_local:
-        return nullcontext
-    return next(_lanes(operators.device))
-
-
-@lru_cache
-def _lanes(device: torch.device) -> Iterator[Lane]:
-    streams = [new_stream(device, urgent=True) for _ in range(_LANES)]
-    return itertools.cycle([partial(torch.cuda.stream, stream) for stream in streams])

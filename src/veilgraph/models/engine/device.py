@@ -1,4 +1,4 @@
-"""Where to compute."""
+"""Devices and CPU threads for computations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ import torch
 
 from veilgraph.errors import RunError
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_SMALL_GRAPH_NODES = 10_000
+"""Operations on smaller graphs take less time than the synchronization of threads."""
+
+_workers: ContextVar[int] = ContextVar("workers", default=1)
+
 
 def resolve_device(name: str) -> torch.device:
-    """The device called `name`; "auto" is the GPU where there is one.
+    """Return the device with a name; "auto" is a GPU if there is one, else the CPU.
 
     >>> resolve_device("cpu")
     device(type='cpu')
@@ -28,60 +36,51 @@ def resolve_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-_WORTH_SHARING = 10_000
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
-_workers: ContextVar[int] = ContextVar("workers", default=1)
-
-
 @contextmanager
-def threads_for(nodes: int) -> Iterator[None]:
-    """One thread on a small graph, whose operations take less time than threads need to meet.
+def torch_threads_for(nodes: int) -> Iterator[None]:
+    """Limit torch to one thread on a small graph.
 
-    On a machine that does something else as well, threads that wait for each other make small fits ten times slower.
+    On a busy machine, threads that wait for each other make small fits ten times slower.
 
-    >>> with threads_for(500):
+    >>> with torch_threads_for(500):
     ...     torch.get_num_threads()
     1
     """
-    with _at_most(1 if nodes < _WORTH_SHARING else torch.get_num_threads()):
+    with _max_torch_threads(1 if nodes < _SMALL_GRAPH_NODES else torch.get_num_threads()):
         yield
 
 
 @contextmanager
-def side_by_side(device: torch.device) -> Iterator[None]:
-    """Threads for `in_threads` instead of for the operations of torch; one where a GPU computes.
+def thread_workers(device: torch.device) -> Iterator[None]:
+    """Give the CPU threads to `map_in_threads` instead of to torch operations; with a GPU, use one thread.
 
-    Threads that share an operation meet at its end, and wait where the machine does something else as well. Threads
-    with computations of their own meet when these are done.
+    Threads inside one operation synchronize at its end, and wait on a busy machine. Threads with separate computations
+    synchronize once, when all of them are finished.
     """
     threads = max(_workers.get(), torch.get_num_threads())
     token = _workers.set(threads if device.type == "cpu" else 1)
     try:
-        with _at_most(1):
+        with _max_torch_threads(1):
             yield
     finally:
         _workers.reset(token)
 
 
-def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The function of every item: several at a time within `side_by_side`, but not within the function again.
+def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Apply a function to every item: in several threads within `thread_workers`, but not in nested calls.
 
-    >>> in_threads(abs, [1, -2])
+    >>> map_in_threads(abs, [1, -2])
     [1, 2]
     """
     if (workers := min(_workers.get(), len(items))) <= 1:
         return [function(item) for item in items]
-    # A new thread has a context of its own, with one worker, and has to be told how many threads its products may use.
+    # A new thread has its own context, with one worker, and its own limit of torch threads, which must be set.
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         return list(pool.map(function, items))
 
 
 @contextmanager
-def _at_most(threads: int) -> Iterator[None]:
+def _max_torch_threads(threads: int) -> Iterator[None]:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(min(before, threads))

@@ -1,6 +1,6 @@
-"""One fit over several processes: each holds its part of the graph, the leader has the result.
+"""One fit over several processes: each process holds a part of the graph, and the leader gets the result.
 
-Someone must hold the whole graph to cut it. That is a process that ends before training begins.
+Only a short-lived worker process ever holds the whole graph. It cuts the graph and ends before training begins.
 """
 
 from __future__ import annotations
@@ -25,109 +25,115 @@ from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.progress import say
 from veilgraph.reconstruct.operators import operators_of
 
-About = TypeVar("About")
-Telling = Callable[[], AbstractContextManager[Any]]
+Extra = TypeVar("Extra")
+ProgressContext = Callable[[], AbstractContextManager[Any]]
+"""Makes a context that shows progress messages of slow work."""
 
 
-def fit_spread(
+def fit_distributed(
     processes: ProcessGroup,
-    prepare: Callable[[], tuple[FitTask[GNNMethod], About]],
+    prepare: Callable[[], tuple[FitTask[GNNMethod], Extra]],
     *,
     memory: int = DEFAULT_MEMORY,
-    telling: Telling = nullcontext,
-) -> tuple[GNNMethod, About]:
-    """Lead a fit: the same as fitting in one process, up to the rounding of sums.
+    progress_context: ProgressContext = nullcontext,
+) -> tuple[GNNMethod, Extra]:
+    """Lead a fit over all processes; the result equals that of one process, up to the rounding of sums.
 
     Args:
-        processes: all of the run; the others are in `follow`.
-        prepare: makes the fit on the whole graph, and something to hand back with the result. It is called in a
-            process of its own, which cuts the graph and ends; it must be a function of a module, or a partial of one.
-        memory: of this process, for inputs and hidden units, in bytes.
-        telling: surrounds what may take long, here and in that process.
+        processes: the process group; all other processes call `join_fit`.
+        prepare: returns the task on the whole graph, and an object to return with the result. It runs in a worker
+            process, so that it must be a function of a module, or a partial of one.
+        memory: limit of this process for inputs and hidden units, in bytes.
+        progress_context: context around slow work, here and in the worker process.
+
+    Returns:
+        The fitted method, and the object that came with the task.
     """
-    cutting = partial(_cut, prepare, processes.world_size, telling)
+    cutting = partial(_cut, prepare, processes.world_size, progress_context)
     with closing(stream_from_worker_process(cutting, "reading and cutting the graph")) as cut:
-        about: About = unpickle_trusted(next(cut))
+        extra: Extra = unpickle_trusted(next(cut))
         for rank in range(1, processes.world_size):
             processes.send_pickled(next(cut), to=rank)
-        run: FitTask[GNNMethod] = unpickle_trusted(next(cut))
-        next(cut, None)  # nothing more: its process has ended
-    with telling():
-        numbers, probabilities = _fitted(run, memory)
-    method, nodes = run.method, _part(run).whole
-    del run  # the part may go: what is put together is of the whole graph's size
-    method.probabilities_ = np.empty((nodes, probabilities.shape[1]), dtype=probabilities.dtype)
-    method.probabilities_[numbers] = probabilities
+        task: FitTask[GNNMethod] = unpickle_trusted(next(cut))
+        next(cut, None)  # no more items: the worker process has ended
+    with progress_context():
+        nodes, probabilities = _fit_part(task, memory)
+    method, num_nodes = task.method, _part(task).whole
+    del task  # free the part before the result of the whole graph is allocated
+    method.probabilities_ = np.empty((num_nodes, probabilities.shape[1]), dtype=probabilities.dtype)
+    method.probabilities_[nodes] = probabilities
     for rank in range(1, processes.world_size):
-        numbers, probabilities = processes.receive(rank)
-        method.probabilities_[numbers] = probabilities
-    return method, about
+        nodes, probabilities = processes.receive(rank)
+        method.probabilities_[nodes] = probabilities
+    return method, extra
 
 
-def follow(processes: ProcessGroup, *, memory: int = DEFAULT_MEMORY) -> None:
-    """Take part in a fit that another process leads.
+def join_fit(processes: ProcessGroup, *, memory: int = DEFAULT_MEMORY) -> None:
+    """Take part in a fit that another process leads with `fit_distributed`.
 
     Args:
-        processes: all of the run.
-        memory: of this process, for inputs and hidden units, in bytes.
+        processes: the process group.
+        memory: limit of this process for inputs and hidden units, in bytes.
     """
-    processes.send(_fitted(processes.receive(), memory), to=0)
+    processes.send(_fit_part(processes.receive(), memory), to=0)
 
 
-def _fitted(run: FitTask[GNNMethod], memory: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Fit a part, together with the other processes; its nodes' numbers in the whole graph, and their probabilities."""
-    run.method.fit(run.perturbed, run.split, checkpoint=run.checkpoint, memory=memory)
-    operators_of.cache_clear()  # matrices of the part, which nobody will ask for again
-    return _part(run).numbers, run.method.predict_proba()
+def _fit_part(task: FitTask[GNNMethod], memory: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Fit a part together with the other processes; return its node indices in the whole graph and probabilities."""
+    task.method.fit(task.perturbed, task.split, checkpoint=task.checkpoint, memory=memory)
+    operators_of.cache_clear()  # matrices of the part, which are not needed any more
+    return _part(task).numbers, task.method.predict_proba()
 
 
-def _part(run: FitTask[GNNMethod]) -> GraphPart:
-    return cast(GraphPart, run.perturbed.graph)
+def _part(task: FitTask[GNNMethod]) -> GraphPart:
+    return cast(GraphPart, task.perturbed.graph)
 
 
-def _cut(prepare: Callable[[], tuple[FitTask[GNNMethod], object]], count: int, telling: Telling) -> Iterator[object]:
-    """What comes with the result; then a part of the fit for each process, the leader's last: it has to pass all on."""
-    run, about = prepare()
-    _check(run)
-    with telling():
-        yield about
-        yield from _parts(run, count)
+def _cut(
+    prepare: Callable[[], tuple[FitTask[GNNMethod], object]], count: int, progress_context: ProgressContext
+) -> Iterator[object]:
+    """Yield the extra object, then the task of each process, the leader's last because it forwards the others."""
+    task, extra = prepare()
+    _check(task)
+    with progress_context():
+        yield extra
+        yield from _tasks_of_parts(task, count)
 
 
-def _check(run: FitTask[GNNMethod]) -> None:
-    if run.method.backbone not in CONVOLUTIONS:
+def _check(task: FitTask[GNNMethod]) -> None:
+    if task.method.backbone not in CONVOLUTIONS:
         raise FitError(
-            f"the backbone {run.method.backbone!r} walks along edges and needs the whole graph in one process: "
+            f"the backbone {task.method.backbone!r} walks along edges and needs the whole graph in one process: "
             f"choose {' or '.join(sorted(CONVOLUTIONS))}, or start without torchrun"
         )
-    check_fit_input(run.perturbed, run.split)
-    run.method._check_settings()
+    check_fit_input(task.perturbed, task.split)
+    task.method.check_settings()
 
 
-def _parts(run: FitTask[GNNMethod], count: int) -> Iterator[FitTask[GNNMethod]]:
-    partition = Partition(run.perturbed.graph, count, num_clusters=run.method.bag_counts())
+def _tasks_of_parts(task: FitTask[GNNMethod], count: int) -> Iterator[FitTask[GNNMethod]]:
+    partition = Partition(task.perturbed.graph, count, num_clusters=task.method.bag_counts())
     say(
         f"partition: {count} parts of at most {partition.most_nodes:,} nodes, "
         f"which exchange at most {partition.most_borrowed:,} rows in each product"
     )
-    reader = None if run.checkpoint is None else run.checkpoint.reader()
+    reader = None if task.checkpoint is None else task.checkpoint.reader()
     for rank in range(1, count):
-        yield replace(_part_of(run, partition[rank]), checkpoint=reader)
-    yield _part_of(run, partition[0])
+        yield replace(_task_of_part(task, partition[rank]), checkpoint=reader)
+    yield _task_of_part(task, partition[0])
 
 
-def _part_of(run: FitTask[GNNMethod], part: GraphPart) -> FitTask[GNNMethod]:
-    def here(rows: NDArray[Any]) -> NDArray[Any]:
+def _task_of_part(task: FitTask[GNNMethod], part: GraphPart) -> FitTask[GNNMethod]:
+    def local(rows: NDArray[Any]) -> NDArray[Any]:
         return rows[part.numbers]
 
-    whole, split = run.perturbed, run.split
+    whole, split = task.perturbed, task.split
     perturbed = replace(
         whole,
         graph=part,
-        features=here(whole.features),
-        labels=here(whole.labels),
-        has_features=here(whole.has_features),
-        has_label=here(whole.has_label),
+        features=local(whole.features),
+        labels=local(whole.labels),
+        has_features=local(whole.has_features),
+        has_label=local(whole.has_label),
     )
-    parted = Split(train=here(split.train), validation=here(split.validation), test=here(split.test))
-    return replace(run, perturbed=perturbed, split=parted)
+    local_split = Split(train=local(split.train), validation=local(split.validation), test=local(split.test))
+    return replace(task, perturbed=perturbed, split=local_split)

@@ -1,4 +1,4 @@
-"""What all methods with a GNN share: training, prediction, saving."""
+"""The base class of all methods that train a GNN: batching of fits, training, prediction."""
 
 from __future__ import annotations
 
@@ -28,42 +28,55 @@ from veilgraph.models.base import (
     training_nodes,
 )
 from veilgraph.models.checkpoint import Checkpoint
-from veilgraph.models.engine.backbones import CONVOLUTIONS, HIDDEN, BackboneFactory, Convolution, module_factory
-from veilgraph.models.engine.batch_planner import Batch, plan_batches
-from veilgraph.models.engine.cuda_graphs import Lane, next_lane
-from veilgraph.models.engine.device import resolve_device, threads_for
+from veilgraph.models.engine.backbones import CONVOLUTIONS, BackboneFactory, Convolution, module_factory
+from veilgraph.models.engine.batch_planner import (
+    BLOCK_NODES,
+    CACHE_BYTES,
+    Batch,
+    MemoryEstimate,
+    estimate_memory,
+    plan_batches,
+)
+from veilgraph.models.engine.cuda_graphs import StreamContext, next_stream
+from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.models.engine.losses import noisy_log_likelihood
 from veilgraph.models.engine.module_network import ModuleNetwork
-from veilgraph.models.engine.node_subset import EVERYWHERE, Asked, asked_by
-from veilgraph.models.engine.replica_networks import ReplicaSettings, StackedNetworks, stacked_inputs
+from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset, needed_nodes
+from veilgraph.models.engine.replica_networks import ReplicaNetworks, ReplicaSettings, stack_propagated_inputs
 from veilgraph.models.engine.training_loop import LearningCurve, Networks, Training, train
 from veilgraph.progress import say
-from veilgraph.reconstruct.features import columns_of
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 G = TypeVar("G", bound="GNNMethod")
 
 _CUSTOM = "custom"
-_BLOCK_NODES = 2**16
-"""At most so many at once where memory is short: hidden units of so many keep a GPU busy. A processor takes fewer."""
 
 
 @dataclass(kw_only=True)
 class GNNMethod(Method):
-    """A GNN on inputs that a subclass makes from reports, with a loss that a subclass defines.
+    """A GNN whose subclass defines the network inputs and the loss.
+
+    A subclass implements `network_inputs`, `input_settings` and `make_loss`. Where tasks with different settings cannot
+    share one loss function, it also implements `loss_settings`.
 
     Args:
         backbone: "sage", "gcn", "gat", or a function (num_inputs, num_classes) -> torch.nn.Module whose
-            forward(x, edge_index) gives logits.
-        dropout: of the named backbones.
-        learning_rate: of Adam.
-        weight_decay: of Adam.
-        epochs: full-batch steps.
-        seed: of initial weights and dropout; torch's global state is left alone.
+            forward(x, edge_index) returns logits.
+        dropout: dropout probability of the named backbones.
+        learning_rate: learning rate of Adam.
+        weight_decay: L2 penalty of Adam.
+        epochs: number of full-batch steps.
+        seed: seed of initial weights and dropout; the global generator of torch is not changed.
         device: "auto", "cpu" or "cuda".
+
+    Attributes:
+        loss_needs_all_nodes: whether the loss reads the logits of all nodes, and not of training nodes alone.
+        curve_: learning curve of the fit.
+        weights_: weights of the selected epoch, by name.
+        probabilities_: class probabilities of the fitted graph, [nodes, classes].
     """
 
-    _loss_of_all_nodes: ClassVar[bool] = False
+    loss_needs_all_nodes: ClassVar[bool] = False
 
     backbone: str | BackboneFactory = "sage"
     dropout: float = 0.5
@@ -77,22 +90,28 @@ class GNNMethod(Method):
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
 
     @abstractmethod
-    def _inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
-        """What the GNN sees of every node: [nodes, columns]."""
+    def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
+        """Return the inputs of the GNN, [nodes, columns]."""
 
     @abstractmethod
-    def _input_settings(self) -> Hashable:
-        """The settings that `_inputs` depends on: fits to the same reports share inputs where they are the same."""
+    def input_settings(self) -> Hashable:
+        """Return the settings that `network_inputs` depends on; tasks with equal settings and reports share inputs."""
 
     @classmethod
     @abstractmethod
-    def _loss(
-        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, asked: Asked
+    def make_loss(
+        cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, nodes: NodeSubset
     ) -> Callable[[Tensor], Tensor]:
-        """The objective of each task, as a function of logits [tasks, classes, nodes] at the nodes that are asked."""
+        """Return the objective: a function from logits [tasks, classes, nodes] to one loss for each task, [tasks].
 
-    def _loss_settings(self) -> Hashable:
-        """The settings that tasks must have in common for `_loss` to take them together."""
+        Args:
+            tasks: the tasks of a batch, with equal `loss_settings`.
+            operators: matrices of the graph.
+            nodes: the nodes of the logits.
+        """
+
+    def loss_settings(self) -> Hashable:
+        """Return the settings that must be equal for tasks that share a loss function."""
         return None
 
     def fit(
@@ -103,13 +122,14 @@ class GNNMethod(Method):
         checkpoint: Checkpoint | None = None,
         memory: int = DEFAULT_MEMORY,
     ) -> Self:
-        """Train on training reports; keep the epoch that explains the validation reports best.
+        """Train on the reports of training nodes; keep the epoch that explains those of validation nodes best.
 
         Args:
-            perturbed: the reports.
-            split: whose labels train and whose select.
-            checkpoint: where an interrupted fit left off, and where this one leaves its state.
-            memory: for inputs and hidden units, in bytes; little of it means blocks of nodes and the same result.
+            perturbed: the reports and the public graph.
+            split: training, validation and test nodes.
+            checkpoint: state of an interrupted fit, and the file for the state of this one.
+            memory: limit for inputs and hidden units, in bytes. If it is short, hidden units are computed in blocks of
+                nodes, with the same result.
         """
         task = FitTask(method=self, perturbed=perturbed, split=split, checkpoint=checkpoint)
         for _ in self.fit_together([task], memory=memory):
@@ -118,45 +138,59 @@ class GNNMethod(Method):
 
     @classmethod
     def start_together(
-        cls, tasks: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY
+        cls,
+        tasks: Sequence[FitTask[Self]],
+        *,
+        memory: int = DEFAULT_MEMORY,
+        block_nodes: int = BLOCK_NODES,
+        cache_bytes: int = CACHE_BYTES,
     ) -> Iterator[PendingFit[Self]]:
         """Start the fits batch by batch; on a GPU, one batch trains while the next one is prepared.
 
         Tasks on one graph become replicas of one computation where their networks have the same shape. Results equal
         those of separate fits, up to the rounding of sums.
+
+        Args:
+            tasks: tasks whose methods are of this class, on one graph or on several.
+            memory: limit for all fits that run at the same time, in bytes.
+            block_nodes: number of nodes in a block, where hidden units of all nodes do not fit into memory.
+            cache_bytes: size of a batch on a CPU.
         """
         for task in tasks:
             device = resolve_device(task.method.device)
             check_fit_input(task.perturbed, task.split, operators_of(task.perturbed.graph, device).communicator)
-            task.method._check_settings()
+            task.method.check_settings()
         by_graph: dict[tuple[Graph, torch.device, bool], list[FitTask[Self]]] = {}
         for task in tasks:
             stackable = _convolution(task.method.backbone) is not None
-            place = task.perturbed.graph, resolve_device(task.method.device), stackable
-            by_graph.setdefault(place, []).append(task)
+            key = task.perturbed.graph, resolve_device(task.method.device), stackable
+            by_graph.setdefault(key, []).append(task)
         for (graph, device, stackable), same_graph in by_graph.items():
             operators = operators_of(graph, device)
             counts = [count for task in same_graph for count in task.method.bag_counts()]
             operators.prepare_clusters(counts, workers=torch.get_num_threads())
-            needs = _needs(same_graph[0].perturbed, memory, device, in_blocks=stackable)
-            for batch in _plan(same_graph, operators, needs, memory):
-                with threads_for(graph.num_nodes):
-                    finish = _start_batch(cls, batch, operators, needs.block)
-                yield finish
+            estimate = estimate_memory(
+                same_graph[0].perturbed, memory, device, supports_blocks=stackable, block_nodes=block_nodes
+            )
+            for batch in _plan(same_graph, estimate, device, memory, cache_bytes):
+                with torch_threads_for(graph.num_nodes):
+                    pending = _start_batch(cls, batch, operators, estimate.block_nodes)
+                yield pending
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
-        """Class probabilities; for another graph its own reports are reconstructed and the GNN applied to them."""
+        """Return class probabilities [nodes, classes]; the inputs of another graph are made from its own reports."""
         check_is_fitted(self)
         if perturbed is None:
             return self.probabilities_
         operators = operators_of(perturbed.graph, resolve_device(self.device))
-        inputs = partial(self._inputs, perturbed, operators)
-        in_blocks = _convolution(self.backbone) is not None
-        block = _needs(perturbed, DEFAULT_MEMORY, operators.device, in_blocks=in_blocks).block
+        inputs = partial(self.network_inputs, perturbed, operators)
+        supports_blocks = _convolution(self.backbone) is not None
+        estimate = estimate_memory(perturbed, DEFAULT_MEMORY, operators.device, supports_blocks=supports_blocks)
+        classes = self.probabilities_.shape[1]
         with torch.random.fork_rng():
-            networks = _make_networks([self], [inputs], operators, self.probabilities_.shape[1], block)
-        networks.load(self.weights_)
-        (probabilities,) = _probabilities(networks.evaluate()).cpu().numpy()
+            networks = _make_networks([self], [inputs], operators, classes, estimate.block_nodes)
+        networks.load_weights(self.weights_)
+        (probabilities,) = _probabilities(networks.prediction_logits()).cpu().numpy()
         return np.asarray(probabilities)
 
     def fitted_state(self) -> FittedState:
@@ -192,17 +226,19 @@ class GNNMethod(Method):
         """Return the constructor parameters, JSON-ready: a backbone of the user's own is named "custom"."""
         return super().parameters() | ({"backbone": _CUSTOM} if callable(self.backbone) else {})
 
-    def _check_settings(self) -> None:
-        for name, value, fits, remedy in (
+    def check_settings(self) -> None:
+        """Raise FitError if a training setting is out of range."""
+        for name, value, is_valid, remedy in (
             ("epochs", self.epochs, self.epochs >= 1, "train for at least 1"),
             ("dropout", self.dropout, 0 <= self.dropout < 1, "it must be 0 or more and below 1"),
             ("learning_rate", self.learning_rate, 0 < self.learning_rate < math.inf, "it must be above 0"),
             ("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "it must be 0 or more"),
         ):
-            if not fits:
+            if not is_valid:
                 raise FitError(f"{name} is {value}: {remedy}")
 
-    def _replica_settings(self) -> ReplicaSettings:
+    def replica_settings(self) -> ReplicaSettings:
+        """Return the settings that may differ between replicas of a batch."""
         return ReplicaSettings(
             seed=self.seed,
             dropout=self.dropout,
@@ -211,71 +247,34 @@ class GNNMethod(Method):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Needs:
-    """Bytes of one fit.
-
-    Attributes:
-        input_bytes: of an input.
-        replica_bytes: of a replica in training, apart from its input.
-        block: how many nodes' hidden units are held at once; None for all.
-    """
-
-    input_bytes: int
-    replica_bytes: int
-    block: int | None
-
-
-def _needs(perturbed: PerturbedGraph, memory: int, device: torch.device, *, in_blocks: bool) -> _Needs:
-    """Hidden units of all nodes at once where memory allows it, otherwise of one block of nodes after another.
-
-    Args:
-        perturbed: what is fitted.
-        memory: that is allowed.
-        device: where it is fitted.
-        in_blocks: whether the network can be computed in blocks; a module of the user's own cannot.
-    """
-    nodes, classes = perturbed.graph.num_nodes, perturbed.schema.num_classes
-    columns = sum(map(columns_of, perturbed.schema.domain_sizes))
-    # Single-precision numbers: both halves of an input, and one of them before it is stacked, or on a GPU both once
-    # more in parts; some arrays of the hidden layer and of classes. In blocks, of the hidden layer only the dropout
-    # mask has all nodes.
-    halves = 3 if device.type == "cpu" else 4
-    inputs, whole, blocks = (
-        4 * nodes * width for width in (halves * columns, 6 * (HIDDEN + classes), HIDDEN + 12 * classes)
-    )
-    if inputs + whole <= memory or nodes <= _BLOCK_NODES or not in_blocks:
-        return _Needs(input_bytes=inputs, replica_bytes=whole, block=None)
-    return _Needs(input_bytes=inputs, replica_bytes=blocks, block=_BLOCK_NODES)
-
-
 def _plan(
-    tasks: Sequence[FitTask[G]], operators: GraphOperators, needs: _Needs, memory: int
+    tasks: Sequence[FitTask[G]], estimate: MemoryEstimate, device: torch.device, memory: int, cache_bytes: int
 ) -> Iterator[Batch[FitTask[G]]]:
-    """Batches of tasks on one graph; a module of the user's own is trained alone."""
+    """Plan the batches of tasks on one graph; torch modules and tasks with a checkpoint are trained alone."""
     return plan_batches(
         tasks,
         shape_of=lambda task: (
             id(task) if task.checkpoint is not None else _convolution(task.method.backbone) or id(task),
             task.method.epochs,
-            task.method._loss_settings(),
+            task.method.loss_settings(),
             id(task.perturbed.schema),
         ),
         input_of=lambda task: (
             id(task.perturbed.features),
             task.perturbed.has_features.tobytes(),
             task.perturbed.feature_mechanism,
-            task.method._input_settings(),
+            task.method.input_settings(),
         ),
-        input_bytes=needs.input_bytes,
-        replica_bytes=needs.replica_bytes,
+        input_bytes=estimate.input_bytes,
+        replica_bytes=estimate.replica_bytes,
         memory=memory,
-        device=operators.device,
+        device=device,
+        cache_bytes=cache_bytes,
     )
 
 
 class _PendingBatch(PendingFit[G]):
-    """A batch of replicas that is being trained.
+    """A batch of replicas whose training was started.
 
     Args:
         tasks: one task for each replica.
@@ -289,7 +288,7 @@ class _PendingBatch(PendingFit[G]):
         self,
         tasks: Sequence[FitTask[G]],
         *,
-        stream: Lane,
+        stream: StreamContext,
         networks: Networks,
         training: Training,
         probabilities: Tensor,
@@ -299,40 +298,42 @@ class _PendingBatch(PendingFit[G]):
         self._probabilities = probabilities
 
     def result(self) -> Sequence[FitTask[G]]:
-        """Wait for the device, and store the results in the methods."""
+        """Wait for the device, set the fitted attributes of the methods, and return the tasks."""
         with self._stream():
-            curves, weights = self._training.curves(), self._networks.all_weights()
+            curves, weights = self._training.curves(), self._networks.weights_by_replica()
             probabilities = self._probabilities.cpu().numpy()
         for task, curve, own_weights, predicted in zip(self.tasks, curves, weights, probabilities, strict=True):
             task.method.curve_, task.method.weights_, task.method.probabilities_ = curve, own_weights, predicted
         return self.tasks
 
 
-def _start_batch(cls: type[G], batch: Batch[FitTask[G]], operators: GraphOperators, block: int | None) -> PendingFit[G]:
-    if block is not None:
+def _start_batch(
+    cls: type[G], batch: Batch[FitTask[G]], operators: GraphOperators, block_nodes: int | None
+) -> PendingFit[G]:
+    if block_nodes is not None:
         say(
-            f"training: memory for all {operators.graph.num_nodes:,} nodes' hidden units is not allowed, "
-            f"they are made again for blocks of at most {block:,}"
+            f"training: hidden units of all {operators.graph.num_nodes:,} nodes do not fit into the memory limit, "
+            f"they are computed again in blocks of at most {block_nodes:,} nodes"
         )
     device, reports = operators.device, [task.perturbed for task in batch.tasks]
     methods = [task.method for task in batch.tasks]
-    inputs = [partial(task.method._inputs, task.perturbed, operators) for task in batch.tasks[:: batch.sharing]]
-    selecting = [task.split.validation & task.perturbed.has_label for task in batch.tasks]
-    loss_asks = EVERYWHERE if cls._loss_of_all_nodes else asked_by(training_nodes(batch.tasks), operators)
-    score_asks = asked_by(selecting, operators)
-    stream = next_lane(operators)
+    inputs = [partial(task.method.network_inputs, task.perturbed, operators) for task in batch.tasks[:: batch.sharing]]
+    validation = [task.split.validation & task.perturbed.has_label for task in batch.tasks]
+    loss_nodes = ALL_NODES if cls.loss_needs_all_nodes else needed_nodes(training_nodes(batch.tasks), operators)
+    score_nodes = needed_nodes(validation, operators)
+    stream = next_stream(operators)
     with stream(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         networks = _make_networks(
-            methods, inputs, operators, reports[0].schema.num_classes, block, loss_asks, score_asks
+            methods, inputs, operators, reports[0].schema.num_classes, block_nodes, loss_nodes, score_nodes
         )
         training = train(
             networks,
-            loss=cls._loss(batch.tasks, operators, loss_asks),
-            score=noisy_log_likelihood(reports, selecting, device, score_asks, operators.communicator),
+            loss=cls.make_loss(batch.tasks, operators, loss_nodes),
+            score=noisy_log_likelihood(reports, validation, device, score_nodes, operators.communicator),
             epochs=methods[0].epochs,
             checkpoint=batch.tasks[0].checkpoint,
         )
-        probabilities = _probabilities(networks.evaluate())
+        probabilities = _probabilities(networks.prediction_logits())
     return _PendingBatch(batch.tasks, stream=stream, networks=networks, training=training, probabilities=probabilities)
 
 
@@ -341,11 +342,11 @@ def _make_networks(
     inputs: Sequence[Callable[[], Tensor]],
     operators: GraphOperators,
     num_classes: int,
-    block: int | None,
-    loss_asks: Asked = EVERYWHERE,
-    score_asks: Asked = EVERYWHERE,
+    block_nodes: int | None,
+    loss_nodes: NodeSubset = ALL_NODES,
+    score_nodes: NodeSubset = ALL_NODES,
 ) -> Networks:
-    settings = [method._replica_settings() for method in methods]
+    settings = [method.replica_settings() for method in methods]
     if (convolution := _convolution(methods[0].backbone)) is None:
         factory = module_factory(methods[0].backbone, methods[0].dropout)
         (make_input,) = inputs
@@ -355,26 +356,26 @@ def _make_networks(
             make_input(),
             num_classes=num_classes,
             settings=settings[0],
-            loss_asks=loss_asks,
-            score_asks=score_asks,
+            loss_nodes=loss_nodes,
+            score_nodes=score_nodes,
         )
-    return StackedNetworks(
+    return ReplicaNetworks(
         convolution,
         operators,
-        stacked_inputs(convolution, operators, inputs),
+        stack_propagated_inputs(convolution, operators, inputs),
         num_classes=num_classes,
         settings=settings,
-        loss_asks=loss_asks,
-        score_asks=score_asks,
-        block=block,
+        loss_nodes=loss_nodes,
+        score_nodes=score_nodes,
+        block_nodes=block_nodes,
     )
 
 
 def _convolution(backbone: str | BackboneFactory) -> Convolution | None:
-    """What a backbone stacks; None for modules, which are trained one at a time."""
+    """Return the convolution of a backbone that can be stacked; None for a torch module, which is trained alone."""
     return CONVOLUTIONS.get(backbone) if isinstance(backbone, str) else None
 
 
 def _probabilities(logits: Tensor) -> Tensor:
-    """[replicas, nodes, classes] from logits [replicas, classes, nodes]."""
+    """Return probabilities [replicas, nodes, classes] from logits [replicas, classes, nodes]."""
     return logits.softmax(dim=1).mT.contiguous()

@@ -1,4 +1,4 @@
-"""Weights that several processes train together, by torch's DistributedDataParallel."""
+"""Weights that several processes train together, with torch's DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from veilgraph.distributed.process_group import communication
 
 
 class SharedWeights:
-    """Weights whose gradient, once backward() is through, is the same in every process: the sum of theirs.
+    """Weights whose gradient after backward() is the sum over all processes.
 
-    DistributedDataParallel averages the gradients of as many objectives as there are processes. Here all processes
-    compute one objective, and each has the gradient of its own nodes' share in it, so its communication is told to
-    add. There is one parameter, whose gradient is complete when all else of a backward pass is: exchanges at
-    boundaries never come in between, and all processes talk in the same order. Alone there is nothing to share.
+    DistributedDataParallel averages gradients, because it expects one objective for each process. Here all processes
+    share one objective, and each has the gradient of its own nodes' terms, so that a communication hook adds them up.
+    There is one parameter, whose gradient is complete at the end of a backward pass: halo exchanges never come in
+    between, and all processes communicate in the same order. A single process has nothing to share.
 
     Args:
-        weights: one tensor, which the optimizer changes in place; the first process's are given to all.
+        weights: one tensor, which the optimizer changes in place; all processes start with those of the first.
         communicator: collective operations over the processes that train them.
 
     >>> weights = nn.Parameter(Tensor([1.0, 2.0]))
@@ -34,11 +34,11 @@ class SharedWeights:
         if not communicator.is_local:
             with communication():
                 self._parallel = DistributedDataParallel(_Weights(weights))
-                # A lambda, since torch takes offence at annotations other than its own.
+                # A lambda, because torch rejects hooks with other annotations than its own.
                 self._parallel.register_comm_hook(None, lambda state, bucket: _summed(bucket))
 
     def __call__(self) -> Tensor:
-        """The weights, for the pass whose gradient is to be shared."""
+        """Return the weights for a pass whose gradient is to be summed."""
         if self._parallel is None:
             return self._weights
         with communication():
@@ -56,15 +56,15 @@ class _Weights(nn.Module):
 
 
 class _Bucket(Protocol):
-    """What torch calls the gradients that it hands to a hook."""
+    """The gradients that torch passes to a communication hook."""
 
     def buffer(self) -> Tensor:
-        """All of them, in one tensor."""
+        """Return all gradients, in one tensor."""
         ...
 
 
 def _summed(bucket: _Bucket) -> Future[Tensor]:
-    """Add a gradient up over processes. Nothing is left to compute meanwhile, so a process that is lost is met here."""
+    """Sum a gradient over processes. It waits for the result, so that a lost process raises its error here."""
     with communication():
         work = distributed.all_reduce(bucket.buffer(), async_op=True)
         work.wait()

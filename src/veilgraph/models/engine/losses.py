@@ -1,6 +1,6 @@
-"""What training minimises, and the score that selection may see, for all replicas at once.
+"""Loss functions of training and the score of model selection, for all replicas at once.
 
-Logits, probabilities and targets are [replicas, classes, nodes]; a loss is one number for each replica.
+Logits, probabilities and targets are [replicas, classes, nodes]; losses and scores are [replicas].
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
-from veilgraph.models.engine.node_subset import EVERYWHERE, Asked
+from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset
 from veilgraph.privacy.frequency import expected_observation
 from veilgraph.reconstruct.bags import Bags
 from veilgraph.reconstruct.labels import ChannelRows
@@ -24,7 +24,7 @@ _FLOOR = 1e-6
 
 
 def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int, communicator: Communicator = LOCAL) -> Tensor:
-    """[..., classes, nodes] with 1/|nodes| at the label of each marked node: a product with it is a mean over them.
+    """Return targets [..., classes, nodes] with 1/|nodes| at the label of each marked node, for a mean over these.
 
     >>> weighted_targets(torch.tensor([1, 0, 1]), torch.tensor([True, False, True]), 2)
     tensor([[0.0000, 0.0000, 0.0000],
@@ -35,7 +35,7 @@ def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int, communicat
 
 
 def cross_entropy(log_probabilities: Tensor, targets: Tensor) -> Tensor:
-    r"""Mean :math:`-\ln \hat y_{v, \tilde y_v}` over training nodes, weighted as `weighted_targets` says."""
+    r"""Return the mean of :math:`-\ln \hat y_{v, \tilde y_v}` over training nodes, with `weighted_targets`."""
     return -(log_probabilities * targets).sum(dim=(1, 2))
 
 
@@ -43,25 +43,25 @@ class ProportionLoss:
     r"""Algorithm 3, line 12: the mean over bags of :math:`D_{KL}(\hat b_r \| \tilde b_r)`.
 
     The predicted proportion is the mean prediction over the labelled members of a bag. Estimated proportions can be
-    zero, where the divergence would be infinite, so both are floored at 1e-6 before the logarithm. The bags of all
-    replicas are one sparse product.
+    zero, where the divergence would be infinite, so that both are clamped to at least 1e-6. The bags of all replicas
+    are one sparse product.
 
     Args:
-        bags: of all replicas.
-        asked: at which nodes probabilities will be.
+        bags: bags of all replicas.
+        nodes: nodes of the probabilities.
         communicator: collective operations over the processes that hold members of the bags.
     """
 
-    def __init__(self, bags: Bags, asked: Asked = EVERYWHERE, communicator: Communicator = LOCAL) -> None:
+    def __init__(self, bags: Bags, nodes: NodeSubset = ALL_NODES, communicator: Communicator = LOCAL) -> None:
         self._communicator, bag = communicator, torch.arange(len(bags.draws), device=bags.draws.device)
         counts = bags.draws.bincount()
-        self._membership = SparseProduct.of(_at_asked(bags.membership, len(counts), asked))
+        self._membership = SparseProduct.of(_select_members(bags.membership, len(counts), nodes))
         self._target = bags.proportions.clamp(min=_FLOOR)
         mean = sparse_csr(bags.draws, bag, 1.0 / counts[bags.draws], (len(counts), len(bag)))
         self._mean = SparseProduct.of(mean)
 
     def __call__(self, probabilities: Tensor) -> Tensor:
-        """The loss of each replica."""
+        """Return the loss of each replica, [replicas]."""
         rows = probabilities.mT.reshape(-1, probabilities.shape[1])
         predicted = self._communicator.all_reduce_sum(self._membership(rows)).clamp(min=_FLOOR)
         divergence = (predicted * (predicted / self._target).log()).sum(dim=1, keepdim=True)
@@ -70,26 +70,26 @@ class ProportionLoss:
 
 def noisy_log_likelihood(
     reports: Sequence[PerturbedGraph],
-    nodes: Sequence[NDArray[np.bool_]],
+    masks: Sequence[NDArray[np.bool_]],
     device: torch.device,
-    asked: Asked = EVERYWHERE,
+    nodes: NodeSubset = ALL_NODES,
     communicator: Communicator = LOCAL,
 ) -> Callable[[Tensor], Tensor]:
-    r"""Mean :math:`\ln [\hat y P]_{y'}` over some nodes of each replica, as a function of logits.
+    r"""Return a function from logits to the mean :math:`\ln [\hat y P]_{y'}` over some nodes, [replicas].
 
-    How well predictions explain randomized labels. No clean label enters.
+    It measures how well predictions explain randomized labels. No true label enters.
 
     Args:
-        reports: of each replica; P is its label channel.
-        nodes: whose labels count, for each replica.
-        device: where logits will be.
-        asked: at which nodes logits will be.
+        reports: reports of each replica; P is their label channel.
+        masks: nodes whose labels count, for each replica.
+        device: device of the logits.
+        nodes: nodes of the logits.
         communicator: collective operations over the processes that share the graph.
     """
-    counted = torch.from_numpy(np.stack(nodes))
+    counted = torch.from_numpy(np.stack(masks))
     labels = torch.from_numpy(np.stack([each.labels for each in reports])).where(counted, 0)
     weights = counted / communicator.all_reduce_sum(counted.sum(dim=1, keepdim=True))
-    labels, weights = (asked.pick(values).to(device) for values in (labels, weights))
+    labels, weights = (nodes.select(values).to(device) for values in (labels, weights))
     channels = ChannelRows.of([each.label_mechanism.channel for each in reports], device, dims=2)
 
     def score(logits: Tensor) -> Tensor:
@@ -100,12 +100,12 @@ def noisy_log_likelihood(
     return score
 
 
-def _at_asked(membership: Tensor, replicas: int, asked: Asked) -> Tensor:
-    """Of columns for all nodes of one replica after another, those of the nodes that are asked for."""
-    if asked.nodes is None:
+def _select_members(membership: Tensor, replicas: int, nodes: NodeSubset) -> Tensor:
+    """Select the columns of a node subset from a matrix with the nodes of all replicas as columns."""
+    if nodes.nodes is None:
         return membership
-    nodes = membership.shape[1] // replicas
+    num_nodes = membership.shape[1] // replicas
     columns = membership.col_indices()
-    kept = (columns // nodes) * asked.count(nodes) + asked.places(columns % nodes)
-    shape = membership.shape[0], replicas * asked.count(nodes)
+    kept = (columns // num_nodes) * nodes.size(num_nodes) + nodes.positions(columns % num_nodes)
+    shape = membership.shape[0], replicas * nodes.size(num_nodes)
     return compressed(membership.crow_indices(), kept.to(columns.dtype), membership.values(), shape)

@@ -1,4 +1,4 @@
-"""A backbone that is a torch module, behind the same interface as stacked networks."""
+"""A backbone that is a torch module, with the interface of replica networks."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from torch import Tensor, nn
 
 from veilgraph.errors import FitError
 from veilgraph.models.engine.backbones import BackboneFactory
-from veilgraph.models.engine.node_subset import EVERYWHERE, Asked
+from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset
 from veilgraph.models.engine.replica_networks import ReplicaSettings
 from veilgraph.reconstruct.operators import GraphOperators
 
 
 class ModuleNetwork:
-    """One replica: what a module computes is its own business, so there is nothing to share between several.
+    """One replica that is a torch module. Its computation is unknown, so that replicas have nothing to share.
 
-    The module's weights and dropout come from torch's global generator, seeded here; the caller restores its state.
+    The module's weights and dropout come from torch's global generator, which is seeded here. The caller restores it.
 
     Args:
-        factory: (num_inputs, num_classes) -> module.
-        operators: of the graph.
+        factory: a function (num_inputs, num_classes) -> module.
+        operators: matrices of the graph.
         inputs: [nodes, columns].
-        num_classes: outputs.
-        settings: of the replica.
-        loss_asks: nodes of the logits for the loss.
-        score_asks: nodes of the logits for the score.
+        num_classes: number of outputs.
+        settings: settings of the replica.
+        loss_nodes: nodes of the logits for the loss.
+        score_nodes: nodes of the logits for the score.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class ModuleNetwork:
         *,
         num_classes: int,
         settings: ReplicaSettings,
-        loss_asks: Asked = EVERYWHERE,
-        score_asks: Asked = EVERYWHERE,
+        loss_nodes: NodeSubset = ALL_NODES,
+        score_nodes: NodeSubset = ALL_NODES,
     ) -> None:
         torch.manual_seed(settings.seed)
         self._module: nn.Module = factory(inputs.shape[1], num_classes).to(operators.device)
-        self._loss_asks, self._score_asks = loss_asks, score_asks
+        self._loss_nodes, self._score_nodes = loss_nodes, score_nodes
         self._inputs, self._edge_index = inputs, operators.edge_index
         self._optimizer = torch.optim.Adam(
             self._module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
@@ -52,63 +52,63 @@ class ModuleNetwork:
 
     @property
     def replicas(self) -> int:
-        """How many."""
+        """Number of replicas."""
         return 1
 
     @property
     def device(self) -> torch.device:
-        """Where they are."""
+        """Device of the weights."""
         return self._inputs.device
 
     @property
     def generators(self) -> None:
-        """Not known: a module may draw from anywhere, or decide on the processor what it does next."""
+        """None: a module may use any generator, and may decide on the CPU what it does next."""
         return
 
-    def evaluate(self) -> Tensor:
-        """Logits [1, classes, nodes] of all nodes, as in prediction."""
+    def prediction_logits(self) -> Tensor:
+        """Return logits of all nodes in evaluation mode, [1, classes, nodes]."""
         self._module.eval()
         with torch.no_grad():
             return self._logits()
 
-    def scored(self) -> Tensor:
-        """Of these, those for the score."""
-        return self._score_asks.pick(self.evaluate())
+    def score_logits(self) -> Tensor:
+        """Return logits of the score nodes in evaluation mode."""
+        return self._score_nodes.select(self.prediction_logits())
 
-    def passes(self) -> tuple[Tensor, Tensor]:
-        """Logits as in training, and as in prediction."""
-        evaluated = self.scored()
+    def epoch_logits(self) -> tuple[Tensor, Tensor]:
+        """Return logits in training mode, for the loss, and in evaluation mode, for the score."""
+        evaluated = self.score_logits()
         self._module.train()
-        return self._loss_asks.pick(self._logits()), evaluated
+        return self._loss_nodes.select(self._logits()), evaluated
 
     def step(self) -> None:
-        """Move along the gradient."""
+        """Apply one optimizer step and clear the gradient."""
         self._optimizer.step()
         self._optimizer.zero_grad()
 
-    def keep(self, replicas: Tensor) -> None:
-        """Remember the present weights if the replica is marked."""
-        if bool(replicas.any()):
+    def keep_best(self, improved: Tensor) -> None:
+        """Remember the present weights if the replica improved."""
+        if bool(improved.any()):
             self._best = copy.deepcopy(self._module.state_dict())
 
-    def restore(self) -> None:
-        """Go back to the weights that were kept."""
+    def restore_best(self) -> None:
+        """Return to the weights that `keep_best` remembered."""
         self._module.load_state_dict(self._best)
 
     def state(self) -> None:
-        """Not known: a module may keep anything anywhere."""
+        """Return None: a module may have state anywhere, so that its fit cannot be resumed."""
         return
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing is ever saved."""
-        raise FitError("a module has no state that could be gone on from")
+        """Refuse: no state was ever saved."""
+        raise FitError("a torch module cannot be resumed from a checkpoint: start the fit again")
 
-    def all_weights(self) -> list[dict[str, Tensor]]:
-        """The weights by name."""
+    def weights_by_replica(self) -> list[dict[str, Tensor]]:
+        """Return the weights by name."""
         return [{name: tensor.detach().cpu() for name, tensor in self._module.state_dict().items()}]
 
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Use these weights."""
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Set the weights."""
         self._module.load_state_dict(dict(weights))
 
     def _logits(self) -> Tensor:

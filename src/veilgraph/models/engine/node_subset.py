@@ -1,4 +1,4 @@
-"""At which nodes logits are asked for: the loss of training nodes has no use for those of others."""
+"""The nodes whose logits a loss or a score reads; other nodes need no output layer."""
 
 from __future__ import annotations
 
@@ -14,49 +14,53 @@ from veilgraph.reconstruct.operators import GraphOperators
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """The nodes whose logits a loss or a score will see, of replicas that are trained together.
+class NodeSubset:
+    """A subset of the nodes, shared by all replicas that are trained together.
 
     Attributes:
-        nodes: in increasing order; None for all.
+        nodes: node indices in increasing order; None for all nodes.
 
-    >>> asked = Asked(torch.tensor([0, 2]))
-    >>> asked.pick(torch.tensor([1.0, 2.0, 3.0])), asked.places(torch.tensor([2]))
+    >>> subset = NodeSubset(torch.tensor([0, 2]))
+    >>> subset.select(torch.tensor([1.0, 2.0, 3.0])), subset.positions(torch.tensor([2]))
     (tensor([1., 3.]), tensor([1]))
-    >>> asked.spread(torch.tensor([[1.0, 3.0]]), nodes=3)
+    >>> subset.scatter(torch.tensor([[1.0, 3.0]]), num_nodes=3)
     tensor([[1., 0., 3.]])
     """
 
     nodes: Tensor | None
 
-    def pick(self, values: Tensor) -> Tensor:
-        """Of values [..., nodes] those that are asked for."""
+    def select(self, values: Tensor) -> Tensor:
+        """Select the values of the subset from values [..., nodes]."""
         return values if self.nodes is None else values.index_select(-1, self.nodes)
 
-    def spread(self, picked: Tensor, nodes: int) -> Tensor:
-        """Of so many nodes all, [rows, nodes], from those that were picked; zero elsewhere."""
+    def scatter(self, selected: Tensor, num_nodes: int) -> Tensor:
+        """Scatter values of the subset, [rows, selected], into a zero tensor of all nodes, [rows, nodes]."""
         if self.nodes is None:
-            return picked
-        return picked.new_zeros(len(picked), nodes).scatter_(1, self.nodes.expand_as(picked), picked)
+            return selected
+        return selected.new_zeros(len(selected), num_nodes).scatter_(1, self.nodes.expand_as(selected), selected)
 
-    def places(self, nodes: Tensor) -> Tensor:
-        """Where values of some nodes are among those that were picked."""
+    def positions(self, nodes: Tensor) -> Tensor:
+        """Return the positions of some nodes of the subset within the subset."""
         return nodes if self.nodes is None else torch.searchsorted(self.nodes, nodes)
 
-    def count(self, nodes: int) -> int:
-        """How many are asked for, of so many."""
-        return nodes if self.nodes is None else len(self.nodes)
+    def size(self, num_nodes: int) -> int:
+        """Return the number of nodes in the subset, for a graph of `num_nodes` nodes."""
+        return num_nodes if self.nodes is None else len(self.nodes)
 
 
-EVERYWHERE = Asked(None)
+ALL_NODES = NodeSubset(None)
 
 
-def asked_by(wanted: Sequence[NDArray[np.bool_]] | NDArray[np.bool_], operators: GraphOperators) -> Asked:
-    """What any of the replicas wants.
+def needed_nodes(masks: Sequence[NDArray[np.bool_]] | NDArray[np.bool_], operators: GraphOperators) -> NodeSubset:
+    """Return the nodes that at least one replica needs.
 
-    Where the graph is spread over processes, neighbours elsewhere may ask for any; and on a GPU many runs are trained
-    at once, which together ask for all.
+    These are all nodes in two cases: for a part of a graph, because other processes may need any node, and on a GPU,
+    because the many replicas of a batch together need nearly all.
+
+    Args:
+        masks: needed nodes of each replica, [replicas, nodes].
+        operators: matrices of the graph.
     """
     if operators.device.type != "cpu" or not operators.communicator.is_local:
-        return EVERYWHERE
-    return Asked(torch.from_numpy(np.flatnonzero(np.logical_or.reduce(wanted))))
+        return ALL_NODES
+    return NodeSubset(torch.from_numpy(np.flatnonzero(np.logical_or.reduce(masks))))

@@ -1,4 +1,7 @@
-"""The second layer of many replicas, at the nodes where it is asked for."""
+"""The output layer of many replicas, for a subset of the nodes.
+
+`output_formula` states the same computation in ordinary torch operations.
+"""
 
 from __future__ import annotations
 
@@ -9,105 +12,114 @@ import torch
 from torch import Tensor
 
 from veilgraph.distributed.autograd import applied
-from veilgraph.models.engine.node_subset import Asked
+from veilgraph.models.engine.node_subset import NodeSubset
 from veilgraph.reconstruct.propagation import SparseProduct, columns_of, repeated_product, rows_of
 
 
-class Readout:
-    r"""Logits :math:`(P Z_1)^T + Z_2` of some nodes, from what `HiddenLayer` gives of all.
+def output_formula(matrix: Tensor, aggregated: Tensor, *own: Tensor) -> Tensor:
+    r"""Compute :math:`(P Z_1)^T + Z_2` of all nodes, [replicas * classes, nodes], in ordinary torch operations.
 
     Args:
-        product: P, of which only the rows that are asked for take part.
-        asked: for which nodes.
+        matrix: P, [nodes, nodes].
+        aggregated: Z_1, [nodes, replicas * classes].
+        own: Z_2, [replicas * classes, nodes], if the convolution has such a term.
+    """
+    return sum(own, (matrix @ aggregated).T)
+
+
+class OutputLayer:
+    r"""Logits :math:`(P Z_1)^T + Z_2` of a node subset, from what `HiddenLayer` computes for all nodes.
+
+    It equals `output_formula` at the selected nodes, but multiplies with the selected rows of P only.
+
+    Args:
+        product: P.
+        nodes: the nodes of the logits.
     """
 
-    def __init__(self, product: SparseProduct, asked: Asked) -> None:
-        self._product, self._asked = product, asked
+    def __init__(self, product: SparseProduct, nodes: NodeSubset) -> None:
+        self._product, self.nodes, self.communicator = product, nodes, product.communicator
 
-    def __call__(self, propagated: Tensor, *own: Tensor) -> Tensor:
-        """[replicas * classes, nodes].
+    def __call__(self, aggregated: Tensor, *own: Tensor) -> Tensor:
+        """Return logits [replicas * classes, selected].
 
         Args:
-            propagated: Z_1, [nodes, replicas * classes].
-            own: Z_2, [replicas * classes, nodes], where the convolution has one.
+            aggregated: Z_1, [nodes, replicas * classes].
+            own: Z_2, [replicas * classes, nodes], if the convolution has such a term.
         """
-        logits: Tensor = applied(_Read, self, propagated, *own)
+        logits: Tensor = applied(_OutputFunction, self, aggregated, *own)
         return logits
 
-    def forward(self, propagated: Tensor, *own: Tensor) -> Tensor:
-        """The logits."""
-        found = repeated_product(self._rows, propagated, 1, communicator=self._product.communicator).T.contiguous()
-        for each in own:
-            found += self._asked.pick(each)
-        return found
-
-    def backward(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Of Z_1, and of Z_2: the gradient itself, zero where nothing was asked for."""
-        rows = gradient.T.contiguous()
-        of_propagated = repeated_product(self._columns, rows, 1, communicator=self._product.communicator)
-        return of_propagated, self._asked.spread(gradient, len(of_propagated))
-
     @cached_property
-    def _rows(self) -> Tensor:
-        matrix, nodes = self._product.matrix, self._asked.nodes
+    def rows(self) -> Tensor:
+        """Rows of P for the selected nodes."""
+        matrix, nodes = self._product.matrix, self.nodes.nodes
         return matrix if nodes is None else rows_of(matrix, nodes)
 
     @cached_property
-    def _columns(self) -> Tensor:
-        """The transpose of these rows; a pass without a gradient has no use for it."""
-        matrix, nodes = self._product.transposed, self._asked.nodes
+    def columns(self) -> Tensor:
+        """The transpose of `rows`, which only a backward pass needs."""
+        matrix, nodes = self._product.transposed, self.nodes.nodes
         return matrix if nodes is None else columns_of(matrix, nodes)
 
 
-def across(rows: Tensor) -> Tensor:
-    """A row for each node instead of a column, or the other way round; its gradient is laid out as it is."""
-    columns: Tensor = applied(_Across, rows)
+class _OutputFunction(torch.autograd.Function):
+    """The output layer with its gradient, which is one product with the transposed rows."""
+
+    @staticmethod
+    def forward(ctx: Any, layer: OutputLayer, aggregated: Tensor, *own: Tensor) -> Tensor:
+        ctx.layer, ctx.has_own = layer, bool(own)
+        logits = repeated_product(layer.rows, aggregated, 1, communicator=layer.communicator).T.contiguous()
+        for term in own:
+            logits += layer.nodes.select(term)
+        return logits
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,), layer = gradients, ctx.layer
+        rows = gradient.T.contiguous()
+        of_aggregated = repeated_product(layer.columns, rows, 1, communicator=layer.communicator)
+        if not ctx.has_own:
+            return None, of_aggregated
+        return None, of_aggregated, layer.nodes.scatter(gradient, len(of_aggregated))
+
+
+def transposed(values: Tensor) -> Tensor:
+    """Return a contiguous transpose of a matrix. Its gradient is contiguous too, which plain `.T` does not ensure."""
+    columns: Tensor = applied(_TransposeFunction, values)
     return columns
 
 
-def reordered(values: Tensor, order: Tensor, places: Tensor) -> Tensor:
-    """Values in another order, where each has its place.
+def permuted(values: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+    """Return rows in another order. The gradient uses the inverse order and needs no scatter-add.
 
-    >>> reordered(torch.tensor([5, 6, 7]), torch.tensor([2, 0, 1]), places=torch.tensor([1, 2, 0]))
+    >>> permuted(torch.tensor([5, 6, 7]), torch.tensor([2, 0, 1]), inverse=torch.tensor([1, 2, 0]))
     tensor([7, 5, 6])
     """
-    found: Tensor = applied(_Reordered, values, order, places)
-    return found
+    rows: Tensor = applied(_PermuteFunction, values, order, inverse)
+    return rows
 
 
-class _Across(torch.autograd.Function):
-    """torch would leave the gradient lying across, and be slow with it from there on."""
+class _TransposeFunction(torch.autograd.Function):
+    """A contiguous transpose in both directions: later operations on a strided gradient would be slow."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor) -> Tensor:
-        return rows.T.contiguous()
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        return values.T.contiguous()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         return gradients[0].T.contiguous()
 
 
-class _Reordered(torch.autograd.Function):
-    """torch would add the gradient up, since an order might name a place twice."""
+class _PermuteFunction(torch.autograd.Function):
+    """A permutation of rows: torch would add gradients up, because an index could occur twice."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, order: Tensor, places: Tensor) -> Tensor:
-        ctx.places = places
+    def forward(ctx: Any, values: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+        ctx.inverse = inverse
         return values.index_select(0, order)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        return gradients[0].index_select(0, ctx.places), None, None
-
-
-class _Read(torch.autograd.Function):
-    """The layer for torch's automatic differentiation."""
-
-    @staticmethod
-    def forward(ctx: Any, readout: Readout, propagated: Tensor, *own: Tensor) -> Tensor:
-        ctx.readout, ctx.ways = readout, 1 + len(own)
-        return readout.forward(propagated, *own)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *ctx.readout.backward(gradients[0])[: ctx.ways]
+        return gradients[0].index_select(0, ctx.inverse), None, None

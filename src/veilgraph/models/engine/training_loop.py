@@ -1,4 +1,4 @@
-"""Full-batch training with selection on randomized labels, of one network or of many at once."""
+"""Full-batch training with model selection on randomized labels, for many replicas at once."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.models.checkpoint import Checkpoint
-from veilgraph.models.engine.cuda_graphs import repeat
+from veilgraph.models.engine.cuda_graphs import run_epochs
 
 
 @dataclass(kw_only=True)
 class LearningCurve:
-    """What happened in each epoch.
+    """Losses and scores of every epoch.
 
     Attributes:
         train_loss: the whole objective, on training nodes.
         validation_score: mean log-likelihood of the validation nodes' randomized labels; higher is better.
-        selected_epoch: whose weights are kept.
+        selected_epoch: index of the epoch whose weights are used.
     """
 
     train_loss: list[float] = field(default_factory=list)
@@ -35,58 +35,74 @@ class Networks(Protocol):
 
     @property
     def replicas(self) -> int:
-        """How many."""
+        """Number of replicas."""
         ...
 
     @property
     def device(self) -> torch.device:
-        """Where they are."""
+        """Device of the weights."""
         ...
 
     @property
     def generators(self) -> Sequence[torch.Generator] | None:
-        """All that an epoch draws from, if an epoch is the same work every time; else None."""
+        """All generators that an epoch uses; None if an epoch may do different work each time."""
         ...
 
-    def passes(self) -> tuple[Tensor, Tensor]:
-        """Logits for the loss and for the score, each at the nodes that it asks for."""
+    def epoch_logits(self) -> tuple[Tensor, Tensor]:
+        """Return logits of the loss nodes, with a gradient, and of the score nodes, without."""
         ...
 
-    def scored(self) -> Tensor:
-        """Logits for the score alone."""
+    def score_logits(self) -> Tensor:
+        """Return logits of the score nodes alone."""
         ...
 
-    def evaluate(self) -> Tensor:
-        """Logits of all nodes, for prediction."""
+    def prediction_logits(self) -> Tensor:
+        """Return logits of all nodes."""
         ...
 
     def step(self) -> None:
-        """Move along the gradient."""
+        """Apply one optimizer step with the present gradient."""
         ...
 
-    def keep(self, replicas: Tensor) -> None:
-        """Remember the present weights of the replicas that are marked."""
+    def keep_best(self, improved: Tensor) -> None:
+        """Remember the present weights of the replicas that improved, a mask [replicas]."""
         ...
 
-    def restore(self) -> None:
-        """Go back to the weights that were kept."""
+    def restore_best(self) -> None:
+        """Return to the weights that `keep_best` remembered."""
         ...
 
     def state(self) -> dict[str, Tensor] | None:
-        """All that the next epoch depends on; None if it cannot be told."""
+        """Return everything that the next epoch depends on; None if it is not known."""
         ...
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
+        """Continue from a state that `state` returned."""
         ...
 
-    def all_weights(self) -> list[dict[str, Tensor]]:
-        """Each replica's weights by name."""
+    def weights_by_replica(self) -> list[dict[str, Tensor]]:
+        """Return the weights of each replica by name, on the CPU."""
         ...
 
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Use these weights."""
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Set the weights."""
         ...
+
+
+class Training:
+    """A training that was started. On a GPU it may still be running.
+
+    Args:
+        record: losses and scores of every epoch, on the device.
+        cuda_graph: the CUDA graph of an epoch, which must exist until the device is finished.
+    """
+
+    def __init__(self, record: _EpochRecord, cuda_graph: object) -> None:
+        self._record, self._cuda_graph = record, cuda_graph
+
+    def curves(self) -> list[LearningCurve]:
+        """Wait for the device, and return the learning curve of each replica."""
+        return self._record.curves()
 
 
 def train(
@@ -97,110 +113,112 @@ def train(
     epochs: int,
     checkpoint: Checkpoint | None = None,
 ) -> Training:
-    """Minimise each replica's `loss(logits)`; each keeps the weights of the epoch with its best `score(logits)`.
+    """Minimise each replica's loss, and restore the weights of the epoch with its best score.
 
-    The weights that an epoch leads to are scored in the pass that the next epoch needs anyway. Nothing is read back
-    from the device, so that a GPU can repeat a recorded epoch while its processor gets something else ready; except for
-    a checkpoint, from which training goes on if there is one. On a GPU, training may still run after the return.
-    """
-    record = _Record(networks.replicas, epochs, networks.device)
-    done = _go_on(networks, record, checkpoint)
-
-    def epoch() -> None:
-        logits, evaluated = networks.passes()
-        networks.keep(record.note_score(score(evaluated)))
-        objective = loss(logits)
-        objective.sum().backward()  # type: ignore[no-untyped-call]
-        networks.step()
-        record.note_loss(objective.detach())
-
-    def note(more: int) -> None:
-        state = networks.state() if checkpoint is not None and (done + more) % checkpoint.every == 0 else None
-        if checkpoint is not None and state is not None:
-            checkpoint.write(state | record.state)
-
-    recording = repeat(epoch, epochs - done, device=networks.device, generators=networks.generators, after=note)
-    networks.keep(record.note_score(score(networks.scored())))
-    networks.restore()
-    return Training(record, recording)
-
-
-class Training:
-    """A training that was started. On a GPU it may still be running.
+    The weights after an epoch are scored in the forward pass of the next epoch. Nothing is read back from the device,
+    so that a GPU can replay a captured epoch while the CPU prepares the next batch. A checkpoint is an exception.
 
     Args:
-        record: scores and losses of every epoch, on the device.
-        recording: the CUDA graph of an epoch, which must exist until the device is finished.
+        networks: the replicas.
+        loss: function from logits of the loss nodes to losses [replicas].
+        score: function from logits of the score nodes to scores [replicas].
+        epochs: number of epochs.
+        checkpoint: state to continue from, if it has one, and the file for later states.
     """
+    record = _EpochRecord(networks.replicas, epochs, networks.device)
+    resumed_epochs = _resume(networks, record, checkpoint)
 
-    def __init__(self, record: _Record, recording: object) -> None:
-        self._record, self._recording = record, recording
+    def epoch() -> None:
+        loss_logits, score_logits = networks.epoch_logits()
+        networks.keep_best(record.add_scores(score(score_logits)))
+        losses = loss(loss_logits)
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        networks.step()
+        record.add_losses(losses.detach())
 
-    def curves(self) -> list[LearningCurve]:
-        """Wait for the device, and return the learning curve of each replica."""
-        return self._record.curves()
+    def write_checkpoint(done: int) -> None:
+        if checkpoint is None or (resumed_epochs + done) % checkpoint.every:
+            return
+        if (state := networks.state()) is not None:
+            checkpoint.write(state | record.state)
+
+    cuda_graph = run_epochs(
+        epoch,
+        epochs - resumed_epochs,
+        device=networks.device,
+        generators=networks.generators,
+        after_epoch=write_checkpoint,
+    )
+    networks.keep_best(record.add_scores(score(networks.score_logits())))
+    networks.restore_best()
+    return Training(record, cuda_graph)
 
 
-def _go_on(networks: Networks, record: _Record, checkpoint: Checkpoint | None) -> int:
-    """Take up the state that a checkpoint holds; after how many epochs it was left."""
+def _resume(networks: Networks, record: _EpochRecord, checkpoint: Checkpoint | None) -> int:
+    """Continue from the state of a checkpoint, if it has one; return the number of epochs that it has seen."""
     if checkpoint is None or checkpoint.saved is None:
         return 0
     networks.resume(checkpoint.saved)
     return record.resume(checkpoint.saved)
 
 
-class _Record:
-    """Scores and losses of every epoch, and which epoch was best, kept on the device and changed in place.
+class _EpochRecord:
+    """Losses and scores of every epoch and the best epoch, on the device and changed in place.
 
     Args:
-        replicas: how many.
-        epochs: how many there will be.
-        device: where they are trained.
+        replicas: number of replicas.
+        epochs: number of epochs.
+        device: device of the training.
     """
 
     def __init__(self, replicas: int, epochs: int, device: torch.device) -> None:
-        self.best = torch.full((replicas,), -math.inf, device=device)
-        self._selected = torch.zeros(replicas, dtype=torch.int64, device=device)
+        self._best_scores = torch.full((replicas,), -math.inf, device=device)
+        self._selected_epochs = torch.zeros(replicas, dtype=torch.int64, device=device)
         self._losses = torch.zeros(replicas, epochs + 1, device=device)
         self._scores = torch.zeros(replicas, epochs + 1, device=device)
         self._steps = torch.zeros(1, dtype=torch.int64, device=device)
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """By name."""
+        """All tensors, by name."""
         return {
-            "record.best": self.best,
-            "record.selected": self._selected,
+            "record.best": self._best_scores,
+            "record.selected": self._selected_epochs,
             "record.losses": self._losses,
             "record.scores": self._scores,
             "record.steps": self._steps,
         }
 
     def resume(self, state: Mapping[str, Tensor]) -> int:
-        """Go on from a state; how many epochs it has seen."""
+        """Continue from a state; return the number of epochs that it has seen."""
         for name, tensor in self.state.items():
             tensor.copy_(state[name])
         return int(self._steps)
 
-    def note_score(self, scores: Tensor) -> Tensor:
-        """Keep the scores of the present weights; which replicas were never better?
+    def add_scores(self, scores: Tensor) -> Tensor:
+        """Record the scores of the present weights; return a mask of the replicas that improved.
 
-        Initial weights are nobody's best: they have seen no report.
+        Initial weights never count as the best ones: they have seen no report.
         """
         self._scores.index_copy_(1, self._steps, scores.unsqueeze(1))
-        better = (scores > self.best) & (self._steps > 0)
-        self.best.copy_(torch.where(better, scores, self.best))
-        self._selected.copy_(torch.where(better, self._steps - 1, self._selected))
-        return better
+        improved = (scores > self._best_scores) & (self._steps > 0)
+        self._best_scores.copy_(torch.where(improved, scores, self._best_scores))
+        self._selected_epochs.copy_(torch.where(improved, self._steps - 1, self._selected_epochs))
+        return improved
 
-    def note_loss(self, losses: Tensor) -> None:
-        """Keep the losses of a step that was made."""
+    def add_losses(self, losses: Tensor) -> None:
+        """Record the losses of a step that was made."""
         self._losses.index_copy_(1, self._steps, losses.unsqueeze(1))
         self._steps.add_(1)
 
     def curves(self) -> list[LearningCurve]:
-        """One for each replica; the device is waited for."""
-        if not bool((self.best > -math.inf).all()):
+        """Wait for the device, and return the learning curve of each replica."""
+        if not bool((self._best_scores > -math.inf).all()):
             raise FitError("training diverged: no epoch has a score that is a number; choose a lower learning_rate")
-        rows = zip(self._losses[:, :-1].tolist(), self._scores[:, 1:].tolist(), self._selected.tolist(), strict=True)
-        return [LearningCurve(train_loss=a, validation_score=b, selected_epoch=c) for a, b, c in rows]
+        losses, scores = self._losses[:, :-1].tolist(), self._scores[:, 1:].tolist()
+        return [
+            LearningCurve(train_loss=train_loss, validation_score=validation_score, selected_epoch=selected_epoch)
+            for train_loss, validation_score, selected_epoch in zip(
+                losses, scores, self._selected_epochs.tolist(), strict=True
+            )
+        ]

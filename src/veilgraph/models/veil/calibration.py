@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from veilgraph.models.engine.device import in_threads
+from veilgraph.models.engine.device import map_in_threads
 from veilgraph.models.veil.cross_fitting import CrossFitting
 
 FACTORS = tuple(np.geomspace(0.02, 4, 24).tolist())
@@ -108,7 +108,7 @@ def calibrated_log_probabilities(
     def floored(name: str) -> Tensor:
         return torch.logaddexp(views[name].log_probabilities(labels.prior, calibration[name]), floor)
 
-    return torch.stack(in_threads(floored, list(calibration)))
+    return torch.stack(map_in_threads(floored, list(calibration)))
 
 
 def log_softmax(logits: Tensor) -> Tensor:

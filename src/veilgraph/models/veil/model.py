@@ -23,7 +23,7 @@ from veilgraph.models.base import (
     check_fit_input,
     check_is_fitted,
 )
-from veilgraph.models.engine.device import in_threads, resolve_device, side_by_side
+from veilgraph.models.engine.device import map_in_threads, resolve_device, thread_workers
 from veilgraph.models.veil.calibration import Parameters, calibrate, calibrated_log_probabilities, log_softmax
 from veilgraph.models.veil.communities import bisection_plan
 from veilgraph.models.veil.cross_fitting import CrossFitting
@@ -104,8 +104,8 @@ class Veil(Method):
         for batch in _plan_batches(tasks, memory):
             first = batch[0][0]
             _bisected_operators(first.method, first.perturbed.graph)  # once, before several threads need it
-            with side_by_side(resolve_device(first.method.device)):
-                in_threads(_fit_shared, batch)
+            with thread_workers(resolve_device(first.method.device)):
+                map_in_threads(_fit_shared, batch)
             yield PendingFit([task for sharing in batch for task in sharing])
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
@@ -121,7 +121,7 @@ class Veil(Method):
         if not perturbed.has_label.any():
             raise FitError("no labelled nodes: at least one node must report its label")
         labels, operators = _cross_fitting(self, perturbed), _bisected_operators(self, perturbed.graph)
-        with side_by_side(labels.device):
+        with thread_workers(labels.device):
             views = structural_views(labels, operators, seed=self.seed)
             terms = calibrated_log_probabilities(views, self.calibration_, labels)
             return _posterior(self.pool_, self.feature_pool_, terms, labels, operators)
@@ -167,9 +167,9 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
     """Fit tasks with the same label reports: everything that does not depend on features is computed once."""
     method, perturbed = tasks[0].method, tasks[0].perturbed
     shared, operators = _cross_fitting(method, perturbed), _bisected_operators(method, perturbed.graph)
-    with side_by_side(shared.device):
+    with thread_workers(shared.device):
         views = structural_views(shared, operators, seed=method.seed)
-        chosen = in_threads(partial(calibrate, labels=shared), list(views.values()))
+        chosen = map_in_threads(partial(calibrate, labels=shared), list(views.values()))
         calibration = dict(zip(views, chosen, strict=True))
         terms = calibrated_log_probabilities(views, calibration, shared)
         held_out = _out_of_fold(terms, shared)
@@ -182,7 +182,7 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
             fitted.calibration_, fitted.pool_, fitted.feature_pool_ = dict(calibration), pool, feature_pool
             fitted.probabilities_ = _posterior(pool, feature_pool, terms, labels, operators)
 
-        in_threads(finish, tasks)
+        map_in_threads(finish, tasks)
 
 
 def _cross_fitting(method: Veil, perturbed: PerturbedGraph) -> CrossFitting:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.graph import Graph
-from veilgraph.models.engine.device import in_threads
+from veilgraph.models.engine.device import map_in_threads
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
 from veilgraph.models.veil.calibration import BeliefView, View
 from veilgraph.models.veil.class_affinity import ClassAffinity, estimate_class_affinity
@@ -44,7 +44,7 @@ def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: i
         *(partial(_belief_views, labels, *item) for item in _belief_propagations(labels).items()),
         partial(_pagerank_views, labels, operators, seed),
     ]
-    communities, *beliefs, pagerank = in_threads(lambda task: task(), tasks)
+    communities, *beliefs, pagerank = map_in_threads(lambda task: task(), tasks)
     return {name: view for views in (pagerank, *beliefs, communities) for name, view in views.items()}
 
 
