@@ -1,4 +1,4 @@
-"""Compares the numbers of every method and mechanism before and after a change, bit for bit.
+"""A bit-for-bit comparison of the numbers of every method and mechanism before and after a change.
 
 `python -m benchmarks.reference.fingerprint --out before.json` writes one SHA-256 digest for each case.
 `python -m benchmarks.reference.fingerprint --compare before.json` computes them again and lists the cases that differ.
@@ -50,11 +50,11 @@ VARIANTS: dict[str, Callable[[], Method]] = {
     "veil": Veil,
     "veil-labels": LabelVeil,
 }
-"""Settings that no experiment names."""
+"""Settings that are not in the registry."""
 
 
 def graphs() -> dict[str, PrivateGraph]:
-    """Data sets that ship with the package: real records, and a block model with features of several values."""
+    """Return the data sets of the package: real records, and a block model whose features have several values."""
     return {
         "patients": patients(),
         "csbm": csbm(400, num_classes=3, num_features=6, seed=0),
@@ -62,7 +62,7 @@ def graphs() -> dict[str, PrivateGraph]:
 
 
 def cases(epochs: int = EPOCHS) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Class probabilities [nodes, classes] of every method of the registry and of every variant, by name."""
+    """Yield class probabilities [nodes, classes] of every method of the registry and of every variant, by name."""
     for name, private in graphs().items():
         for method in METHODS:
             yield f"{name} {method}", registered(method, name, private, epochs)
@@ -71,7 +71,7 @@ def cases(epochs: int = EPOCHS) -> Iterator[tuple[str, NDArray[np.float32]]]:
 
 
 def registered(method: str, dataset: str, private: PrivateGraph, epochs: int) -> NDArray[np.float32]:
-    """Class probabilities of a method of the registry, as an experiment fits it; empty where the method refuses."""
+    """Return class probabilities of a method of the registry, fitted as in an experiment; empty if it refuses."""
     entry = METHODS[method]
     parameters = {"epochs": epochs, "feature_hops": 3, "label_hops": 2, "num_clusters": 4}
     cell = Cell(
@@ -91,7 +91,7 @@ def registered(method: str, dataset: str, private: PrivateGraph, epochs: int) ->
 
 
 def varied(variant: str, make: Callable[[], Method], private: PrivateGraph) -> NDArray[np.float32]:
-    """Class probabilities of a variant, as a user of the library fits it."""
+    """Return class probabilities of a variant, fitted as by a user of the library."""
     split = Split.random(private.graph.num_nodes, seed=3)
     features = {"lpgnn": {"features": multi_bit}, "veil": {"features": joint_grr_best}}.get(variant.split("-")[0], {})
     budget = PrivacyBudget(1.0, 2.0, 3)
@@ -100,7 +100,7 @@ def varied(variant: str, make: Callable[[], Method], private: PrivateGraph) -> N
 
 
 def reports() -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """The simulated reports of every method of the registry, by name."""
+    """Yield the simulated reports of every method of the registry, by name."""
     for name, private in graphs().items():
         for method, entry in METHODS.items():
             cell = Cell(
@@ -117,12 +117,12 @@ def reports() -> Iterator[tuple[str, NDArray[np.int64]]]:
 
 
 def sample(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The rows of every eighth node: enough to notice a change, and small enough to keep."""
+    """Return the rows of every eighth node: enough to notice a change, and a small file."""
     return probabilities[::8]
 
 
 def digests() -> dict[str, str]:
-    """The SHA-256 digest of every case; training runs the default number of epochs too."""
+    """Return the SHA-256 digest of every case, by name; methods are trained for 5 and for 60 epochs."""
     found = {name: _digest(values) for name, values in reports()}
     found |= {name: _digest(values) for name, values in cases()}
     found |= {f"{name}, 60 epochs": _digest(values) for name, values in cases(epochs=60)}
@@ -135,7 +135,7 @@ def _digest(values: NDArray[np.generic]) -> str:
 
 
 def main() -> int:
-    """Writes or compares digests."""
+    """Write or compare digests."""
     parser = argparse.ArgumentParser(description=__doc__)
     choice = parser.add_mutually_exclusive_group(required=True)
     choice.add_argument("--out", type=Path, help="write the digests to this file")

@@ -1,10 +1,10 @@
-"""RGNN as the paper prints it, loop for loop: the yardstick for speed, and the reference that tests compare with.
+"""RGNN as the paper prints it, loop for loop: the baseline of speed measurements and a reference for tests.
 
-What the pseudocode of Algorithms 1 to 3 repeats is repeated here: a loop over people for the randomizers, a
-propagation for each feature, a loop over nodes and clusters for the bags, a slice for each bag in each epoch, and in
-each epoch every layer from its inputs on. Nothing is shared between features, epochs or runs. Inside these loops the
-work is done by PyTorch and PyTorch Geometric as anyone would use them, so that the comparison is between ways to
-organise the computation and not between languages; only `node_hop` is the innermost loop as printed, for tests.
+Every loop of the pseudocode of Algorithms 1 to 3 is a loop here: over people for the randomizers, over features for
+the propagation, over nodes and clusters for the bags. In each epoch every layer is computed from its inputs, and every
+bag is a slice. Nothing is shared between features, epochs or runs. Inside the loops, PyTorch and PyTorch Geometric do
+the work in their usual way. So the comparison is between ways to organise the computation, not between languages.
+Only `node_hop` is the innermost loop as printed, for tests.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from torch import Tensor, nn
 from veilgraph.graph import Graph
 
 Hop = Callable[[Tensor], Tensor]
-"""One hop: every row becomes the mean over its node's closed neighbourhood."""
+"""One hop: replaces every row by the mean over its node's closed neighbourhood."""
 
 _FLOOR = 1e-6
 
 
 def grr_probabilities(domain_size: int, epsilon: float) -> tuple[float, float]:
-    """P and q of generalized randomized response."""
+    """Return p and q of generalized randomized response."""
     total = math.exp(epsilon) + domain_size - 1
     return math.exp(epsilon) / total, 1 / total
 
 
 def transitions(classes: int, epsilon: float) -> Tensor:
-    """The matrix P: p on the diagonal, q elsewhere."""
+    """Return the matrix P [classes, classes]: p on the diagonal, q elsewhere."""
     p, q = grr_probabilities(classes, epsilon)
     return torch.full((classes, classes), q) + torch.eye(classes) * (p - q)
 
 
 def grr(value: int, domain_size: int, epsilon: float, rng: np.random.Generator) -> int:
-    """One value: itself with probability p, each other one with probability q."""
+    """Randomize one value: keep it with probability p, replace it by each other one with probability q."""
     p, _ = grr_probabilities(domain_size, epsilon)
     return value if rng.random() < p else int(value + rng.integers(1, domain_size)) % domain_size
 
@@ -51,7 +51,7 @@ def grr(value: int, domain_size: int, epsilon: float, rng: np.random.Generator) 
 def randomize_features(
     records: NDArray[Any], domain_sizes: Sequence[int], epsilon: float, sampled: int, rng: np.random.Generator
 ) -> NDArray[Any]:
-    """GRR-FS, person by person: m features by GRR, the others uniform."""
+    """Randomize records [people, features] by GRR-FS, person by person: m features by GRR, the others uniform."""
     reports = np.empty_like(records)
     for v in range(len(records)):
         reports[v] = rng.integers(0, domain_sizes)
@@ -63,14 +63,14 @@ def randomize_features(
 def randomize_labels(
     labels: NDArray[np.int64], labelled: NDArray[np.bool_], classes: int, epsilon: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """GRR for every labelled node, 0 for the others."""
+    """Randomize the label of every labelled node by GRR; return 0 for the others."""
     return np.array(
         [grr(int(y), classes, epsilon, rng) if known else 0 for y, known in zip(labels, labelled, strict=True)]
     )
 
 
 def node_hop(graph: Graph) -> Hop:
-    """A hop as printed: for every node, the mean over itself and its neighbours."""
+    """Return a hop as printed: for every node, the mean over itself and its neighbours."""
     closed: list[list[int]] = [[v] for v in range(graph.num_nodes)]
     for u, v in graph.edges.T.tolist():
         closed[u].append(v)
@@ -79,7 +79,7 @@ def node_hop(graph: Graph) -> Hop:
 
 
 def message_hop(graph: Graph, device: torch.device | str = "cpu") -> Hop:
-    """A hop as a layer of PyTorch Geometric makes it: a message along every edge, and the mean of what arrives."""
+    """Return a hop by a layer of PyTorch Geometric: a message along every edge, and the mean at every node."""
     layer = layers().SimpleConv(aggr="mean")
     loops = np.tile(np.arange(graph.num_nodes), (2, 1))
     edges = torch.from_numpy(np.concatenate([graph.edge_index, loops], axis=1)).to(device)
@@ -87,12 +87,12 @@ def message_hop(graph: Graph, device: torch.device | str = "cpu") -> Hop:
 
 
 def product_hop(matrix: Tensor) -> Hop:
-    """A hop as a product with a sparse matrix that was made before: a faster way to write the same loop."""
+    """Return a hop as a product with a given sparse matrix: a faster form of the same loop."""
     return lambda rows: matrix @ rows
 
 
 def propagate(rows: Tensor, hop: Hop, hops: int) -> Tensor:
-    """K hops."""
+    """Apply K hops to rows [nodes, columns]."""
     for _ in range(hops):
         rows = hop(rows)
     return rows
@@ -107,7 +107,7 @@ def feature_frequencies(
     hops: int,
     device: torch.device | str = "cpu",
 ) -> list[Tensor]:
-    """Algorithm 1 up to its argmax: for each feature, pi~ of every node and value."""
+    """Run Algorithm 1 up to its argmax: return, for each feature, pi~ [nodes, values]."""
     d, m = len(domain_sizes), sampled
     estimates = []
     for i, gamma in enumerate(domain_sizes):
@@ -119,7 +119,7 @@ def feature_frequencies(
 
 
 def feature_inputs(estimates: Sequence[Tensor]) -> Tensor:
-    """What the GNN sees: the share of value 1 of a binary feature, the one-hot argmax of another."""
+    """Return the GNN's inputs: the share of value 1 of a binary feature, the one-hot argmax of any other."""
     columns = [
         each[:, 1:] if each.shape[1] == 2 else nn.functional.one_hot(each.argmax(1), each.shape[1])
         for each in estimates
@@ -136,7 +136,7 @@ def label_frequencies(
     hops: int,
     device: torch.device | str = "cpu",
 ) -> Tensor:
-    """Algorithm 2 up to its argmax: pi~ = P^-1 lambda', for one labelled node after another."""
+    """Run Algorithm 2 up to its argmax: pi~ = P^-1 lambda' [nodes, classes], one labelled node after another."""
     known = torch.from_numpy(labelled).to(device)
     rows = nn.functional.one_hot(torch.from_numpy(labels.astype(np.int64)).to(device), classes).to(torch.float32)
     observed = propagate(rows * known.unsqueeze(1), hop, hops)
@@ -154,7 +154,7 @@ def bag_frequencies(
     classes: int,
     epsilon: float,
 ) -> dict[int, tuple[list[int], Tensor]]:
-    """Algorithm 3, lines 4 and 7: each bag's labelled members and P^-1 b', by a look at every node for every bag."""
+    """Return each bag's labelled members and P^-1 b' (Algorithm 3, lines 4 and 7), by a loop over nodes per bag."""
     inverse = torch.linalg.inv(transitions(classes, epsilon))
     cluster_of, label_of, counts = clusters.tolist(), labels.tolist(), members.tolist()
     bags: dict[int, tuple[list[int], Tensor]] = {}
@@ -170,7 +170,7 @@ def bag_frequencies(
 
 
 def simplex(estimates: Tensor) -> Tensor:
-    """The nearest distribution, by the sorted partial sums (Held, Wolfe and Crowder 1974)."""
+    """Return the nearest distribution, by sorted partial sums (Held, Wolfe and Crowder 1974)."""
     falling = estimates.sort(descending=True).values
     surplus = (falling.cumsum(0) - 1) / torch.arange(1, len(falling) + 1)
     last = int((falling > surplus).nonzero().max())
@@ -178,7 +178,7 @@ def simplex(estimates: Tensor) -> Tensor:
 
 
 def bag_loss(probabilities: Tensor, bags: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Algorithm 3, lines 10 and 12: bag after bag, the mean prediction of its members and its divergence."""
+    """Return the mean divergence of the bags' mean predictions (Algorithm 3, lines 10 and 12), bag after bag."""
     losses = []
     for members, target in bags:
         predicted = probabilities[members].mean(0).clamp(min=_FLOOR)
@@ -189,7 +189,7 @@ def bag_loss(probabilities: Tensor, bags: Sequence[tuple[Tensor, Tensor]]) -> Te
 def structure_only(
     graph: Graph, reports: Tensor, restarts: Sequence[float], steps: Sequence[int], agreement: Callable[[Tensor], float]
 ) -> tuple[float, int]:
-    """The control's restart and steps: a propagation of its own for every pair, the first of the best is taken."""
+    """Return the restart and steps of the control: one propagation for every pair; ties go to the first pair."""
     sources, targets = torch.from_numpy(graph.edge_index).to(reports.device)
     scale = torch.from_numpy(graph.degrees).clamp(min=1).to(reports.device, torch.float32).rsqrt()
     weights = (scale[sources] * scale[targets]).unsqueeze(1)
@@ -215,7 +215,7 @@ class Sage(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Class scores (logits) of every node."""
+        """Return class scores (logits), [nodes, classes]."""
         scores: Tensor = self.second(self.dropout(self.first(x, edge_index).relu()), edge_index)
         return scores
 
@@ -225,17 +225,19 @@ class Training:
     """Algorithm 3, lines 8 to 13, and the selection of an epoch on randomized validation labels.
 
     Attributes:
-        module: the GNN.
-        inputs: x~.
-        edge_index: both directions of every edge.
-        train: numbers of the training nodes.
-        targets: their reconstructed classes.
-        validation: numbers of the validation nodes.
-        reported: their randomized classes.
-        transitions: P, of the label.
-        bags: members and proportions b~ of each bag.
-        llp_weight: alpha.
-        learning_rate: of Adam.
+        module: The GNN.
+        inputs: x~, [nodes, inputs].
+        edge_index: Both directions of every edge, [2, 2 edges].
+        train: Indices of the training nodes.
+        targets: Reconstructed classes of the training nodes.
+        validation: Indices of the validation nodes.
+        reported: Randomized classes of the validation nodes.
+        transitions: P of the label, [classes, classes].
+        bags: Members and proportions b~ of each bag.
+        llp_weight: Weight alpha of the bag loss.
+        learning_rate: Learning rate of Adam.
+        losses: Loss of each epoch.
+        scores: Validation score after each epoch.
     """
 
     module: nn.Module
@@ -257,7 +259,7 @@ class Training:
         self._best: dict[str, Any] = {}
 
     def epoch(self) -> None:
-        """One step, then a pass without dropout for the score; the weights of the best score are kept."""
+        """Do one step, score the weights in a pass without dropout, and keep the best weights."""
         self.module.train()
         self._optimizer.zero_grad()
         scores = self.module(self.inputs, self.edge_index)
@@ -271,7 +273,7 @@ class Training:
             self._best = copy.deepcopy(self.module.state_dict())
 
     def predict(self) -> Tensor:
-        """Class probabilities with the weights that were kept."""
+        """Return class probabilities [nodes, classes] with the best weights."""
         self.module.load_state_dict(self._best)
         return self._probabilities()
 
@@ -287,7 +289,7 @@ class Training:
 
 
 def layers() -> Any:
-    """torch_geometric's layers."""
+    """Import and return torch_geometric.nn."""
     with warnings.catch_warnings():
         # torch_geometric still compiles parts of itself with torch.jit, which torch calls deprecated.
         warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)

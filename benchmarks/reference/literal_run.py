@@ -21,7 +21,7 @@ from veilgraph.reconstruct import cluster
 def literal_run(
     private: PrivateGraph, budget: PrivacyBudget, split: Split, settings: RGNN, device: torch.device
 ) -> NDArray[np.int64]:
-    """The predicted class of every node."""
+    """Return the predicted class of every node, [nodes]."""
     training = literal_training(literal_reports(private, budget, split, settings.seed), budget, split, settings, device)
     for _ in range(settings.epochs):
         training.epoch()
@@ -30,7 +30,7 @@ def literal_run(
 
 
 def literal_reports(private: PrivateGraph, budget: PrivacyBudget, split: Split, seed: int) -> PerturbedGraph:
-    """Algorithm 3, lines 1 and 2."""
+    """Randomize features and labels (Algorithm 3, lines 1 and 2)."""
     rng, schema = np.random.default_rng(seed), private.schema
     labels = literal.randomize_labels(private.labels, split.labelled, schema.num_classes, budget.epsilon_y, rng)
     features = literal.randomize_features(private.features, schema.domain_sizes, budget.epsilon_x, budget.sampled, rng)
@@ -41,7 +41,7 @@ def literal_reports(private: PrivateGraph, budget: PrivacyBudget, split: Split, 
 def literal_training(
     perturbed: PerturbedGraph, budget: PrivacyBudget, split: Split, settings: RGNN, device: torch.device
 ) -> literal.Training:
-    """Algorithm 3, lines 3 to 7, ready for the first epoch; weights and dropout are torch's own."""
+    """Reconstruct and prepare the training (Algorithm 3, lines 3 to 7); torch draws weights and dropout."""
     graph, schema = perturbed.graph, perturbed.schema
     classes, sizes = schema.num_classes, schema.domain_sizes
     members = split.train & perturbed.has_label

@@ -1,10 +1,10 @@
-"""Faults under load: what was acknowledged is there, once, as it was acknowledged.
+"""Faults under load: the store holds every acknowledged report exactly once.
 
     python -m benchmarks.studies.faults [--rounds 100] [--store URL] [--seed 0]
 
 Each round starts the collector, sends reports over several connections, and kills it with SIGKILL at a random moment.
-Every node has two different reports and sends either, again and again, until one is acknowledged. In the end the
-store must hold, for every acknowledged node, the very report that was acknowledged, and one report per node at most.
+Every node has two different reports and sends either of them repeatedly until one is acknowledged. At the end the
+store must hold, for every acknowledged node, the report that was acknowledged, and at most one report for each node.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _CONNECTIONS = 16
 
 @dataclass(kw_only=True)
 class Ledger:
-    """What the senders were told.
+    """Answers that the senders received.
 
     Attributes:
-        collection: who sends what.
-        rng: which node sends which of its reports when.
-        acknowledged: the report of each node that was told it is stored.
-        refused: nodes that were told that their other report stands.
-        statuses: how often each status was answered.
+        collection: Reports of every node.
+        rng: Source of the order of reports.
+        acknowledged: Acknowledged report of each node.
+        refused: Reports that were refused because the node's other report is stored.
+        statuses: Number of answers of each HTTP status.
     """
 
     collection: Collection
@@ -44,7 +44,7 @@ class Ledger:
     statuses: dict[int, int] = field(default_factory=dict)
 
     async def load(self, port: int) -> None:
-        """Send until cancelled or until the collector is gone."""
+        """Send until cancelled or until the collector has ended."""
         async with asyncio.TaskGroup() as group:
             for _ in range(_CONNECTIONS):
                 group.create_task(self._send(port))
@@ -59,7 +59,7 @@ class Ledger:
             await connection.close()
 
     async def send_one(self, connection: Connection) -> int:
-        """A random node sends one of its two reports, or again the one that was acknowledged."""
+        """Send one of the two reports of a random node, and return the HTTP status."""
         report = self.collection.report(self.rng.randrange(self.collection.campaign.nodes), seed=self.rng.randrange(2))
         status, _ = await connection.send(self.collection.put_request(report))
         self.statuses[status] = self.statuses.get(status, 0) + 1
@@ -73,7 +73,7 @@ class Ledger:
         return status
 
     def check(self, store: ReportStore) -> int:
-        """How many reports the store holds; an AssertionError if it is not what the senders were told."""
+        """Return the number of stored reports; raise AssertionError if the store contradicts the answers."""
         found = list(store.iterate(self.collection.campaign))
         by_node = {report.node: report for report in found}
         if len(by_node) < len(found):
@@ -85,12 +85,12 @@ class Ledger:
                 )
         for node, report in self.refused.items():
             if by_node.get(node, report) == report:
-                raise AssertionError(f"{node} was told that another report stands, and none does")
+                raise AssertionError(f"a report of {node} was refused for another one, and none is stored")
         return len(found)
 
 
 def kill_rounds(*, rounds: int, nodes: int, store: str, folder: Path, seed: int) -> dict[str, object]:
-    """SIGKILL under load, so many times; what the store holds then."""
+    """Kill the collector under load, once in each round, and return counts of reports and answers."""
     rng = random.Random(seed)
     ledger = Ledger(collection=Collection.ring(nodes), rng=rng)
     options = [*ledger.collection.write(folder), "--store", store]
@@ -118,7 +118,7 @@ async def _load_and_kill(ledger: Ledger, server: Server, *, after: float) -> Non
 
 
 def main() -> None:
-    """Run the rounds and print what they found."""
+    """Run the rounds and print their result."""
     parser = argparse.ArgumentParser(description="SIGKILL under load.")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--nodes", type=int, default=20_000)

@@ -1,8 +1,8 @@
-"""Bad input: mutated reports, tokens, requests and campaigns, and what the collector makes of them.
+"""Fuzzing of the collector with mutated reports, tokens, requests and campaigns.
 
     python -m benchmarks.studies.fuzz [--inputs 100000] [--seed 0]
 
-No answer may be a 5xx, no log line a traceback, and whatever is stored must be a valid report of a known node.
+No answer may be a 5xx and no log line a traceback. Everything in the store must be a valid report of a known node.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from veilgraph.errors import CampaignError
 
 NODES = 300
 _CONNECTIONS = 8
-# Some requests claim to be longer than they are; the collector waits for the rest, this does not.
-_PATIENCE = 0.3
+# Some requests state a length above their own. The collector waits for the rest; this client does not.
+_MAX_WAIT = 0.3
 _ODD: list[Any] = [
     None, True, False, 0, -1, 1, 2, 1.0, 1e308, -0.0, 2**53, 10**400, "", "0", "n1", "\ud800", "\x00", "é" * 300,
     "../../etc/passwd", "%2e%2e", "'; DROP TABLE reports; --", [], {}, [[]], {"a": 1}, [0] * 48, [0] * 5000, "A" * 5000,
@@ -36,18 +36,18 @@ _BYTES = [b"\x00", b"\xff", b"\r\n", b"\n", b" ", b"%", b"{", b"}", b'"', b"[", 
 
 
 class Mutator:
-    """Valid input, changed a little or a lot.
+    """Valid requests and documents with random changes.
 
     Args:
-        collection: whose input.
-        rng: what is changed.
+        collection: Collection whose requests are changed.
+        rng: Source of the changes.
     """
 
     def __init__(self, collection: Collection, rng: random.Random) -> None:
         self._collection, self._rng = collection, rng
 
     def request(self) -> tuple[str, bytes]:
-        """A request of some kind, with the kind's name."""
+        """Return the name of a random kind of request, and a request of that kind."""
         kind = self._rng.choice(["report", "report", "token", "batch", "bytes"])
         return kind, getattr(self, f"_{kind}")()
 
@@ -57,7 +57,7 @@ class Mutator:
 
     def _report(self) -> bytes:
         node, document = self._valid()
-        body = self._text(self.document(document))
+        body = self.text(self.document(document))
         return self._put(node, body, self._collection.token(node))
 
     def _token(self) -> bytes:
@@ -75,10 +75,10 @@ class Mutator:
         for _ in range(self._rng.randrange(4)):
             node, document = self._valid()
             entries.append({"token": self._collection.token(node), "report": document})
-        return request_bytes("POST", "/v1/reports", self._text(self.document({"reports": entries})))
+        return request_bytes("POST", "/v1/reports", self.text(self.document({"reports": entries})))
 
     def _bytes(self) -> bytes:
-        """A whole request with some of its bytes changed."""
+        """Return a complete request with some of its bytes changed."""
         request = bytearray(self._report())
         for _ in range(self._rng.randrange(1, 4)):
             place = self._rng.randrange(len(request))
@@ -93,8 +93,8 @@ class Mutator:
             b"Content-Length: %d\r\n" % len(body) + head.encode("latin-1") + b"\r\n" + body
         )
 
-    def _text(self, document: Any) -> bytes:
-        """JSON, sometimes damaged."""
+    def text(self, document: Any) -> bytes:
+        """Return a document as JSON, sometimes damaged."""
         text = json.dumps(document).encode()
         if self._rng.random() < 0.1:
             place = self._rng.randrange(len(text) + 1)
@@ -102,7 +102,7 @@ class Mutator:
         return text if self._rng.random() < 0.99 else b"[" * self._rng.randrange(60_000)
 
     def document(self, document: Any) -> Any:
-        """A copy with up to three places changed, at any depth."""
+        """Return a copy with up to three changes, at any depth."""
         changed = copy.deepcopy(document)
         for _ in range(self._rng.randrange(4)):
             changed = self._change(changed)
@@ -127,7 +127,7 @@ class Mutator:
 
 
 async def send(port: int, mutator: Mutator, count: int) -> Counter[str]:
-    """Send mutated requests over several connections; how often each kind had which answer."""
+    """Send mutated requests over several connections, and count the answers to each kind."""
     answers: Counter[str] = Counter()
     numbers = iter(range(count))
 
@@ -136,7 +136,7 @@ async def send(port: int, mutator: Mutator, count: int) -> Counter[str]:
         for _ in numbers:
             kind, request = mutator.request()
             if kind == "bytes":
-                await connection.close()  # whatever follows must not depend on where this one ends
+                await connection.close()  # later requests must not depend on where this one ends
                 answers[f"{kind} {await _send_raw(port, request)}"] += 1
                 continue
             with suppress(OSError, EOFError):
@@ -152,12 +152,12 @@ async def send(port: int, mutator: Mutator, count: int) -> Counter[str]:
 
 
 async def _send_raw(port: int, request: bytes) -> str:
-    """One request on a connection of its own, which ends after it."""
+    """Send one request on a new connection, and close it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         with suppress(OSError):
             writer.write(request)
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_MAX_WAIT):
                 answer = await reader.read(65536)
                 if answer.startswith(b"HTTP/1.1 "):
                     _check(int(answer[9:12]), answer)
@@ -175,11 +175,11 @@ def _check(status: int, body: bytes) -> None:
 
 
 def fuzz_campaigns(collection: Collection, rng: random.Random, count: int) -> Counter[str]:
-    """Mutated campaigns: refused with a CampaignError, or accepted because nothing was changed."""
+    """Parse mutated campaigns: each must be refused with a CampaignError, unless nothing was changed."""
     mutator = Mutator(collection, rng)
     document, answers = collection.campaign.document, Counter[str]()
     for _ in range(count):
-        text = mutator._text(mutator.document(document))
+        text = mutator.text(mutator.document(document))
         try:
             campaign = Campaign.from_json(text)
         except CampaignError:
@@ -192,7 +192,7 @@ def fuzz_campaigns(collection: Collection, rng: random.Random, count: int) -> Co
 
 
 def fuzz(*, inputs: int, seed: int, folder: Path) -> dict[str, int]:
-    """Send so many inputs, a tenth of them campaigns; the answers, sorted."""
+    """Send `inputs` inputs, a tenth of them campaigns, and return the sorted counts of answers."""
     rng = random.Random(seed)
     collection = Collection.ring(NODES)
     store = f"sqlite:///{folder}/reports.db"
@@ -208,7 +208,7 @@ def fuzz(*, inputs: int, seed: int, folder: Path) -> dict[str, int]:
     if "Traceback" in log or "unexpected" in log:
         raise AssertionError(f"the log has an error: {log[-2000:]}")
     reading = ReportStore.open(store)
-    stored = list(reading.iterate(collection.campaign))  # raises on whatever does not validate
+    stored = list(reading.iterate(collection.campaign))  # raises if a report is not valid
     reading.close()
     if not {report.node for report in stored} <= set(collection.graph.names):
         raise AssertionError("a report of an unknown node was stored")
@@ -216,8 +216,8 @@ def fuzz(*, inputs: int, seed: int, folder: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    """Run and print the answers."""
-    parser = argparse.ArgumentParser(description="Bad input for the collector.")
+    """Run the study and print the counts of answers."""
+    parser = argparse.ArgumentParser(description="Fuzzing of the collector.")
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()

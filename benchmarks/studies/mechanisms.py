@@ -1,9 +1,9 @@
-"""Feature mechanisms at equal user-level epsilon (any two records): how far estimates vary, by formula and measured.
+"""Feature mechanisms at equal user-level epsilon (any two records): variance of estimates, by formula and measured.
 
 `python -m benchmarks.studies.mechanisms [--features 58] [--share 0.5] [--repeats 20] [--json]`.
-What comes of it where features carry what the graph does not:
+Accuracy where features carry information that the graph does not:
 `python -m benchmarks.studies.mechanisms --learner rgnn [--seeds 10] [--json]`.
-On public graphs it is the experiment `mechanisms`: `veilgraph paper run mechanisms`.
+For public graphs there is the experiment `mechanisms`: `veilgraph paper run mechanisms`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COMPARED = {
 
 
 def collected(mechanism: Mechanism, records: NDArray[Any], rng: np.random.Generator) -> PerturbedGraph:
-    """Reports on binary records; the graph plays no part."""
+    """Return the reports of binary records [people, features]; the graph is not used."""
     people = len(records)
     return PerturbedGraph(
         graph=Graph.from_edges([[0], [1]], people),
@@ -56,7 +56,7 @@ def collected(mechanism: Mechanism, records: NDArray[Any], rng: np.random.Genera
 
 
 def stated_variance(mechanism: Mechanism, share: float) -> float:
-    """Of the estimate that one person's report gives of a feature that a `share` of people hold."""
+    """Return the variance of an estimate from one report, for a feature that a `share` of people have."""
     answers = answers_of(
         collected(mechanism, np.zeros((2, mechanism.num_features), dtype=int), np.random.default_rng(0))
     )
@@ -64,7 +64,7 @@ def stated_variance(mechanism: Mechanism, share: float) -> float:
 
 
 def estimates(mechanism: Mechanism, share: float, people: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Of every feature, from people drawn anew."""
+    """Return the estimate of every feature from the reports of newly drawn people."""
     records = (rng.random((people, mechanism.num_features)) < share).astype(np.uint8)
     perturbed = collected(mechanism, records, rng)
     shares = one_hot_reports(perturbed).mean(dim=0, dtype=torch.float64)
@@ -72,17 +72,17 @@ def estimates(mechanism: Mechanism, share: float, people: int, rng: np.random.Ge
 
 
 def measured_variance(mechanism: Mechanism, share: float, repeats: int) -> float:
-    """As `stated_variance`, over repeated collections."""
+    """Return the variance of repeated estimates, in units of `stated_variance`."""
     rng = np.random.default_rng(0)
     found = np.stack([estimates(mechanism, share, PEOPLE, rng) for _ in range(repeats)])
     return PEOPLE * float(((found - share) ** 2).mean())
 
 
 def ball_variance(num_features: int, share: float, epsilon: float) -> tuple[float, int, int]:
-    """The least variance of a rival for binary features, with its m and t.
+    """Return the least variance of another mechanism for binary features, with its m and t.
 
-    Of m sampled features, a uniform vector that agrees with the record in at least t of them, or else a uniform one
-    (Duchi, Jordan and Wainwright's mechanism for the hypercube at m = d, t = d/2; joint GRR at t = m).
+    For m sampled features it reports a uniform vector that agrees with the record in at least t of them, or a uniform
+    vector. It is Duchi, Jordan and Wainwright's mechanism for the hypercube at m = d, t = d/2, and joint GRR at t = m.
     """
     found = []
     for m in range(1, num_features + 1):
@@ -96,7 +96,7 @@ def ball_variance(num_features: int, share: float, epsilon: float) -> tuple[floa
 
 
 def rows(num_features: int, share: float, repeats: int) -> Iterator[dict[str, Any]]:
-    """One for each epsilon and mechanism."""
+    """Yield one row for each epsilon and mechanism."""
     schema = FeatureSchema.binary(num_features, classes=["a", "b"])
     for epsilon in EPSILONS:
         for name, randomizer in COMPARED.items():
@@ -116,7 +116,7 @@ def rows(num_features: int, share: float, repeats: int) -> Iterator[dict[str, An
 
 
 def accuracies(learner: str, seeds: int) -> Iterator[dict[str, Any]]:
-    """Of one learner on each mechanism's reports, beside the control; one row for each mechanism and epsilon."""
+    """Yield the accuracy of one method on the reports of each mechanism and epsilon, compared with the control."""
     private = csbm(2000, mean_degree=20, homophily=0.4, num_features=48, feature_signal=0.8, seed=0)
     methods = [learner, *(f"{learner}_{name}" for name in ("grr_on_all", "multi_bit", "joint_grr"))]
     control = _accuracies("structure_only", None, private, seeds)
@@ -157,13 +157,15 @@ def _standard_error(values: NDArray[np.float64]) -> float:
 
 
 def main() -> None:
-    """Print a table, or JSON."""
+    """Print the table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--features", type=int, default=58)
-    parser.add_argument("--share", type=float, default=0.5, help="of people who hold the value")
-    parser.add_argument("--repeats", type=int, default=20, help="collections to measure; 0: formulas only")
+    parser.add_argument("--share", type=float, default=0.5, help="share of people who have the value")
+    parser.add_argument(
+        "--repeats", type=int, default=20, help="number of simulated collections; 0 prints formulas only"
+    )
     parser.add_argument("--learner", help="compare accuracies of this method instead, such as rgnn")
-    parser.add_argument("--seeds", type=int, default=10, help="of accuracies")
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds with --learner")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.learner:

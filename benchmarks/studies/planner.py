@@ -1,4 +1,4 @@
-"""How good are the planner's recommendations? Against every division tried on the real graphs.
+"""The budget planner's recommendations, compared with every division of the budget that was run on real graphs.
 
 veilgraph paper run frontier
 python -m benchmarks.studies.planner
@@ -26,14 +26,14 @@ TOTALS = (1.0, 2.0, 4.0, 8.0, 13.0)
 
 
 def recommended_share(dataset: str, total: float, data_dir: Path | None) -> float:
-    """Of the total, for the label, as the planner says; it is given the graph and the schema."""
+    """Return the label's share of the total that the planner recommends for a graph and a schema."""
     torch.set_num_threads(1)
     private = DatasetLoader(data_dir).load(dataset)
     return plan_collection(private.graph, private.schema, total_epsilon=total).recommended.label_share
 
 
 def measured(rows: list[Row], dataset: str, total: float) -> dict[float, float]:
-    """Accuracy of Veil by the label's share of the total."""
+    """Return the accuracy of Veil for each share of the label in the total."""
     return {
         round((row.epsilon_y or 0) / total, 6): row.mean
         for row in rows
@@ -44,9 +44,11 @@ def measured(rows: list[Row], dataset: str, total: float) -> dict[float, float]:
 
 
 def main() -> None:
-    """Print the table, or JSON."""
+    """Print the table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/paper"), help="folder of the frontier's results")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/paper"), help="folder with the results of the experiment frontier"
+    )
     parser.add_argument("--data-dir", type=Path, default=None)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", action="store_true")

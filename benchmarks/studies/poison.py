@@ -1,15 +1,16 @@
-"""How many hostile nodes RGNN survives on Cora, with and without the screen, and the structure-only control beside it.
+"""Poisoned reports on Cora: accuracy of RGNN and of the structure-only control, with and without screening.
 
     python -m benchmarks.studies.poison [--seeds 5] [--shares 0,0.1,0.2,0.3,0.4] [--json FILE]
 
-Hostile nodes are drawn at random among those who report. All want one class, the rarest, to be predicted. Attacks:
+Hostile nodes are drawn at random among the reporting nodes. Their aim is that the rarest class is predicted. Attacks:
 
-- constant: every feature at its highest code, and the target class, nothing randomized;
-- copies: one made-up record's report, sent by all of them, and the target class;
+- constant: every feature at its highest code, and the target class, without randomization;
+- copies: the same invented report from every hostile node, and the target class;
 - labels: honest features, and the target class without randomization;
-- invented: a record of the target class, randomized as the campaign asks. No screen can tell it from an honest report.
+- invented: a record of the target class, randomized as the campaign asks. Screening cannot distinguish it from an
+  honest report.
 
-Accuracy is on test nodes, whose true labels nothing that trains ever sees. It takes VEILGRAPH_DATA for the data set.
+Accuracy is that of test nodes, whose true labels no method reads. The data set is found through VEILGRAPH_DATA.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _with_label(perturbed: PerturbedGraph, hostile: Mask, target: int) -> Pertur
 def constant(
     perturbed: PerturbedGraph, _: PrivateGraph, hostile: Mask, target: int, __: np.random.Generator
 ) -> PerturbedGraph:
-    """Every feature at its highest code."""
+    """Report the highest code of every feature, and the target class."""
     features = perturbed.features.copy()
     features[hostile] = np.array(perturbed.schema.domain_sizes) - 1
     return _with_label(replace(perturbed, features=features), hostile, target)
@@ -55,7 +56,7 @@ def constant(
 def copies(
     perturbed: PerturbedGraph, _: PrivateGraph, hostile: Mask, target: int, rng: np.random.Generator
 ) -> PerturbedGraph:
-    """One report for all."""
+    """Report the same random codes from every hostile node, and the target class."""
     features = perturbed.features.copy()
     features[hostile] = rng.integers(0, perturbed.schema.domain_sizes)
     return _with_label(replace(perturbed, features=features), hostile, target)
@@ -64,14 +65,14 @@ def copies(
 def labels(
     perturbed: PerturbedGraph, _: PrivateGraph, hostile: Mask, target: int, __: np.random.Generator
 ) -> PerturbedGraph:
-    """The target class, nothing else."""
+    """Report honest features and the target class."""
     return _with_label(perturbed, hostile, target)
 
 
 def invented(
     perturbed: PerturbedGraph, private: PrivateGraph, hostile: Mask, target: int, rng: np.random.Generator
 ) -> PerturbedGraph:
-    """Someone else's record of the target class, randomized like everyone's."""
+    """Report another person's record of the target class, randomized as the campaign asks."""
     donors = rng.choice(np.flatnonzero(private.labels == target), size=int(hostile.sum()))
     features = perturbed.features.copy()
     features[hostile] = perturbed.feature_mechanism.randomize(private.features[donors], rng=rng)
@@ -84,7 +85,7 @@ ATTACKS: dict[str, Attack] = {"constant": constant, "copies": copies, "labels": 
 
 
 def measure(private: PrivateGraph, attack: str, share: float, seed: int) -> dict[str, Any]:
-    """Accuracies of one draw, in percent, and what the screen found."""
+    """Return the accuracies of one draw in percent, and the shares of reports that screening excludes."""
     nodes = private.graph.num_nodes
     split = Split.random(nodes, seed=seed)
     honest = simulate(private, BUDGET, split, rng=np.random.default_rng([seed, 1]))
@@ -111,7 +112,7 @@ def _methods(seed: int) -> list[tuple[str, Method]]:
 
 
 def main() -> None:
-    """Measure and print a table."""
+    """Measure every attack and print the table."""
     parser = argparse.ArgumentParser(description="Poisoned reports on Cora.")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--shares", default="0,0.1,0.2,0.3,0.4")
@@ -123,7 +124,7 @@ def main() -> None:
     for attack in arguments.attacks.split(","):
         for share in map(float, arguments.shares.split(",")):
             if share == 0 and rows:
-                continue  # without hostile nodes all attacks are the same
+                continue  # without hostile nodes all attacks are equal
             draws = [measure(private, attack, share, seed) for seed in range(arguments.seeds)]
             row: dict[str, Any] = {"attack": attack if share else "none", "share": share}
             for key in draws[0]:

@@ -1,4 +1,4 @@
-"""Is Veil ever worse than the control, and are its probabilities what they say? On block models and real graphs.
+"""Veil compared with the control, and the calibration of its probabilities, on block models and real graphs.
 
 python -m benchmarks.studies.veil
 """
@@ -38,13 +38,13 @@ _CLEAR = 2.262  # Student's t with nine degrees of freedom, 95 %
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Graphs of one kind.
+    """One kind of graph.
 
     Attributes:
-        name: for the table.
-        dataset: a real one; None for block models.
-        model: how these differ from the usual: 1,000 nodes, 4 classes, degree 10, homophily 0.8.
-        train: share of nodes whose labels train; half as many select.
+        name: Name in the table.
+        dataset: Name of a real data set; None for block models.
+        model: Parameters of the block model that differ from 1,000 nodes, 4 classes, degree 10, homophily 0.8.
+        train: Share of training nodes; there are half as many validation nodes.
     """
 
     name: str
@@ -69,7 +69,7 @@ REAL = tuple(Setting(name=name, dataset=name) for name in ("citeseer", "cora", "
 
 
 def fit(setting: Setting, epsilon_y: float, seed: int, data_dir: Path | None) -> dict[str, Any]:
-    """Both methods on one draw: accuracies, and Veil's confidence and success in each bin."""
+    """Fit both methods to one draw, and return their accuracies and Veil's calibration bins."""
     torch.set_num_threads(1)
     private = _graph(setting, seed, data_dir)
     nodes, eligible = private.graph.num_nodes, private.labels != NO_LABEL
@@ -87,14 +87,14 @@ def fit(setting: Setting, epsilon_y: float, seed: int, data_dir: Path | None) ->
 
 
 def bins_of(confidence: NDArray[np.float64], hit: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Members, sum of confidence and hits of each bin of confidence, [bins, 3]."""
+    """Return the number of nodes, the sum of confidences and the number of hits of each bin, [bins, 3]."""
     place = np.minimum((confidence * BINS).astype(int), BINS - 1)
     columns = [np.bincount(place, weights=each, minlength=BINS) for each in (np.ones_like(confidence), confidence, hit)]
     return np.stack(columns, axis=1)
 
 
 def calibration_error(bins: NDArray[np.float64]) -> float:
-    """The mean over nodes of how far a bin's confidence is from its share of hits.
+    """Return the expected calibration error: the mean distance of a bin's confidence from its share of hits.
 
     >>> calibration_error(bins_of(np.array([0.9, 0.9]), np.array([True, False])))
     0.4
@@ -103,7 +103,7 @@ def calibration_error(bins: NDArray[np.float64]) -> float:
 
 
 def summary(setting: Setting, epsilon_y: float, fits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Means, the paired difference with its standard error, and calibration over all draws."""
+    """Return means, the paired difference with its standard error, and the calibration error over all draws."""
     differences = np.array([each["veil"] - each["control"] for each in fits])
     error = float(differences.std(ddof=1) / np.sqrt(len(fits))) if len(fits) > 1 else float("nan")
     return {
@@ -120,7 +120,7 @@ def summary(setting: Setting, epsilon_y: float, fits: Sequence[Mapping[str, Any]
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """As Markdown, in percent."""
+    """Return the rows as a Markdown table, in percent."""
     lines = [
         "| graph | epsilon_y | Veil | control | difference | ECE |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -146,13 +146,13 @@ def _available(data_dir: Path | None) -> Iterator[Setting]:
         try:
             _graph(setting, 0, data_dir)
         except RunError as error:
-            print(f"{setting.name} is left out: {error}", file=sys.stderr)
+            print(f"{setting.name} is skipped: {error}", file=sys.stderr)
             continue
         yield setting
 
 
 def main() -> None:
-    """Print the table, or JSON; user-level epsilon of a whole report is 10 + epsilon_y."""
+    """Print the table or JSON. The user-level epsilon of a complete report is 10 + epsilon_y."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first-seed", type=int, default=110)
     parser.add_argument("--draws", type=int, default=10)

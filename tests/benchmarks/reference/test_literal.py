@@ -1,4 +1,4 @@
-"""The paper's loops compute what the package computes: a ratio of their times compares the same work."""
+"""The paper's loops and the package compute the same results, so their times are comparable."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def workload() -> Workload:
     return Workload.of(csbm(300, num_features=12, num_classes=3, seed=1))
 
 
-def test_every_way_to_hop_is_the_same_mean(workload: Workload) -> None:
+def test_all_forms_of_a_hop_give_the_same_mean(workload: Workload) -> None:
     rows = torch.rand(300, 2, generator=torch.Generator().manual_seed(0))
     printed = literal.node_hop(workload.graph)(rows)
     mean = operators_of(workload.graph, CPU).mean
@@ -84,7 +84,7 @@ def test_epochs_have_the_losses_and_scores_of_the_package(workload: Workload) ->
 
 def test_a_whole_literal_run_learns_what_the_package_learns(workload: Workload) -> None:
     private, split = workload.private, workload.split
-    budget = replace(BUDGET, epsilon_y=6.0)  # hardly a label is wrong, so that 300 nodes decide
+    budget = replace(BUDGET, epsilon_y=6.0)  # almost every label is right, so that 300 nodes are enough
     settings = replace(SETTINGS, dropout=0.5, epochs=60, device="cpu")
     perturbed = simulate(private, budget, split, rng=np.random.default_rng(0))
     theirs = accuracy(literal_run(private, budget, split, settings, CPU), private, split.test)
@@ -94,7 +94,7 @@ def test_a_whole_literal_run_learns_what_the_package_learns(workload: Workload) 
     assert theirs == pytest.approx(ours, abs=3 * 2**0.5 * error)
 
 
-def test_the_control_chooses_the_same_setting(workload: Workload) -> None:
+def test_the_control_selects_the_same_setting(workload: Workload) -> None:
     perturbed, split = workload.perturbed, workload.split
     held_out = torch.from_numpy(split.validation & perturbed.has_label)
     labels = torch.from_numpy(perturbed.labels)[held_out]
@@ -116,7 +116,7 @@ def test_a_projection_is_the_nearest_distribution() -> None:
 
 
 def _give_weights_of_the_package(training: literal.Training, workload: Workload) -> None:
-    """The initial weights that the package draws for the seed."""
+    """Load the initial weights that the package draws for the seed."""
     operators = operators_of(workload.graph, CPU)
     networks = ReplicaNetworks(
         SAGE,

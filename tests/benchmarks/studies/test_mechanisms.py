@@ -1,4 +1,4 @@
-"""The comparison of mechanisms: what is measured is what the formulas say."""
+"""The study of mechanisms: measured variances equal the stated ones."""
 
 from __future__ import annotations
 

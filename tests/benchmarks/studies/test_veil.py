@@ -1,4 +1,4 @@
-"""Veil against the control: what is counted, and that a case runs."""
+"""The study of Veil: its counts, and one small case."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from benchmarks.studies.veil import SWEEP, Setting, bins_of, calibration_error, fit, summary, table
 
 
-def test_a_draw_has_both_methods_and_every_test_node_in_a_bin() -> None:
+def test_a_draw_scores_both_methods_and_bins_every_test_node() -> None:
     found = fit(Setting(name="small", model={"num_classes": 2}), 3.0, 0, None)
     assert 0.5 < found["veil"] <= 1
     assert 0.5 < found["control"] <= 1
     assert np.sum(found["bins"], axis=0)[0] == 250
 
 
-def test_confidence_that_comes_true_is_no_error() -> None:
+def test_confidence_equal_to_the_share_of_hits_is_no_error() -> None:
     hit = np.arange(1000) < 700
     assert calibration_error(bins_of(np.full(1000, 0.7), hit)) == pytest.approx(0, abs=1e-12)
     assert calibration_error(bins_of(np.full(1000, 1.0), hit)) == pytest.approx(0.3, abs=1e-12)
