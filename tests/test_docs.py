@@ -16,6 +16,8 @@ from benchmarks.__main__ import app as benchmarks
 
 from veilgraph.cli import main
 from veilgraph.cli.app import app
+from veilgraph.models.registry import METHODS
+from veilgraph.privacy.mechanisms.registry import MECHANISMS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "veilgraph"
@@ -144,7 +146,17 @@ def parse(command: str) -> None:
     assert not context.args, f"{command}: {context.args} is left over"
 
 
+@pytest.fixture
+def methods() -> Iterator[None]:
+    """Forget methods that a page registers."""
+    known = dict(METHODS)
+    yield
+    METHODS.clear()
+    METHODS.update(known)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("methods")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_programs_and_commands_of_a_page_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -226,6 +238,14 @@ def test_every_public_name_is_documented() -> None:
 
     text = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
     assert [name for name in veilgraph.__all__ if f"| `{name}` |" not in text] == []
+
+
+def test_the_page_of_methods_follows_the_registries() -> None:
+    text = (DOCS / "reference" / "methods.md").read_text(encoding="utf-8")
+    methods = [f"| `{name}` | {entry.title} | {entry.description} |" for name, entry in METHODS.items()]
+    mechanisms = [f"| `{name}` | {entry.title} |" for name, entry in MECHANISMS.items()]
+    assert [row for row in [*methods, *mechanisms] if row not in text] == []
+    assert text.count("\n| `") == len(methods) + len(mechanisms)
 
 
 def test_images_are_small_and_load_nothing() -> None:
