@@ -17,12 +17,10 @@ from pathlib import Path
 
 from veilgraph import Graph, PrivateGraph, StructureOnly
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.assemble import perturbed_graph
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import answer, send
-from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import csbm
-from veilgraph.deploy.fit_collected import method_for_graph, prepare, train
+from veilgraph.deploy import train_on_store
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Split
 
@@ -82,15 +80,15 @@ def main() -> None:
         seconds = time.perf_counter() - started
         process.terminate()
         process.wait()
-        store = ReportStore.open(f"sqlite:///{folder}/reports.db", create=False)
-        graph = Graph.from_files(folder / "edges.csv", nodes=folder / "nodes.csv")
-        perturbed = perturbed_graph(campaign, graph, store.iterate(campaign))
-        store.close()
+        model = train_on_store(
+            f"sqlite:///{folder}/reports.db", folder / "campaign.json", folder / "edges.csv",
+            nodes=folder / "nodes.csv", out=folder / "model", device="cpu",
+        )  # fmt: skip
+        perturbed = model.perturbed(Graph.from_files(folder / "edges.csv", nodes=folder / "nodes.csv"))
     print(f"{stored:,} devices answered in {seconds:.0f} s: {perturbed}")
-    model = train(prepare(campaign, perturbed, method_for_graph("rgnn", graph, device="cpu"))).method
     split = Split.random(DEVICES, seed=0, train=2 / 3, validation=1 / 3, eligible=perturbed.has_label)
     control = StructureOnly().fit(perturbed, split)
-    for title, predicted in (("RGNN", model.predict()), ("structure-only control", control.predict())):
+    for title, predicted in (("RGNN", model.method.predict()), ("structure-only control", control.predict())):
         share = accuracy(predicted, private, ~perturbed.has_label)
         print(f"{title:22}  {share:.1%} on those who sent no label, one draw")
     print(*campaign.guarantee.in_words(), sep="\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias, TypeVar
 
 Step = TypeVar("Step")
@@ -17,8 +18,18 @@ _SILENT_SECONDS = 5.0
 _logger = logging.getLogger("veilgraph")
 
 
+Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
+"""Surrounds long work: called with its name, it yields the function that takes its progress."""
+
+
 def no_progress(description: str, done: int, total: int) -> None:
     """Ignore progress: the default of functions that take a `Progress`."""
+
+
+@contextmanager
+def unwatched(task: str) -> Iterator[Progress]:
+    """Show nothing: the default of functions that take a `Watch`."""
+    yield no_progress
 
 
 def say(message: str) -> None:

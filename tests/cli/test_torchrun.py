@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.deploy.test_fit_collected import Collected
+from tests.support.collected import Collected
 from tests.support.torchrun import torchrun
 from veilgraph.models import RGNN
 

@@ -14,7 +14,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.client import answer, send
 from veilgraph.datasets import csbm
-from veilgraph.deploy.fit_collected import Model
+from veilgraph.deploy import Model
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import RGNN

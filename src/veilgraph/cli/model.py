@@ -1,29 +1,17 @@
-"""`veilgraph train`: a GNN from the reports that a campaign collected."""
+"""`veilgraph train` and `veilgraph predict`: a model from the reports of a campaign, and its predictions."""
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from veilgraph.atomic_files import write_whole
 from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
-from veilgraph.errors import GraphError, RunError
-from veilgraph.privacy.epsilon import json_epsilon
 
 if TYPE_CHECKING:
-    from veilgraph.campaign import Campaign
-    from veilgraph.campaign.report import Report
-    from veilgraph.deploy.fit_collected import Preparation
-
-_TOLD = 1000
+    from veilgraph.deploy import Model
 
 
 def train(
@@ -48,109 +36,62 @@ def train(
 ) -> None:
     """Train on collected reports; missing ones are masked."""
     with needs_extra("server"):
-        from veilgraph.deploy.fit_collected import check_folder, save, train_spread
-        from veilgraph.deploy.fit_collected import train as fit
-        from veilgraph.distributed.process_group import join_process_group
-        from veilgraph.models.engine.device import resolve_device
-        from veilgraph.models.engine.distributed_fit import join_fit
+        from veilgraph.deploy import train_under_torchrun
 
-    allowed = parse_bytes(memory)
-    with join_process_group(resolve_device(device)) as processes:
-        if not processes.is_leader:
-            join_fit(processes, memory=allowed)
-            return
-        prepared = partial(
-            _prepared,
-            store,
-            campaign,
-            graph,
-            nodes,
-            check_folder(out),
-            screened=screened,
-            hold_out=hold_out,
-            method=method,
-            backbone=backbone,
-            feature_hops=feature_hops,
-            label_hops=label_hops,
-            num_clusters=clusters,
-            llp_weight=llp_weight,
-            epochs=epochs,
-            seed=seed,
-            device=device,
-        )
-        telling = partial(show_progress, "train")
-        if processes.world_size > 1:
-            trained = train_spread(processes, prepared, out, memory=allowed, telling=telling)
-        else:
-            preparation = prepared()
-            with telling():
-                trained = fit(preparation, memory=allowed)
-        save(trained, out)
-        _print(trained.facts | {"folder": str(out)}, trained.campaign, as_json)
-
-
-def _prepared(
-    store: str,
-    campaign: Path,
-    graph: Path,
-    nodes: Path | None,
-    folder: Path,
-    *,
-    method: str,
-    seed: int,
-    hold_out: float,
-    screened: bool,
-    **parameters: Any,
-) -> Preparation:
-    """Everything that is to be read, and what follows from it before training; in whichever process it is called."""
-    from veilgraph.campaign import Campaign
-    from veilgraph.campaign.assemble import check_graph, perturbed_graph
-    from veilgraph.campaign.screening import screen
-    from veilgraph.deploy.fit_collected import method_for_graph, prepare
-    from veilgraph.graph import Graph
-
-    asked = Campaign.from_json(campaign.read_bytes())
-    public = check_graph(asked, Graph.from_files(graph, nodes=nodes))
-    with reading(store, asked) as reports:
-        perturbed = perturbed_graph(asked, public, reports)
-    screening = screen(perturbed)
-    if screened:
-        perturbed = screening.exclude(perturbed)
-    chosen = method_for_graph(method, public, seed=seed, **parameters)
-    with show_progress("train"):
-        preparation = prepare(asked, perturbed, chosen, seed=seed, hold_out=hold_out, folder=folder)
-    preparation.outline.facts["screening"] = {
-        "excluded": screened,
-        "suspicions": [asdict(suspicion) for suspicion in screening.suspicions],
-    }
-    return preparation
-
-
-@contextmanager
-def reading(store: str, campaign: Campaign) -> Iterator[Iterator[Report]]:
-    """Every report of the campaign in the store, one at a time and with progress."""
-    with needs_extra("collector"):
-        from veilgraph.collector.store import ReportStore
-    opened = ReportStore.open(store, create=False)
-    try:
-        total = opened.count(campaign.id)
-        with show_progress("read reports") as progress:
-            yield _counted(opened.iterate(campaign), lambda done: progress("", done, total))
-    finally:
-        opened.close()
-
-
-def _counted(reports: Iterator[Report], tell: Callable[[int], None]) -> Iterator[Report]:
-    for number, report in enumerate(reports, start=1):
-        yield report
-        if number % _TOLD == 0:
-            tell(number)
-
-
-def _print(facts: dict[str, Any], campaign: Campaign, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+    model = train_under_torchrun(
+        store,
+        campaign,
+        graph,
+        out=out,
+        nodes=nodes,
+        method=method,
+        seed=seed,
+        hold_out=hold_out,
+        screened=screened,
+        device=device,
+        memory=parse_bytes(memory),
+        watch=show_progress,
+        backbone=backbone,
+        feature_hops=feature_hops,
+        label_hops=label_hops,
+        num_clusters=clusters,
+        llp_weight=llp_weight,
+        epochs=epochs,
+    )
+    if model is None:  # another process leads and prints
         return
+    if as_json:
+        typer.echo(json.dumps(model.facts | {"folder": str(out)}, indent=2))
+    else:
+        _print_training(model, out)
+
+
+def predict(
+    model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
+    graph: Annotated[Path, typer.Option(help="The public graph as it is now: edge table.")],
+    out: Annotated[Path, typer.Option(help="Table to write, .csv or .parquet.")],
+    nodes: Annotated[Path | None, typer.Option(help="Whom to predict: table with a column 'id'; default: all.")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="Where the reports are now; default: those that trained the model.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Predict classes from neighbourhoods, with or without a report of the node itself."""
+    with needs_extra("server"):
+        from veilgraph.deploy import Model, predict_nodes, write_predictions
+        from veilgraph.deploy.prediction import check_table_format
+    from veilgraph.graph import Graph, read_ids
+
+    check_table_format(out)
+    loaded = Model.load(model, device=device)
+    wanted = None if nodes is None else [str(node) for node in read_ids(nodes)]
+    table = predict_nodes(loaded, Graph.from_files(graph), nodes=wanted, store=store, watch=show_progress)
+    write_predictions(table, out)
+    typer.echo(f"Predicted {len(table):,} nodes: {out}")
+
+
+def _print_training(model: Model, folder: Path) -> None:
+    facts = model.facts
     typer.echo(
         f"Trained {facts['method']} on {facts['feature_reports']:,} feature reports and {facts['label_reports']:,} "
         f"label reports of {facts['nodes']:,} nodes."
@@ -166,87 +107,6 @@ def _print(facts: dict[str, Any], campaign: Campaign, as_json: bool) -> None:
             f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "
             f"(standard error, from {facts['held_out']:,} randomized labels that were held out)"
         )
-    for sentence in campaign.guarantee.in_words()[:3]:
+    for sentence in model.campaign.guarantee.in_words()[:3]:
         typer.echo(sentence)
-    typer.echo(f"Model: {facts['folder']}")
-
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from veilgraph.deploy.fit_collected import Model
-    from veilgraph.graph import Graph, PerturbedGraph
-
-_DIGITS = 6
-
-
-def predict(
-    model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
-    graph: Annotated[Path, typer.Option(help="The public graph as it is now: edge table.")],
-    out: Annotated[Path, typer.Option(help="Table to write, .csv or .parquet.")],
-    nodes: Annotated[Path | None, typer.Option(help="Whom to predict: table with a column 'id'; default: all.")] = None,
-    store: Annotated[
-        str | None, typer.Option(help="Where the reports are now; default: those that trained the model.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-) -> None:
-    """Predict classes from neighbourhoods, with or without a report of the node itself."""
-    if out.suffix not in (".csv", ".parquet"):
-        raise RunError(f"{out}: predictions are written as .csv or .parquet, not '{out.suffix}'")
-    with needs_extra("server"):
-        from veilgraph.deploy.fit_collected import Model
-    from veilgraph.graph import read_ids
-
-    loaded = Model.load(model, device=device)
-    wanted = None if nodes is None else [str(node) for node in read_ids(nodes)]
-    public = _graph(graph, wanted or [])
-    if store is None:
-        perturbed = loaded.perturbed(public)
-    else:
-        with reading(store, loaded.campaign) as reports:
-            perturbed = loaded.perturbed(public, reports)
-    table = _table(loaded, perturbed, wanted or list(public.names))
-    _write(table, out)
-    typer.echo(f"Predicted {len(table):,} nodes: {out}")
-
-
-def _graph(edges: Path, wanted: Sequence[str]) -> Graph:
-    """The graph, with wanted nodes that have no edge."""
-    from veilgraph.graph import Graph
-
-    graph = Graph.from_files(edges)
-    known = set(graph.names)
-    names = [*graph.names, *(node for node in wanted if node not in known)]
-    return graph if len(names) == graph.num_nodes else Graph.from_edges(graph.edges, len(names), node_ids=names)
-
-
-def _table(model: Model, perturbed: PerturbedGraph, wanted: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
-    number_of = {name: number for number, name in enumerate(perturbed.graph.names)}
-    numbers = [number_of[node] for node in wanted]
-    reported = (perturbed.has_features | perturbed.has_label)[numbers]
-    known = reported | (perturbed.graph.degrees[numbers] > 0)
-    if not known.all():
-        node = wanted[int(known.argmin())]
-        raise GraphError(f"node '{node}' has neither an edge nor a report: nothing is known to predict it from")
-    rows = model.method.predict_proba(perturbed)[numbers]
-    classes = model.campaign.schema.classes
-    columns: dict[str, object] = {
-        "node": wanted,
-        "predicted": [classes[code] for code in rows.argmax(axis=1)],
-        "reported": reported,
-    }
-    columns |= {f"probability_{name}": rows[:, code].astype(float).round(_DIGITS) for code, name in enumerate(classes)}
-    epsilon = json_epsilon(model.method.epsilon_spent(model.campaign.guarantee))
-    columns |= {"epsilon_user_level": epsilon, "campaign": model.campaign.id}
-    return pd.DataFrame(columns)
-
-
-def _write(table: pd.DataFrame, path: Path) -> None:
-    buffer = io.BytesIO()
-    if path.suffix == ".csv":
-        table.to_csv(buffer, index=False, lineterminator="\n")
-    else:
-        table.to_parquet(buffer, index=False)
-    write_whole(path, buffer.getvalue())
+    typer.echo(f"Model: {folder}")

@@ -1,137 +1,151 @@
-"""Training on what was collected: the split, the fit and the model are those of every simulation.
-
-A model's folder holds the method (`model.json`, `weights.npz`), the campaign (`campaign.json`), the reports that it
-was trained on (`reports.jsonl`: randomized, as they left the devices) and how it came about (`training.json`); until it
-is finished, where training left off (`checkpoint.npz`) and drafts of these files. Nothing in it is code.
-"""
+"""Training on collected reports: the split, the fit and the model are those of a simulation."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from veilgraph.atomic_files import is_draft, write_draft, write_whole
+from veilgraph.atomic_files import write_draft
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.assemble import perturbed_graph, reports_of
-from veilgraph.campaign.report import Report
-from veilgraph.distributed.process_group import ProcessGroup
-from veilgraph.errors import FitError, RunError
+from veilgraph.campaign.assemble import check_graph, perturbed_graph, reports_of
+from veilgraph.campaign.screening import screen
+from veilgraph.deploy.model_folder import (
+    CHECKPOINT,
+    REPORTS,
+    Model,
+    check_model_folder,
+    read_lines,
+    remove_drafts,
+)
+from veilgraph.deploy.stored_reports import stored_reports
+from veilgraph.distributed.process_group import ProcessGroup, join_process_group
+from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import Method, StructureOnly
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.checkpoint import Checkpoint, work_of
 from veilgraph.models.engine.device import resolve_device
-from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distributed
+from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distributed, join_fit
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import deployable_methods
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
+from veilgraph.progress import Watch, unwatched
 from veilgraph.reconstruct.propagation import reach
 
 _TRAIN_SHARE = 2 / 3
-_CHECKPOINT = "checkpoint.npz"
-_REPORTS = "reports.jsonl"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class HeldOut:
-    """Reported labels that take no part in anything but an estimate of the accuracy.
+def train_on_store(
+    store: str,
+    campaign: Path,
+    graph: Path,
+    *,
+    out: Path,
+    nodes: Path | None = None,
+    method: str = "rgnn",
+    seed: int = 0,
+    hold_out: float = 0.0,
+    screened: bool = False,
+    device: str = "auto",
+    memory: int = DEFAULT_MEMORY,
+    watch: Watch = unwatched,
+    processes: ProcessGroup | None = None,
+    **parameters: Any,
+) -> Model:
+    """Train a method on the reports of a campaign in a store, write the model's folder and return the model.
 
-    Attributes:
-        nodes: whose.
-        labels: what they reported.
-        channel: how it was randomized.
+    A training that was stopped continues from its last checkpoint in the folder.
+
+    Args:
+        store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
+        campaign: file of the campaign.
+        graph: edge table of the public graph that the campaign was made for.
+        out: folder of the model.
+        nodes: node table with a column "id", for nodes without edges.
+        method: name of the method.
+        seed: seed of the split and the weights.
+        hold_out: share of the label reports that only estimate the accuracy.
+        screened: leave out reports that are implausible.
+        device: "auto", "cpu" or "cuda".
+        memory: limit of a process for inputs and hidden units, in bytes.
+        watch: shows the progress of reading and training.
+        processes: processes that share the fit, led by this one; see `train_under_torchrun`.
+        parameters: other parameters of the method; None is replaced by a default.
     """
+    prepare = partial(
+        _prepare_from_store,
+        store,
+        campaign,
+        graph,
+        nodes,
+        check_model_folder(out),
+        method=method,
+        seed=seed,
+        hold_out=hold_out,
+        screened=screened,
+        watch=watch,
+        parameters=parameters | {"device": device},
+    )
+    watched = partial(watch, "train")
+    if processes is not None and processes.world_size > 1:
+        model = _fit_in_processes(processes, prepare, out, memory=memory, watched=watched)
+    else:
+        prepared = prepare()
+        with watched():
+            model = prepared.fit(memory=memory)
+    return model.save(out)
 
-    nodes: NDArray[np.int64] = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
-    channel: SymmetricChannel
 
-    def accuracy(self, method: Method) -> dict[str, float]:
-        """Unbiased, from randomized labels: the share of people whose true label is the predicted one.
+def train_under_torchrun(
+    store: str,
+    campaign: Path,
+    graph: Path,
+    *,
+    out: Path,
+    device: str = "auto",
+    memory: int = DEFAULT_MEMORY,
+    **options: Any,
+) -> Model | None:
+    """Call `train_on_store` in every process that torchrun started; each holds a part of the graph.
 
-        A report agrees with the prediction as often as a report of a value agrees with that value, so the estimator of
-        frequencies applies as it is.
-        """
-        agrees = method.predict()[self.nodes] == self.labels
-        observed = torch.tensor(agrees.mean(), dtype=torch.float64)
-        error = estimated_variance(observed, self.channel, float(max(len(agrees), 2))).sqrt()
-        return {"accuracy": float(estimate_frequencies(observed, self.channel)), "standard_error": float(error)}
+    Without torchrun there is one process, which holds all of it.
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Outline:
-    """What is known of a model before it is trained; it stays where graph and reports do not.
-
-    Attributes:
-        campaign: whose reports train it.
-        facts: how it comes about, JSON-ready.
-        held_out: labels to estimate the accuracy from, if any.
+    Returns:
+        The model in the process that leads, None in the others.
     """
-
-    campaign: Campaign
-    facts: dict[str, Any]
-    held_out: HeldOut | None
-
-    def trained(self, method: GNNMethod, reports: Callable[[], Iterable[str]], processes: int = 1) -> Trained:
-        """With what only the fitted method tells.
-
-        Args:
-            method: fitted.
-            reports: that trained it.
-            processes: in which it was fitted.
-        """
-        facts = self.facts | {"processes": processes}
-        if self.held_out is not None:
-            control = facts["estimated_accuracy"]
-            facts["estimated_accuracy"] = {method.name: self.held_out.accuracy(method)} | control
-        return Trained(method=method, campaign=self.campaign, facts=facts, reports=reports)
+    with join_process_group(resolve_device(device)) as processes:
+        if not processes.is_leader:
+            join_fit(processes, memory=memory)
+            return None
+        return train_on_store(
+            store, campaign, graph, out=out, device=device, memory=memory, processes=processes, **options
+        )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Preparation:
-    """A training that can begin.
-
-    Attributes:
-        run: the fit.
-        outline: of the model.
-    """
-
-    run: FitTask[GNNMethod]
-    outline: Outline
-
-    def reports(self) -> Iterator[str]:
-        """Those that the fit sees, in the order of nodes, a line each."""
-        return (report.to_json() + "\n" for report in reports_of(self.run.perturbed, self.outline.campaign))
+def fit_reports(
+    campaign: Campaign,
+    perturbed: PerturbedGraph,
+    method: Method,
+    *,
+    seed: int = 0,
+    hold_out: float = 0.0,
+    folder: Path | None = None,
+    memory: int = DEFAULT_MEMORY,
+) -> Model:
+    """Fit a method to the reports of a campaign in this process; see `prepare_fit` for the arguments."""
+    prepared = prepare_fit(campaign, perturbed, method, seed=seed, hold_out=hold_out, folder=folder)
+    return prepared.fit(memory=memory)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Trained:
-    """A fitted method and how it came about.
-
-    Attributes:
-        method: fitted.
-        campaign: whose reports trained it.
-        facts: JSON-ready.
-        reports: gives the reports that trained it, a line each.
-    """
-
-    method: GNNMethod
-    campaign: Campaign
-    facts: dict[str, Any]
-    reports: Callable[[], Iterable[str]]
-
-
-def method_for_graph(name: str, graph: Graph, **parameters: Any) -> GNNMethod:
+def method_for_graph(name: str, graph: Graph, **parameters: Any) -> Method:
     """Return a method of the registry for collected reports, with the parameters that are not None.
 
     Hops that are not given follow from the graph.
@@ -146,31 +160,108 @@ def method_for_graph(name: str, graph: Graph, **parameters: Any) -> GNNMethod:
         given = {"feature_hops": 2 * hops, "label_hops": hops} | given
     if unknown := sorted(given.keys() - entry.parameters):
         raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")
-    method = entry.make(given)
-    if not isinstance(method, GNNMethod):
-        raise FitError(f"the method '{name}' does not train a GNN, which checkpoints and several processes need")
-    return method
+    return entry.make(given)
 
 
-def prepare(
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeldOutLabels:
+    """Reported labels that take no part in training or selection and estimate the accuracy instead.
+
+    Attributes:
+        nodes: numbers of the nodes, [held out].
+        labels: their reported labels, [held out].
+        channel: channel of the label mechanism.
+    """
+
+    nodes: NDArray[np.int64] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    channel: SymmetricChannel
+
+    def estimate_accuracy(self, method: Method) -> dict[str, float]:
+        """Return an unbiased estimate of the share of people whose true label is predicted, and its standard error.
+
+        A report agrees with a prediction exactly as often as a report of a value agrees with that value. So the
+        estimator of frequencies applies to the share of agreements.
+        """
+        agrees = method.predict()[self.nodes] == self.labels
+        observed = np.asarray(agrees.mean(), dtype=np.float64)
+        error = np.sqrt(estimated_variance(observed, self.channel, float(max(len(agrees), 2))))
+        return {"accuracy": float(estimate_frequencies(observed, self.channel)), "standard_error": float(error)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainingRecord:
+    """Description of a training without its graph and reports, so that it is small enough to send to a process.
+
+    Attributes:
+        campaign: the campaign of the reports.
+        facts: description of the training, JSON-ready.
+        held_out: labels to estimate the accuracy from, or None.
+    """
+
+    campaign: Campaign
+    facts: dict[str, Any]
+    held_out: HeldOutLabels | None
+
+    def model(self, method: Method, report_lines: Callable[[], Iterator[str]], *, processes: int = 1) -> Model:
+        """Return the model of a fitted method, with the facts that only the fit can tell.
+
+        Args:
+            method: the fitted method.
+            report_lines: returns the reports of the training as JSON, one line each.
+            processes: number of processes of the fit.
+        """
+        facts = self.facts | {"processes": processes}
+        if self.held_out is not None:
+            control = facts["estimated_accuracy"]
+            facts["estimated_accuracy"] = {method.name: self.held_out.estimate_accuracy(method)} | control
+        return Model(method=method, campaign=self.campaign, facts=facts, report_lines=report_lines)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedFit:
+    """A fit that can be started.
+
+    Attributes:
+        task: method, reports, split and checkpoint.
+        record: description of the training.
+    """
+
+    task: FitTask[Method]
+    record: TrainingRecord
+
+    def report_lines(self) -> Iterator[str]:
+        """Yield the reports of the training as JSON, in the order of the nodes, one line each."""
+        return (report.to_json() + "\n" for report in reports_of(self.task.perturbed, self.record.campaign))
+
+    def fit(self, *, memory: int = DEFAULT_MEMORY) -> Model:
+        """Fit the method in this process, with at most `memory` bytes for inputs and hidden units."""
+        for _ in type(self.task.method).fit_together([self.task], memory=memory):
+            pass
+        return self.record.model(self.task.method, self.report_lines)
+
+
+def prepare_fit(
     campaign: Campaign,
     perturbed: PerturbedGraph,
-    method: GNNMethod,
+    method: Method,
     *,
     seed: int = 0,
     hold_out: float = 0.0,
     folder: Path | None = None,
-) -> Preparation:
-    """Split the reported labels: two thirds to train on and one third to select the epoch.
+    facts: Mapping[str, Any] | None = None,
+) -> PreparedFit:
+    """Split the reported labels: two thirds for training and one third for the selection of the epoch.
 
     Args:
-        campaign: what was collected.
-        perturbed: the reports.
-        method: not yet fitted.
-        seed: of the split.
-        hold_out: share of the reported labels that take no part in anything and estimate the accuracy instead, for
-            the method and for the structure-only control.
-        folder: of the model, where an interrupted fit left its state, and from where this one goes on.
+        campaign: the campaign of the reports.
+        perturbed: the reports on the graph.
+        method: the method, not fitted yet.
+        seed: seed of the split.
+        hold_out: share of the label reports that only estimate the accuracy, of the method and of the structure-only
+            control.
+        folder: folder of the model. A checkpoint in it is continued, and a new one is written there.
+        facts: further facts for the description of the training, JSON-ready.
     """
     if not 0 <= hold_out < 1:
         raise FitError(f"hold_out is {hold_out}: give a share from 0 to below 1")
@@ -182,8 +273,8 @@ def prepare(
         eligible=perturbed.has_label,
     )
     seen = replace(perturbed, has_label=perturbed.has_label & split.labelled)
-    checkpoint = None if folder is None else _checkpoint(check_folder(folder), method, seen, split)
-    facts: dict[str, Any] = {
+    checkpoint = None if folder is None else _checkpoint(check_model_folder(folder), method, seen, split)
+    described: dict[str, Any] = {
         "campaign": campaign.id,
         "method": method.name,
         "guarantee": campaign.guarantee.as_dict(),
@@ -197,143 +288,96 @@ def prepare(
         "seed": seed,
         "resumed_after_epochs": 0 if checkpoint is None else checkpoint.epochs,
     }
-    held_out = _held_out(perturbed, split)
+    held_out = _held_out_labels(perturbed, split)
     if held_out is not None:
         control = StructureOnly().fit(seen, split)
-        facts["estimated_accuracy"] = {control.name: held_out.accuracy(control)}
-    return Preparation(
-        run=FitTask(method=method, perturbed=seen, split=split, checkpoint=checkpoint),
-        outline=Outline(campaign=campaign, facts=facts, held_out=held_out),
+        described["estimated_accuracy"] = {control.name: held_out.estimate_accuracy(control)}
+    return PreparedFit(
+        task=FitTask(method=method, perturbed=seen, split=split, checkpoint=checkpoint),
+        record=TrainingRecord(campaign=campaign, facts=described | dict(facts or {}), held_out=held_out),
     )
 
 
-def train(preparation: Preparation, *, memory: int = DEFAULT_MEMORY) -> Trained:
-    """Fit in this process.
-
-    Args:
-        preparation: what, and on what.
-        memory: for inputs and hidden units, in bytes.
-    """
-    run = preparation.run
-    method = run.method.fit(run.perturbed, run.split, checkpoint=run.checkpoint, memory=memory)
-    return preparation.outline.trained(method, preparation.reports)
-
-
-def train_spread(
-    processes: ProcessGroup,
-    prepared: Callable[[], Preparation],
-    folder: Path,
-    *,
-    memory: int = DEFAULT_MEMORY,
-    telling: ProgressContext = nullcontext,
-) -> Trained:
-    """Lead a fit of several processes, none of which holds more than its part of the graph.
-
-    Args:
-        processes: all of the run; the others are in `join_fit`.
-        prepared: the preparation, made in a process of its own: a function of a module, or a partial of one.
-        folder: of the model; the reports wait there as a draft until it is complete.
-        memory: of this process, for inputs and hidden units, in bytes.
-        telling: surrounds what may take long.
-    """
-    drafting = partial(_with_draft, prepared, folder)
-    try:
-        method, (outline, draft) = fit_distributed(processes, drafting, memory=memory, progress_context=telling)
-        return outline.trained(method, partial(_lines, draft), processes.world_size)
-    except BaseException:
-        _remove_drafts(folder)  # the next start reads the reports anew
-        raise
-
-
-def _with_draft(prepared: Callable[[], Preparation], folder: Path) -> tuple[FitTask[GNNMethod], tuple[Outline, Path]]:
-    _remove_drafts(folder)  # of a run that was killed
-    preparation = prepared()
-    return preparation.run, (preparation.outline, write_draft(folder / _REPORTS, preparation.reports()))
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8") as lines:
-        yield from lines
-
-
-def _held_out(perturbed: PerturbedGraph, split: Split) -> HeldOut | None:
+def _held_out_labels(perturbed: PerturbedGraph, split: Split) -> HeldOutLabels | None:
     nodes = np.flatnonzero(split.test)
     channel = perturbed.label_mechanism.channel
-    return HeldOut(nodes=nodes, labels=perturbed.labels[nodes], channel=channel) if len(nodes) else None
+    return HeldOutLabels(nodes=nodes, labels=perturbed.labels[nodes], channel=channel) if len(nodes) else None
 
 
-def _checkpoint(folder: Path, method: GNNMethod, perturbed: PerturbedGraph, split: Split) -> Checkpoint:
-    """Of this very work: another graph, report, split or setting makes it another; the number of processes does not."""
+def _checkpoint(folder: Path, method: Method, perturbed: PerturbedGraph, split: Split) -> Checkpoint | None:
+    """Open the checkpoint of this fit. It depends on graph, reports, split and settings, but not on the processes."""
+    if not isinstance(method, GNNMethod):
+        return None
     settings = {"method": method.name, **method.parameters(), "device": resolve_device(method.device).type}
     reports = perturbed.features, perturbed.labels, perturbed.has_features, perturbed.has_label
     work = work_of(settings, [perturbed.graph.edges, *reports, split.train, split.validation])
-    return Checkpoint.open(folder / _CHECKPOINT, work)
+    return Checkpoint.open(folder / CHECKPOINT, work)
 
 
-def check_folder(folder: Path) -> Path:
-    """Return `folder` if a model can be written there; one that holds anything else is refused."""
-    held = sorted(p.name for p in folder.iterdir() if not is_draft(p)) if folder.exists() else []
-    if "model.json" not in held and (strangers := [name for name in held if name != _CHECKPOINT]):
-        raise RunError(f"{folder} holds '{strangers[0]}' and no model: choose another folder")
-    return folder
+def _prepare_from_store(
+    store: str,
+    campaign: Path,
+    graph: Path,
+    nodes: Path | None,
+    folder: Path,
+    *,
+    method: str,
+    seed: int,
+    hold_out: float,
+    screened: bool,
+    watch: Watch,
+    parameters: Mapping[str, Any],
+) -> PreparedFit:
+    """Read campaign, graph and reports, and prepare the fit. It may be called in a worker process."""
+    asked = Campaign.from_json(campaign.read_bytes())
+    public = check_graph(asked, Graph.from_files(graph, nodes=nodes))
+    with stored_reports(store, asked, watch=watch) as reports:
+        perturbed = perturbed_graph(asked, public, reports)
+    screening = screen(perturbed)
+    if screened:
+        perturbed = screening.exclude(perturbed)
+    found = {"excluded": screened, "suspicions": [asdict(suspicion) for suspicion in screening.suspicions]}
+    chosen = method_for_graph(method, public, seed=seed, **parameters)
+    with watch("train"):
+        return prepare_fit(
+            asked, perturbed, chosen, seed=seed, hold_out=hold_out, folder=folder, facts={"screening": found}
+        )
 
 
-def save(trained: Trained, folder: Path) -> None:
-    """Write the model's folder, over an older model if there is one; a folder of anything else is refused."""
-    check_folder(folder)
-    # First away and last back: a folder without it was not finished.
-    (folder / "training.json").unlink(missing_ok=True)
-    trained.method.save(folder)
-    write_whole(folder / "campaign.json", trained.campaign.to_json())
-    write_whole(folder / _REPORTS, trained.reports())
-    write_whole(folder / "training.json", json.dumps(trained.facts, indent=2))
-    (folder / _CHECKPOINT).unlink(missing_ok=True)
-    _remove_drafts(folder)
+def _fit_in_processes(
+    processes: ProcessGroup,
+    prepare: Callable[[], PreparedFit],
+    folder: Path,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    watched: ProgressContext = nullcontext,
+) -> Model:
+    """Lead a fit in several processes, none of which holds more than its part of the graph.
 
-
-def _remove_drafts(folder: Path) -> None:
-    for path in filter(is_draft, folder.iterdir() if folder.exists() else ()):
-        path.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Model:
-    """A trained method as its folder holds it.
-
-    Attributes:
-        method: fitted.
-        campaign: whose reports trained it.
-        folder: where it is.
+    Args:
+        processes: all processes; the others are in `join_fit`.
+        prepare: prepares the fit. It is called in a worker process, so it must be picklable.
+        folder: folder of the model; the reports stay there as a draft until the model is complete.
+        memory: limit of this process for inputs and hidden units, in bytes.
+        watched: surrounds work that may take long.
     """
+    try:
+        method, (record, draft) = fit_distributed(
+            processes, partial(_prepare_with_draft, prepare, folder), memory=memory, progress_context=watched
+        )
+        return record.model(method, partial(read_lines, draft), processes=processes.world_size)
+    except BaseException:
+        remove_drafts(folder)  # the next start reads the reports again
+        raise
 
-    method: Method
-    campaign: Campaign
-    folder: Path
 
-    @classmethod
-    def load(cls, folder: Path, *, device: str = "auto") -> Model:
-        """Read what `save` wrote."""
-        try:
-            facts = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-            campaign = Campaign.from_json((folder / "campaign.json").read_bytes())
-            kind = deployable_methods()[facts["method"]].estimator
-            (folder / _REPORTS).stat()
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(
-                f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__})"
-            ) from error
-        return cls(method=kind.load(folder, device=device), campaign=campaign, folder=folder)
-
-    def reports(self) -> Iterator[Report]:
-        """The reports that trained it."""
-        for line in _lines(self.folder / _REPORTS):
-            yield Report.from_json(line, self.campaign)
-
-    def perturbed(self, graph: Graph, reports: Iterable[Report] | None = None) -> PerturbedGraph:
-        """A graph, which may have grown since, with the campaign's reports on it.
-
-        Args:
-            graph: the public graph, now.
-            reports: of the campaign, now; without them, those that trained the model.
-        """
-        return perturbed_graph(self.campaign, graph, self.reports() if reports is None else reports)
+def _prepare_with_draft(
+    prepare: Callable[[], PreparedFit], folder: Path
+) -> tuple[FitTask[GNNMethod], tuple[TrainingRecord, Path]]:
+    remove_drafts(folder)  # of a run that was killed
+    prepared = prepare()
+    task, method = prepared.task, prepared.task.method
+    if not isinstance(method, GNNMethod):
+        raise FitError(f"the method '{method.name}' needs the whole graph in one process: start without torchrun")
+    whole = FitTask(method=method, perturbed=task.perturbed, split=task.split, checkpoint=task.checkpoint)
+    return whole, (prepared.record, write_draft(folder / REPORTS, prepared.report_lines()))

@@ -1,0 +1,94 @@
+"""Predictions of a deployed model, as a table."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from veilgraph.atomic_files import write_whole
+from veilgraph.deploy.model_folder import Model
+from veilgraph.deploy.stored_reports import stored_reports
+from veilgraph.errors import GraphError, RunError
+from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.privacy.epsilon import json_epsilon
+from veilgraph.progress import Watch, unwatched
+
+_DIGITS = 6
+
+
+def predict_nodes(
+    model: Model,
+    graph: Graph,
+    *,
+    nodes: Sequence[str] | None = None,
+    store: str | None = None,
+    watch: Watch = unwatched,
+) -> pd.DataFrame:
+    """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself.
+
+    Args:
+        model: the trained model.
+        graph: the public graph as it is now.
+        nodes: names of the nodes to predict; default: all nodes of the graph. A node without an edge needs a report.
+        store: URL of the store with the reports as they are now; default: the reports of the training.
+        watch: shows the progress of reading.
+
+    Returns:
+        A row for each node: `node`, `predicted`, `reported` (whether it sent a report), `probability_CLASS` for each
+        class, `epsilon_user_level` and `campaign`.
+    """
+    public = _with_nodes(graph, nodes or ())
+    if store is None:
+        perturbed = model.perturbed(public)
+    else:
+        with stored_reports(store, model.campaign, watch=watch) as reports:
+            perturbed = model.perturbed(public, reports)
+    return _table(model, perturbed, nodes or list(public.names))
+
+
+def check_table_format(path: Path) -> Path:
+    """Return `path` if predictions can be written in its format."""
+    if path.suffix not in (".csv", ".parquet"):
+        raise RunError(f"{path}: predictions are written as .csv or .parquet, not '{path.suffix}'")
+    return path
+
+
+def write_predictions(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as .csv or .parquet, whole or not at all."""
+    buffer = io.BytesIO()
+    if check_table_format(path).suffix == ".csv":
+        table.to_csv(buffer, index=False, lineterminator="\n")
+    else:
+        table.to_parquet(buffer, index=False)
+    write_whole(path, buffer.getvalue())
+
+
+def _with_nodes(graph: Graph, nodes: Sequence[str]) -> Graph:
+    """Return the graph with `nodes` added if they have no edge."""
+    known = set(graph.names)
+    names = [*graph.names, *(node for node in nodes if node not in known)]
+    return graph if len(names) == graph.num_nodes else Graph.from_edges(graph.edges, len(names), node_ids=names)
+
+
+def _table(model: Model, perturbed: PerturbedGraph, nodes: Sequence[str]) -> pd.DataFrame:
+    number_of = {name: number for number, name in enumerate(perturbed.graph.names)}
+    numbers = [number_of[node] for node in nodes]
+    reported = (perturbed.has_features | perturbed.has_label)[numbers]
+    known = reported | (perturbed.graph.degrees[numbers] > 0)
+    if not known.all():
+        node = nodes[int(known.argmin())]
+        raise GraphError(f"node '{node}' has neither an edge nor a report: nothing is known to predict it from")
+    rows = model.method.predict_proba(perturbed)[numbers]
+    classes = model.campaign.schema.classes
+    columns: dict[str, object] = {
+        "node": nodes,
+        "predicted": [classes[code] for code in rows.argmax(axis=1)],
+        "reported": reported,
+    }
+    columns |= {f"probability_{name}": rows[:, code].astype(float).round(_DIGITS) for code, name in enumerate(classes)}
+    epsilon = json_epsilon(model.method.epsilon_spent(model.campaign.guarantee))
+    columns |= {"epsilon_user_level": epsilon, "campaign": model.campaign.id}
+    return pd.DataFrame(columns)

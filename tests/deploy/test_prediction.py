@@ -1,0 +1,98 @@
+"""Predictions of a deployed model, also of nodes that joined after the training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.support.collected import NODES, Collected
+from veilgraph.deploy import Model
+from veilgraph.graph import Graph
+
+
+def test_predictions_carry_probabilities_the_guarantee_and_the_campaign(collected: Collected, trained: Path) -> None:
+    out = collected.folder / "predictions.csv"
+    assert collected.command("predict", model=trained, graph=collected.folder / "edges.csv", out=out) == 0
+    table = pd.read_csv(out).set_index("node")
+    model = Model.load(trained, device="cpu")
+    classes = [f"probability_{name}" for name in model.campaign.schema.classes]
+    expected = model.method.predict_proba()
+    order = [f"u{i}" for i in range(NODES) if f"u{i}" in table.index]
+    numbers = [int(node[1:]) for node in order]
+    np.testing.assert_allclose(table.loc[order, classes], expected[numbers], atol=1e-5)
+    np.testing.assert_allclose(table[classes].sum(axis=1), 1, atol=1e-5)
+    assert set(table["campaign"]) == {collected.campaign.id}
+    assert set(table["epsilon_user_level"]) == {collected.campaign.guarantee.total_user_level}
+    some = table["reported"]
+    assert some.any()
+    assert not some.all()
+
+
+def test_nodes_that_joined_later_are_predicted_from_their_neighbourhood(collected: Collected, trained: Path) -> None:
+    edges = pd.read_csv(collected.folder / "edges.csv")
+    grown = collected.folder / "grown.csv"
+    new = pd.DataFrame({"a": ["new"] * 3, "b": edges["a"][:3]})
+    pd.concat([edges, new]).to_csv(grown, index=False)
+    whom = collected.folder / "whom.csv"
+    whom.write_text("id\nnew\nu1\n", encoding="utf-8")
+    out = collected.folder / "new.parquet"
+    for store in ({}, {"store": collected.store}):
+        assert collected.command("predict", model=trained, graph=grown, nodes=whom, out=out, **store) == 0
+        table = pd.read_parquet(out)
+        assert table["node"].tolist() == ["new", "u1"]
+        assert table["reported"].tolist()[0] is False
+        assert table.filter(like="probability_").to_numpy().sum(axis=1) == pytest.approx([1, 1], abs=1e-5)
+    # With a report of its own it is predicted otherwise.
+    model = Model.load(trained, device="cpu")
+    graph, reports = Graph.from_files(grown), list(model.reports())
+    answered = next(report for report in reports if report.features is not None)
+    place = graph.names.index("new")
+    without, with_report = (
+        model.method.predict_proba(model.perturbed(graph, given))[place]
+        for given in (reports, [*reports, replace(answered, node="new")])
+    )
+    assert not np.array_equal(without, with_report)
+
+
+def test_a_report_that_came_after_training_counts_when_the_store_is_given(collected: Collected, trained: Path) -> None:
+    model = Model.load(trained, device="cpu")
+    graph, reports = collected.perturbed.graph, list(model.reports())
+    silent = next(name for name in graph.names if name not in {report.node for report in reports})
+    late = replace(reports[0], node=silent)
+    before = model.method.predict_proba(model.perturbed(graph))
+    after = model.method.predict_proba(model.perturbed(graph, [*reports, late]))
+    assert not np.array_equal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nodes": "id\nnobody\n"}, "neither an edge nor a report"),
+        ({"out": "predictions.txt"}, ".csv or .parquet"),
+        ({"model": "nowhere"}, "no model"),
+        ({"store": "sqlite:///nowhere/reports.db"}, "store"),
+        ({"store": "mysql://u:p@h/d"}, "sqlite"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    collected: Collected,
+    trained: Path,
+    tmp_path: Path,
+    options: dict[str, str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given: dict[str, object] = {"model": trained, "graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
+    given.update(options)
+    if "nodes" in options:
+        (tmp_path / "whom.csv").write_text(options["nodes"], encoding="utf-8")
+        given["nodes"] = tmp_path / "whom.csv"
+    assert collected.command("predict", **given) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "u:p" not in error
+    assert len(error.strip().splitlines()) == 1
