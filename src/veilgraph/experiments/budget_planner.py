@@ -13,7 +13,7 @@ from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Graph, Split
-from veilgraph.models import Veil
+from veilgraph.models.registry import find_method
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import check_epsilon
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR
@@ -26,6 +26,7 @@ LABEL_SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 HOMOPHILIES = (0.65, 0.85)
 FEATURE_SIGNALS = (0.0, 0.3)
 
+_METHOD = "veil"
 _MAX_NODES = 1500
 _DRAWS = 3
 _VALIDATION_SHARE = 1 / 3
@@ -225,7 +226,8 @@ def simulated_accuracy(
         reports = mechanism.randomize(model.features, rng=feature_rng(seed))
         perturbed = simulated_collection(model, split, label, labels, mechanism, reports)
     unseen = split.test if split.test.any() else split.labelled
-    return accuracy(Veil(seed=seed).fit(perturbed, split).predict(), model, unseen)
+    method = find_method(_METHOD).make({"seed": seed})
+    return accuracy(method.fit(perturbed, split).predict(), model, unseen)
 
 
 def _assumptions(
@@ -242,5 +244,5 @@ def _assumptions(
         f"All {schema.num_features} features have {domain} values; a feature follows the class with a probability "
         f"between {signals[0]:.0%} and {signals[-1]:.0%} and is random otherwise.",
         f"{label_share:.0%} of people report a label, everyone reports features if asked, and nobody lies.",
-        "Predictions are those of Veil, for people who report no label.",
+        f"Predictions are those of {find_method(_METHOD).title}, for people who report no label.",
     )
