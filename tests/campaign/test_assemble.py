@@ -1,4 +1,4 @@
-"""Reports become the graph that methods learn from, and nothing is lost or invented on the way."""
+"""Reports become the graph that methods learn from; nothing is lost and nothing is invented."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_was_left_out_is_masked() -> None:
     assert list(reports_of(perturbed, collection.campaign)) == reports
 
 
-def test_reports_of_nodes_that_left_the_graph_are_passed_over() -> None:
+def test_reports_of_nodes_that_left_the_graph_are_ignored() -> None:
     collection = Collection.ring(4)
     perturbed = perturbed_graph(collection.campaign, collection.graph, [collection.report("gone")])
     assert not perturbed.has_label.any()

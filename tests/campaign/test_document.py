@@ -1,4 +1,4 @@
-"""A campaign says what its integers give, and its id is its content."""
+"""A campaign states the guarantee that its integers give, and its id is the hash of its content."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.client.test_participant import rewritten
 from tests.support.campaigns import CAMPAIGNS, CLOSES, GRAPH, MIXED, campaign
+from tests.support.forgeries import rewritten
 from tests.support.mutations import mutated_campaigns
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.strict_json import content_id
@@ -54,7 +54,7 @@ def _is_unicode(text: str) -> bool:
     closes=st.datetimes(datetime(1000, 1, 2), datetime(9999, 12, 30)),
 )
 @settings(max_examples=150, deadline=None)
-def test_a_campaign_survives_the_way_through_json_and_the_client_agrees(
+def test_a_campaign_survives_a_round_trip_through_json_and_the_client_agrees(
     schema: FeatureSchema, epsilon_x: float, epsilon_y: float | None, share: float, closes: datetime
 ) -> None:
     made = campaign(
@@ -140,12 +140,12 @@ MISTAKES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_a_campaign_that_cannot_be_is_refused(message: str) -> None:
+def test_an_invalid_campaign_is_refused(message: str) -> None:
     with pytest.raises(CampaignError, match=message):
         campaign(MIXED, **MISTAKES[message])
 
 
-def test_a_budget_that_cannot_be_is_refused() -> None:
+def test_an_invalid_budget_is_refused() -> None:
     with pytest.raises(BudgetError):
         campaign(MIXED, epsilon_x=1.0, sampled=6)
     with pytest.raises(BudgetError):
@@ -217,8 +217,8 @@ def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
 @pytest.mark.parametrize(
     "name", ["binary", "mixed domains, bins and names beyond ASCII", "merged columns", "label only"]
 )
-def test_mutated_campaigns_are_refused_cleanly_or_are_true(name: str) -> None:
-    """Whatever is accepted states its own guarantee; whatever is not raises an error made for it, on devices too."""
+def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> None:
+    """Accepted campaigns state the guarantee of their tables; the others raise a veilgraph error, on devices too."""
     rng = random.Random(name)
     messages: list[str] = []
     for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 2500, rng):

@@ -1,4 +1,4 @@
-"""A report is validated to the last value."""
+"""Every value of a report is validated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEATURES_ONLY = CAMPAIGNS["features only"]
 GOOD: dict[str, Any] = {"campaign": BINARY.id, "node": "u17", "features": [0, 1] * 4, "label": 1}
 
 
-def test_a_report_survives_the_way_through_json() -> None:
+def test_a_report_survives_a_round_trip_through_json() -> None:
     report = Report.parse(GOOD, BINARY)
     assert Report.from_json(report.to_json(), BINARY) == report
     assert report.document == GOOD
@@ -35,7 +35,7 @@ def test_a_part_may_be_left_out_and_not_everything() -> None:
         Report.parse(GOOD | {"features": None, "label": None}, BINARY)
 
 
-def test_what_the_campaign_does_not_ask_is_refused() -> None:
+def test_parts_that_the_campaign_does_not_collect_are_refused() -> None:
     with pytest.raises(ReportError, match="features: the campaign collects none"):
         Report.parse(GOOD | {"campaign": LABEL_ONLY.id}, LABEL_ONLY)
     with pytest.raises(ReportError, match="label: the campaign collects none"):
@@ -79,7 +79,7 @@ def test_a_report_is_an_object(document: Any) -> None:
 
 
 @pytest.mark.parametrize("node", ["", ".", "..", "a\nb", "\x7f", "x" * 257, "\udfff", None, 7, ["u"], b"u"])
-def test_a_node_that_no_address_can_hold_is_refused(node: Any) -> None:
+def test_a_node_that_a_url_cannot_hold_is_refused(node: Any) -> None:
     with pytest.raises(ReportError, match="node must be"):
         Report.parse(GOOD | {"node": node}, BINARY)
 

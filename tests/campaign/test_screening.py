@@ -50,7 +50,7 @@ def of_records(records: np.ndarray, mechanism: GRRFS, seed: int) -> PerturbedGra
 
 
 @pytest.mark.parametrize("sampled", [1, 5, 20])
-def test_people_who_all_hold_the_same_extreme_record_are_not_accused(sampled: int) -> None:
+def test_people_who_all_hold_the_same_extreme_record_are_not_flagged(sampled: int) -> None:
     """The worst case for copies and patterns: every record is the pattern. 50 draws at level 0.01 each."""
     mechanism = GRRFS((2,) * 20, sampled=sampled, epsilon=1.0)
     records = np.ones((200, 20), dtype=np.uint8)
@@ -62,7 +62,7 @@ def test_people_who_all_hold_the_same_extreme_record_are_not_accused(sampled: in
     assert sum(accused) < 5
 
 
-def test_a_group_of_copies_is_found_and_nobody_else(honest: PerturbedGraph) -> None:
+def test_a_group_of_copies_is_flagged_and_nobody_else(honest: PerturbedGraph) -> None:
     features = honest.features.copy()
     features[:20] = features[0]
     flagged = copies(replace(honest, features=features), 0.01)
@@ -70,7 +70,7 @@ def test_a_group_of_copies_is_found_and_nobody_else(honest: PerturbedGraph) -> N
     assert not flagged[20:].any()
 
 
-def test_a_constant_report_is_found_and_nobody_else(honest: PerturbedGraph) -> None:
+def test_a_constant_report_is_flagged_and_nobody_else(honest: PerturbedGraph) -> None:
     features = honest.features.copy()
     features[7] = 1
     flagged = patterns(replace(honest, features=features), 0.01)
@@ -135,7 +135,7 @@ def test_honest_reports_leave_nothing_but_the_expected_labels(honest: PerturbedG
     assert {suspicion.kind for suspicion in screening.suspicions} <= {"labels"}
 
 
-def test_what_failed_is_masked(honest: PerturbedGraph) -> None:
+def test_implausible_reports_are_masked(honest: PerturbedGraph) -> None:
     features = honest.features.copy()
     features[:5] = 1
     screening = screen(replace(honest, features=features))

@@ -1,4 +1,4 @@
-"""From a schema to a report that was handed in, on the command line alone."""
+"""The whole way from a schema to a sent report, on the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_participant import rewritten
+from tests.support.forgeries import rewritten
 from tests.support.participant_page import serving
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
@@ -119,7 +119,7 @@ def test_check_refuses_what_is_altered_or_states_another_guarantee(folder: Path,
 MISTAKES: dict[str, list[str]] = {
     "nothing is asked": [],
     "belong together": ["--epsilon-x", "1"],
-    "which has passed": [*BUDGET, "--closes", "2020-01-01"],
+    "is in the past": [*BUDGET, "--closes", "2020-01-01"],
     "give a date": [*BUDGET, "--closes", "soon"],
     "name the label otherwise": [*BUDGET, "--label", "age"],
     "sampled is 3": ["--epsilon-x", "1", "--sampled", "3"],
@@ -286,7 +286,7 @@ def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pyt
         monkeypatch.setenv("VEILGRAPH_TOKEN", "t0ken")
         assert main(["submit", "r1.json", "--url", url]) == 2
         captured = capsys.readouterr()
-        assert "007: failed: another report of this node stands" in captured.out
+        assert "007: failed: another report of this node was stored before" in captured.out
         assert "1 of 1 reports were not accepted" in captured.err
         assert "t0ken" not in captured.out + captured.err
         assert main(["submit", "r1.json", "--url", url]) == 0

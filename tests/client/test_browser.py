@@ -1,4 +1,4 @@
-"""The browser's module: small, alone, and of the same mind as the Python client and the package."""
+"""The browser's module: small, independent, and in agreement with the Python client and the package."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_participant import FORGERIES, MISTAKES, RECORD, SECRET, rewritten
 from tests.support.browser_module import MODULE, in_node, needs_node
 from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES
+from tests.support.forgeries import FORGERIES, MISTAKES, RECORD, SECRET, rewritten
 from tests.support.mutations import mutated_campaigns
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
@@ -78,7 +78,7 @@ def test_a_report_is_drawn_once_and_kept(tmp_path: Path) -> None:
     ((key, kept),) = reply["result"]["kept"].items()
     assert key == f"veilgraph:{BINARY.id}:u/1"
     assert kept == Report.parse(reports[0], BINARY).to_json()
-    # What is kept is re-sent whatever the record says now; what is damaged is never drawn afresh.
+    # A kept report is sent again whatever the record is now; a damaged one never leads to a second draw.
     again, damaged = in_node(
         tmp_path, "answer", [item | {"record": {}, "planted": {key: kept}}, item | {"planted": {key: "{"}}]
     )

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_participant import rewritten
 from tests.support.browser_module import BROWSER
 from tests.support.campaigns import CAMPAIGNS, campaign
 from tests.support.chromium import Page, chromium, needs_chromium
+from tests.support.forgeries import rewritten
 from tests.support.participant_page import serving
 from veilgraph.campaign.report import Report
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -186,7 +186,7 @@ def test_an_unfinished_form_draws_nothing(page: Page) -> None:
 
 
 @needs_chromium
-def test_a_limit_of_ones_own_is_kept_to(page: Page) -> None:
+def test_the_participants_own_limit_is_applied(page: Page) -> None:
     with serving(CAMPAIGN.to_json()) as collector:
         ready(page, collector.url + INVITATION)
         page.run(FILL + "document.getElementById('limit').value = '1.4';" + SUBMIT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import random
 import shutil
@@ -32,20 +31,19 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, records
+from tests.support.forgeries import FORGERIES, MISTAKES, RECORD, SECRET, rewritten
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.strict_json import content_id
 from veilgraph.client import answer, participant, send
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
 from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 BINARY = CAMPAIGNS["binary"]
-RECORD: dict[str, Any] = {f"x{i}": i % 2 for i in range(8)} | {"ill": "yes"}
 
 
 class Untouchable(dict[str, Any]):
-    """A record that nobody may look at."""
+    """A record that must not be read."""
 
     def __getitem__(self, key: str) -> Any:
         pytest.fail("the record was looked at")
@@ -54,76 +52,12 @@ class Untouchable(dict[str, Any]):
         pytest.fail("the record was looked at")
 
 
-def rewritten(campaign: Campaign, **changes: Any) -> str:
-    """The campaign with other content and an id that fits it: a forger who knows the format."""
-    document = json.loads(campaign.to_json())
-    for path, value in changes.items():
-        *parents, last = path.split("__")
-        inner = document
-        for key in parents:
-            inner = inner[int(key) if key.isdigit() else key]
-        inner[int(last) if last.isdigit() else last] = value
-    document.pop("id")
-    return json.dumps({**document, "id": content_id(document)})
-
-
 def ask(text: str, store: Path, record: Any = RECORD, **settings: Any) -> dict[str, Any]:
     defaults: dict[str, Any] = {"node": "u1", "store": store, "max_epsilon": 5.0, "now": BEFORE}
     return answer(text, record, **(defaults | settings))
 
 
 # --- Refusals --------------------------------------------------------------------------------------------------------
-
-FORGERIES: dict[str, dict[str, Any]] = {
-    "a smaller stated total": {"guarantee__user_level__total": "0.5"},
-    "a smaller stated epsilon of the features": {"guarantee__user_level__features": "0.5"},
-    "a smaller stated epsilon of the label": {"guarantee__user_level__label": "0.5"},
-    "a smaller attribute level": {"guarantee__attribute_level__3": "0.01"},
-    "an attribute level left out": {"guarantee__attribute_level": []},
-    "a label table that tells more": {"label__table": {"domain_size": 2, "true": 2**53 - 1, "other": 1}},
-    "one feature's table that tells more": {
-        "features__tables__5": {"domain_size": 2, "true": 2**53 - 2**40, "other": 2**40}
-    },
-    "words left over": {"label__table": {"domain_size": 2, "true": 2**52, "other": 2**51}},
-    # With the guarantee that the tables give, so that nothing but the table itself is wrong.
-    "words left over, and said so": {
-        "label__table": {"domain_size": 2, "true": 2**52, "other": 2**51},
-        "guarantee__user_level__label": repr(math.log(2)),
-        "guarantee__user_level__total": repr(1 + math.log(2)),
-    },
-    "a lie in most reports, and said so": {
-        "label__table": {"domain_size": 2, "true": 1, "other": 2**53 - 1},
-        "guarantee__user_level__label": repr(-math.log(2**53 - 1)),
-        "guarantee__user_level__total": repr(1 - math.log(2**53 - 1)),
-    },
-    "one word too many, and said so": {
-        "label__table": {"domain_size": 2, "true": 2**52 + 2**51, "other": 2**51 + 1},
-        "guarantee__user_level__label": repr(math.log(3)),
-        "guarantee__user_level__total": repr(1 + math.log(3)),
-    },
-    "more words than there are, and said so": {
-        "label__table": {"domain_size": 2, "true": 2**53 - 1, "other": 2**52},
-        "guarantee__user_level__label": repr(math.log(2)),
-        "guarantee__user_level__total": repr(1 + math.log(2)),
-    },
-    "a table that always tells the truth": {"label__table": {"domain_size": 2, "true": 2**53, "other": 0}},
-    "more features sampled": {"features__sampled": 8},
-    "more features sampled than there are": {"features__sampled": 9},
-    "a table for another domain": {"label__table": {"domain_size": 3, "true": 2**53 - 2, "other": 1}},
-    "a table of bools": {"label__table": {"domain_size": 2, "true": True, "other": True}},
-    "a table that lies": {"label__table": {"domain_size": 2, "true": 1, "other": 2**53 - 1}},
-    "nothing asked": {"features": None, "label": None},
-    "an unknown mechanism": {"label__mechanism": "identity"},
-    "an unknown key": {"extra": 1},
-    "another format": {"format": 2},
-    "no date": {"closes": "never"},
-    "NaN for an epsilon": {"guarantee__user_level__total": "NaN"},
-    "infinity for an epsilon": {"guarantee__user_level__total": "Infinity"},
-    "merged columns that are not binary": {"schema__group": 8, "schema__columns__0__values": ["a", "b", "c"]},
-    "a column without values": {"schema__columns__0__values": []},
-    "a column twice": {"schema__columns__0__name": "x1"},
-    "a label named like a column": {"schema__label__name": "x1"},
-}
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
@@ -160,13 +94,13 @@ def test_a_campaign_above_the_persons_limit_is_refused_before_the_record_is_touc
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), True, None, "5"])
-def test_a_limit_that_is_none_is_refused(limit: Any, tmp_path: Path) -> None:
+def test_an_invalid_limit_is_refused(limit: Any, tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="max_epsilon"):
         ask(BINARY.to_json(), tmp_path, Untouchable(), max_epsilon=limit)
 
 
 @pytest.mark.parametrize("node", ["", ".", "..", "a\nb", "x" * 257, "\ud800", None, 7])
-def test_a_node_that_no_address_can_hold_is_refused(node: Any, tmp_path: Path) -> None:
+def test_a_node_that_a_url_cannot_hold_is_refused(node: Any, tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="node must be"):
         ask(BINARY.to_json(), tmp_path, Untouchable(), node=node)
 
@@ -185,24 +119,6 @@ def test_the_client_computes_the_guarantee_that_the_mechanisms_claim(name: str) 
 
 # --- The record ------------------------------------------------------------------------------------------------------
 
-SECRET = "31337"  # noqa: S105
-MISTAKES: dict[str, dict[str, Any]] = {
-    "a number out of range": {"age": 31337},
-    "text where a number is asked": {"age": f"x{SECRET}"},
-    "a bool where a number is asked": {"age": True},
-    "a list where a number is asked": {"age": [31337]},
-    "not a number": {"age": float("nan")},
-    "an endless number": {"weight": "Infinity"},
-    "a huge number": {"age": 31337 * 10**5000},
-    "a number that no double holds": {"age": f"{SECRET}e400"},
-    "an undeclared value": {"city": SECRET},
-    "an undeclared number": {"city": 31337},
-    "a huge integer for a value": {"city": 31337 * 10**5000},
-    "nothing where a value is asked": {"city": None},
-    "an object where a value is asked": {"city": {"name": SECRET}},
-    "an undeclared class": {"label": SECRET},
-}
-
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_no_exception_contains_a_private_value(mistake: str, tmp_path: Path) -> None:
@@ -215,7 +131,7 @@ def test_no_exception_contains_a_private_value(mistake: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("missing", ["age", "label"])
-def test_a_record_that_lacks_what_is_asked_is_refused_by_name(missing: str, tmp_path: Path) -> None:
+def test_a_record_without_a_declared_column_is_refused_by_its_name(missing: str, tmp_path: Path) -> None:
     record = next(records(CAMPAIGNS["all features sampled"], random.Random(0)))
     del record[missing]
     with pytest.raises(DomainError, match=f"has no '{missing}'"):
@@ -239,7 +155,7 @@ def test_records_are_encoded_as_the_schema_does(edges: list[float], position: fl
     for value in (edges[0] + position * (edges[-1] - edges[0]), edges[at_edge % len(edges)]):
         value = min(max(value, edges[0]), edges[-1])
         given_value = repr(value) if text else value
-        code = participant._code({"name": "x", "edges": [repr(edge) for edge in edges]}, {"x": given_value})
+        code = participant.encode_value({"name": "x", "edges": [repr(edge) for edge in edges]}, {"x": given_value})
         assert code == column.encode([given_value])[0]
 
 
@@ -251,15 +167,15 @@ def test_values_are_read_as_the_schema_does(value: Any) -> None:
             expected = column.encode([value])[0]
         except DomainError:
             with pytest.raises(DomainError):
-                participant._code({"name": "x", "values": values}, {"x": value})
+                participant.encode_value({"name": "x", "values": values}, {"x": value})
         else:
-            assert participant._code({"name": "x", "values": values}, {"x": value}) == expected
+            assert participant.encode_value({"name": "x", "values": values}, {"x": value}) == expected
 
 
 # --- Drawn once ------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_is_drawn_once_and_the_record_is_not_looked_at_again(tmp_path: Path) -> None:
+def test_a_report_is_drawn_once_and_the_record_is_not_read_again(tmp_path: Path) -> None:
     first = ask(BINARY.to_json(), tmp_path)
     assert Report.parse(first, BINARY).node == "u1"
     assert all(ask(BINARY.to_json(), tmp_path, Untouchable()) == first for _ in range(3))
@@ -283,7 +199,7 @@ DAMAGE = ["", "{", "null", '{"campaign":1}', "[" * 50_000]
 
 
 @pytest.mark.parametrize("content", DAMAGE, ids=range(len(DAMAGE)))
-def test_a_damaged_store_is_never_answered_afresh(content: str, tmp_path: Path) -> None:
+def test_a_damaged_store_never_leads_to_a_second_draw(content: str, tmp_path: Path) -> None:
     ask(BINARY.to_json(), tmp_path)
     (path,) = tmp_path.iterdir()
     path.write_text(content)
@@ -300,7 +216,7 @@ def test_a_stored_report_that_does_not_fit_is_damaged(key: str, tmp_path: Path) 
         ask(BINARY.to_json(), tmp_path, Untouchable())
 
 
-def test_nothing_is_answered_that_could_not_be_stored(tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_stored_is_not_returned(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("a file where the folder should be")
     with pytest.raises(RunError, match="store"):
         ask(BINARY.to_json(), tmp_path / "store")
@@ -337,8 +253,8 @@ def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) ->
     states ln(4 * 2), from the more revealing feature and the label. No two records exceed it.
     """
     monkeypatch.setattr(participant, "WORDS", 6)
-    tables = (participant._Table(2, 4, 2), participant._Table(3, 4, 1))
-    label = participant._Table(2, 4, 2)
+    tables = (participant.Table(2, 4, 2), participant.Table(3, 4, 1))
+    label = participant.Table(2, 4, 2)
     question = participant.Question("", (), 1, "y", ("a", "b"), 1, tables, label, CLOSES, Decimal(0))
     everything = list(itertools.product(range(2), range(3), range(2)))
     counts: dict[tuple[int, ...], Counter[tuple[int, ...]]] = {record: Counter() for record in everything}
@@ -366,7 +282,7 @@ def test_numbers_below_a_bound_are_uniform(bound: int, monkeypatch: pytest.Monke
     drawn: Counter[int] = Counter()
     for word in range(16):
         left = iter([word, -1])
-        if (number := participant._below(bound, lambda: next(left))) >= 0 and next(left, None) == -1:  # noqa: B023
+        if (number := participant.uniform_below(bound, lambda: next(left))) >= 0 and next(left, None) == -1:  # noqa: B023
             drawn[number] += 1
     assert set(drawn) == set(range(bound))
     assert len(set(drawn.values())) == 1
@@ -456,7 +372,7 @@ REPORT = {"campaign": "c", "node": "a/b ü", "features": [0], "label": 1}
 
 
 class Collector:
-    """A collector that answers what it is told, and remembers what it was asked."""
+    """A collector that gives prepared responses, and records the requests."""
 
     def __init__(self, replies: list[tuple[int, dict[str, str]]]) -> None:
         self.replies = replies
@@ -526,12 +442,12 @@ def test_the_collectors_own_pause_is_honoured() -> None:
     assert pauses[2] <= 2
 
 
-def test_a_pause_beyond_patience_is_an_error() -> None:
+def test_a_pause_that_is_too_long_is_an_error() -> None:
     with collector((503, {"Retry-After": "9" * 50})) as running, pytest.raises(SendError, match="asks to wait"):
         send(running.url, REPORT, "t", sleep=lambda _: pytest.fail("it waited"))
 
 
-def test_a_collector_that_stays_away_is_an_error_after_all_attempts() -> None:
+def test_an_unreachable_collector_is_an_error_after_all_attempts() -> None:
     pauses: list[float] = []
     with collector() as running:
         url = running.url
@@ -560,12 +476,12 @@ def test_a_token_never_travels_in_the_clear(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://[::1", "https://x:port", "https://exa mple.org", "https://" + "ü" * 70])
-def test_an_address_that_cannot_be_is_not_tried_again(url: str) -> None:
+def test_an_invalid_address_is_not_tried_again(url: str) -> None:
     with pytest.raises(SendError, match="cannot be used"):
         send(url, REPORT, "t", sleep=lambda _: pytest.fail("it waited"))
 
 
-def test_a_slow_collector_does_not_hold_a_device_up() -> None:
+def test_a_slow_collector_does_not_block_a_device() -> None:
     with collector() as running:
         running.server.RequestHandlerClass.do_PUT = lambda _: time.sleep(0.5)  # type: ignore[attr-defined]
         with pytest.raises(SendError, match="cannot be reached"):

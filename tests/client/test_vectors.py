@@ -24,7 +24,7 @@ def test_the_vectors_are_what_the_script_writes() -> None:
     assert make_vectors.make() == make_vectors.PATH.read_text(encoding="utf-8")
 
 
-def test_the_vectors_cover_every_campaign_and_turn() -> None:
+def test_the_vectors_cover_every_campaign_and_every_threshold() -> None:
     assert [vector["name"] for vector in VECTORS] == list(CAMPAIGNS)
     words = [len(case["words"]) for vector in VECTORS for case in vector["cases"]]
     assert len(words) == 300

@@ -1,4 +1,4 @@
-"""Stores of both kinds: every test that takes `store_url` runs on SQLite and on PostgreSQL."""
+"""Databases: every test that takes `store_url` runs on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 

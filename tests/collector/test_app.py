@@ -1,4 +1,4 @@
-"""What the collector answers, to whom, and what it never writes down."""
+"""Responses of the collector: who gets which, and that no log holds a report or a token."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ REPORT = COLLECTION.report("n4").document
         (json.dumps(REPORT | {"node": None}).encode(), "not_valid"),
     ],
 )
-def test_what_is_not_a_report_for_this_node_is_refused(
+def test_a_body_that_is_not_a_report_of_this_node_is_refused(
     client: httpx.Client, store: ReportStore, body: bytes, reason: str
 ) -> None:
     before = store.count(COLLECTION.campaign.id)
@@ -113,7 +113,7 @@ def test_what_is_not_a_report_for_this_node_is_refused(
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"reports": {}}', b'{"reports": [], "more": 1}', b"1", b"nul"])
-def test_what_is_not_a_batch_is_refused(client: httpx.Client, body: bytes) -> None:
+def test_a_body_that_is_not_a_batch_is_refused(client: httpx.Client, body: bytes) -> None:
     assert client.post("/v1/reports", content=body).status_code == 422
 
 
@@ -148,8 +148,8 @@ def test_more_than_a_thousand_at_once_are_refused(client: httpx.Client) -> None:
         "bytes",
     ],
 )
-def test_another_token_tells_nothing_about_the_node(client: httpx.Client, authorization: str | None) -> None:
-    """Whether the node exists, has reported, or what: the same answer, byte for byte."""
+def test_a_wrong_token_reveals_nothing_about_the_node(client: httpx.Client, authorization: str | None) -> None:
+    """Whether the node exists or has reported: the response is the same, byte for byte."""
     headers = {} if authorization is None else {b"Authorization": authorization.encode("latin-1")}
     put(client, COLLECTION.report("n5"))
     answers = {
@@ -198,7 +198,7 @@ def test_nodes_with_odd_names_can_report(tmp_path: Path) -> None:
 
 
 def collecting(folder: Path, collection: Collection, **options: object):  # type: ignore[no-untyped-def]  # noqa: ANN201
-    """A collector with a store of its own."""
+    """Serve a collector with its own store."""
     given: dict[str, object] = {"credentials": collection.credentials, "limits": UNLIMITED} | options
     store = given.pop("store", None) or ReportStore.open(f"sqlite:///{folder}/reports.db")
     app = make_app(campaign=collection.campaign, graph=collection.graph, store=store, **given)  # type: ignore[arg-type]
@@ -218,7 +218,7 @@ def test_counts_and_metrics_are_for_the_administration(client: httpx.Client) -> 
     assert not any(node in text for node in COLLECTION.graph.names)
 
 
-def test_after_the_closing_date_nothing_is_taken(tmp_path: Path) -> None:
+def test_no_report_is_accepted_after_the_closing_date(tmp_path: Path) -> None:
     closes = datetime(2030, 1, 1, tzinfo=UTC)
     collection = Collection.ring(closes=closes)
     now = [closes.timestamp() - 1]
@@ -229,13 +229,13 @@ def test_after_the_closing_date_nothing_is_taken(tmp_path: Path) -> None:
         assert put(client, collection.report("n1"), collection).status_code == 410
         assert client.post("/v1/reports", json={"reports": []}).status_code == 410
         assert client.get("/v1/status").json()["open"] is False
-        # The clock is set back, by far: what was stored is still there, and reports are taken again.
+        # The clock is set back, by far: stored reports are still there, and reports are accepted again.
         now[0] = 0.0
         assert put(client, collection.report("n1"), collection).status_code == 200
         assert put(client, collection.report("n3"), collection).status_code == 201
 
 
-def test_a_sender_who_asks_too_often_is_asked_to_wait(tmp_path: Path) -> None:
+def test_a_sender_beyond_the_rate_limit_must_wait(tmp_path: Path) -> None:
     limits = Limits(requests_per_second=0.001, burst=3)
     with collecting(tmp_path, COLLECTION, limits=limits) as client:
         statuses = [client.get("/health").status_code for _ in range(5)]
@@ -284,7 +284,7 @@ class Broken(ReportStore):
     ("error", "status"),
     [(StoreUnavailableError("x"), 503), (StoreFullError("x"), 507), (RuntimeError("label 1 of n1"), 500)],
 )
-def test_what_cannot_be_stored_is_not_acknowledged(
+def test_a_report_that_cannot_be_stored_is_not_acknowledged(
     tmp_path: Path, error: Exception, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Broken.open(f"sqlite:///{tmp_path}/reports.db")

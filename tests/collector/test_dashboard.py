@@ -1,4 +1,4 @@
-"""The owner's page: for its owner only, right about what came in, and self-contained."""
+"""The dashboard: for the owner only, correct about the reports, and self-contained."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_without_the_token_there_is_a_form_and_nothing_else(client: httpx.Client
     for wrong in ("", "wrong", COLLECTION.token("n1")):
         refused = login(client, wrong)
         assert refused.status_code == 401
-        assert "not the token" in refused.text
+        assert "not the admin token" in refused.text
         assert not client.cookies
 
 
@@ -87,15 +87,15 @@ def test_a_session_ends_and_cannot_be_forged(monkeypatch: pytest.MonkeyPatch) ->
     assert not other.is_session(value)
 
 
-def test_the_page_shows_what_came_in(client: httpx.Client) -> None:
+def test_the_page_shows_the_statistics_of_the_reports(client: httpx.Client) -> None:
     login(client)
     text = client.get("/dashboard").text
     facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", text))
     assert facts["Reports"] == "31"
+    assert facts["Share of all nodes"] == "77.5 %"
     assert (
-        facts["Of the graph&#39;s nodes" if "Of the graph&#39;s nodes" in facts else "Of the graph's nodes"] == "77.5 %"
-    )
-    assert facts["Reported, or has a neighbour who did"] == "82.5 %"  # n0 to n30, and n31 and n39 beside them
+        facts["Nodes that reported or have a neighbour who did"] == "82.5 %"
+    )  # n0 to n30, and n31 and n39 beside them
     assert facts["Refused requests"] == "4"
     assert "the report does not fit the campaign" in text
     assert "2001-09-09" in text
@@ -121,7 +121,7 @@ def test_no_node_is_named_on_the_page(client: httpx.Client) -> None:
     assert not re.search(r"\bn\d+\b", client.get("/dashboard").text)
 
 
-def test_the_reports_can_be_taken_away(client: httpx.Client) -> None:
+def test_the_reports_can_be_downloaded(client: httpx.Client) -> None:
     login(client)
     response = client.get("/dashboard/reports.parquet")
     assert "attachment" in response.headers["content-disposition"]
@@ -143,8 +143,8 @@ def test_a_collection_without_a_report_has_a_page_too(tmp_path: Path) -> None:
     )
     with listening(app) as client:
         text = client.get("/dashboard", headers=collection.admin).text
-    assert "No report has come in yet" in text
-    assert "Nothing was refused" in text
+    assert "No report has arrived yet" in text
+    assert "No request was refused" in text
     assert '<span class="tag closed">closed</span>' in text
 
 

@@ -1,4 +1,4 @@
-"""Devices, wire, collector, store, training: the model is the one that the same reports give in memory."""
+"""Devices, HTTP, collector, store and training give the same model as the same reports in memory."""
 
 from __future__ import annotations
 

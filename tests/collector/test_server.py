@@ -1,4 +1,4 @@
-"""Connections that bring nothing are closed in time, others are served meanwhile, and stopping loses nothing."""
+"""Silent connections are closed in time while others are served, and stopping loses no report."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def connect(client: httpx.Client) -> socket.socket:
 
 
 def received(connection: socket.socket) -> bytes:
-    """Everything until the collector hangs up."""
+    """Return everything until the collector closes the connection."""
     parts = []
     try:
         while part := connection.recv(65536):
@@ -89,7 +89,7 @@ def test_a_half_open_connection_is_closed_in_time_and_others_are_served(
 
 
 def send_until_closed(connection: socket.socket, parts: Iterable[bytes], pause: float) -> bool:
-    """Whether the collector hung up before everything was sent."""
+    """Return whether the collector closed the connection before everything was sent."""
     try:
         for part in parts:
             connection.sendall(part)
@@ -99,7 +99,7 @@ def send_until_closed(connection: socket.socket, parts: Iterable[bytes], pause: 
     return False
 
 
-def test_a_request_that_drips_is_closed_in_time(client: httpx.Client) -> None:
+def test_a_request_that_arrives_byte_by_byte_is_closed_in_time(client: httpx.Client) -> None:
     with connect(client) as connection:
         started = time.monotonic()
         assert send_until_closed(connection, (bytes([byte]) for byte in HEAD * 100), 0.02)
@@ -177,7 +177,7 @@ def test_serve_stops_in_good_order_and_keeps_what_it_acknowledged(tmp_path: Path
         ({"--port": "70000"}, "70000"),
     ],
 )
-def test_serve_refuses_what_it_cannot_use_in_one_sentence(
+def test_serve_refuses_unusable_options_in_one_sentence(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

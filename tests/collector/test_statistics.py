@@ -99,7 +99,7 @@ def test_95_of_100_intervals_cover_the_truth() -> None:
     assert abs(covered / draws - 0.95) < 4 * np.sqrt(0.95 * 0.05 / draws)
 
 
-def test_what_was_left_out_is_not_counted() -> None:
+def test_parts_that_were_left_out_are_not_counted() -> None:
     reports = [
         COLLECTION.report("n0", features=(0, 1, 3), label=1),
         COLLECTION.report("n1", features=(2, 1, 0), label=None),

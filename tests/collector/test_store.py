@@ -1,4 +1,4 @@
-"""The first report of a node stands, on disk, whoever asks and however many at once."""
+"""The first report of a node counts and is on disk, also with many concurrent writers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLLECTION = Collection.ring(50)
 STORED, SAME, CONFLICT = Outcome.STORED, Outcome.SAME, Outcome.CONFLICT
 
 
-def test_the_first_stands_the_same_is_fine_and_another_is_refused(store_url: str) -> None:
+def test_the_first_report_counts_the_same_again_is_accepted_another_is_a_conflict(store_url: str) -> None:
     store = ReportStore.open(store_url)
     first, other = COLLECTION.report("n1"), COLLECTION.report("n1", label=0)
     assert store.put([first], now=0) == [STORED]
@@ -112,7 +112,7 @@ def test_a_reader_does_not_create_a_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["", "reports.db", "sqlite://", "sqlite:///:memory:", "mysql://u:secret@h/d", "sqlite:"]
 )
-def test_a_store_that_would_keep_nothing_is_refused_without_quoting_it(url: str) -> None:
+def test_an_unusable_store_url_is_refused_without_quoting_it(url: str) -> None:
     with pytest.raises(StoreError) as caught:
         ReportStore.open(url)
     assert "secret" not in str(caught.value)

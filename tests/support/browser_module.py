@@ -1,4 +1,4 @@
-"""The browser's module, run in node where there is one."""
+"""The browser's module, run in node if it is installed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ needs_node = pytest.mark.skipif(NODE is None, reason="node, which runs the brows
 def in_node(
     folder: Path, work: str, items: Sequence[Any], *, now: datetime = BEFORE, max_epsilon: float = 1e6
 ) -> list[dict[str, Any]]:
-    """What the module makes of each item: {"result": ...} or {"error": ...}; a crash of the module fails."""
+    """Run a function of the module on each item; return {"result": ...} or {"error": ...}, and fail on a crash."""
     assert NODE is not None
-    module = folder / "veilgraph.mjs"  # the name tells node that it is an ES module
+    module = folder / "veilgraph.mjs"  # by this ending, node knows that it is an ES module
     module.write_bytes(MODULE.read_bytes())
     request = {"work": work, "items": items, "now": now.isoformat(), "maxEpsilon": max_epsilon}
     script = Path(__file__).with_name("run_vectors.mjs")

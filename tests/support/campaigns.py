@@ -69,7 +69,7 @@ CAMPAIGNS: dict[str, Campaign] = {
 
 
 def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
-    """Valid raw records without end; bins are hit at their edges, too."""
+    """Yield valid raw records without end, with values at the edges of bins too."""
     while True:
         record: dict[str, Any] = {}
         for column in campaign.schema.columns:
@@ -85,7 +85,7 @@ def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
 
 
 def edge_words(campaign: Campaign) -> list[int]:
-    """Words where a decision turns: the ends of every table's shares and of every rejected range."""
+    """Return the words at which decisions change: the ends of every table's shares and of every rejected range."""
     tables = [response.table for response in campaign.feature_mechanism.responses] if campaign.feature_mechanism else []
     tables += [campaign.label_mechanism.table] if campaign.label_mechanism else []
     bounds = {table.domain_size for table in tables} | set(range(1, campaign.schema.num_features + 1))

@@ -1,4 +1,4 @@
-"""A real browser for tests: Chromium, steered through a pipe, without a driver and without a network."""
+"""A real browser for tests: Chromium, controlled through a pipe, without a driver and without a network."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command of the Chrome DevTools Protocol, and its result."""
+        """Send a command of the Chrome DevTools Protocol; return its result."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -106,7 +106,7 @@ class Page:
         self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def run(self, script: str) -> Any:
-        """The value of an expression on the page; promises are waited for."""
+        """Return the value of an expression on the page; wait for promises."""
         reply = self.call(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
         )
@@ -129,7 +129,7 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def screenshot(self, path: Path) -> None:
-        """The whole page, however long it is."""
+        """Save a picture of the whole page."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
@@ -138,7 +138,7 @@ class Page:
 
 @contextmanager
 def chromium() -> Iterator[Page]:
-    """A browser of its own with an empty profile, ended afterwards."""
+    """Start a browser with an empty profile, and end it afterwards."""
     assert CHROMIUM is not None
     command_end, to_browser = os.pipe()
     from_browser, answer_end = os.pipe()

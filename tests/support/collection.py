@@ -1,4 +1,4 @@
-"""A small campaign on a small graph, with everything that a collector of it needs."""
+"""A small campaign on a small graph, with the keys and files that its collector needs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Collection:
 
     @classmethod
     def ring(cls, nodes: int = 20, *, closes: datetime = CLOSES) -> Collection:
-        """Nodes n0, n1, ... in a ring."""
+        """Make a campaign on a ring of the nodes n0, n1, ..."""
         numbers = np.arange(nodes)
         names = [f"n{i}" for i in numbers]
         graph = Graph.from_edges(np.stack([numbers, (numbers + 1) % nodes]), nodes, node_ids=names)
@@ -78,7 +78,7 @@ class Collection:
         return {"token": self.token(node), "report": self.report(node).document}
 
     def write(self, folder: Path) -> list[str]:
-        """The files that `veilgraph serve` reads, and the options that name them."""
+        """Write the files that `veilgraph serve` reads; return the options that name them."""
         names = self.graph.names
         edges = "".join(f"{names[u]},{names[v]}\n" for u, v in self.graph.edges.T.tolist())
         contents = {

@@ -1,4 +1,4 @@
-"""Documents with something wrong in them, by the thousand."""
+"""Random mutations of JSON documents."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ODD: list[Any] = [
 
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to everything inside, and to the document itself."""
+    """Yield the path to every value inside, and to the document itself."""
     yield path
     items = (
         document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
@@ -62,7 +62,7 @@ def places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 
 def mutate(document: Any, rng: random.Random) -> Any:
-    """Something replaced, removed, added, doubled or shifted by one, somewhere."""
+    """Replace, remove, add, double or shift one value at a random place."""
     mutant = copy.deepcopy(document)
     path = rng.choice([path for path in places(mutant) if path])
     inner = mutant
@@ -99,7 +99,7 @@ def _shifted(value: Any, rng: random.Random) -> Any:
 
 
 def mutated_campaigns(text: str, count: int, rng: random.Random) -> Iterator[str]:
-    """One to three mutations each; most get an id that fits, as a forger's would, some are cut or garbled text."""
+    """Yield documents with one to three mutations. Most have a valid id, as a forger's would; some are damaged text."""
     document = json.loads(text)
     for i in range(count):
         mutant = document

@@ -25,7 +25,7 @@ POLICY = (
 
 
 class Collector(ThreadingHTTPServer):
-    """Serves a campaign and the page, and answers reports with the given codes, then with 201."""
+    """Server of a campaign and the page, which answers reports with the given statuses, then with 201."""
 
     def __init__(self, campaign: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

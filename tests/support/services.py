@@ -15,7 +15,7 @@ import pytest
 
 
 def find_program(name: str, *, places: Sequence[str] = ()) -> Path | None:
-    """A program on the path, or the newest in one of some folders."""
+    """Return a program on the path, or the newest one in the usual folders."""
     if found := shutil.which(name):
         return Path(found).resolve()
     candidates = [path for place in places for path in Path("/").glob(f"{place.lstrip('/')}/{name}")]
@@ -59,7 +59,7 @@ class Postgres:
         shutil.rmtree(self._folder)
 
     def new_database(self, name: str) -> str:
-        """The URL of an empty database."""
+        """Create an empty database; return its URL."""
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as connection:

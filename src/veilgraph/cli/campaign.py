@@ -1,4 +1,4 @@
-"""`veilgraph campaign`: what is asked of people, and what that can reveal."""
+"""`veilgraph campaign`: make, explain and check campaigns, and make the tokens of their participants."""
 
 from __future__ import annotations
 
@@ -22,33 +22,38 @@ from veilgraph.graph import Graph, read_ids
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon
 from veilgraph.privacy.schema import FeatureSchema
 
-campaign_app = typer.Typer(help="Ask people for reports: what exactly, and at which price.")
+campaign_app = typer.Typer(help="Make, explain and check campaigns, and make their tokens.")
 
 CampaignFile = Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")]
-Nodes = Annotated[Path | None, typer.Option(help="Node table with a column 'id', where nodes have no edge.")]
+Nodes = Annotated[Path | None, typer.Option(help="Node table with a column 'id', if some nodes have no edge.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-_BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
+# Before every closing date: a closed campaign can be checked too.
+_EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 
 
 @campaign_app.command()
 def new(
-    schema: Annotated[Path, typer.Option(help="What may be reported, .toml.")],
+    schema: Annotated[Path, typer.Option(help="Schema of the features and the label, .toml.")],
     graph: Annotated[Path, typer.Option(help="The public graph: edge table, .csv or .parquet.")],
-    purpose: Annotated[str, typer.Option(help="What the reports are for, in words for participants.")],
-    contact: Annotated[str, typer.Option(help="Whom participants can ask.")],
-    closes: Annotated[str, typer.Option(help="When the last report is accepted: 2027-01-31, or with a time, UTC.")],
+    purpose: Annotated[str, typer.Option(help="Purpose of the reports, in words for participants.")],
+    contact: Annotated[str, typer.Option(help="Contact for participants.")],
+    closes: Annotated[
+        str, typer.Option(help="Time until which reports are accepted: 2027-01-31, or with a time, UTC.")
+    ],
     out: Annotated[Path, typer.Option(help="The campaign file to write.")],
     epsilon_x: Annotated[
-        float | None, typer.Option(help="Budget of each sampled feature; leave out to ask no features.")
+        float | None, typer.Option(help="Budget of each sampled feature; without it, no features are collected.")
     ] = None,
     sampled: Annotated[int | None, typer.Option(help="Number of features that each person samples.")] = None,
-    epsilon_y: Annotated[float | None, typer.Option(help="Budget of the label; leave out to ask no label.")] = None,
-    label: Annotated[str, typer.Option(help="The label's name.")] = "label",
+    epsilon_y: Annotated[
+        float | None, typer.Option(help="Budget of the label; without it, no label is collected.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="Name of the label.")] = "label",
     nodes: Nodes = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a campaign: everything that a device must know to answer, named by the hash of its content."""
+    """Write a campaign: everything that a device needs to answer. Its id is the hash of its content."""
     if out.exists():
         raise CampaignError(f"{out} exists: choose another --out")
     made = Campaign.new(
@@ -63,7 +68,7 @@ def new(
         label=label,
     )
     if not made.is_open(datetime.now(UTC)):
-        raise CampaignError(f"closes is {closes}, which has passed: nobody could answer")
+        raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
     write_whole(out, made.to_json() + "\n")
     if as_json:
         typer.echo(json.dumps(_facts(made), indent=2))
@@ -84,15 +89,17 @@ def show(campaign: CampaignFile, as_json: AsJson = False) -> None:
 @campaign_app.command()
 def check(
     campaign: CampaignFile,
-    graph: Annotated[Path | None, typer.Option(help="Check that this is the campaign's public graph, too.")] = None,
+    graph: Annotated[
+        Path | None, typer.Option(help="Also check that the campaign was made for this public graph.")
+    ] = None,
     nodes: Nodes = None,
     as_json: AsJson = False,
 ) -> None:
-    """Refuse a campaign that is altered, or whose stated guarantee is not what its tables give."""
+    """Check that a campaign is unaltered and that its tables give the guarantee that it states."""
     text = campaign.read_bytes()
     read = Campaign.from_json(text)
-    # Once more by the client's own arithmetic, which shares nothing with the above.
-    verify(text, max_epsilon=float("inf"), now=_BEFORE_ALL)
+    # Check it again with the client, whose code is independent.
+    verify(text, max_epsilon=float("inf"), now=_EARLIEST)
     if graph is not None and Graph.from_files(graph, nodes=nodes).fingerprint != read.graph:
         raise CampaignError(f"{graph} is not the campaign's graph: nodes or edges differ")
     if as_json:
@@ -107,14 +114,20 @@ def check(
 @campaign_app.command()
 def tokens(
     campaign: CampaignFile,
-    keys_file: Annotated[Path, typer.Option(help="Secret keys, one per line; the first signs. Made if it is missing.")],
-    out: Annotated[Path, typer.Option(help="Table of node and token to write. Secret: hand each person theirs alone.")],
-    graph: Annotated[Path | None, typer.Option(help="Tokens for every node of this edge table.")] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Tokens for the column 'id' of this node table.")] = None,
-    url: Annotated[str | None, typer.Option(help="The collector's address: adds a link to the page for each.")] = None,
+    keys_file: Annotated[
+        Path, typer.Option(help="File of secret keys, one per line; the first signs. Created if it is missing.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Table of nodes and tokens to write. Secret: give each person only their own.")
+    ],
+    graph: Annotated[Path | None, typer.Option(help="Make tokens for every node of this edge table.")] = None,
+    nodes: Annotated[Path | None, typer.Option(help="Make tokens for the column 'id' of this node table.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="The collector's address; adds a link to the participant's page to each row.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a token for each node, with which its owner can hand in a report."""
+    """Write a token for each node, which authorizes its owner to send a report."""
     read = _read(campaign)
     if out.exists():
         raise RunError(f"{out} exists: choose another --out")
@@ -134,7 +147,7 @@ def _names(graph: Path | None, nodes: Path | None) -> list[str]:
         return list(Graph.from_files(graph).names)
     if nodes is not None and graph is None:
         return read_ids(nodes)
-    raise RunError("for which nodes? give either --graph or --nodes")
+    raise RunError("the nodes are missing: give either --graph or --nodes")
 
 
 def _table(rows: list[tuple[str, str]], url: str | None) -> str:
@@ -142,7 +155,7 @@ def _table(rows: list[tuple[str, str]], url: str | None) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["node", "token"] + (["link"] if url else []))
     for node, token in rows:
-        # The fragment: browsers keep it to themselves, so the token is in no server's log.
+        # Browsers do not send the fragment, so the token appears in no server's log.
         link = f"{url.rstrip('/')}/#node={quote(node, safe='')}&token={token}" if url else ""
         writer.writerow([node, token] + ([link] if url else []))
     return text.getvalue()

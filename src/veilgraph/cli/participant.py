@@ -1,4 +1,4 @@
-"""`veilgraph randomize`: a private record in, a report out, on the person's own machine."""
+"""`veilgraph randomize` and `veilgraph submit`: draw a report on the person's own machine, and send it."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ from veilgraph.errors import RunError, SendError
 def randomize(
     campaign: Annotated[Path, typer.Argument(help="The campaign to answer, .json.", metavar="CAMPAIGN")],
     record: Annotated[Path, typer.Option(help="The private record: a JSON object, or a row of a .csv table.")],
-    node: Annotated[str, typer.Option(help="Whose record it is: a node of the public graph.")],
+    node: Annotated[str, typer.Option(help="The person's node in the public graph.")],
     max_epsilon: Annotated[
-        float, typer.Option(help="The most that you accept: user level (any two records), in total.")
+        float, typer.Option(help="The largest epsilon that you accept: user level (any two records), in total.")
     ],
     out: Annotated[Path, typer.Option(help="The report file to write.")],
     store: Annotated[
-        Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: yours.")
+        Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: in your home.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report.")] = False,
 ) -> None:
-    """Randomize a record with the operating system's randomness; a second time gives the same report again."""
+    """Randomize a record with the operating system's randomness; a second call returns the same report."""
     report = answer(
-        campaign.read_bytes(), _Record(record, node), node=node, store=store or _own_store(), max_epsilon=max_epsilon
+        campaign.read_bytes(),
+        _Record(record, node),
+        node=node,
+        store=store or _default_store(),
+        max_epsilon=max_epsilon,
     )
     text = json.dumps(report, sort_keys=True, separators=(",", ":")) + "\n"
     if out.exists() and out.read_bytes() != text.encode():
         raise RunError(f"{out} exists and holds something else: choose another --out")
     write_whole(out, text)
-    typer.echo(
-        json.dumps(report, indent=2) if as_json else f"The report of {node} is in {out}; hand it in with 'submit'."
-    )
+    typer.echo(json.dumps(report, indent=2) if as_json else f"The report of {node} is in {out}; send it with 'submit'.")
 
 
 class _Record(dict[str, Any]):
-    """A record that is read from its file when it is first asked for: after the campaign was checked, or never."""
+    """A record that is read from its file on first access: after the campaign was checked, or never."""
 
     def __init__(self, path: Path, node: str) -> None:
         super().__init__()
@@ -75,7 +77,7 @@ def _json_object(path: Path, text: str) -> dict[str, Any]:
 
 
 def _row(path: Path, text: str, node: str) -> dict[str, Any]:
-    """The only row, or the one whose `id` is the node; an empty cell is missing."""
+    """Return the only row, or the one whose `id` is the node; empty cells are missing values."""
     try:
         rows = list(csv.DictReader(text.splitlines(), strict=True))
     except csv.Error:
@@ -87,24 +89,26 @@ def _row(path: Path, text: str, node: str) -> dict[str, Any]:
     return {name: value or None for name, value in rows[0].items() if name is not None}
 
 
-def _own_store() -> Path:
+def _default_store() -> Path:
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "veilgraph" / "reports"
 
 
 def submit(
-    report: Annotated[list[Path], typer.Argument(help="Reports that `randomize` wrote.", metavar="REPORT...")],
+    report: Annotated[list[Path], typer.Argument(help="Report files that `randomize` wrote.", metavar="REPORT...")],
     url: Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")],
     token: Annotated[
         str | None, typer.Option(help="The node's token, for one report.", envvar="VEILGRAPH_TOKEN")
     ] = None,
-    tokens: Annotated[Path | None, typer.Option(help="Table with the columns node and token, for many.")] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(help="Table with the columns node and token, for several reports.")
+    ] = None,
     attempts: Annotated[
-        int, typer.Option(help="How often to try a collector that is busy or out of reach.", min=1)
+        int, typer.Option(help="Maximum number of attempts if the collector is busy or cannot be reached.", min=1)
     ] = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Hand reports in; a busy or absent collector is tried again, and handing in twice changes nothing."""
+    """Send reports to the collector. A busy collector is tried again; sending twice changes nothing."""
     documents = [_read_document(path) for path in report]
     token_of = _tokens(documents, token, tokens)
     outcomes = []

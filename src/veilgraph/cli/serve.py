@@ -1,4 +1,4 @@
-"""`veilgraph serve`: collect the reports of a campaign."""
+"""`veilgraph serve`: run the collector of a campaign."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ from veilgraph.errors import RunError
 
 def serve(
     campaign: Annotated[Path, typer.Option(help="The campaign, .json.")],
-    graph: Annotated[Path, typer.Option(help="The public graph that the campaign was made for: edge table.")],
-    store: Annotated[str, typer.Option(help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE.")],
-    keys_file: Annotated[Path, typer.Option(help="Keys of participants' tokens, one per line.")],
-    admin_token_file: Annotated[Path, typer.Option(help="File with the administration's token.")],
-    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
+    graph: Annotated[Path, typer.Option(help="Edge table of the public graph that the campaign was made for.")],
+    store: Annotated[
+        str, typer.Option(help="Database of the reports: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE.")
+    ],
+    keys_file: Annotated[Path, typer.Option(help="File of the keys of participants' tokens, one per line.")],
+    admin_token_file: Annotated[Path, typer.Option(help="File with the admin token.")],
+    nodes: Annotated[
+        Path | None, typer.Option(help="Node table with a column 'id', if some nodes have no edge.")
+    ] = None,
     joined: Annotated[
-        Path | None, typer.Option(help="Node table with a column 'id': those who joined since; they may report too.")
+        Path | None, typer.Option(help="Node table with a column 'id': nodes that joined later, and may report too.")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     trusted_proxy: Annotated[
-        str | None, typer.Option(help="Address of the reverse proxy that says where requests come from.")
+        str | None, typer.Option(help="Address of the reverse proxy whose statement of a sender's address is trusted.")
     ] = None,
-    rate: Annotated[float, typer.Option(help="Requests per second of one address; 0 is no limit.")] = 50.0,
+    rate: Annotated[float, typer.Option(help="Maximum requests per second of one address; 0 means no limit.")] = 50.0,
 ) -> None:
-    """Collect reports over HTTP until stopped; an acknowledged report is on disk."""
+    """Collect reports over HTTP until stopped; every acknowledged report is on disk."""
     with needs_extra("collector"):
         from veilgraph.collector.app import make_app
         from veilgraph.collector.auth import Credentials

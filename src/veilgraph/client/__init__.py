@@ -1,4 +1,4 @@
-"""A participant's device: a private record in, one randomized report out. The standard library is enough."""
+"""The participant's client: it turns a private record into one randomized report, with the standard library alone."""
 
 from veilgraph.client.participant import answer, randomize, send, verify
 

@@ -1,16 +1,16 @@
-"""Everything that a participant's device needs, in one file and with the standard library alone.
+"""The participant's client, in one file of the standard library.
 
-Copy this file into any program; it needs nothing else of veilgraph. It trusts nobody: the campaign's id, its integer
-tables and the guarantee that they give are checked here, by other code than the one that wrote them, before the
-record is looked at.
+Copy this file into any program; it needs nothing else of veilgraph. It does not trust the campaign: before it reads
+the record, it checks the campaign's id, its integer tables and the guarantee that they give. It shares no code with
+the program that wrote the campaign.
 
 **The words that decide a report.** All randomness is a stream of *words*, uniform integers below 2**53. *A number
 below n* takes words until one is below 2**53 - (2**53 mod n), and is that word mod n. With d features of which m
 are sampled, a report takes, in this order:
 
 1. for each feature i = 0, ..., d - 1: a number below d - i; the feature is sampled if it is less than m minus the
-   features sampled so far. If sampled, one word decides its report by its table; if not, a number below its domain
-   size is reported.
+   number of features sampled so far. If it is sampled, one word decides its report by its table; if not, a number
+   below its domain size is reported.
 2. for the label, if it is reported: one word, by its table.
 
 *A word w by the table (k, true, other) of the value v* reports v if w < true, else v + 1 + (w - true) div other,
@@ -45,19 +45,19 @@ from typing import Any, NamedTuple
 
 try:
     from veilgraph.errors import CampaignError, DomainError, RunError, SendError
-except ImportError:  # this file alone
+except ImportError:  # without the package
 
     class CampaignError(ValueError):  # type: ignore[no-redef]
         """A campaign that must not be answered."""
 
     class DomainError(ValueError):  # type: ignore[no-redef]
-        """A private value outside its declared domain; says where, never what."""
+        """A private value outside its declared domain; the message names the column, never the value."""
 
     class RunError(Exception):  # type: ignore[no-redef]
-        """A store that cannot be used."""
+        """A folder of reports that cannot be used."""
 
     class SendError(Exception):  # type: ignore[no-redef]
-        """A report that could not be handed over."""
+        """A report that could not be sent."""
 
 
 __all__ = ["CampaignError", "DomainError", "RunError", "SendError", "answer", "encode", "randomize", "send", "verify"]
@@ -68,35 +68,37 @@ WORDS = 2**WORD_BITS
 Word = Callable[[], int]
 Codes = tuple[int, ...]
 
-_LONGEST_CAMPAIGN = 64 * 2**20
-_MOST_FEATURES = 2**14
-_MOST_STEPS = 1_000_000
-# Stated figures are doubles written as text; they and the exact ones agree far better than this.
-_BILLIONTH = Decimal("1e-9")
+_MAX_CAMPAIGN_LENGTH = 64 * 2**20
+_MAX_FEATURES = 2**14
+_MAX_STEPS = 1_000_000
+# Tolerance of stated epsilons, relative above 1: they are doubles as text, which agree far better with the exact ones.
+_TOLERANCE = Decimal("1e-9")
 
 _NUMBER = re.compile(r"\s*[+-]?(Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)\s*")
-_RETRIED = {429, 502, 503, 504}
-_LONGEST_WAIT = 300.0
+_RETRIED_STATUSES = {429, 502, 503, 504}
+_MAX_PAUSE_SECONDS = 300.0
 _REFUSALS = {
     400: "the collector could not read the report",
     401: "the token is not this node's; ask the campaign's contact for it",
     403: "the token is not this node's; ask the campaign's contact for it",
     404: "the collector has no such address, or knows no such node",
-    409: "another report of this node stands already: the first one counts, and a second is never accepted",
+    409: "another report of this node was stored before: the first one counts, and a second is never accepted",
     410: "the campaign is closed: no report is accepted any more",
     413: "the report is too large for the collector",
     422: "the report does not fit the collector's campaign; is it the campaign that you answered?",
 }
 
 
-class _Table(NamedTuple):
+class Table(NamedTuple):
+    """Integer table of a randomized response: the words that report the true value, and each other value."""
+
     domain_size: int
     true: int
     other: int
 
 
 class Question(NamedTuple):
-    """A campaign that was verified: what is asked, and the integers that protect the answer."""
+    """A verified campaign: the questions, and the integer tables that protect the answers."""
 
     id: str
     columns: tuple[dict[str, Any], ...]
@@ -104,14 +106,14 @@ class Question(NamedTuple):
     label_name: str
     classes: tuple[str, ...]
     sampled: int
-    features: tuple[_Table, ...] | None
-    label: _Table | None
+    features: tuple[Table, ...] | None
+    label: Table | None
     closes: datetime
     epsilon: Decimal
-    """What the tables give: user level, any two records, features and label together."""
+    """Epsilon that the tables give: user level (any two records), features and label together."""
 
 
-# --- The answer ------------------------------------------------------------------------------------------------------
+# --- The report ------------------------------------------------------------------------------------------------------
 
 
 def answer(
@@ -123,23 +125,23 @@ def answer(
     max_epsilon: float,
     now: datetime | None = None,
 ) -> dict[str, Any]:
-    """The report of one person: drawn once, stored, and the same for ever after.
+    """Return the report of one person. It is drawn once and stored; later calls return the same report.
 
-    Before the record is looked at, the campaign is refused if it is altered or closed, if its tables do not give the
-    guarantee that it states, or if that is more than `max_epsilon`. If the store holds a report for the campaign and
-    node, that one is returned and the record is not looked at: a second draw would reveal more.
+    The campaign is checked before the record is read. It is refused if it is altered or closed, if its tables do not
+    give the guarantee that it states, or if that exceeds `max_epsilon`. If the store holds a report for the campaign
+    and node, the record is not read at all: a second draw would reveal more.
 
     Args:
         campaign: the campaign's JSON.
-        record: a raw value for each column of the schema, and the class under the label's name. The label may be
-            None, which leaves it out; that it was left out is visible and not protected.
+        record: a raw value for each column of the schema, and the class under the label's name. None as the class
+            leaves the label out, which is visible and not protected.
         node: the person's node in the public graph.
-        store: a folder on the device that outlives the program.
+        store: a permanent folder on the device.
         max_epsilon: the most that the person accepts: user level (any two records), features and label together.
         now: the time; default: the device's clock.
 
     Returns:
-        The report as JSON values, to be given to `send`.
+        The report as JSON values, for `send`.
     """
     question = verify(campaign, max_epsilon=max_epsilon, now=now)
     check_node(node)
@@ -157,15 +159,15 @@ def answer(
     _keep(path, _canonical(report))
     kept = _stored(path, question, node)  # another process may have been first
     if kept is None:
-        raise RunError(f"{path} was removed while it was written; nothing was answered")
+        raise RunError(f"{path} was removed while it was written; nothing was sent")
     return kept
 
 
 def encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None, int | None]:
-    """Codes of the reported features and of the label; what is not declared is refused by its column alone."""
+    """Return the codes of the reported features and of the label; refuse undeclared values, naming only the column."""
     features = label = None
     if question.features is not None:
-        codes = [_code(column, record) for column in question.columns]
+        codes = [encode_value(column, record) for column in question.columns]
         starts = range(0, len(codes), question.group)
         features = tuple(max(codes[start : start + question.group]) for start in starts)
     if question.label is not None:
@@ -173,7 +175,7 @@ def encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None,
         if name not in record:
             raise DomainError(f"the record has no '{name}'; give its class, or None to leave it out")
         if record[name] is not None:
-            label = _code({"name": name, "values": question.classes}, record)
+            label = encode_value({"name": name, "values": question.classes}, record)
     if features is None and label is None:
         raise DomainError("the record leaves out everything that is asked")
     return features, label
@@ -182,35 +184,35 @@ def encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None,
 def randomize(
     question: Question, features: Codes | None, label: int | None, *, word: Word | None = None
 ) -> tuple[Codes | None, int | None]:
-    """Randomize codes with words in the order that the top of this file lays down.
+    """Randomize codes, with words in the order that this file's docstring defines.
 
     Args:
         question: a verified campaign.
         features: the codes of the features, or None.
         label: the code of the label, or None.
-        word: the source of words; default: the operating system. Anything else is for tests.
+        word: source of words; default: the operating system. Other sources are for tests.
     """
     word = word or (lambda: secrets.randbits(WORD_BITS))
     reported: list[int] = []
     to_sample = question.sampled
     tables = question.features or ()
     for i, (value, table) in enumerate(zip(features or (), tables, strict=features is not None)):
-        sampled = _below(len(tables) - i, word) < to_sample
+        sampled = uniform_below(len(tables) - i, word) < to_sample
         to_sample -= sampled
-        reported.append(_respond(value, table, word) if sampled else _below(table.domain_size, word))
+        reported.append(_respond(value, table, word) if sampled else uniform_below(table.domain_size, word))
     response = None if label is None or question.label is None else _respond(label, question.label, word)
     return (None if features is None else tuple(reported)), response
 
 
-def _below(bound: int, word: Word) -> int:
-    """Uniform on 0, ..., bound - 1 without bias: words beyond the last whole multiple are drawn again."""
+def uniform_below(bound: int, word: Word) -> int:
+    """Return a uniform number below `bound`. Words beyond the last whole multiple of it are rejected, against bias."""
     limit = WORDS - WORDS % bound
     while (drawn := word()) >= limit:
         pass
     return drawn % bound
 
 
-def _respond(value: int, table: _Table, word: Word) -> int:
+def _respond(value: int, table: Table, word: Word) -> int:
     surplus = word() - table.true
     return value if surplus < 0 else (value + 1 + surplus // table.other) % table.domain_size
 
@@ -218,7 +220,8 @@ def _respond(value: int, table: _Table, word: Word) -> int:
 # --- The record ------------------------------------------------------------------------------------------------------
 
 
-def _code(column: Mapping[str, Any], record: Mapping[str, Any]) -> int:
+def encode_value(column: Mapping[str, Any], record: Mapping[str, Any]) -> int:
+    """Return the code of a column's value in a raw record."""
     name = column["name"]
     if name not in record:
         raise DomainError(f"the record has no '{name}', which the campaign asks")
@@ -249,7 +252,7 @@ def _readable_number(value: object) -> float | None:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """How a value may have been declared: 1 and 1.0 are the same, True is 'True' or '1'."""
+    """Yield the texts by which a value may be declared: 1 and 1.0 are the same, True is 'True' or '1'."""
     if isinstance(value, bool):
         yield from (str(value), str(int(value)))
     elif isinstance(value, str):
@@ -264,9 +267,9 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def verify(campaign: str | bytes, *, max_epsilon: float, now: datetime | None = None) -> Question:
-    """Refuse a campaign that should not be answered: altered, closed, too revealing, or not what it claims."""
+    """Verify a campaign; refuse one that is altered, closed, too revealing, or does not give its stated guarantee."""
     if isinstance(max_epsilon, bool) or not isinstance(max_epsilon, (int, float)) or not max_epsilon > 0:
-        raise CampaignError("max_epsilon must be a number above 0: the most that you accept")
+        raise CampaignError("max_epsilon must be a number above 0: the largest epsilon that you accept")
     question = _question(_parsed(campaign))
     now = now or datetime.now(UTC)
     if now.tzinfo is None:
@@ -282,19 +285,21 @@ def verify(campaign: str | bytes, *, max_epsilon: float, now: datetime | None = 
 
 
 def _parsed(campaign: str | bytes) -> dict[str, Any]:
-    def whole(_: str) -> None:
+    def refuse_number(_: str) -> None:
         raise CampaignError("a number in the campaign is not whole")
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
             raise CampaignError("a key occurs twice in the campaign")
         return dict(pairs)
 
-    if len(campaign) > _LONGEST_CAMPAIGN:
+    if len(campaign) > _MAX_CAMPAIGN_LENGTH:
         raise CampaignError("the campaign is too large")
     try:
         text = campaign.decode() if isinstance(campaign, bytes) else campaign
-        document = json.loads(text, parse_float=whole, parse_constant=whole, object_pairs_hook=unique)
+        document = json.loads(
+            text, parse_float=refuse_number, parse_constant=refuse_number, object_pairs_hook=unique_keys
+        )
     except CampaignError:
         raise
     except (ValueError, RecursionError):
@@ -361,13 +366,13 @@ def _merged(sizes: list[int], group: int) -> list[int]:
     return sizes[::group]
 
 
-def _features(stated: object, sizes: list[int]) -> tuple[int, tuple[_Table, ...] | None]:
+def _features(stated: object, sizes: list[int]) -> tuple[int, tuple[Table, ...] | None]:
     if stated is None:
         return 0, None
     parts = _object(stated, "epsilon mechanism sampled tables", "features")
     _number(parts["epsilon"], "features.epsilon")
     sampled = _whole(parts["sampled"], "features.sampled")
-    if sampled > len(sizes) or len(sizes) > _MOST_FEATURES or sampled * (len(sizes) - sampled) > _MOST_STEPS:
+    if sampled > len(sizes) or len(sizes) > _MAX_FEATURES or sampled * (len(sizes) - sampled) > _MAX_STEPS:
         raise CampaignError(f"the campaign samples {sampled} of {len(sizes)} features, which is not possible")
     entries = _list(parts["tables"], "features.tables")
     if parts["mechanism"] != "grr_fs" or len(entries) != len(sizes):
@@ -375,7 +380,7 @@ def _features(stated: object, sizes: list[int]) -> tuple[int, tuple[_Table, ...]
     return sampled, tuple(_table(entry, size) for entry, size in zip(entries, sizes, strict=True))
 
 
-def _label(stated: object, size: int) -> _Table | None:
+def _label(stated: object, size: int) -> Table | None:
     if stated is None:
         return None
     parts = _object(stated, "epsilon mechanism table", "label")
@@ -385,9 +390,9 @@ def _label(stated: object, size: int) -> _Table | None:
     return _table(parts["table"], size)
 
 
-def _table(entry: object, size: int) -> _Table:
+def _table(entry: object, size: int) -> Table:
     parts = _object(entry, "domain_size other true", "a table")
-    table = _Table(**{key: _whole(parts[key], f"a table's {key}") for key in _Table._fields})
+    table = Table(**{key: _whole(parts[key], f"a table's {key}") for key in Table._fields})
     used = table.true + (table.domain_size - 1) * table.other
     if table.domain_size != size or used != WORDS or table.true <= table.other:
         raise CampaignError(
@@ -397,10 +402,8 @@ def _table(entry: object, size: int) -> _Table:
     return table
 
 
-def _check_guarantee(
-    stated: object, features: tuple[_Table, ...] | None, sampled: int, label: _Table | None
-) -> Decimal:
-    """Recompute every stated epsilon from the integers; return the user level's total."""
+def _check_guarantee(stated: object, features: tuple[Table, ...] | None, sampled: int, label: Table | None) -> Decimal:
+    """Check every stated epsilon against the integers; return the total of the user level."""
     parts = _object(stated, "attribute_level user_level", "guarantee")
     users = _object(parts["user_level"], "features label total", "guarantee.user_level")
     with localcontext(prec=40):
@@ -420,17 +423,17 @@ def _check_guarantee(
         return exact["total"]
 
 
-def _user_level(tables: Sequence[_Table], sampled: int) -> Decimal:
-    """The `sampled` most revealing tables, added up: ln(true/other) each."""
+def _user_level(tables: Sequence[Table], sampled: int) -> Decimal:
+    """Return the sum of ln(true/other) over the `sampled` most revealing tables."""
     ordered = sorted(tables, key=lambda table: Fraction(table.true, table.other), reverse=True)[:sampled]
     return sum((n * (Decimal(t.true) / t.other).ln() for t, n in Counter(ordered).items()), Decimal(0))
 
 
-def _attribute_levels(tables: tuple[_Table, ...], sampled: int) -> list[Decimal]:
-    """ln of the likelihood ratio for two records that differ in one feature, where no other feature matches."""
+def _attribute_levels(tables: tuple[Table, ...], sampled: int) -> list[Decimal]:
+    """Return ln of the likelihood ratio of two records that differ in one feature, if no other feature matches."""
     misses = [Decimal(t.domain_size * t.other) / WORDS for t in tables]
     least = _mean_product(misses, sampled)
-    levels: dict[_Table, Decimal] = {}
+    levels: dict[Table, Decimal] = {}
     for i, table in enumerate(tables):
         if table not in levels:
             match = Decimal(table.domain_size * table.true) / WORDS
@@ -439,7 +442,7 @@ def _attribute_levels(tables: tuple[_Table, ...], sampled: int) -> list[Decimal]
 
 
 def _mean_product(factors: list[Decimal], sampled: int) -> Decimal:
-    """The mean of the product of `sampled` of the factors, over all choices; chosen as a device chooses them."""
+    """Return the mean product of `sampled` of the factors, over all subsets of that size."""
     means = {0: Decimal(1)}  # by the number of factors taken so far
     for i, factor in enumerate(factors):
         left, after = len(factors) - i, dict[int, Decimal]()
@@ -453,7 +456,7 @@ def _mean_product(factors: list[Decimal], sampled: int) -> Decimal:
 
 
 def _slack(epsilon: Decimal) -> Decimal:
-    return _BILLIONTH * max(Decimal(1), epsilon)
+    return _TOLERANCE * max(Decimal(1), epsilon)
 
 
 def _canonical(document: object) -> str:
@@ -498,7 +501,7 @@ def _date(value: object) -> datetime:
 
 
 def check_node(node: object) -> str:
-    """A node id that can be a line of a table and a part of a URL."""
+    """Return the name of a node if it can be a line of a table and a part of a URL."""
     allowed = isinstance(node, str) and 1 <= len(node) <= 256 and node not in (".", "..")
     if not allowed or any(c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in str(node)):
         raise CampaignError("node must be text of 1 to 256 characters without control characters, not . or ..")
@@ -538,7 +541,7 @@ def _fits(report: object, question: Question, node: str) -> bool:
     )
 
 
-def _are_codes(codes: object, tables: Sequence[_Table]) -> bool:
+def _are_codes(codes: object, tables: Sequence[Table]) -> bool:
     return (
         isinstance(codes, list)
         and len(codes) == len(tables)
@@ -547,7 +550,7 @@ def _are_codes(codes: object, tables: Sequence[_Table]) -> bool:
 
 
 def _keep(path: Path, text: str) -> None:
-    """On disk, whole, and never in place of another: a crash leaves the report or nothing, two processes agree."""
+    """Write a report to disk, unless there is one. A crash leaves a whole file or none; two processes agree on one."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -556,7 +559,7 @@ def _keep(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileExistsError):
-            os.link(draft, path)  # unlike a renaming, refuses to replace
+            os.link(draft, path)  # unlike a rename, it does not replace a file
         _sync_folder(path.parent)
     except OSError as error:
         raise RunError(f"the report cannot be stored in {path.parent}: {error.strerror}; nothing was sent") from None
@@ -566,7 +569,7 @@ def _keep(path: Path, text: str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # folders cannot be opened there, and their entries are durable
+    if os.name == "nt":  # folders cannot be opened on Windows, and their entries are durable
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -587,18 +590,18 @@ def send(
     timeout: float = 30.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> bool:
-    """Hand a report over; sending it again, after a failure or by mistake, changes nothing.
+    """Send a report to the collector. Sending it again, after a failure or by mistake, changes nothing.
 
-    An overloaded, restarting or unreachable collector is tried again, after the time that it asks for and at least
-    after 0.5, 1, 2, ... seconds, each shortened at random by up to half so that many devices do not return at once.
+    An overloaded, restarting or unreachable collector is tried again, after the time that it requests and at least
+    0.5, 1, 2, ... seconds. Each pause is shortened at random by up to half, so that many devices do not return at once.
 
     Args:
-        url: the collector's address. Https, or http on this machine: the token must not travel in the clear.
-        report: what `answer` returned.
+        url: the collector's address: https, or http on this machine, because the token must not be sent unencrypted.
+        report: the result of `answer`.
         token: the node's token.
-        attempts: how often to try.
-        timeout: seconds to wait for each answer.
-        sleep: how to wait.
+        attempts: maximum number of attempts.
+        timeout: seconds to wait for each response.
+        sleep: function that waits.
 
     Returns:
         True if the report was stored now, False if it had been stored before.
@@ -611,13 +614,13 @@ def send(
             with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310 (the scheme is checked)
                 if response.status in (200, 201):
                     return bool(response.status == 201)
-                raise SendError(f"the collector answered {response.status}, which is not an answer to a report")
+                raise SendError(f"the collector answered {response.status}, which is not a response to a report")
         except urllib.error.HTTPError as error:
             with error:
-                if error.code not in _RETRIED:
+                if error.code not in _RETRIED_STATUSES:
                     raise SendError(_REFUSALS.get(error.code, f"the collector answered {error.code}")) from None
                 failure = f"the collector answered {error.code}"
-                pause = max(pause, _asked_pause(error.headers.get("Retry-After")))
+                pause = max(pause, _requested_pause(error.headers.get("Retry-After")))
         except (http.client.InvalidURL, ValueError):
             raise SendError("the collector's address cannot be used; check it") from None
         except (OSError, http.client.HTTPException) as error:
@@ -625,7 +628,7 @@ def send(
             if isinstance(reason, ssl.SSLCertVerificationError):
                 raise SendError("the collector's certificate is not valid; nothing was sent") from None
             failure = f"the collector cannot be reached ({type(reason).__name__})"
-        if pause > _LONGEST_WAIT:
+        if pause > _MAX_PAUSE_SECONDS:
             raise SendError(f"{failure} and asks to wait {pause:.0f} seconds; send the same report again later")
         if attempt + 1 < attempts:
             sleep(pause)
@@ -658,8 +661,8 @@ def _is_this_machine(host: str) -> bool:
     return False
 
 
-def _asked_pause(header: str | None) -> float:
-    """Retry-After: seconds, or a date."""
+def _requested_pause(header: str | None) -> float:
+    """Return the seconds of a Retry-After header, which holds seconds or a date."""
     if not header:
         return 0.0
     if header.isascii() and header.isdigit():

@@ -1,4 +1,4 @@
-// The participant's page: builds the form from the campaign, draws the report on this device, shows it, sends it.
+// The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
 import { VeilgraphError, answer, canonical, stored, verify } from "./client.js";
 
@@ -13,7 +13,7 @@ attempt(start);
 
 async function start() {
   text = await fetchCampaign();
-  // Without a limit first, so that the cost can be explained; the person's own limit is applied before anything is drawn.
+  // No limit yet, so that the page can explain the cost; the person's own limit applies before a report is drawn.
   question = await verify(text, { maxEpsilon: Infinity });
   campaign = JSON.parse(text);
   readInvitation();
@@ -32,7 +32,7 @@ async function fetchCampaign() {
   return reply.text();
 }
 
-/** Node and token come in the address after #, which browsers do not send; the token is then taken out of sight. */
+/** Read node and token from the part of the address after #, which browsers do not send, and remove them from it. */
 function readInvitation() {
   const invitation = new URLSearchParams(location.hash.slice(1));
   if (!invitation.has("node") || !invitation.has("token")) return;
@@ -57,18 +57,18 @@ function explain() {
   const epsilon = roundedUp(Number(user.total), 4);
   $("exact").textContent =
     `User level, any two records: epsilon = ${epsilon}. Whatever your true answers are, no report is more than `
-    + `${odds(Number(user.total))} times as likely as it would be with any other answers. That factor is e to the power epsilon. `
-    + "The figures above start from even odds: someone who held your answers and any other set of answers for equally likely.";
-  $("identity").append("Its id is ", element("code", {}, question.id), ".");
-  $("consent-text").textContent = `I have read what my report can give away (epsilon ${epsilon} for everything together) and want to take part.`;
+    + `${odds(Number(user.total))} times as likely as it would be with any other answers. This factor is e to the power epsilon. `
+    + "The figures above start from even odds: someone thinks that your answers and one other set of answers are equally likely.";
+  $("identity").append("The campaign's id is ", element("code", {}, question.id), ".");
+  $("consent-text").textContent = `I have read what my report can give away (epsilon ${epsilon} for all answers together), and I want to take part.`;
   $("weak").hidden = Number(user.total) < Math.log(99);
   $("guarantee").hidden = false;
 }
 
-function level(epsilon, words) {
+function level(epsilon, message) {
   const certainty = 100 / (1 + Math.exp(-Number(epsilon)));
   const shown = certainty > 99.9 ? "near certainty" : `${roundedUp(certainty, certainty > 99 ? 1 : 0)} in 100`;
-  $("levels").append(element("li", {}, element("strong", {}, shown), " ", words));
+  $("levels").append(element("li", {}, element("strong", {}, shown), " ", message));
 }
 
 const roundedUp = (x, digits) => (Math.ceil(x * 10 ** digits - 1e-5) / 10 ** digits).toFixed(digits);
@@ -118,14 +118,14 @@ function selectField({ name, values }, id) {
     element("select", { id, name: id, required: "" }, element("option", { value: "" }, "choose"), ...options));
 }
 
-/** Columns declared as 0 and 1 are questions of no and yes. */
+/** Show the values 0 and 1 of a column as no and yes. */
 function shown(value, values) {
   return values.length === 2 && values[0] === "0" && values[1] === "1" ? ["no", "yes"][Number(value)] : value;
 }
 
 // --- The report -----------------------------------------------------------------------------------------------------
 
-/** Where a report was drawn before, go on from there: it is shown and can be sent again, never drawn again. */
+/** Continue with a report that this device drew before: it can be shown and sent again, but never drawn again. */
 function resume() {
   const node = $("node").value;
   const kept = node && stored(question, node, localStorage);
@@ -138,7 +138,7 @@ function resume() {
 }
 
 async function draw() {
-  problem("");
+  setProblem("");
   const limit = $("limit").value;
   if (limit) localStorage.setItem(LIMIT, limit);
   else localStorage.removeItem(LIMIT);
@@ -150,14 +150,14 @@ async function draw() {
   $("form").hidden = true;
   review();
   $("review-heading").focus();
-  say("");
+  setStatus("");
 }
 
 function review() {
   const d = question.features?.length ?? 0, m = question.sampled;
   const label = question.label ? ` “${question.label.name}” was randomized, too.` : "";
-  const padding = d > m ? ` Of ${d} answers only ${m} were used at all; the others are pure chance.${label}` : "";
-  $("explained").textContent = `Chance has decided what the report says: it may or may not be what you entered.${padding}`
+  const padding = d > m ? ` It uses only ${m} of your ${d} answers; the other entries are pure chance.${label}` : "";
+  $("explained").textContent = `The report was drawn at random: each entry may or may not be what you entered.${padding}`
     + " Only the right-hand column is sent.";
   $("rows").replaceChildren(...rows().map(([name, before, after]) =>
     element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, name),
@@ -188,7 +188,7 @@ function named({ values, edges }, code) {
 const REFUSALS = {
   401: "The token is not this participant's. Check your invitation.",
   403: "The token is not this participant's. Check your invitation.",
-  409: "Another report of this participant was received before, from another device. The first one counts.",
+  409: "Another report of this participant was stored before, from another device. The first one counts.",
   410: "The campaign is closed: no report is accepted any more.",
   422: "The collector does not accept this report. Tell the campaign's contact.",
 };
@@ -196,23 +196,23 @@ const REFUSALS = {
 const sentKey = () => `veilgraph:sent:${report.campaign}:${report.node}`;
 
 async function deliver() {
-  problem("");
+  setProblem("");
   if (!$("token").value) throw new VeilgraphError("Open this page by the link in your invitation: sending needs your token.");
   $("send").disabled = true;
-  say("Sending…");
+  setStatus("Sending…");
   try {
     const stored = await send();
     localStorage.setItem(sentKey(), "1");
     $("review").hidden = true;
     confirmed(stored ? "Your report was stored." : "Your report had been stored before; nothing was added.");
     $("done-heading").focus();
-    say("");
+    setStatus("");
   } finally {
     $("send").disabled = false;
   }
 }
 
-/** Sending the same report again is harmless, so a busy or absent collector is simply tried again. */
+/** Send the report; try a busy or unreachable collector again, because sending the same report twice is harmless. */
 async function send(attempts = 6) {
   const headers = { Authorization: `Bearer ${$("token").value}`, "Content-Type": "application/json" };
   for (let attempt = 0; attempt < attempts; attempt++) {
@@ -223,14 +223,14 @@ async function send(attempts = 6) {
       throw new VeilgraphError(REFUSALS[reply.status] ?? `The collector answered ${reply.status}. Try again later.`);
     if (attempt + 1 === attempts) break;
     const pause = Math.max(Math.min(Number(reply?.headers.get("Retry-After")) || 0, 60), 2 ** attempt * (1 - Math.random() / 2));
-    say(`The collector is busy or out of reach. Trying again in ${Math.ceil(pause)} seconds…`);
+    setStatus(`The collector is busy or cannot be reached. Trying again in ${Math.ceil(pause)} seconds…`);
     await new Promise((done) => setTimeout(done, 1000 * pause));
   }
-  throw new VeilgraphError("The collector is out of reach. Your report is kept on this device: open this page again later to send it.");
+  throw new VeilgraphError("The collector cannot be reached. Your report is kept on this device: open this page again later to send it.");
 }
 
-function confirmed(words) {
-  $("receipt").textContent = `${words} This device keeps it and will never draw another one for this campaign.`;
+function confirmed(message) {
+  $("receipt").textContent = `${message} This device keeps it and will never draw another one for this campaign.`;
   $("done").hidden = false;
 }
 
@@ -243,14 +243,14 @@ function element(tag, attributes, ...children) {
   return made;
 }
 
-function say(words) {
-  $("status").textContent = words;
+function setStatus(message) {
+  $("status").textContent = message;
 }
 
-function problem(words) {
-  $("problem").textContent = words;
-  $("problem").hidden = !words;
-  if (words) $("problem").scrollIntoView({ block: "center" });
+function setProblem(message) {
+  $("problem").textContent = message;
+  $("problem").hidden = !message;
+  if (message) $("problem").scrollIntoView({ block: "center" });
 }
 
 async function attempt(work) {
@@ -258,7 +258,7 @@ async function attempt(work) {
 }
 
 function fail(error) {
-  say("");
-  problem(error instanceof VeilgraphError ? error.message : "Something went wrong on this page. Load it again; a report that was drawn is kept.");
+  setStatus("");
+  setProblem(error instanceof VeilgraphError ? error.message : "Something went wrong on this page. Please load it again; if a report was drawn, it is kept.");
   if (!campaign) $("purpose").textContent = "This campaign cannot be answered";
 }

@@ -1,29 +1,29 @@
-// A private record in, one randomized report out. The campaign is checked before the record is looked at. Every
-// decision compares a word, uniform below 2 ** 53, with integers; participant.py lays down their order.
+// Turns a private record into one randomized report, after verifying the campaign. Every decision compares a
+// word, uniform below 2 ** 53, with integers; participant.py defines the order of the words.
 
 const WORDS = 2 ** 53;
 const NUMBER = /^\s*[+-]?(Infinity|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)\s*$/i;
 
-/** Never holds a private value. */
+/** Holds no private value. */
 export class VeilgraphError extends Error {}
 
 function need(condition, message = "This is not a campaign.") {
 	if (!condition) throw new VeilgraphError(message);
 }
 
-/** The report of one person: drawn once, stored, and the same ever after. */
+/** Return a person's report. It is drawn once and stored; later calls return the same one. */
 export async function answer(campaign, record, { node, storage, maxEpsilon, now }) {
 	const question = await verify(campaign, { maxEpsilon, now });
 	need(/^(?!\.\.?$)[^\0-\x1f\x7f\ud800-\udfff]{1,256}$/u.test(node), "A node has 1 to 256 characters.");
 	const kept = stored(question, node, storage);
 	if (kept) return kept;
-	// Nothing is awaited below, or two calls could both draw.
+	// No await below: two calls at once could both draw.
 	const [features, label] = randomize(question, ...encode(question, record));
 	storage.setItem(place(question, node), canonical({ campaign: question.id, node, features, label }));
 	return stored(question, node, storage);
 }
 
-/** The report that was drawn before, or null. */
+/** Return the report that was drawn before, or null. */
 export function stored(question, node, storage) {
 	const text = storage.getItem(place(question, node));
 	const report = text && parse(text);
@@ -34,7 +34,7 @@ export function stored(question, node, storage) {
 
 const place = (question, node) => `veilgraph:${question.id}:${node}`;
 
-/** Codes [features, label] of a raw record; a label of null is left out. */
+/** Return the codes [features, label] of a raw record; a label of null is left out. */
 export function encode({ features, label, columns, group }, record) {
 	const codes = features && columns.map((column) => code(column, record));
 	const merged = codes && features.map((_, i) => Math.max(...codes.slice(i * group, (i + 1) * group)));
@@ -57,7 +57,7 @@ function code({ name, values, edges }, record) {
 	return index;
 }
 
-/** Randomize codes; other words than the default are for tests. */
+/** Randomize codes; other sources of words are for tests. */
 export function randomize(question, features, label, word = systemWord) {
 	let toSample = question.sampled;
 	const reported = features && features.map((value, i) => {
@@ -86,7 +86,7 @@ function respond(value, { domain_size: k, true: yes, other }, word) {
 	return surplus < 0 ? value : (value + 1 + (surplus - (surplus % other)) / other) % k;
 }
 
-/** Refuse a campaign that is altered, closed, too revealing, or not what it claims. */
+/** Refuse a campaign that is altered, closed, too revealing, or untrue. */
 export async function verify(text, { maxEpsilon, now = new Date() }) {
 	need(maxEpsilon > 0, "Your limit must be above 0.");
 	const campaign = parse(text);
@@ -139,7 +139,7 @@ function readTable(table, size) {
 	return table;
 }
 
-/** Every stated epsilon, recomputed from the integers. */
+/** Check stated epsilons against the integers. */
 function checkGuarantee(stated, { features, sampled, label }) {
 	const { user_level: user, attribute_level: levels } = keys(stated, "attribute_level user_level");
 	keys(user, "features label total");
@@ -182,7 +182,7 @@ function logMean(factors, sampled) {
 
 const slack = (epsilon) => 1e-9 * Math.max(1, epsilon);
 
-/** Sorted, no spaces, ASCII only. */
+/** Canonical JSON: sorted, no spaces, ASCII only. */
 export function canonical(value) {
 	if (Array.isArray(value)) return `[${value.map(canonical)}]`;
 	if (isObject(value)) return `{${Object.keys(value).sort().map((k) => `${canonical(k)}:${canonical(value[k])}`)}}`;
