@@ -1,4 +1,4 @@
-"""The majority class: everyone gets what all label reports together say."""
+"""The majority class: every node gets the debiased distribution of all label reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from veilgraph.privacy.schema import FeatureSchema
 
 
 def reports(labels: list[int], num_classes: int = 2, unlabelled: int = 0) -> tuple[PerturbedGraph, Split]:
-    """A path whose first nodes report these labels by GRR with keep probability 3 / (2 + classes), and a split."""
+    """Return labels reported on a path by GRR with keep probability 3 / (2 + classes), and a split."""
     nodes = len(labels) + unlabelled
     labelled = np.arange(nodes) < len(labels)
     first = np.arange(nodes) == 0
@@ -62,13 +62,13 @@ def test_debiasing_never_changes_which_class_is_largest(labels: list[int]) -> No
     assert (MajorityClass().fit(perturbed, split).predict() == counts.argmax()).all()
 
 
-def test_another_graph_gets_the_same_answer_for_each_of_its_nodes() -> None:
+def test_every_node_of_another_graph_gets_the_same_distribution() -> None:
     perturbed, split = reports([0, 0, 1, 0])
     other, _ = reports([1] * 7)
     assert np.allclose(MajorityClass().fit(perturbed, split).predict_proba(other), [[1, 0]] * 7)
 
 
-def test_edges_and_features_say_nothing_to_it() -> None:
+def test_edges_and_features_are_not_used() -> None:
     perturbed, split = reports([0, 1, 0, 0, 1])
     rewired = replace(perturbed, graph=Graph.from_edges([[0, 0, 0], [2, 3, 4]], 5), features=1 - perturbed.features)
     one, other = (MajorityClass().fit(each, split).predict_proba() for each in (perturbed, rewired))

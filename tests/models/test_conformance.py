@@ -1,4 +1,4 @@
-"""What every method owes its users, whatever it does inside."""
+"""The contract of every method."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def make(name: str) -> Callable[[], Method]:
 
 @pytest.fixture
 def perturbed(name: str) -> PerturbedGraph:
-    """The same people's reports, by the mechanism that the method is made for."""
+    """Return the same people's reports, by the mechanism that the method needs."""
     return MULTI_BIT if name.startswith("lpgnn") else JOINT_GRR if name.endswith("joint-grr") else PERTURBED
 
 
@@ -92,9 +92,7 @@ def test_another_graph_with_the_same_reports_gets_the_same_predictions(
     assert np.allclose(method.predict_proba(perturbed), method.predict_proba(), atol=1e-6)
 
 
-def test_what_unlabelled_nodes_would_have_said_is_never_read(
-    make: Callable[[], Method], perturbed: PerturbedGraph
-) -> None:
+def test_labels_of_unlabelled_nodes_are_never_read(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
     garbled = perturbed.labels.copy()
     garbled[~perturbed.has_label] = 2
     other = replace(perturbed, labels=garbled)
@@ -154,7 +152,9 @@ def test_a_folder_of_another_method_is_refused(make: Callable[[], Method], tmp_p
         type(make()).load(tmp_path)
 
 
-def test_what_a_method_spends_is_what_its_reports_cost(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+def test_the_spent_epsilon_is_that_of_the_reports_a_method_needs(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
     method, guarantee = make(), perturbed.guarantee
     expected = 3 * 1.0 + 2.0 if method.uses_features else 2.0
     assert method.epsilon_spent(guarantee) == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""LPGNN against numbers that were worked out by hand, and against chance."""
+"""LPGNN against values computed by hand, and against chance."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ PREDICTED = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
 def loss_of(
     method: LPGNN, perturbed: PerturbedGraph = REPORTS, predicted: torch.Tensor = PREDICTED, split: Split = SPLIT
 ) -> float:
-    """The method's loss where its predictions are these."""
-    run = FitTask(method=method, perturbed=perturbed, split=split)
-    return float(LPGNN.make_loss([run], GraphOperators(perturbed.graph), ALL_NODES)(predicted.log().T.unsqueeze(0)))
+    """Return the method's loss for given predictions."""
+    task = FitTask(method=method, perturbed=perturbed, split=split)
+    return float(LPGNN.make_loss([task], GraphOperators(perturbed.graph), ALL_NODES)(predicted.log().T.unsqueeze(0)))
 
 
-def test_the_loss_with_forward_correction_is_the_one_worked_out_by_hand() -> None:
+def test_the_loss_with_forward_correction_equals_a_hand_computed_value() -> None:
     # One hop with weights 1 / sqrt 2. Denoised: node 0 hears "1" only, node 1 hears "0" twice.
     # Through the channel, 1/4 + 1/2 of a prediction: (.7, .3), (.35, .65), (.55, .45).
     # Expected at node 0 for class 1: .65 / sqrt 2; at node 1 for class 0: (.7 + .55) / sqrt 2.
@@ -61,7 +61,7 @@ def test_the_loss_with_forward_correction_is_the_one_worked_out_by_hand() -> Non
     assert loss_of(LPGNN(label_hops=1)) == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_loss_without_correction_is_the_one_worked_out_by_hand() -> None:
+def test_the_loss_without_correction_equals_a_hand_computed_value() -> None:
     # The same with the predictions themselves: .8 / sqrt 2 and (.9 + .6) / sqrt 2.
     expected = -(math.log(0.8 / math.sqrt(2)) + math.log(1.5 / math.sqrt(2))) / 2
     assert expected == pytest.approx(0.25541, abs=1e-5)
@@ -79,7 +79,7 @@ def test_a_channel_without_noise_needs_no_correction() -> None:
     assert corrected == pytest.approx(plain, abs=1e-6)
 
 
-def test_a_node_that_no_label_report_reaches_is_not_taken_for_class_0() -> None:
+def test_a_node_without_label_reports_in_reach_is_not_treated_as_class_0() -> None:
     # Node 1 is silent, so node 0 hears nothing: the term of node 1, which hears "0" twice, is all there is.
     silent = replace(REPORTS, has_label=np.array([True, False, True]))
     both_train = Split(train=np.array([True, True, False]), validation=SPLIT.validation, test=SPLIT.test)
@@ -107,19 +107,19 @@ def test_a_node_that_no_label_report_reaches_is_not_taken_for_class_0() -> None:
 
 
 def test_replicas_keep_their_own_targets_and_channels() -> None:
-    # The first two losses worked out by hand above, side by side, and with a channel without noise beside them.
+    # The first two hand-computed losses above together, and a channel without noise as a third replica.
     methods = [LPGNN(label_hops=1), LPGNN(label_hops=1, forward_correction=False), LPGNN(label_hops=1)]
     reports = [REPORTS, REPORTS, replace(REPORTS, label_mechanism=GRR(2, epsilon=math.inf))]
-    runs = [FitTask(method=method, perturbed=each, split=SPLIT) for method, each in zip(methods, reports, strict=True)]
-    losses = LPGNN.make_loss(runs, GraphOperators(PATH), ALL_NODES)(PREDICTED.log().T.expand(3, -1, -1))
+    tasks = [FitTask(method=method, perturbed=each, split=SPLIT) for method, each in zip(methods, reports, strict=True)]
+    losses = LPGNN.make_loss(tasks, GraphOperators(PATH), ALL_NODES)(PREDICTED.log().T.expand(3, -1, -1))
     assert losses.tolist() == pytest.approx([0.45039, 0.25541, 0.25541], abs=1e-5)
 
 
-def test_replicas_go_as_many_hops_as_each_of_them_asks_for() -> None:
+def test_every_replica_uses_its_own_number_of_hops() -> None:
     hops = [2, 0, 1, 2, 5]
     methods = [LPGNN(label_hops=each) for each in hops]
-    runs = [FitTask(method=method, perturbed=REPORTS, split=SPLIT) for method in methods]
-    losses = LPGNN.make_loss(runs, GraphOperators(PATH), ALL_NODES)(PREDICTED.log().T.expand(len(hops), -1, -1))
+    tasks = [FitTask(method=method, perturbed=REPORTS, split=SPLIT) for method in methods]
+    losses = LPGNN.make_loss(tasks, GraphOperators(PATH), ALL_NODES)(PREDICTED.log().T.expand(len(hops), -1, -1))
     assert losses.tolist() == pytest.approx([loss_of(method) for method in methods], abs=1e-6)
     assert len({round(loss, 3) for loss in losses.tolist()}) > 1  # the path is bipartite: odd and even hops
 

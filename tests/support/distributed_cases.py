@@ -1,4 +1,4 @@
-"""Fits that one process and several must agree on; run under torchrun, the leader writes what came out."""
+"""Fits for which one process and several must give equal results; under torchrun, the leader writes them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ SPLIT = Split.random(NODES + ISOLATED, seed=0)
 
 @cache
 def perturbed(everyone: bool, joint: bool = False) -> PerturbedGraph:
-    """A simulated collection; unless everyone takes part, some nodes are silent, and a whole region is.
+    """Simulate a collection.
 
-    In a joint one, nobody is asked about every feature.
+    Args:
+        everyone: whether every node reports; otherwise some nodes are silent, and so is a whole region.
+        joint: whether features are randomized by joint GRR, where nobody is asked about every feature.
     """
     private = csbm(NODES + ISOLATED, seed=0)
     edges = private.graph.edges[:, (private.graph.edges < NODES).all(axis=0)]
@@ -46,15 +48,15 @@ def perturbed(everyone: bool, joint: bool = False) -> PerturbedGraph:
     if everyone:
         return replace(drawn, graph=graph)
     numbers = np.arange(graph.num_nodes)
-    # Nodes around the busiest one send nothing, so that some have no report in reach.
-    busiest = int(graph.degrees.argmax())
-    near = np.isin(numbers, graph.edges[:, (graph.edges == busiest).any(axis=0)])
+    # Nodes around the node of largest degree are silent, so that some have no report in reach.
+    hub = int(graph.degrees.argmax())
+    near = np.isin(numbers, graph.edges[:, (graph.edges == hub).any(axis=0)])
     heard = (numbers % 3 > 0) & ~near
     return replace(drawn, graph=graph, has_features=heard, has_label=drawn.has_label & heard)
 
 
 def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
-    """Methods and the collections that they learn from."""
+    """Return methods and the arguments of the collections that they learn from."""
     fewer: dict[str, Any] = {"epochs": 12, "device": "cpu"}
     hops: dict[str, Any] = {"feature_hops": 3, "label_hops": 2}
     return {
@@ -71,13 +73,13 @@ def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
 
 
 def case(name: str) -> tuple[FitTask[GNNMethod], None]:
-    """A case on the whole graph."""
+    """Return the task of a case on the whole graph."""
     method, collection = cases()[name]
     return FitTask(method=method, perturbed=perturbed(*collection), split=SPLIT), None
 
 
 class Meter:
-    """Counts the bytes that arrive at this process, exchange by exchange."""
+    """A counter of the bytes that this process receives in exchanges."""
 
     def __init__(self) -> None:
         self.bytes, self._exchange = 0, distributed.all_to_all_single
@@ -89,12 +91,12 @@ class Meter:
 
 
 class Watched:
-    """The gradients that this process's optimizer is given, step by step, and what the process holds meanwhile.
+    """A record of the optimizer's gradients, and of the data that this process holds during training.
 
     Attributes:
-        gradients: of each step.
-        nodes: whose reports are in memory while it trains, counted once for each collection that is there.
-        whole_graphs: how many graphs are in memory that are no part of one.
+        gradients: gradients of each step.
+        nodes: number of nodes whose reports are in memory, counted once for each collection.
+        whole_graphs: number of whole graphs in memory.
     """
 
     def __init__(self) -> None:
@@ -120,20 +122,20 @@ class Watched:
 
     def _look_around(self) -> None:
         gc.collect()
-        things = gc.get_objects()  # some of which complain if they are asked for their class
+        things = gc.get_objects()  # isinstance would raise for some of them
         self.nodes = sum(len(thing.features) for thing in things if type(thing) is PerturbedGraph)
         self.whole_graphs = sum(type(thing) is Graph for thing in things)
 
 
 def everywhere(here: torch.Tensor, count: int) -> torch.Tensor:
-    """[processes, ...]: what every process has."""
+    """Gather a tensor from every process, [processes, ...]."""
     gathered = [torch.empty_like(here) for _ in range(count)]
     distributed.all_gather(gathered, here)
     return torch.stack(gathered)
 
 
 def main(out: Path) -> None:
-    """Every case, in all processes together."""
+    """Fit every case, in all processes together."""
     meter = Meter()
     # Small messages, so that an object takes several of them.
     with join_process_group(torch.device("cpu"), max_message_bytes=10_007) as processes:

@@ -30,7 +30,7 @@ from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import Method, StructureOnly
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
-from veilgraph.models.checkpoint import Checkpoint, work_of
+from veilgraph.models.checkpoint import Checkpoint, digest_of_task
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distributed, join_fit
 from veilgraph.models.engine.gnn_method import GNNMethod
@@ -310,8 +310,8 @@ def _checkpoint(folder: Path, method: Method, perturbed: PerturbedGraph, split: 
         return None
     settings = {"method": method.name, **method.parameters(), "device": resolve_device(method.device).type}
     reports = perturbed.features, perturbed.labels, perturbed.has_features, perturbed.has_label
-    work = work_of(settings, [perturbed.graph.edges, *reports, split.train, split.validation])
-    return Checkpoint.open(folder / CHECKPOINT, work)
+    digest = digest_of_task(settings, [perturbed.graph.edges, *reports, split.train, split.validation])
+    return Checkpoint.open(folder / CHECKPOINT, digest)
 
 
 def _prepare_from_store(

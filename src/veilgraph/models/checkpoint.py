@@ -1,4 +1,4 @@
-"""Where training left off, in a file that is there whole or not at all."""
+"""Checkpoints of training: the state of an interrupted fit, in a file that is replaced atomically."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from veilgraph.atomic_files import write_whole
 from veilgraph.errors import RunError
 from veilgraph.progress import say
 
-_WORK = "work"
+_DIGEST_KEY = "work"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checkpoint:
-    """The state of a fit, written every few epochs. It holds weights and random numbers, no report.
+    """The state of a fit, written every few epochs. It contains weights and generator states, no report.
 
     Attributes:
-        work: what the fit is of; a file that was left by other work is not gone on from.
-        path: the file; None for a process that goes on from a state but leaves writing to another.
-        every: epochs between one writing and the next.
-        saved: what the file held when it was opened; None if there was nothing to go on from.
+        task_digest: digest of the fit; the state of another fit is not used.
+        path: the file; None for a process that resumes from the state but leaves writing to another process.
+        every: number of epochs between two writes.
+        saved_state: content of the file when it was opened; None if there is no state to resume from.
     """
 
-    work: str
+    task_digest: str
     path: Path | None
     every: int = 10
-    saved: Mapping[str, Tensor] | None = field(default=None, repr=False)
+    saved_state: Mapping[str, Tensor] | None = field(default=None, repr=False)
 
     @classmethod
-    def open(cls, path: Path, work: str, *, every: int = 10) -> Checkpoint:
-        """With what the file holds, if it is of the same work."""
+    def open(cls, path: Path, task_digest: str, *, every: int = 10) -> Checkpoint:
+        """Open a checkpoint with the state in the file, if the file belongs to the same fit."""
         if every < 1:
             raise RunError(f"a checkpoint every {every} epochs: it must be at least 1")
-        opened = cls(work=work, path=path, every=every, saved=_read(path, work))
+        opened = cls(task_digest=task_digest, path=path, every=every, saved_state=_read(path, task_digest))
         if opened.epochs:
-            say(f"training goes on after epoch {opened.epochs:,}, where {path} was left")
+            say(f"training resumes after epoch {opened.epochs:,}, from {path}")
         return opened
 
     @property
     def epochs(self) -> int:
-        """How many were done when it was left."""
-        return 0 if self.saved is None else int(self.saved["record.steps"])
+        """Number of epochs that the saved state has seen."""
+        return 0 if self.saved_state is None else int(self.saved_state["record.steps"])
 
     def reader(self) -> Checkpoint:
-        """For another process of the same work, which does not write."""
+        """Return a checkpoint with the same state that writes nothing, for another process of the same fit."""
         return replace(self, path=None)
 
     def write(self, state: Mapping[str, Tensor]) -> None:
@@ -64,14 +64,14 @@ class Checkpoint:
             return
         buffer = io.BytesIO()
         arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in state.items()}
-        np.savez(buffer, **(arrays | {_WORK: np.array(self.work)}))
+        np.savez(buffer, **(arrays | {_DIGEST_KEY: np.array(self.task_digest)}))
         write_whole(self.path, buffer.getvalue())
 
 
-def work_of(settings: Mapping[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
-    """A name for work that depends on these settings and these data, and on nothing else.
+def digest_of_task(settings: Mapping[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
+    """Return a digest that depends on these settings and these data, and on nothing else.
 
-    >>> work_of({"epochs": 1}, [np.arange(3)]) == work_of({"epochs": 2}, [np.arange(3)])
+    >>> digest_of_task({"epochs": 1}, [np.arange(3)]) == digest_of_task({"epochs": 2}, [np.arange(3)])
     False
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -81,7 +81,7 @@ def work_of(settings: Mapping[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path, work: str) -> dict[str, Tensor] | None:
+def _read(path: Path, task_digest: str) -> dict[str, Tensor] | None:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -89,8 +89,8 @@ def _read(path: Path, work: str) -> dict[str, Tensor] | None:
     try:
         arrays = dict(np.load(io.BytesIO(content), allow_pickle=False))
     except (ValueError, EOFError, BadZipFile):
-        raise RunError(f"{path} is not a checkpoint that can be read: remove it to begin anew") from None
-    if str(arrays.pop(_WORK, None)) != work:
-        say(f"{path} was left by other work (other reports, settings or graph): training begins anew")
+        raise RunError(f"{path} is not a readable checkpoint: remove it to start again") from None
+    if str(arrays.pop(_DIGEST_KEY, None)) != task_digest:
+        say(f"{path} belongs to another fit (other reports, settings or graph): training starts again")
         return None
     return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -1,1 +1,1 @@
-"""Tests of models, engine."""
+"""Tests of the training engine."""

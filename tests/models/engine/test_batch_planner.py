@@ -1,4 +1,4 @@
-"""Plans of what is trained together: complete, within memory, and every input shared by equally many."""
+"""Batch plans are complete, within memory, and share every input equally."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plan(
 
 
 @given(SPECIFICATIONS, st.integers(1, 9), st.integers(1, 9), st.integers(0, 60), st.sampled_from([CPU, GPU]))
-def test_every_run_is_planned_once_within_memory_and_with_inputs_shared_equally(
+def test_every_task_is_planned_once_within_memory_and_with_inputs_shared_equally(
     specifications: list[tuple[str, int]], input_bytes: int, replica_bytes: int, spare: int, device: torch.device
 ) -> None:
     memory = input_bytes + replica_bytes + spare
@@ -64,7 +64,7 @@ def test_every_run_is_planned_once_within_memory_and_with_inputs_shared_equally(
 
 @given(SPECIFICATIONS)
 def test_with_memory_to_spare_equally_shared_inputs_are_one_batch(specifications: list[tuple[str, int]]) -> None:
-    # So few batches as shapes have different numbers of runs for an input.
+    # As many batches as there are different numbers of tasks per input, for each shape.
     expected = {(shape, count) for (shape, _), count in Counter(specifications).items()}
     assert len(plan(specifications, memory=10**6)) == len(expected)
 
@@ -75,25 +75,25 @@ def test_larger_shares_come_first(specifications: list[tuple[str, int]]) -> None
     assert all(one.sharing >= other.sharing for one, other in pairwise(batches))
 
 
-def test_an_input_that_too_many_share_is_split() -> None:
-    # 3 + 2 * 2 bytes are all that is allowed: two runs at a time.
+def test_an_input_that_too_many_tasks_share_is_split() -> None:
+    # The limit is 3 + 2 * 2 bytes: two tasks at a time.
     batches = plan([("a", 0)] * 5, memory=8)
     assert [(len(batch.tasks), batch.sharing) for batch in batches] == [(2, 2), (2, 2), (1, 1)]
 
 
-def test_a_processor_takes_no_more_than_its_cache_holds() -> None:
+def test_a_batch_on_a_cpu_fits_into_the_cache() -> None:
     assert [len(batch.tasks) for batch in plan([("a", 0)] * 5, device=CPU, cache_bytes=8)] == [2, 2, 1]
     assert [len(batch.tasks) for batch in plan([("a", 0)] * 5, device=GPU, cache_bytes=8)] == [5]
-    # One run that is larger than the cache is still run.
+    # A task that is larger than the cache is still planned.
     assert [len(batch.tasks) for batch in plan([("a", 0)] * 2, device=CPU, input_bytes=20, cache_bytes=8)] == [1, 1]
 
 
 @pytest.mark.parametrize("device", [CPU, GPU])
-def test_too_little_memory_for_one_run_is_refused_with_both_numbers(device: torch.device) -> None:
+def test_too_little_memory_for_one_task_is_refused_with_both_numbers(device: torch.device) -> None:
     with pytest.raises(FitError, match=r"one fit needs about 3072.0 MiB and 2560.0 MiB are allowed: allow more memory"):
         plan([("a", 0)], input_bytes=2**30, replica_bytes=2 * 2**30, memory=5 * 2**29, device=device)
     assert len(plan([("a", 0)], input_bytes=1, replica_bytes=2, memory=3, device=device)) == 1
 
 
-def test_nothing_to_do_is_no_batch() -> None:
+def test_no_tasks_make_no_batch() -> None:
     assert plan([]) == []

@@ -1,4 +1,4 @@
-"""Threads that work side by side, and what they leave behind."""
+"""Worker threads, and the limits of torch threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _two_threads() -> object:
 
 
 @pytest.mark.usefixtures("_two_threads")
-def test_side_by_side_two_items_are_in_flight_at_once_and_each_has_one_thread() -> None:
+def test_two_items_are_computed_at_once_and_each_has_one_torch_thread() -> None:
     both = threading.Barrier(2, timeout=10)
 
     def meet(item: int) -> tuple[int, int, list[int]]:
@@ -32,13 +32,13 @@ def test_side_by_side_two_items_are_in_flight_at_once_and_each_has_one_thread() 
         found = map_in_threads(meet, [3, 4])
     assert [item for item, _, _ in found] == [3, 4]
     assert [threads for _, threads, _ in found] == [1, 1]
-    assert all(len(set(inner)) == 1 for *_, inner in found)  # not again within the function
+    assert all(len(set(inner)) == 1 for *_, inner in found)  # no nested threads
     assert torch.get_num_threads() == 2
 
 
 @pytest.mark.usefixtures("_two_threads")
 @pytest.mark.parametrize("device", ["cuda", None])
-def test_elsewhere_everything_happens_in_this_thread(device: str | None) -> None:
+def test_without_workers_or_with_a_gpu_everything_runs_in_this_thread(device: str | None) -> None:
     def where(_: int) -> int:
         return threading.get_ident()
 
@@ -51,7 +51,7 @@ def test_elsewhere_everything_happens_in_this_thread(device: str | None) -> None
 
 
 @pytest.mark.usefixtures("_two_threads")
-def test_an_error_comes_out_and_threads_are_given_back() -> None:
+def test_an_error_is_raised_and_the_number_of_torch_threads_is_restored() -> None:
     def fail(item: int) -> None:
         raise ValueError(item)
 

@@ -1,4 +1,4 @@
-"""Several processes compute what one computes, whatever the method, the masks and the number of parts."""
+"""Several processes compute the same as one, for every method, mask and number of parts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("name", cases())
-def test_several_processes_compute_what_one_does(name: str, found: dict[str, np.ndarray]) -> None:
+def test_several_processes_compute_the_same_as_one(name: str, found: dict[str, np.ndarray]) -> None:
     method, collection = cases()[name]
     method.fit(perturbed(*collection), SPLIT)
-    # Single precision adds nodes in another order: 1e-7 of a gradient, which a dozen steps of Adam spread a little.
+    # Sums over nodes have another order: 1e-7 of a gradient, which a dozen steps of Adam amplify a little.
     for key, expected in {
         "loss": np.array(method.curve_.train_loss),
         "score": np.array(method.curve_.validation_score),
@@ -37,21 +37,21 @@ def test_several_processes_compute_what_one_does(name: str, found: dict[str, np.
 
 @pytest.mark.parametrize("name", cases())
 def test_gradients_are_those_of_one_process_and_the_same_in_all(name: str, found: dict[str, np.ndarray]) -> None:
-    """Adam hardly minds a factor, so that a mean in place of the sum would not show in what it learns."""
+    """Adam hardly depends on a factor, so that a mean instead of the sum would not show in the results."""
     method, collection = cases()[name]
     with Watched() as alone:
         method.fit(perturbed(*collection), SPLIT)
     together, expected = found[f"{name}: gradients"], np.concatenate([each.numpy() for each in alone.gradients])
     assert (together == together[0]).all()
-    # The first is of the same weights; those of later ones differ by rounding, which a dozen steps spread a little.
+    # The first gradients are of equal weights; later ones differ by rounding, which a dozen steps amplify a little.
     scale = np.abs(expected).max()
     np.testing.assert_allclose(together[0][0], expected[0], rtol=0, atol=1e-6 * scale)
     np.testing.assert_allclose(together[0], expected, rtol=0, atol=1e-4 * scale)
 
 
 @pytest.mark.parametrize("name", cases())
-def test_every_process_holds_its_part_alone(name: str, found: dict[str, np.ndarray]) -> None:
-    """The leader too: what cut the graph is gone."""
+def test_every_process_holds_only_its_part(name: str, found: dict[str, np.ndarray]) -> None:
+    """Even the leader: the process that cut the graph has ended."""
     nodes, whole_graphs = found[f"{name}: held"].T
     assert nodes.tolist() == [part.num_nodes for part in Partition(perturbed(True).graph, int(found["processes"]))]
     assert not whole_graphs.any()

@@ -1,4 +1,4 @@
-"""The main theorem of the learning engine: fits that are trained together are the fits that each would be alone."""
+"""The main theorem of the engine: fits that are trained together equal separate fits."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ NODES = 120
 PRIVATE = csbm(NODES, num_classes=3, num_features=8, mean_degree=6, seed=0)
 EPOCHS = 5
 
-# Alone or together, only the order of single-precision sums can differ: each pass rounds some dozens of numbers of the
-# order of 1, by 6e-8 each, and five steps are too few for the differences to grow. (Where the library's kernels add in
-# the same order for every number of replicas there is no difference at all.) Scores of the two best epochs are further
-# apart than that, so the same epoch is selected.
+# Alone or together, only the order of single-precision sums differs. Each pass rounds some dozens of numbers of the
+# order of 1, by 6e-8 each, and five steps are too few for the differences to grow. (Kernels that add in the same order
+# for every number of replicas give no difference.) Scores of the two best epochs differ by more than that, so that the
+# same epoch is selected.
 TOLERANCE = 1e-5
 
 
@@ -83,7 +83,7 @@ FAMILIES: dict[str, tuple[type[GNNMethod], list[dict[str, Any]], list[tuple[Pert
 }
 
 
-def runs_of(family: str, backbone: str, draws: Sequence[int] = range(4)) -> list[FitTask[GNNMethod]]:
+def tasks_of(family: str, backbone: str, draws: Sequence[int] = range(4)) -> list[FitTask[GNNMethod]]:
     make, settings, reports = FAMILIES[family]
     return [
         FitTask(
@@ -96,8 +96,8 @@ def runs_of(family: str, backbone: str, draws: Sequence[int] = range(4)) -> list
     ]
 
 
-def fitted_together(runs: Sequence[FitTask[M]], **options: int) -> list[Sequence[FitTask[M]]]:
-    return [pending.result() for pending in type(runs[0].method).start_together(runs, **options)]
+def fitted_together(tasks: Sequence[FitTask[M]], **options: int) -> list[Sequence[FitTask[M]]]:
+    return [pending.result() for pending in type(tasks[0].method).start_together(tasks, **options)]
 
 
 def assert_the_same(found: GNNMethod, expected: GNNMethod) -> None:
@@ -110,58 +110,58 @@ def assert_the_same(found: GNNMethod, expected: GNNMethod) -> None:
 
 @pytest.mark.parametrize("backbone", ["sage", "gcn"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_fits_that_are_trained_together_are_those_that_are_trained_alone(family: str, backbone: str) -> None:
-    together, alone = runs_of(family, backbone), runs_of(family, backbone)
+def test_fits_that_are_trained_together_equal_separate_fits(family: str, backbone: str) -> None:
+    together, alone = tasks_of(family, backbone), tasks_of(family, backbone)
     batches = fitted_together(together)
-    assert sorted(id(run) for batch in batches for run in batch) == sorted(map(id, together))
-    assert len(batches) < len(together) / 2  # they were
-    for found, run in zip(together, alone, strict=True):
-        assert_the_same(found.method, run.method.fit(run.perturbed, run.split))
-    # And fits with other settings, seeds or reports are others, so that the comparison says something.
-    predictions = [run.method.predict_proba() for run in together]
+    assert sorted(id(task) for batch in batches for task in batch) == sorted(map(id, together))
+    assert len(batches) < len(together) / 2  # they were trained together
+    for found, task in zip(together, alone, strict=True):
+        assert_the_same(found.method, task.method.fit(task.perturbed, task.split))
+    # Fits with other settings, seeds or reports differ, so that the comparison means something.
+    predictions = [task.method.predict_proba() for task in together]
     for number, one in enumerate(predictions):
         assert all(np.abs(one - other).max() > 100 * TOLERANCE for other in predictions[:number])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_attention_is_trained_one_by_one_and_exactly_the_same(family: str) -> None:
-    together, alone = runs_of(family, "gat", draws=[3]), runs_of(family, "gat", draws=[3])
+def test_attention_is_trained_one_by_one_with_exactly_the_same_result(family: str) -> None:
+    together, alone = tasks_of(family, "gat", draws=[3]), tasks_of(family, "gat", draws=[3])
     assert [len(batch) for batch in fitted_together(together)] == [1] * len(together)
-    for found, run in zip(together, alone, strict=True):
-        expected = run.method.fit(run.perturbed, run.split)
+    for found, task in zip(together, alone, strict=True):
+        expected = task.method.fit(task.perturbed, task.split)
         assert (found.method.predict_proba() == expected.predict_proba()).all()
         assert found.method.curve_ == expected.curve_
 
 
 def test_all_backbones_at_once_come_back_in_batches_of_one_kind() -> None:
-    runs = [run for backbone in ("gat", "sage", "gcn") for run in runs_of("plain", backbone, draws=[0])]
-    for batch in fitted_together(runs):
-        assert len({run.method.backbone for run in batch}) == 1
-        assert len({run.method.epochs for run in batch}) == 1
+    tasks = [task for backbone in ("gat", "sage", "gcn") for task in tasks_of("plain", backbone, draws=[0])]
+    for batch in fitted_together(tasks):
+        assert len({task.method.backbone for task in batch}) == 1
+        assert len({task.method.epochs for task in batch}) == 1
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_neither_the_order_of_runs_nor_the_memory_changes_results(family: str) -> None:
-    expected = runs_of(family, "sage")
+def test_neither_the_order_of_tasks_nor_the_memory_changes_results(family: str) -> None:
+    expected = tasks_of(family, "sage")
     fitted_together(expected)
-    reordered = runs_of(family, "sage")
+    reordered = tasks_of(family, "sage")
     order = np.random.default_rng(0).permutation(len(reordered))
     fitted_together([reordered[number] for number in order])
-    confined = runs_of(family, "sage")
+    confined = tasks_of(family, "sage")
     # Two or three replicas at a time.
     batches = fitted_together(confined, memory=4 * NODES * (2 * 8 + 3 * 6 * (HIDDEN + 3)))
     assert 1 < max(map(len, batches)) <= 3
-    # And as many as there are, whatever a processor's cache holds.
-    unconfined = runs_of(family, "sage")
+    # All of them at once, without a limit by the cache of a CPU.
+    unconfined = tasks_of(family, "sage")
     fitted_together(unconfined, cache_bytes=2**40)
-    for run, *others in zip(expected, reordered, confined, unconfined, strict=True):
+    for task, *others in zip(expected, reordered, confined, unconfined, strict=True):
         for other in others:
-            assert_the_same(other.method, run.method)
+            assert_the_same(other.method, task.method)
 
 
 def test_memory_for_less_than_one_fit_is_refused_with_the_numbers() -> None:
     with pytest.raises(FitError, match=r"one fit needs about 0.1 MiB and 0.0 MiB are allowed: allow more memory"):
-        fitted_together(runs_of("plain", "sage", draws=[0]), memory=1000)
+        fitted_together(tasks_of("plain", "sage", draws=[0]), memory=1000)
 
 
 @pytest.mark.parametrize("backbone", ["sage", "gcn"])
@@ -170,41 +170,41 @@ def test_little_memory_means_blocks_of_nodes_and_the_same_results(
     family: str, backbone: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="veilgraph")
-    runs, expected = runs_of(family, backbone, [0]), runs_of(family, backbone, [0])
+    tasks, expected = tasks_of(family, backbone, [0]), tasks_of(family, backbone, [0])
     fitted_together(expected)
     assert caplog.messages == []
     columns, classes = len(PRIVATE.schema.domain_sizes), PRIVATE.schema.num_classes
     enough = 4 * NODES * (3 * columns + HIDDEN + 12 * classes)  # for one fit in blocks, and not for a whole one
-    assert all(len(batch) == 1 for batch in fitted_together(runs, memory=enough, block_nodes=50))
-    assert len(caplog.messages) == len(runs)
+    assert all(len(batch) == 1 for batch in fitted_together(tasks, memory=enough, block_nodes=50))
+    assert len(caplog.messages) == len(tasks)
     assert "blocks of at most 50" in caplog.messages[0]
-    for found, alone in zip(runs, expected, strict=True):
+    for found, alone in zip(tasks, expected, strict=True):
         assert_the_same(found.method, alone.method)
     with pytest.raises(FitError, match="allow more memory"):
-        fitted_together(runs, memory=enough - 1, block_nodes=50)
+        fitted_together(tasks, memory=enough - 1, block_nodes=50)
 
 
-def test_attention_cannot_be_computed_in_blocks_and_says_what_it_needs() -> None:
+def test_attention_is_not_computed_in_blocks_and_is_refused_without_memory() -> None:
     columns, classes = len(PRIVATE.schema.domain_sizes), PRIVATE.schema.num_classes
     memory = 4 * NODES * (3 * columns + HIDDEN + 12 * classes)
     with pytest.raises(FitError, match="allow more memory"):
-        fitted_together(runs_of("rgnn", "gat", [0])[:1], memory=memory, block_nodes=50)
+        fitted_together(tasks_of("rgnn", "gat", [0])[:1], memory=memory, block_nodes=50)
 
 
-def test_a_fit_that_diverges_is_refused_and_not_predicted_from() -> None:
-    (run, *_) = runs_of("rgnn", "sage", draws=[0])
-    wild = replace_method(run, learning_rate=1e30)
+def test_a_fit_that_diverges_is_refused() -> None:
+    (task, *_) = tasks_of("rgnn", "sage", draws=[0])
+    wild = replace_method(task, learning_rate=1e30)
     with pytest.raises(FitError, match="training diverged: no epoch has a score"):
-        fitted_together([run, wild])
+        fitted_together([task, wild])
 
 
-def replace_method(run: FitTask[M], **changed: Any) -> FitTask[M]:
-    parameters = run.method.parameters() | changed
-    return FitTask(method=type(run.method)(**parameters), perturbed=run.perturbed, split=run.split)
+def replace_method(task: FitTask[M], **changed: Any) -> FitTask[M]:
+    parameters = task.method.parameters() | changed
+    return FitTask(method=type(task.method)(**parameters), perturbed=task.perturbed, split=task.split)
 
 
-def test_reports_that_look_the_same_but_were_made_otherwise_are_not_shared() -> None:
-    # One array of codes, read through two channels: what is estimated from it differs.
+def test_equal_arrays_of_different_mechanisms_are_not_shared() -> None:
+    # One array of codes, read through two channels: the estimates differ.
     perturbed, split = GRR_REPORTS[0]
     sizes = perturbed.schema.domain_sizes
     other = replace(perturbed, feature_mechanism=GRRFS(sizes, sampled=4, epsilon=3.0))
@@ -216,30 +216,30 @@ def test_reports_that_look_the_same_but_were_made_otherwise_are_not_shared() -> 
         for _ in range(2)
     )
     fitted_together(together)
-    for found, run in zip(together, alone, strict=True):
-        assert_the_same(found.method, run.method.fit(run.perturbed, run.split))
+    for found, task in zip(together, alone, strict=True):
+        assert_the_same(found.method, task.method.fit(task.perturbed, task.split))
 
 
-def test_several_graphs_go_through_one_call() -> None:
+def test_one_call_fits_tasks_on_several_graphs() -> None:
     private = csbm(60, num_classes=2, num_features=5, mean_degree=4, seed=7)
     split = Split.random(60, seed=7)
     smaller = simulate(private, PrivacyBudget(1.0, 1.0, 3), split, rng=np.random.default_rng(7))
 
-    def runs() -> list[FitTask[RGNN]]:
+    def tasks() -> list[FitTask[RGNN]]:
         pairs = [(smaller, split), GRR_REPORTS[0], (smaller, split), GRR_REPORTS[1]]
         return [
             FitTask(method=RGNN(epochs=EPOCHS, num_clusters=4, seed=seed), perturbed=perturbed, split=own_split)
             for seed, (perturbed, own_split) in enumerate(pairs)
         ]
 
-    together, alone = runs(), runs()
+    together, alone = tasks(), tasks()
     assert len(fitted_together(together)) == 2
-    for found, run in zip(together, alone, strict=True):
-        assert_the_same(found.method, run.method.fit(run.perturbed, run.split))
+    for found, task in zip(together, alone, strict=True):
+        assert_the_same(found.method, task.method.fit(task.perturbed, task.split))
 
 
 class Linear(nn.Module):
-    """A backbone of one's own."""
+    """A custom backbone."""
 
     def __init__(self, num_inputs: int, num_classes: int) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ class Linear(nn.Module):
         return scores
 
 
-def test_backbones_of_ones_own_do_not_share_randomness() -> None:
+def test_custom_backbones_do_not_share_randomness() -> None:
     torch.manual_seed(7)
     expected_noise = torch.rand(3)
     torch.manual_seed(7)
@@ -263,32 +263,32 @@ def test_backbones_of_ones_own_do_not_share_randomness() -> None:
         for _ in range(2)
     )
     fitted_together(together)
-    for found, run in zip(together, alone, strict=True):
-        expected = run.method.fit(run.perturbed, run.split)
+    for found, task in zip(together, alone, strict=True):
+        expected = task.method.fit(task.perturbed, task.split)
         assert (found.method.predict_proba() == expected.predict_proba()).all()
     assert (together[0].method.predict_proba() == together[2].method.predict_proba()).all()
     assert torch.equal(torch.rand(3), expected_noise)
 
 
 @pytest.mark.parametrize(("make", "batches"), [(StructureOnly, 1), (MajorityClass, len(GRR_REPORTS))])
-def test_methods_without_a_network_are_fitted_as_each_alone(make: type[Method], batches: int) -> None:
-    runs = [FitTask(method=make(), perturbed=perturbed, split=split) for perturbed, split in GRR_REPORTS]
-    found = fitted_together(runs)
-    assert [run for batch in found for run in batch] == runs
+def test_methods_without_a_network_equal_separate_fits(make: type[Method], batches: int) -> None:
+    tasks = [FitTask(method=make(), perturbed=perturbed, split=split) for perturbed, split in GRR_REPORTS]
+    found = fitted_together(tasks)
+    assert [task for batch in found for task in batch] == tasks
     assert len(found) == batches
-    for run in runs:
-        alone = make().fit(run.perturbed, run.split)
-        assert (run.method.predict_proba() == alone.predict_proba()).all()
+    for task in tasks:
+        alone = make().fit(task.perturbed, task.split)
+        assert (task.method.predict_proba() == alone.predict_proba()).all()
 
 
 @pytest.mark.parametrize("bad", [{"epochs": 0}, {"backbone": "transformer"}])
-def test_one_bad_run_is_refused(bad: dict[str, Any]) -> None:
-    runs = runs_of("plain", "sage", draws=[0])
+def test_one_bad_task_is_refused(bad: dict[str, Any]) -> None:
+    tasks = tasks_of("plain", "sage", draws=[0])
     with pytest.raises(FitError, match=r"epochs is 0|backbone is 'transformer'"):
-        fitted_together([*runs, replace_method(runs[0], **bad)])
+        fitted_together([*tasks, replace_method(tasks[0], **bad)])
 
 
-# Cells of an experiment: every method of the registry goes through the same door.
+# Cells of an experiment: every method of the registry is fitted by the same function.
 
 
 def cells_of(method: str) -> list[Cell]:

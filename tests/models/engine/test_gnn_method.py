@@ -1,4 +1,4 @@
-"""Saving, loading and backbones of one's own."""
+"""Saving, loading, custom backbones and refused settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from veilgraph.models.engine.device import resolve_device
 
 
 class Linear(nn.Module):
-    """The least that a backbone must be."""
+    """A minimal backbone."""
 
     def __init__(self, num_inputs: int, num_classes: int) -> None:
         super().__init__()
@@ -35,13 +35,13 @@ def test_a_saved_model_gives_the_same_predictions(tmp_path: Path, backbone: str)
     method.save(tmp_path / "model")
     loaded = RGNN.load(tmp_path / "model")
     assert (loaded.predict_proba() == method.predict_proba()).all()
-    # And so do the restored weights themselves, applied anew.
+    # The restored weights give the same predictions when they are applied again.
     assert np.allclose(loaded.predict_proba(PERTURBED), method.predict_proba(PERTURBED), atol=1e-6)
     assert loaded.curve_ == method.curve_
     assert loaded.feature_hops == 2
 
 
-def test_nothing_that_is_saved_is_code(tmp_path: Path) -> None:
+def test_no_saved_file_contains_code(tmp_path: Path) -> None:
     PlainGNN(epochs=1).fit(PERTURBED, SPLIT).save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "weights.npz"]
     json.loads((tmp_path / "model.json").read_text())
@@ -49,7 +49,7 @@ def test_nothing_that_is_saved_is_code(tmp_path: Path) -> None:
         assert all(archive[name].dtype == np.float32 for name in archive)
 
 
-def test_a_backbone_of_ones_own_trains_and_loads(tmp_path: Path) -> None:
+def test_a_custom_backbone_trains_and_loads(tmp_path: Path) -> None:
     method = RGNN(backbone=Linear, epochs=3, feature_hops=1, num_clusters=4).fit(PERTURBED, SPLIT)
     method.save(tmp_path)
     assert (RGNN.load(tmp_path, backbone=Linear).predict() == method.predict()).all()

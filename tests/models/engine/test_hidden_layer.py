@@ -41,7 +41,7 @@ def test_outputs_and_gradients_are_those_of_the_formula(terms: int, sharing: int
     scales = drawn(len(MASK_INDEX), 1, 1, 1, seed=5).abs()
     layer = HiddenLayer(inputs, MASK_INDEX, block_nodes=block, tile_units=tile)
     first, bias, second = weights
-    for _ in range(2):  # what the first pass left behind must not matter to the second
+    for _ in range(2):  # stored units of the first pass must not change the second
         outputs = layer(first, bias, second * scales, masks=masks, second_unmasked=second[MASKED])
         masked, unmasked = map(stacked, outputs)
         expected = hidden_formula(inputs, first, bias, second * scales, each_mask)
@@ -57,7 +57,7 @@ def test_outputs_and_gradients_are_those_of_the_formula(terms: int, sharing: int
 
 @pytest.mark.parametrize("nodes", [4096, 10**5])
 @pytest.mark.parametrize("replicas", [1, 4, 5])
-def test_a_tiles_rows_do_not_fall_upon_the_same_places_of_a_cache(nodes: int, replicas: int) -> None:
+def test_rows_of_a_tile_do_not_compete_for_the_same_cache_sets(nodes: int, replicas: int) -> None:
     size = tile_nodes(torch.empty(1, nodes, 1), replicas)
     lines, rest = divmod(size, 16)
     assert rest == 0
@@ -79,7 +79,7 @@ def test_without_masks_all_units_have_a_gradient(block: int | None) -> None:
         assert torch.allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
-def test_hidden_units_of_all_nodes_are_held_only_where_memory_allows_it() -> None:
+def test_hidden_units_of_all_nodes_are_stored_only_without_blocks() -> None:
     inputs, weights = drawn(3, NODES, COLUMNS, seed=0), weights_of(2)
     layers = [HiddenLayer(inputs, MASK_INDEX, block_nodes=block) for block in (None, 7)]
     for layer in layers:
@@ -89,7 +89,7 @@ def test_hidden_units_of_all_nodes_are_held_only_where_memory_allows_it() -> Non
 
 
 @pytest.mark.parametrize("block", [None, 7])
-def test_a_gradient_is_right_or_refused_whatever_else_was_computed_since(block: int | None) -> None:
+def test_a_gradient_is_right_or_refused_after_other_passes(block: int | None) -> None:
     inputs, weights = drawn(3, NODES, COLUMNS, seed=0), weights_of(2)
     layer = HiddenLayer(inputs, MASK_INDEX, block_nodes=block)
     expected = torch.autograd.grad(stacked(layer(*weights)[0]).sum(), weights)

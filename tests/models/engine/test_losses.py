@@ -19,7 +19,7 @@ from veilgraph.reconstruct import Bags
 from veilgraph.reconstruct.propagation import sparse_csr
 
 Replica = tuple[list[list[float]], list[list[float]]]
-"""Of each bag the weights of its members, and its proportions."""
+"""Weights of the members of each bag, and its proportions."""
 
 
 def bags(*replicas: Replica) -> Bags:
@@ -36,7 +36,7 @@ def bags(*replicas: Replica) -> Bags:
 
 
 def stacked(*probabilities: list[list[float]]) -> Tensor:
-    """[replicas, classes, nodes] from a row of each node, for each replica."""
+    """Return [replicas, classes, nodes] from a row for each node, for each replica."""
     return torch.tensor(probabilities).mT.contiguous()
 
 
@@ -57,7 +57,7 @@ def test_the_proportion_loss_of_a_hand_computed_example() -> None:
     assert loss == pytest.approx((FIRST_BAG + SECOND_BAG) / 2, abs=1e-6)
 
 
-def test_replicas_with_unequally_many_bags_keep_to_their_own() -> None:
+def test_replicas_with_different_numbers_of_bags_use_their_own() -> None:
     one_bag: Replica = ([[0.0, 0.0, 1.0]], [[0.5, 0.5]])
     other_nodes = [[0.5, 0.5], [0.5, 0.5], [0.2, 0.8]]
     losses = proportion_loss(
@@ -71,7 +71,7 @@ def test_the_divergence_is_of_the_prediction_from_the_estimate_and_not_the_rever
     assert loss == pytest.approx(0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1), abs=1e-6)
 
 
-def test_a_proportion_of_zero_costs_much_but_not_infinitely() -> None:
+def test_a_proportion_of_zero_has_a_large_finite_loss() -> None:
     probabilities = stacked([[0.5, 0.5]]).requires_grad_()
     loss = ProportionLoss(bags(([[1.0]], [[1.0, 0.0]])))(probabilities).sum()
     assert 1 < loss.item() < 10
@@ -80,7 +80,7 @@ def test_a_proportion_of_zero_costs_much_but_not_infinitely() -> None:
     assert probabilities.grad.isfinite().all()
 
 
-def test_a_perfect_prediction_costs_nothing() -> None:
+def test_a_perfect_prediction_has_no_loss() -> None:
     assert proportion_loss(stacked([[0.3, 0.7]]), ([[1.0]], [[0.3, 0.7]])) == pytest.approx([0], abs=1e-6)
 
 
@@ -94,7 +94,7 @@ def test_the_cross_entropy_is_a_mean_over_the_marked_nodes_of_each_replica() -> 
 
 
 def reports(labels: Sequence[int], epsilon: float) -> PerturbedGraph:
-    """Three classes, reported by everyone on a path."""
+    """Return reports of three classes by every node of a path."""
     nodes = len(labels)
     return PerturbedGraph(
         graph=Graph.from_edges([range(nodes - 1), range(1, nodes)], nodes),
@@ -112,7 +112,7 @@ def test_the_noisy_likelihood_passes_predictions_through_the_channel_of_each_rep
     nodes = [[0.5, 0.3, 0.2], [0.0, 0.0, 1.0], [0.2, 0.2, 0.6]]
     score = noisy_log_likelihood(
         [reports([0, 1, 2], 1.0), reports([0, 1, 2], 2.0)],
-        # Unequally many nodes: what fills the shorter row must not count.
+        # Different numbers of nodes: padding of the shorter row must not count.
         [np.array([True, True, False]), np.array([False, False, True])],
         torch.device("cpu"),
     )

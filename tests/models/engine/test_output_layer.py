@@ -35,7 +35,7 @@ def test_logits_and_gradients_are_those_of_the_formula(nodes: NodeSubset, own: b
         assert torch.allclose(one, other, rtol=0, atol=1e-6)
 
 
-def test_turning_and_reordering_are_undone_by_their_gradients() -> None:
+def test_gradients_undo_transposition_and_permutation() -> None:
     order = torch.tensor([2, 0, 3, 1])
     values, direction = drawn(4, 3, seed=0), torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
     found = transposed(permuted(values, order, order.argsort()))

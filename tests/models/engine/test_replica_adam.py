@@ -1,4 +1,4 @@
-"""Adam on rows is torch's Adam on each row."""
+"""ReplicaAdam equals torch's Adam on each row."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ STEPS = 200
 
 
 def pull(weights: Tensor, targets: Tensor) -> Tensor:
-    """Something smooth to minimise, apart for each row."""
+    """Return a smooth objective, separate for each row."""
     return ((weights - targets).square() * torch.tensor([1.0, 10.0, 0.1])).sum() + weights.sin().sum()
 
 
 @pytest.mark.parametrize("decays", [DECAYS, [0.0] * 4], ids=["decay", "no decay"])
-def test_every_replica_moves_as_it_would_with_torchs_adam(decays: list[float]) -> None:
+def test_every_replica_moves_as_with_torchs_adam(decays: list[float]) -> None:
     generator = torch.Generator().manual_seed(0)
     start, targets = torch.randn(4, 3, generator=generator), torch.randn(4, 3, generator=generator)
     together = start.clone().requires_grad_()
@@ -36,11 +36,11 @@ def test_every_replica_moves_as_it_would_with_torchs_adam(decays: list[float]) -
             optimizer.zero_grad()
             pull(row, target).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-    # A step is at most about one learning rate long and is rounded in a handful of places; the pull is towards a
-    # minimum, so roundings of different steps do not grow: ten of each step's, of numbers of the order of 1.
+    # A step is at most about one learning rate long and is rounded a few times. The objective has a minimum, so that
+    # rounding errors do not grow: allow ten of each step's, of numbers of the order of 1.
     tolerance = 10 * STEPS * torch.finfo(torch.float32).eps * max(RATES)
     assert torch.allclose(together, torch.stack(alone), rtol=0, atol=tolerance)
-    assert (together - start).abs().min() > 100 * tolerance  # and they did move
+    assert (together - start).abs().min() > 100 * tolerance  # they did move
 
 
 def test_a_gradient_is_used_once() -> None:
@@ -53,7 +53,7 @@ def test_a_gradient_is_used_once() -> None:
         optimizer.step()
 
 
-def test_a_replica_that_diverges_leaves_the_others_alone() -> None:
+def test_a_replica_that_diverges_does_not_change_the_others() -> None:
     start = torch.randn(2, 3, generator=torch.Generator().manual_seed(1))
     spoilt, sound = start.clone(), start.clone()
     for weights, gradient in ((spoilt, torch.tensor([[float("nan")], [1.0]])), (sound, torch.ones(2, 1))):

@@ -1,4 +1,4 @@
-"""Dropout: each replica's masks are its seed's, whoever it is trained with."""
+"""Dropout: the masks of a replica depend on its seed, not on the other replicas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
     st.integers(1, 5),
     st.integers(1, 20),
 )
-def test_a_replicas_masks_are_those_it_would_have_alone(
+def test_masks_of_a_replica_do_not_depend_on_other_replicas(
     replicas: list[tuple[float, int]], units: int, nodes: int
 ) -> None:
     together = ReplicaDropout([p for p, _ in replicas], [seed for _, seed in replicas], CPU)
@@ -38,7 +38,7 @@ def test_other_seeds_and_later_draws_have_other_masks() -> None:
     dropout = ReplicaDropout([0.5, 0.5, 0.5], [0, 1, 0], CPU)
     first, second = dropout.masks(16, 100), dropout.masks(16, 100)
     assert dropout.mask_index == [0, 1, 0]
-    # Two independent masks agree in half of 1600 places, give or take 20.
+    # Two independent masks agree in half of 1600 places, with a standard deviation of 20.
     for one, other in ((first[0], first[1]), (first[0], second[0])):
         assert abs(int((one == other).sum()) - 800) < 5 * 20
 
@@ -53,12 +53,12 @@ def test_the_share_of_dropped_units_is_the_probability_to_the_nearest_256th(prob
     deviation = math.sqrt(rounded * (1 - rounded) / (units * nodes))
     assert abs(1 - float(mask.mean()) - rounded) < 5 * deviation
     assert set(mask.flatten().tolist()) == {0.0, 1.0}
-    # What stays makes up for what is missing, of what is really dropped and not of what was asked for.
+    # The scale compensates for the rounded probability, which is the one that is applied.
     assert float(dropout.scales) == pytest.approx(1 / (1 - rounded), rel=1e-6)
 
 
 def test_masks_at_one_seed_are_nested() -> None:
-    # One byte decides for all probabilities: what stays at a high one stays at a low one.
+    # One byte decides for all probabilities: a unit that is kept at a high one is kept at a low one.
     low, high = ReplicaDropout([0.25, 0.75], [0, 0], CPU).masks(16, 100)
     assert (low >= high).all()
     assert (low > high).any()

@@ -1,4 +1,4 @@
-"""Replica networks are torch_geometric's networks, many at a time."""
+"""Replica networks equal the networks of torch_geometric."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = sorted(CONVOLUTIONS)
 
 
 def random_operators(seed: int) -> GraphOperators:
-    """A random graph on 30 nodes, of which the last five are isolated."""
+    """Return a random graph on 30 nodes, of which the last five are isolated."""
     edges = np.random.default_rng(seed).integers(0, NODES - 5, (2, 50))
     return GraphOperators(Graph.from_edges(np.concatenate([edges, [[0], [1]]], axis=1), num_nodes=NODES))
 
@@ -67,7 +67,7 @@ def stacked(
 
 
 class TwoLayers(nn.Module):
-    """The same network, of torch_geometric's layers."""
+    """The same network, with the layers of torch_geometric."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -80,13 +80,13 @@ class TwoLayers(nn.Module):
 
 
 def weights_of(reference: TwoLayers) -> dict[str, Tensor]:
-    """A reference's weights, under the names and in the shapes that replica networks have."""
+    """Return the weights of a reference with the names and shapes of replica networks."""
     found: dict[str, Tensor] = {}
     for name, layer in (("first", reference.first), ("second", reference.second)):
         if isinstance(layer, layers.GCNConv):
             weight, bias = layer.lin.weight, layer.bias
         else:
-            # Beside each other where inputs are, on top of each other where outputs are.
+            # Concatenated along inputs in the first layer, along outputs in the second.
             weight = torch.cat([layer.lin_l.weight, layer.lin_r.weight], dim=1 if name == "first" else 0)
             bias = layer.lin_l.bias
         found |= {f"{name}.weight": weight.detach(), f"{name}.bias": bias.detach().unsqueeze(1)}
@@ -94,7 +94,7 @@ def weights_of(reference: TwoLayers) -> dict[str, Tensor]:
 
 
 def gradients_of(reference: TwoLayers) -> Tensor:
-    """In the order of a replica's weights."""
+    """Return the gradients in the order of a replica's weights."""
     parts: list[Tensor] = []
     for name, layer in (("first", reference.first), ("second", reference.second)):
         if isinstance(layer, layers.GCNConv):
@@ -127,7 +127,7 @@ def test_outputs_and_gradients_equal_those_of_torch_geometric(name: str, seed: i
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_initial_weights_are_spread_as_those_of_torch_geometric(name: str) -> None:
+def test_initial_weights_have_the_distribution_of_torch_geometric(name: str) -> None:
     networks = stacked(name, random_operators(0), [random_inputs(0)], *(settings_of(seed) for seed in range(200)))
     torch.manual_seed(0)
     references = [weights_of(TwoLayers(name)) for _ in range(200)]
@@ -151,7 +151,7 @@ def test_a_seed_decides_a_replicas_initial_weights() -> None:
     assert (first != second).all()
 
 
-def test_what_dropout_drops_does_not_follow_from_the_initial_weights_of_the_same_seed() -> None:
+def test_dropout_is_independent_of_the_initial_weights_of_the_same_seed() -> None:
     seeds = range(200)
     networks = stacked("sage", random_operators(0), [random_inputs(0)], *(settings_of(s, dropout=0.5) for s in seeds))
     weights = networks.weights.detach()[:, :16]
@@ -204,7 +204,7 @@ def test_dropout_acts_on_hidden_units_in_training_and_not_in_evaluation() -> Non
     assert error.max() > 0
 
 
-def test_kept_weights_come_back_for_the_replicas_that_were_marked() -> None:
+def test_best_weights_are_restored_for_each_replica() -> None:
     networks = stacked("sage", random_operators(3), [random_inputs(3)], settings_of(0), settings_of(1))
     start = networks.prediction_logits()
     for marked in ([True, False], [False, True]):
@@ -222,22 +222,20 @@ def test_kept_weights_come_back_for_the_replicas_that_were_marked() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_logits_and_gradients_at_some_nodes_are_those_of_all_where_the_others_have_no_say(
-    name: str, dropout: float
-) -> None:
+def test_logits_and_gradients_of_a_subset_equal_those_of_all_nodes(name: str, dropout: float) -> None:
     operators, inputs = random_operators(0), [random_inputs(0), random_inputs(1)]
     replicas = [settings_of(seed, dropout=dropout) for seed in range(4)]
     random = np.random.default_rng(0)
-    wanted = [random.random(NODES) < share for share in (0.3, 0.1, 0.2, 0.1)]
-    subset = needed_nodes(wanted, operators)
+    needed = [random.random(NODES) < share for share in (0.3, 0.1, 0.2, 0.1)]
+    subset = needed_nodes(needed, operators)
     everywhere = stacked(name, operators, inputs, *replicas)
     some = stacked(name, operators, inputs, *replicas, nodes=subset)
     (logits, evaluated), (some_logits, some_evaluated) = everywhere.epoch_logits(), some.epoch_logits()
-    assert some_logits.shape[2] == np.logical_or.reduce(wanted).sum() < NODES
+    assert some_logits.shape[2] == np.logical_or.reduce(needed).sum() < NODES
     for found, expected in ((some_logits, logits), (some_evaluated, evaluated), (some.score_logits(), evaluated)):
         assert torch.allclose(found, subset.select(expected), rtol=0, atol=TOLERANCE)
     direction = torch.randn(4, CLASSES, NODES, generator=torch.Generator().manual_seed(0))
-    direction = direction * torch.from_numpy(np.stack(wanted)).unsqueeze(1)
+    direction = direction * torch.from_numpy(np.stack(needed)).unsqueeze(1)
     (logits * direction).sum().backward()  # type: ignore[no-untyped-call]
     (some_logits * subset.select(direction)).sum().backward()  # type: ignore[no-untyped-call]
     assert everywhere.weights.grad is not None
@@ -256,7 +254,7 @@ def test_blocks_of_nodes_give_the_gradients_of_the_whole_graph(name: str, block:
     whole = stacked(name, operators, inputs, *replicas)
     parts = stacked(name, operators, inputs, *replicas, block_nodes=block)
     direction = torch.randn(4, CLASSES, NODES, generator=torch.Generator().manual_seed(0))
-    for _ in range(3):  # weights and masks change, and remain the same for both
+    for _ in range(3):  # weights and masks change, in the same way for both
         for expected, found in zip(whole.epoch_logits(), parts.epoch_logits(), strict=True):
             assert torch.allclose(found, expected, rtol=0, atol=TOLERANCE)
             if expected.requires_grad:
@@ -266,7 +264,7 @@ def test_blocks_of_nodes_give_the_gradients_of_the_whole_graph(name: str, block:
         assert parts.weights.grad is not None
         assert whole.weights.grad.abs().max() > 0.1
         assert torch.allclose(parts.weights.grad, whole.weights.grad, rtol=0, atol=10 * TOLERANCE)
-        parts.weights.grad.copy_(whole.weights.grad)  # Adam's first steps are as long for tiny differences
+        parts.weights.grad.copy_(whole.weights.grad)  # Adam's first steps amplify tiny differences
         whole.step()
         parts.step()
     assert torch.allclose(parts.prediction_logits(), whole.prediction_logits(), rtol=0, atol=TOLERANCE)

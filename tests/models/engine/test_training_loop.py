@@ -1,4 +1,4 @@
-"""Training keeps the first epoch with the best score, for each replica on its own."""
+"""Training selects the first epoch with the best score, for each replica separately."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAN = math.nan
 
 
 class Counters:
-    """Networks whose one weight is the number of steps they took, and whose logits say it."""
+    """Networks whose only weight, and logit, is the number of steps they took."""
 
     def __init__(self, replicas: int) -> None:
         self.weights = torch.zeros(replicas, requires_grad=True)
@@ -80,7 +80,7 @@ class Counters:
 
 
 def table_score(scores: list[list[float]]) -> Callable[[Tensor], Tensor]:
-    """The score of a replica after so many steps as its logits say."""
+    """Return a score function that looks up the number of steps in a table."""
     table = torch.tensor(scores)
     return lambda logits: table.gather(1, (logits[:, 0, :].long() - 1).clamp(min=0)).squeeze(1)
 
@@ -122,13 +122,13 @@ def test_a_score_that_is_not_a_number_is_never_selected(row: list[float], select
     assert networks.weights.tolist() == [selected + 1, 1]
 
 
-def test_where_no_score_is_a_number_there_is_no_result() -> None:
+def test_training_without_a_valid_score_is_refused() -> None:
     with pytest.raises(FitError, match="training diverged"):
         trained([[NAN, NAN]])
 
 
 @pytest.mark.parametrize("backbone", ["sage", "gat"])
-def test_the_kept_weights_have_the_selected_epochs_score(backbone: str) -> None:
+def test_the_restored_weights_have_the_score_of_the_selected_epoch(backbone: str) -> None:
     # Large steps, so that the best epoch is not the last.
     method = RGNN(backbone=backbone, epochs=12, num_clusters=4, feature_hops=2, learning_rate=0.3, seed=1)
     method.fit(PERTURBED, SPLIT)

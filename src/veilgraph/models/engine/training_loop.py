@@ -156,10 +156,10 @@ def train(
 
 def _resume(networks: Networks, record: _EpochRecord, checkpoint: Checkpoint | None) -> int:
     """Continue from the state of a checkpoint, if it has one; return the number of epochs that it has seen."""
-    if checkpoint is None or checkpoint.saved is None:
+    if checkpoint is None or checkpoint.saved_state is None:
         return 0
-    networks.resume(checkpoint.saved)
-    return record.resume(checkpoint.saved)
+    networks.resume(checkpoint.saved_state)
+    return record.resume(checkpoint.saved_state)
 
 
 class _EpochRecord:
