@@ -1,4 +1,4 @@
-"""Audits: exact ones on small domains, statistical ones against mechanisms that lie."""
+"""Audits: exact on small domains, statistical against mechanisms that leak more than they claim."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from veilgraph.privacy.mechanisms.base import Record, Report
 
 
 class GenerousGRR(GRR):
-    """Claims its epsilon and spends twice as much."""
+    """A GRR that claims its epsilon and spends twice as much."""
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """Reports at twice the budget."""
+        """Randomize with twice the budget."""
         return GRR(self.domain_size, 2 * self.epsilon).randomize(values, rng=rng)
 
 
 class ForgetfulGRRFS(GRRFS):
-    """Reports its last feature as it is: one slip in an otherwise right implementation."""
+    """A GRR-FS that reports its last feature unrandomized: one mistake in a correct implementation."""
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """All features but one are randomized."""
+        """Randomize all features except the last."""
         reports = super().randomize(values, rng=rng)
         reports[:, -1] = values[:, -1]
         return reports
 
 
 class LopsidedGRR(GRR):
-    """Its channel gives one value away: no other can lead to the report 0."""
+    """A GRR whose report 0 reveals the record: no other value can give it."""
 
     def probability(self, report: Report, record: Record) -> Fraction:
-        """All of another value's chance of reporting 0 goes to reporting 1."""
+        """Move the probability of report 0 to report 1, for all records except 0."""
         chance, moved = super().probability(report, record), super().probability((0,), record)
         shift = {0: -moved, 1: moved}.get(report[0], Fraction(0))
         return chance if record == (0,) else chance + shift
 
 
 class WordyGRR(GRR):
-    """Lists a report that it never gives."""
+    """A GRR that lists a report that it never gives."""
 
     def reports(self) -> Iterator[Report]:
-        """Every value, and one more."""
+        """Iterate over all values and one more."""
         return ((value,) for value in range(self.domain_size + 1))
 
     def probability(self, report: Report, record: Record) -> Fraction:
-        """None for the one more."""
+        """Return 0 for the additional report."""
         return Fraction(0) if report == (self.domain_size,) else super().probability(report, record)
 
 
@@ -116,7 +116,7 @@ def test_enumeration_compares_only_records_that_differ_in_the_feature() -> None:
     ],
     ids=repr,
 )
-def test_what_is_not_private_is_found_to_be_far_from_it(mechanism: Mechanism) -> None:
+def test_a_mechanism_that_is_not_private_is_refuted(mechanism: Mechanism) -> None:
     result = statistical_audit(mechanism, trials=20_000, rng=np.random.default_rng(0), claim=4.0)
     assert result.refuted
     assert not statistical_audit(mechanism, trials=20_000, rng=np.random.default_rng(0)).refuted
@@ -130,7 +130,7 @@ def test_more_confidence_means_a_lower_bound() -> None:
     assert bounds == sorted(set(bounds), reverse=True)
 
 
-def test_a_result_says_what_was_tested_and_how() -> None:
+def test_a_result_names_the_claim_the_confidence_and_the_trials() -> None:
     drawn: list[int] = []
     result = statistical_audit(
         GRR(2, 1.0), trials=120_001, rng=np.random.default_rng(0), claim=0.9, confidence=0.95, progress=drawn.append

@@ -12,13 +12,13 @@ from veilgraph.privacy.epsilon import NeighbourRelation, PrivacyLoss, check_epsi
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1, math.inf])
-def test_any_positive_epsilon_and_infinity_are_budgets(epsilon: float) -> None:
+def test_any_positive_epsilon_and_infinity_are_accepted(epsilon: float) -> None:
     assert check_epsilon(epsilon) == epsilon
 
 
 @given(epsilon=st.floats(0, 1e4))
 def test_an_epsilon_is_shown_rounded_up_to_four_decimals(epsilon: float) -> None:
-    # A figure that exceeds a round one by less than a billionth is that round one.
+    # An epsilon that exceeds a round number by less than a billionth is shown as this number.
     assert -1.1e-9 <= float(show_epsilon(epsilon)) - epsilon < 1.1e-4
 
 
@@ -26,7 +26,7 @@ def test_an_epsilon_is_shown_rounded_up_to_four_decimals(epsilon: float) -> None
     ("epsilon", "shown"),
     [(0.28101, "0.2811"), (1.0, "1.0000"), (0.9999999999999997, "1.0000"), (0.0, "0.0000"), (math.inf, "not private")],
 )
-def test_shown_figures_are_never_too_good(epsilon: float, shown: str) -> None:
+def test_a_shown_epsilon_is_not_below_the_computed_one(epsilon: float, shown: str) -> None:
     assert show_epsilon(epsilon) == shown
 
 

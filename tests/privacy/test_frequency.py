@@ -33,12 +33,12 @@ both_mechanisms = pytest.mark.parametrize(
 
 
 def channel_of(mechanism: GRR | GRRFS) -> SymmetricChannel:
-    """Of a three-valued feature, the first one."""
+    """Return the channel of the first feature, which has three values."""
     return mechanism.channel if isinstance(mechanism, GRR) else mechanism.channel(0)
 
 
 def randomized(mechanism: GRR | GRRFS, values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """Reports on a three-valued feature that each person holds, whatever the other features are."""
+    """Return reports about a three-valued feature; the other features are constant."""
     if isinstance(mechanism, GRR):
         return mechanism.randomize(values, rng=rng)
     records = np.stack([values.ravel(), np.zeros(values.size, int), np.ones(values.size, int)], axis=1)
@@ -54,7 +54,7 @@ def the_same_people(rng: np.random.Generator) -> NDArray[Any]:
 
 
 def estimates_of(reports: NDArray[Any], weights: NDArray[Any], channel: SymmetricChannel) -> Tensor:
-    """An estimate for each run and value."""
+    """Return an estimate for each run and value, [runs, values]."""
     observed = np.stack([(reports == value) @ weights for value in range(3)], axis=1)
     return estimate_frequencies(torch.from_numpy(observed), channel)
 
@@ -85,7 +85,7 @@ def test_weighted_reports_are_worth_their_effective_sample_size(mechanism: GRR |
     estimates = estimates_of(randomized(mechanism, people_drawn_anew(rng), rng), weights, channel)
     stated = population_variance(SHARES, channel, float(1 / (weights**2).sum()))
     assert (abs(estimates.mean(0) - SHARES) < 5 * (stated / RUNS).sqrt()).all()
-    # As above: chi-square for sums of many people, none of whom dominates.
+    # As above: chi-square for sums of many people, where no single person dominates.
     ratio = (RUNS - 1) * (estimates.var(0) / stated).numpy()
     assert (chi2.ppf(1e-6, RUNS - 1) < ratio).all()
     assert (ratio < chi2.isf(1e-6, RUNS - 1)).all()
@@ -150,7 +150,7 @@ def test_a_variance_is_positive_even_for_impossible_frequencies(
     frequencies = torch.tensor(frequency, dtype=torch.float64)
     drawn = float(population_variance(frequencies, channel, people))
     fixed = float(fixed_people_variance(frequencies, channel, people))
-    # A person drawn at random adds to the randomizer's variance; one unit in the last place is rounding.
+    # Drawing people at random adds variance to that of the randomizer; the tolerance is rounding.
     assert 0 < fixed * (1 - 1e-12) <= drawn < math.inf
 
 

@@ -1,4 +1,4 @@
-"""Declared domains: what they accept, what they refuse, and what they never repeat."""
+"""Schemas: accepted and refused values, files, and proposals. Messages never contain a private value."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def schemas(draw: st.DrawFn) -> FeatureSchema:
 
 @settings(deadline=None)
 @given(schema=schemas())
-def test_a_schema_survives_its_file(schema: FeatureSchema, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_saved_schema_loads_as_the_same_schema(
+    schema: FeatureSchema, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.mktemp("schema") / "schema.toml"
     schema.save(path)
     assert FeatureSchema.load(path) == schema
@@ -164,7 +166,7 @@ def test_a_class_may_be_called_none() -> None:
         ({"values": tuple(map(str, range(2**16 + 1)))}, "at most 65536 are possible"),
     ],
 )
-def test_a_column_that_contradicts_itself_is_refused_by_name(column: dict[str, Any], reason: str) -> None:
+def test_an_inconsistent_column_is_refused_by_name(column: dict[str, Any], reason: str) -> None:
     with pytest.raises(SchemaError, match=f"column 'x'.*{reason}"):
         Column(name="x", **column)
 
@@ -181,7 +183,7 @@ def test_a_column_that_contradicts_itself_is_refused_by_name(column: dict[str, A
         ({"columns": (PAIN, AGE), "group": 2}, "only binary columns can be merged"),
     ],
 )
-def test_a_schema_that_contradicts_itself_is_refused(schema: dict[str, Any], reason: str) -> None:
+def test_an_inconsistent_schema_is_refused(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         FeatureSchema(**{"columns": (PAIN,), "classes": ("a", "b")} | schema)
 
@@ -203,9 +205,9 @@ CLASSES = 'classes = ["a", "b"]\n'
     ("document", "reason"),
     [
         ("classes = [", "cannot be read as a schema"),
-        ("columns = []", "'classes' must be there, as a list"),
-        (CLASSES, "'columns' must be there, as a list"),
-        (CLASSES + "columns = 3", "'columns' must be there, as a list"),
+        ("columns = []", "'classes' is missing or not a list"),
+        (CLASSES, "'columns' is missing or not a list"),
+        (CLASSES + "columns = 3", "'columns' is missing or not a list"),
         (CLASSES + "columns = [3]", "every column needs a name"),
         (CLASSES + 'columns = [{values = ["x", "y"]}]', "every column needs a name"),
         (
@@ -229,7 +231,7 @@ CLASSES = 'classes = ["a", "b"]\n'
     ],
 )
 def test_a_file_that_is_no_schema_is_refused_with_what_is_wrong(document: str, reason: str, tmp_path: Path) -> None:
-    # TOML wants plain keys before tables, and inline tables make the order free.
+    # TOML requires plain keys before tables; inline tables allow any order.
     path = tmp_path / "schema.toml"
     path.write_text(document, encoding="utf-8")
     with pytest.raises(SchemaError, match=reason) as refusal:

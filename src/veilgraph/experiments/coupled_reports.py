@@ -41,5 +41,5 @@ def randomize_coupled(
         raise BudgetError("coupled mechanisms must differ in nothing but a finite epsilon")
     first, *others = mechanisms
     if isinstance(first, GRRFS | MultiBit):
-        return first.randomize_with(others, values, rng=rng)
+        return first.randomize_coupled(others, values, rng=rng)
     return [first.randomize(values, rng=rng)]

@@ -1,1 +1,1 @@
-"""The contract between a person and a server: schemas, budgets, mechanisms, guarantees and their audit."""
+"""The contract between a person and a server: schema, budget, mechanisms, accounting, estimators and audit."""

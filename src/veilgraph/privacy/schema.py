@@ -1,7 +1,7 @@
-"""What may be reported: names, domains, classes and public bins, declared before any record is seen.
+"""Schema: names, domains, classes and public bins, declared before any record is seen.
 
-Domains are never read off private data: the range of a column, the quantiles of its values or the list of
-classes that occur would each leak something that no mechanism accounts for.
+Domains are never derived from private data. The range of a column, the quantiles of its values or the list of classes
+that occur would each leak information that no mechanism accounts for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from veilgraph.errors import DomainError, SchemaError
 
 NO_LABEL = -1
-"""Code of a node whose label is not known to anyone, itself included."""
+"""Code of a node whose label is unknown, even to the person."""
 
 _BINARY = ("0", "1")
 _LARGEST_DOMAIN = 2**16
@@ -29,12 +29,12 @@ _LARGEST_DOMAIN = 2**16
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column of a raw table: either a list of values or bins of a continuous quantity.
+    """One column of a raw table: a list of values, or bins of a continuous quantity.
 
     Args:
-        name: the column's name in the table.
-        values: the values that may occur, in the order of their codes. Default: "0" and "1".
-        edges: public bin edges for a continuous column, lowest and highest included; k + 1 edges make k bins
+        name: name of the column in the table.
+        values: allowed values, in the order of their codes. Default: "0" and "1".
+        edges: public bin edges of a continuous column, with its lowest and highest value. k + 1 edges make k bins
             [edge, next edge), the last one closed.
 
     >>> Column(name="age", edges=(0, 30, 50, 120)).encode([29.9, 30, 120]).tolist()
@@ -64,18 +64,18 @@ widen the range or correct the record
 
     @property
     def domain_size(self) -> int:
-        """Gamma: the number of codes."""
+        """Number of codes, gamma."""
         return len(self.edges) - 1 if self.edges else len(self.values)
 
     @property
     def code_names(self) -> tuple[str, ...]:
-        """What each code stands for."""
+        """Name of the value or bin of each code."""
         if not self.edges:
             return self.values
         return tuple(f"{low:g}..{high:g}" for low, high in zip(self.edges, self.edges[1:], strict=False))
 
     def encode(self, raw: ArrayLike) -> NDArray[np.int64]:
-        """Codes of raw values. An undeclared value is refused, naming its row and never the value."""
+        """Return the codes of raw values, [rows]. An undeclared value is refused; the message names its row only."""
         return self._encode_bins(raw) if self.edges else self._encode_values(raw)
 
     def _encode_bins(self, raw: ArrayLike) -> NDArray[np.int64]:
@@ -110,13 +110,14 @@ widen the range or correct the record
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureSchema:
-    """Names and domains of everything a record holds.
+    """Names and domains of all features, and the classes of the label.
 
     Args:
-        columns: the raw columns, in order.
+        columns: raw columns, in order.
         classes: names of the label's classes, in the order of their codes.
-        group: g adjacent binary columns are merged into one feature by OR (the paper's d to d'); 1 keeps columns.
-        note: where the schema comes from, for its readers.
+        group: number of adjacent binary columns that are merged into one feature by OR (the paper's d to d'); 1 merges
+            nothing.
+        note: origin of the schema, for its readers.
 
     >>> schema = FeatureSchema.binary(1433, classes=["theory", "systems"], group=25)
     >>> schema.num_features, schema.domain_sizes[:3]
@@ -145,7 +146,7 @@ class FeatureSchema:
 
     @classmethod
     def binary(cls, count: int, *, classes: Sequence[str], group: int = 1, prefix: str = "x") -> FeatureSchema:
-        """`count` binary columns named prefix0, prefix1, ..."""
+        """Make a schema of `count` binary columns named prefix0, prefix1, ..."""
         columns = tuple(Column(name=f"{prefix}{i}") for i in range(count))
         return cls(columns=columns, classes=tuple(classes), group=group)
 
@@ -157,27 +158,27 @@ class FeatureSchema:
 
     @cached_property
     def domain_sizes(self) -> tuple[int, ...]:
-        """gamma_i of the reported features."""
+        """Number of values of each reported feature, gamma_i."""
         return tuple(group[0].domain_size for group in self._groups())
 
     @cached_property
     def code_names(self) -> tuple[tuple[str, ...], ...]:
-        """What each code of each reported feature stands for."""
+        """Names of the codes of each reported feature."""
         return tuple(group[0].code_names if len(group) == 1 else ("none", "any") for group in self._groups())
 
     @property
     def num_features(self) -> int:
-        """d, or d' where columns are merged."""
+        """Number of reported features: d, or d' where columns are merged."""
         return len(self.domain_sizes)
 
     @property
     def num_classes(self) -> int:
-        """The number of classes, c."""
+        """Number of classes, c."""
         return len(self.classes)
 
     @property
     def code_dtype(self) -> type[np.uint8] | type[np.uint16]:
-        """The smallest type that holds every code: a byte per value unless a domain exceeds 256."""
+        """Smallest type for all codes: a byte per value unless a domain exceeds 256 values."""
         return np.uint8 if max(self.domain_sizes) <= 256 else np.uint16
 
     def _groups(self) -> list[tuple[Column, ...]]:
@@ -185,7 +186,10 @@ class FeatureSchema:
         return [self.columns[start : start + self.group] for start in starts]
 
     def encode(self, table: Mapping[str, ArrayLike] | Any) -> NDArray[np.unsignedinteger[Any]]:
-        """A raw table (a DataFrame, or a mapping from column name to values) as codes, one row per record.
+        """Encode a raw table: return the codes of the reported features, [records, features].
+
+        Args:
+            table: a DataFrame, or a mapping from column name to values.
 
         >>> schema = FeatureSchema.binary(4, classes=["a", "b"], group=2)
         >>> schema.encode({"x0": [0, 0], "x1": [1, 0], "x2": [0, 0], "x3": [0, 0]}).tolist()
@@ -201,7 +205,7 @@ class FeatureSchema:
         return self.merge(np.stack(codes, axis=1).astype(self.code_dtype))
 
     def merge(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Codes of the raw columns to codes of the reported features: adjacent binary columns merged by OR."""
+        """Merge adjacent binary columns by OR: codes [records, columns] become [records, features]."""
         if codes.shape[1] != len(self.columns):
             raise SchemaError(f"{codes.shape[1]} columns where the schema declares {len(self.columns)}")
         if self.group == 1:
@@ -209,7 +213,7 @@ class FeatureSchema:
         return np.maximum.reduceat(codes, range(0, len(self.columns), self.group), axis=1)
 
     def encode_labels(self, raw: ArrayLike, *, name: str = "label") -> NDArray[np.int64]:
-        """Class codes; a missing label (None, NaN or empty) becomes NO_LABEL.
+        """Return class codes, [records]; a missing label (None, NaN or empty) becomes NO_LABEL.
 
         >>> FeatureSchema.binary(1, classes=["no", "yes"]).encode_labels(["yes", None, "no"]).tolist()
         [1, -1, 0]
@@ -225,7 +229,7 @@ class FeatureSchema:
         return codes
 
     def save(self, path: str | Path) -> None:
-        """Write TOML."""
+        """Write the schema as TOML."""
         document: dict[str, object] = {"note": self.note} if self.note else {}
         document["classes"] = list(self.classes)
         if self.group > 1:
@@ -235,7 +239,7 @@ class FeatureSchema:
 
     @classmethod
     def load(cls, path: str | Path) -> FeatureSchema:
-        """Read TOML; a key that is not understood is refused by name."""
+        """Read a schema from TOML; an unknown key is refused."""
         try:
             document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -243,7 +247,7 @@ class FeatureSchema:
         _refuse_unknown(document, {"note", "classes", "group", "columns"}, str(path))
         for key in ("classes", "columns"):
             if not isinstance(document.get(key), list):
-                raise SchemaError(f"{path}: '{key}' must be there, as a list")
+                raise SchemaError(f"{path}: '{key}' is missing or not a list")
         if type(document.get("group", 1)) is not int:
             raise SchemaError(f"{path}: 'group' must be a whole number")
         return cls(
@@ -255,10 +259,15 @@ class FeatureSchema:
 
 
 def propose_schema(public_sample: Mapping[str, ArrayLike] | Any, *, label: str, bins: int = 4) -> FeatureSchema:
-    """A first draft of a schema from *public* sample data, to be reviewed and widened by a person.
+    """Draft a schema from *public* sample data, for a person to review and widen.
 
-    Never give it private records: the ranges, quantiles and values that it writes down are theirs. The schema
-    says in its note what it was made from.
+    Never pass private records: the schema contains their ranges, quantiles and values. Its note says that it was made
+    from a public sample.
+
+    Args:
+        public_sample: a DataFrame, or a mapping from column name to values.
+        label: name of the column with the classes.
+        bins: number of bins of a continuous column.
 
     >>> draft = propose_schema({"age": [20.5, 30, 40, 50, 60], "smoker": ["no", "yes", "no", "no", "no"],
     ...                         "ill": ["n", "y", "n", "y", "n"]}, label="ill", bins=2)
@@ -277,7 +286,7 @@ def propose_schema(public_sample: Mapping[str, ArrayLike] | Any, *, label: str, 
 
 
 def _propose_column(name: str, raw: ArrayLike, bins: int) -> Column:
-    """Bins at quantiles where the values are many numbers, the list of values otherwise."""
+    """Return bins at quantiles for a column of many numbers, and the list of values otherwise."""
     cells = [value for value in np.asarray(raw, dtype=object) if not _missing(value)]
     texts = sorted({_text(value) for value in cells})
     try:
@@ -288,26 +297,26 @@ def _propose_column(name: str, raw: ArrayLike, bins: int) -> Column:
         return Column(name=name, values=tuple(texts) if len(texts) > 1 else _BINARY)
     shares = np.linspace(0, 1, bins + 1)
     edges = np.quantile(numbers, shares)
-    if not (np.diff(edges) > 0).all():  # many rows share a value: as many distinct values in each bin instead
+    if not (np.diff(edges) > 0).all():  # many rows share a value: use quantiles of the distinct values instead
         edges = np.quantile(np.unique(numbers), shares)
     return Column(name=name, edges=tuple(edges.tolist()))
 
 
 def _code(value: object, code_of: Mapping[str, int], unknown: int = -1) -> int:
-    if isinstance(value, (bool, np.bool_)):  # declared as True and False, or as 1 and 0
+    if isinstance(value, (bool, np.bool_)):  # the schema may declare True and False, or 1 and 0
         return code_of.get(str(value), code_of.get(str(int(value)), unknown))
     return code_of.get(_text(value), unknown)
 
 
 def _missing(value: object) -> bool:
-    """None, NaN, an empty text, and pandas' own marks."""
+    """Tell whether a cell is empty: None, NaN, an empty text, or a missing value of pandas."""
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value == ""
 
 
 def _text(value: object) -> str:
-    """Values are compared as text, in which 1 and 1.0 are the same."""
+    """Return a value as text; 1 and 1.0 have the same text."""
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)

@@ -1,4 +1,4 @@
-"""What every mechanism must satisfy, whatever it randomizes."""
+"""Theorems that hold for every mechanism."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SMALL: Sequence[GRR | GRRFS | JointGRR | MultiBit] = (
     MultiBit((-1.0, 0.0), (1.0, 10.0), sampled=1, epsilon=0.5),
     MultiBit((0.0, -5.0, 2.0), (1.0, 5.0, 3.0), sampled=3, epsilon=0.2),
 )
-"""Small enough to enumerate every record and every report."""
+"""Mechanisms that are small enough to enumerate all records and reports."""
 
 NOT_PRIVATE: Sequence[GRR | GRRFS | JointGRR] = (
     GRR(4, math.inf),
@@ -127,8 +127,8 @@ def test_reports_are_distributed_as_probability_says(mechanism: Mechanism) -> No
     observed = np.stack([np.bincount(row, minlength=len(reports)) for row in numbers])
     expected = DRAWS * np.array([[float(mechanism.probability(o, x)) for o in reports] for x in records])
     assert expected.min() > 5  # so that the chi-square approximation holds
-    # The draws of each record sum to DRAWS: one degree of freedom less for each. A correct randomizer fails for
-    # one seed in a million.
+    # The draws of each record sum to DRAWS, which costs one degree of freedom per record. A correct randomizer fails
+    # for one seed in a million.
     assert chisquare(observed.ravel(), expected.ravel(), ddof=len(records) - 1).pvalue > 1e-6
 
 
@@ -143,7 +143,7 @@ def test_a_seed_determines_the_reports_and_the_records_stay_as_they_are(mechanis
 
 
 @every_mechanism
-def test_the_operating_systems_randomness_plugs_into_the_same_place(mechanism: Mechanism) -> None:
+def test_the_operating_systems_randomness_is_accepted_as_well(mechanism: Mechanism) -> None:
     possible = set(mechanism.reports())
     for size in (0, 1, 200):  # a device randomizes one record
         people = np.resize(all_records(mechanism), (size, mechanism.num_features))
@@ -187,9 +187,9 @@ def test_an_infinite_epsilon_reports_the_records_and_says_so(mechanism: Mechanis
     assert set(mechanism.privacy_loss.attribute_level) == {math.inf}
 
 
-# At these sizes nothing can be enumerated. The claim to refute lies well below the true level, which is 1, and below
-# what 200 000 reports show for nearly every seed: 0.15 to 0.29 (GRR-FS, whose telling reports are rare), 0.5 to 0.9
-# (multi-bit) and 0.93 to 1 (GRR, joint GRR).
+# At these sizes enumeration is impossible. The claim to refute lies well below the true epsilon, which is 1. It also
+# lies below the bound that 200 000 reports give for nearly every seed: 0.15 to 0.29 (GRR-FS, whose informative reports
+# are rare), 0.5 to 0.9 (multi-bit) and 0.93 to 1 (GRR, joint GRR).
 REAL = (
     pytest.param(GRRFS((2,) * 53, sampled=10, epsilon=0.1), 0.1, id="GRR-FS"),
     pytest.param(GRRFS((2, 3, 4) * 17, sampled=10, epsilon=0.1), 0.1, id="GRR-FS-unequal"),
@@ -204,7 +204,7 @@ REAL = (
 def test_an_audit_at_real_size_refutes_a_claim_that_is_too_low_and_not_the_true_one(
     mechanism: Mechanism, too_low: float
 ) -> None:
-    # At 99% one right mechanism in a hundred would be refuted; at this confidence one in a million is.
+    # At 99% confidence one correct mechanism in a hundred would be refuted; here it is one in a million.
     result = statistical_audit(mechanism, trials=200_000, rng=np.random.default_rng(0), confidence=1 - 1e-6)
     assert result.claim == mechanism.privacy_loss.user_level == pytest.approx(1.0, abs=1e-6)
     assert not result.refuted

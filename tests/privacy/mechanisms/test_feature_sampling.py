@@ -1,4 +1,4 @@
-"""The choice of m out of d features."""
+"""Sampling m out of d features: subsets are uniform, and means over them are exact."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def test_every_set_of_sampled_features_is_equally_likely(features: int, sampled:
     numbers = sum(mask.astype(np.int64) << i for i, mask in enumerate(masks))
     kinds, observed = np.unique(numbers, return_counts=True)
     assert [int(kind).bit_count() for kind in kinds] == [sampled] * sets
-    # Right for all but one seed in a million.
+    # A correct sampler fails for one seed in a million.
     assert chisquare(observed).pvalue > 1e-6
 
 
-def test_whoever_samples_every_feature_has_one_choice() -> None:
+def test_sampling_every_feature_leaves_one_subset() -> None:
     masks = list(draw_subsets(50, num_features=4, sampled=4, rng=np.random.default_rng(0)))
     assert np.stack(masks).all()
     assert len(masks) == 4
@@ -44,5 +44,5 @@ def test_floats_lose_no_accuracy_at_real_size() -> None:
     factors = np.random.default_rng(0).uniform(0.1, 2, size=(53, 20))
     means = mean_over_subsets(list(factors), 10, one=np.ones(20))
     exact = [mean_over_subsets([Fraction(f) for f in column], 10, one=Fraction(1)) for column in factors.T[:3]]
-    # About 53 roundings of 1.1e-16 each, all terms being positive.
+    # About 53 roundings of 1.1e-16 each, since all terms are positive.
     assert means[:3] == pytest.approx([float(mean) for mean in exact], rel=4 * 53 * 1.2e-16)

@@ -17,13 +17,13 @@ from veilgraph.privacy.mechanisms.random_source import WORDS
 
 
 class Words:
-    """A source of randomness that gives the words it was made with."""
+    """A source of randomness with fixed words."""
 
     def __init__(self, words: list[int]) -> None:
         self.words = words
 
     def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
-        """The words, which must be as many as are asked for."""
+        """Return the fixed words; their number must be `size`."""
         assert (low, high, size) == (0, WORDS, len(self.words))
         return np.array(self.words, dtype=np.int64)
 
@@ -32,7 +32,7 @@ class Words:
 @given(domain_size=st.integers(2, 1000), epsilon=st.floats(1e-3, 10))
 def test_keep_and_other_are_the_textbook_probabilities(domain_size: int, epsilon: float) -> None:
     channel = GRR(domain_size, epsilon).channel
-    # The words are rounded to a whole one for each value, hence domain_size words at most.
+    # Each value's number of words is rounded to an integer, so at most domain_size words are moved.
     tolerance = domain_size / WORDS + 1e-15
     total = math.exp(epsilon) + domain_size - 1
     assert float(channel.keep) == pytest.approx(math.exp(epsilon) / total, rel=1e-12, abs=tolerance)
@@ -50,7 +50,7 @@ def test_the_channels_matrix_is_probability_row_by_row() -> None:
 
 @settings(deadline=None)
 @given(domain_size=st.integers(2, 300), epsilon=st.floats(1e-3, 10), data=st.data())
-def test_words_are_cut_exactly_at_the_integers_of_the_table(
+def test_reports_change_exactly_at_the_thresholds_of_the_table(
     domain_size: int, epsilon: float, data: st.DataObject
 ) -> None:
     mechanism = GRR(domain_size, epsilon)
@@ -80,12 +80,12 @@ def test_a_type_that_cannot_hold_every_report_is_refused(dtype: Any, domain_size
 
 
 @pytest.mark.parametrize("epsilon", [1e-17, 0.0, -0.5, math.nan])
-def test_a_budget_that_cannot_be_is_refused(epsilon: float) -> None:
+def test_an_epsilon_that_is_not_above_zero_is_refused(epsilon: float) -> None:
     with pytest.raises(BudgetError, match="epsilon is"):
         GRR(2, epsilon)
 
 
-def test_a_more_generous_budget_keeps_more_values() -> None:
+def test_a_larger_epsilon_keeps_more_values() -> None:
     keeps = [GRR(5, epsilon).channel.keep for epsilon in (0.01, 0.1, 1.0, 5.0, math.inf)]
     assert keeps == sorted(set(keeps))
     assert keeps[-1] == 1

@@ -1,4 +1,4 @@
-"""GRR with feature sampling: what it spends, for every relation between records."""
+"""GRR with feature sampling: its exact epsilon under each neighbour relation."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_channel_of_a_feature_is_the_marginal_of_the_whole_report(domain_siz
             assert tuple(marginal) == mechanism.channel(i).matrix[value]
 
 
-def test_without_privacy_every_sampled_feature_can_give_itself_away() -> None:
+def test_an_infinite_epsilon_is_not_private_under_either_relation() -> None:
     mechanism = GRRFS((2, 3, 4), sampled=2, epsilon=math.inf)
     assert mechanism.privacy_loss.user_level == math.inf
     assert [worst_case_attribute_epsilon(mechanism, i) for i in range(3)] == [math.inf] * 3
@@ -127,7 +127,7 @@ def test_without_privacy_every_sampled_feature_can_give_itself_away() -> None:
 
 
 @pytest.mark.parametrize("sampled", [0, -1, 4])
-def test_more_features_than_there_are_or_none_cannot_be_sampled(sampled: int) -> None:
+def test_an_impossible_number_of_sampled_features_is_refused(sampled: int) -> None:
     with pytest.raises(BudgetError, match=f"sampled is {sampled} but there are 3 features: choose 1 to 3"):
         GRRFS((2, 3, 4), sampled=sampled, epsilon=1.0)
 

@@ -1,4 +1,4 @@
-"""The two integers of randomized response, and the logarithm that states what they give."""
+"""Integer tables of randomized response, and the logarithm that gives their exact epsilon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ epsilons = st.floats(1e-3, 10)
 
 @settings(deadline=None)
 @given(domain_size=domain_sizes, epsilon=epsilons)
-def test_a_table_uses_every_word_and_gives_the_requested_epsilon_or_a_millionth_less(
+def test_a_table_uses_every_word_and_has_the_requested_epsilon_or_a_millionth_less(
     domain_size: int, epsilon: float
 ) -> None:
     table = IntegerTable.of(domain_size=domain_size, epsilon=epsilon)
@@ -46,7 +46,7 @@ def test_an_epsilon_that_is_not_above_zero_is_refused(epsilon: float) -> None:
 
 @pytest.mark.parametrize(("domain_size", "epsilon"), [(2, 1e-17), (LARGEST_DOMAIN, 1e-13)])
 def test_an_epsilon_too_small_for_53_bits_is_refused(domain_size: int, epsilon: float) -> None:
-    with pytest.raises(BudgetError, match=f"too small for {domain_size} values"):
+    with pytest.raises(BudgetError, match=f"too small to distinguish {domain_size} values"):
         IntegerTable.of(domain_size=domain_size, epsilon=epsilon)
 
 
@@ -63,12 +63,12 @@ def test_a_finite_epsilon_never_makes_a_report_impossible(epsilon: float) -> Non
     assert math.log(2**53 - 2) <= table.epsilon < 36.8
 
 
-def test_an_infinite_epsilon_gives_every_word_to_the_truth() -> None:
+def test_an_infinite_epsilon_gives_every_word_to_the_true_value() -> None:
     table = IntegerTable.of(domain_size=3, epsilon=math.inf)
     assert (table.true, table.other, table.epsilon) == (2**53, 0, math.inf)
 
 
-def test_numbers_of_other_float_types_are_epsilons_too() -> None:
+def test_an_epsilon_may_have_any_float_type() -> None:
     epsilon: Any = np.float32(0.5)
     assert IntegerTable.of(domain_size=2, epsilon=epsilon) == IntegerTable.of(domain_size=2, epsilon=0.5)
 

@@ -1,4 +1,4 @@
-"""Joint GRR: several features as one value, at the price of one value."""
+"""Joint GRR: several features are randomized as one value, with the epsilon of one value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_joint_grr_spends_exactly_its_budget_at_either_level(
         worst_case_epsilon(mechanism) == mechanism.privacy_loss.user_level == pytest.approx(sampled * epsilon, abs=1e-9)
     )
     for i in range(len(domain_sizes)):
-        # The very same number: both are computed from the integers, and rounded up once.
+        # Exactly the same number: both are computed from the integers and rounded up once.
         assert worst_case_attribute_epsilon(mechanism, i) == mechanism.privacy_loss.attribute_level[i]
 
 
@@ -69,7 +69,7 @@ def test_one_sampled_feature_is_grr_with_the_whole_budget() -> None:
 
 
 def variance_of_separate_answers(num_features: int, epsilon: float) -> float:
-    """Of binary features, the least over m of m responses with epsilon / m each, nothing said of the others."""
+    """Return the least variance over m of m separate responses with epsilon / m each, for binary features."""
     return min(num_features / (4 * m * math.tanh(epsilon / (2 * m)) ** 2) for m in range(1, num_features + 1))
 
 
@@ -80,7 +80,7 @@ def test_binary_features_answered_together_vary_no_more_than_answered_separately
 ) -> None:
     joint = JointGRR.best((2,) * num_features, epsilon)
     variance = 1 / (4 * float(joint.answering_rate) * float(joint.channel(0).gain) ** 2)
-    # The table's rounding, which may cost a millionth of epsilon; one feature can only be answered alone.
+    # Rounding of the table may change epsilon by a millionth; with one feature both are the same mechanism.
     assert variance <= variance_of_separate_answers(num_features, epsilon) * (1 + 1e-6)
 
 
@@ -103,7 +103,7 @@ def test_the_best_number_of_features_is_the_best_of_all(domain_sizes: tuple[int,
     assert mean_variance(best) == pytest.approx(min(map(mean_variance, possible)), rel=1e-12)
 
 
-def test_a_report_answers_for_as_many_features_as_were_sampled_and_every_set_occurs() -> None:
+def test_a_report_has_m_answers_and_every_set_of_features_occurs() -> None:
     mechanism = JointGRR((2, 3, 4, 2, 3), sampled=2, epsilon=1.0)
     people = np.zeros((4000, 5), dtype=np.uint8)
     reports = mechanism.randomize(people, rng=np.random.default_rng(0))
@@ -130,18 +130,18 @@ def test_joint_values_may_exceed_the_type_of_codes() -> None:
 
 
 def test_too_many_joint_values_are_refused() -> None:
-    with pytest.raises(BudgetError, match=r"sampled is 17: .* 131072 values together, and 65536 are possible"):
+    with pytest.raises(BudgetError, match=r"sampled is 17: .* 131072 joint values, and at most 65536 are possible"):
         JointGRR((2,) * 53, sampled=17, epsilon=1.0)
 
 
 @pytest.mark.parametrize("sampled", [0, 3])
-def test_more_features_than_there_are_or_none_cannot_be_sampled(sampled: int) -> None:
+def test_an_impossible_number_of_sampled_features_is_refused(sampled: int) -> None:
     with pytest.raises(BudgetError, match=f"sampled is {sampled} but there are 2 features"):
         JointGRR((2, 2), sampled=sampled, epsilon=1.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan])
-def test_a_budget_that_is_none_is_refused(epsilon: float) -> None:
+def test_an_epsilon_that_is_not_above_zero_is_refused(epsilon: float) -> None:
     with pytest.raises(BudgetError, match="must be a number above 0"):
         JointGRR((2, 2), sampled=1, epsilon=epsilon)
     with pytest.raises(BudgetError, match="must be a number above 0"):

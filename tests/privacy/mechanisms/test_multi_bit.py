@@ -18,7 +18,7 @@ LOWER, UPPER = (-2.0, 0.0, 10.0), (2.0, 1.0, 20.0)
 
 @settings(deadline=None)
 @given(positions=st.tuples(*[st.floats(0, 1)] * 3), epsilon=st.floats(0.01, 5))
-def test_the_chance_of_a_plus_rises_linearly_between_the_ends(
+def test_the_probability_of_plus_one_rises_linearly_between_the_ends(
     positions: tuple[float, float, float], epsilon: float
 ) -> None:
     mechanism = MultiBit(LOWER, UPPER, sampled=1, epsilon=epsilon)
@@ -52,7 +52,7 @@ def test_every_report_has_as_many_bits_as_features_were_sampled() -> None:
     assert (abs(reports).sum(axis=1) == 7).all()
 
 
-def test_values_inside_the_range_are_randomized_with_their_own_chance() -> None:
+def test_a_value_inside_the_range_has_its_own_probability() -> None:
     mechanism = MultiBit(LOWER, UPPER, sampled=3, epsilon=1.0)
     record, people = (-1.0, 0.9, 15.0), 40_000
     chances = 1 / (math.e + 1) + np.array([0.25, 0.9, 0.5]) * math.tanh(0.5)
@@ -77,7 +77,7 @@ def test_the_channel_holds_the_probabilities_of_the_two_ends() -> None:
             assert sum(mechanism.probability(o, (end,) * 4) for o in of_the_first_feature) == chance
 
 
-def test_whole_numbers_are_ranges_too() -> None:
+def test_the_ends_of_a_range_may_be_integers() -> None:
     mechanism = MultiBit((-1, -1), (1, 1), sampled=1, epsilon=1.0)
     assert mechanism == MultiBit((-1.0, -1.0), (1.0, 1.0), sampled=1, epsilon=1.0)
     assert not statistical_audit(mechanism, trials=2000, rng=np.random.default_rng(0)).refuted
@@ -97,7 +97,7 @@ def test_ranges_need_both_ends() -> None:
 
 
 @pytest.mark.parametrize("sampled", [0, 3])
-def test_more_features_than_there_are_or_none_cannot_be_sampled(sampled: int) -> None:
+def test_an_impossible_number_of_sampled_features_is_refused(sampled: int) -> None:
     with pytest.raises(BudgetError, match=f"sampled is {sampled} but there are 2 features"):
         MultiBit((0.0, 0.0), (1.0, 1.0), sampled=sampled, epsilon=1.0)
 

@@ -12,10 +12,10 @@ from veilgraph.privacy.mechanisms.random_source import WORDS, OSRandom
 
 @pytest.mark.parametrize(("low", "high"), [(0, 2), (0, 6), (-3, 4), (5, 6)])
 def test_every_integer_of_the_range_is_equally_likely(low: int, high: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.urandom", np.random.default_rng(0).bytes)  # a seed in the operating system's place
+    monkeypatch.setattr("os.urandom", np.random.default_rng(0).bytes)  # seeded, so that the test is deterministic
     drawn = OSRandom().integers(low, high, size=60_000)
     observed = np.bincount(drawn - low, minlength=high - low)
-    # Right for all but one seed in a million; a single value has nothing to compare and must be all there is.
+    # A correct source fails for one seed in a million. A range of one value must give only this value.
     assert len(observed) == high - low
     assert high - low == 1 or chisquare(observed).pvalue > 1e-6
 
@@ -24,7 +24,7 @@ def test_words_fill_all_53_bits_and_no_more(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("os.urandom", np.random.default_rng(0).bytes)
     words = OSRandom().integers(0, WORDS, size=10_000)
     ones = [((words >> bit) & 1).mean() for bit in range(53)]
-    # Five standard errors of a fair coin's share in 10 000 throws, for each bit.
+    # Five standard errors of the share of ones in 10 000 fair bits, for each bit.
     assert np.abs(np.array(ones) - 0.5).max() < 5 * 0.5 / np.sqrt(10_000)
     assert words.max() < WORDS
 
@@ -42,7 +42,7 @@ def test_words_that_would_favour_small_integers_are_drawn_again(monkeypatch: pyt
     assert OSRandom().integers(0, 3, size=4).tolist() == [1, 2, 2, (WORDS - 3) % 3]
 
 
-def test_none_can_be_asked_for() -> None:
+def test_zero_integers_can_be_drawn() -> None:
     assert OSRandom().integers(0, 5, size=0).shape == (0,)
 
 

@@ -1,4 +1,4 @@
-"""The probability of each report given each value, for one feature or the label."""
+"""Symmetric channel: probability of each report given each value, for one feature or the label."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from functools import cached_property
 
 @dataclass(frozen=True, kw_only=True)
 class SymmetricChannel:
-    r"""A value is reported as itself with probability `keep`, as each other value with probability `other`.
+    r"""A channel that reports the true value with probability `keep`, each other value with probability `other`.
 
-    GRR has keep = p and other = q. GRR-FS, seen one feature at a time, is the same channel diluted by uniform
-    padding. Estimators need nothing else of a mechanism.
+    GRR has keep = p and other = q. One feature of GRR-FS has the same channel, diluted by uniform padding. Estimators
+    need nothing else of a mechanism.
+
+    Args:
+        domain_size: number of values.
+        keep: probability of reporting the true value.
+        other: probability of reporting each value that is not the true one.
 
     >>> channel = SymmetricChannel(domain_size=2, keep=Fraction(3, 4), other=Fraction(1, 4))
     >>> channel.gain
@@ -27,17 +32,17 @@ class SymmetricChannel:
 
     @cached_property
     def gain(self) -> Fraction:
-        """keep - other: how much of a change in true frequency is visible in reports."""
+        """keep - other: the change in reports per change in true frequency."""
         return self.keep - self.other
 
     @property
     def matrix(self) -> tuple[tuple[Fraction, ...], ...]:
-        """Row v, column r: probability of report r given value v."""
+        """Probability of report r (column) given value v (row)."""
         values = range(self.domain_size)
         return tuple(tuple(self.keep if v == r else self.other for r in values) for v in values)
 
     def diluted(self, rate: Fraction) -> SymmetricChannel:
-        """The channel applied with probability `rate`, a uniform value reported otherwise."""
+        """Return the channel that is applied with probability `rate`, and reports a uniform value otherwise."""
         padding = (1 - rate) / self.domain_size
         return SymmetricChannel(
             domain_size=self.domain_size,

@@ -1,4 +1,4 @@
-"""The choice of m out of d features: drawing it, and averaging over it without listing the choices."""
+"""Sampling m out of d features: drawing subsets, and averaging over all subsets without listing them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 def draw_subsets(
     num_people: int, *, num_features: int, sampled: int, rng: RandomIntegers
 ) -> Iterator[NDArray[np.bool_]]:
-    """For each feature in turn, who samples it; everyone samples `sampled` features, all sets equally likely.
+    """Draw a uniform subset of `sampled` features for each person, and yield for each feature who samples it.
 
-    Feature i is taken with probability (m - taken so far) / (d - i), decided by an integer below d - i, so no
+    Feature i is taken with probability (m - taken so far) / (d - i), decided by an integer below d - i. No
     permutation of the features is kept in memory.
+
+    Yields:
+        A mask for each feature, [people].
 
     >>> rng = np.random.default_rng(0)
     >>> sum(mask.astype(int) for mask in draw_subsets(5, num_features=7, sampled=3, rng=rng)).tolist()
@@ -33,12 +36,16 @@ def draw_subsets(
 
 
 def mean_over_subsets(factors: Sequence[Any], sampled: int, *, one: Any) -> Any:
-    r"""The mean of \prod_{i in S} factors[i] over all S of `sampled` indices, in d * m steps.
+    r"""Return the mean of \prod_{i in S} factors[i] over all subsets S of `sampled` indices, in d * m steps.
 
-    Equal to e_m(factors) / C(d, m), e_m being the elementary symmetric polynomial. It is computed the way a
-    device samples: feature by feature, feature i being taken with probability (m - taken) / (d - i). All terms
-    are positive, so it is as accurate as its number type: Fraction (exact), Decimal, or float arrays with one
-    entry per report, which is why the types are open. `one` is that type's 1.
+    It equals e_m(factors) / C(d, m), where e_m is the elementary symmetric polynomial. It is computed as a device
+    samples: feature by feature, with probability (m - taken) / (d - i) for feature i. All terms are positive, so the
+    result is as accurate as its number type.
+
+    Args:
+        factors: one factor per feature: Fraction (exact), Decimal, or float arrays with one entry per report.
+        sampled: m, the size of the subsets.
+        one: the number 1 in the type of the factors.
 
     >>> from fractions import Fraction
     >>> mean_over_subsets([Fraction(2), Fraction(3), Fraction(5)], 2, one=Fraction(1))  # (6 + 10 + 15) / 3
@@ -57,14 +64,14 @@ def mean_over_subsets(factors: Sequence[Any], sampled: int, *, one: Any) -> Any:
 
 
 def _reachable(i: int, sampled: int, num_features: int) -> Iterable[int]:
-    """How many of the features 0..i can have been taken, in falling order."""
+    """Return the possible numbers of taken features among 0..i, in falling order."""
     return range(min(i + 1, sampled), max(0, sampled - (num_features - i - 1)) - 1, -1)
 
 
 def joint_sizes(domain_sizes: Iterable[int], sampled: int) -> dict[int, int]:
-    """How many sets of `sampled` features have each number of joint values, without listing the sets.
+    """Count the subsets of `sampled` features by their number of joint values, without listing the subsets.
 
-    >>> joint_sizes([2, 2, 3], 2)  # one set of 2 * 2 values, two of 2 * 3
+    >>> joint_sizes([2, 2, 3], 2)  # one subset has 2 * 2 joint values, two have 2 * 3
     {4: 1, 6: 2}
     """
     sets: Counter[tuple[int, int]] = Counter({(0, 1): 1})

@@ -1,4 +1,4 @@
-"""Generalized randomized response: one value out of a declared domain."""
+"""Generalized randomized response (GRR) of one value from a declared domain."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class GRR:
 
     .. math:: p = e^\epsilon / (e^\epsilon + k - 1), \qquad q = 1 / (e^\epsilon + k - 1)
 
-    for k = `domain_size` values; p and q are multiples of 2**-53 and p/q is at most e^epsilon. One word decides
-    a report. The paper randomizes labels with it, and each sampled feature.
+    for k = `domain_size` values. p and q are multiples of 2**-53, and p/q is at most e^epsilon. One random word
+    decides a report. The paper randomizes labels and each sampled feature with it.
 
     Args:
-        domain_size: k, the number of values, declared.
-        epsilon: the requested budget; infinity reports the value itself.
+        domain_size: k, the declared number of values.
+        epsilon: the requested budget; with infinity the report is the value itself.
 
     >>> label = GRR(domain_size=3, epsilon=1.0)
     >>> round(float(label.channel.keep), 4), round(float(label.channel.other), 4)
@@ -52,17 +52,17 @@ class GRR:
 
     @property
     def num_features(self) -> int:
-        """A record is one value."""
+        """1: a record is a single value."""
         return 1
 
     @property
     def privacy_loss(self) -> PrivacyLoss:
-        """One value is the whole record, so both relations coincide."""
+        """Exact epsilon; both relations coincide, since one value is the whole record."""
         return PrivacyLoss(user_level=self.table.epsilon, attribute_level=(self.table.epsilon,))
 
     @cached_property
     def channel(self) -> SymmetricChannel:
-        """p on the diagonal, q elsewhere."""
+        """Channel with p on the diagonal and q elsewhere."""
         return SymmetricChannel(
             domain_size=self.domain_size,
             keep=Fraction(self.table.true, WORDS),
@@ -70,46 +70,46 @@ class GRR:
         )
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """Each entry of `values` independently; the result has the same shape and type."""
+        """Randomize each entry of `values` independently; the result has the same shape and type."""
         check_codes(values, self.domain_size)
         if self.table.other == 0:
             return values.copy()
         return self.respond(values, rng.integers(0, WORDS, size=values.size).reshape(values.shape))
 
     def respond(self, values: NDArray[Any], words: NDArray[np.int64]) -> NDArray[Any]:
-        """The reports that words decide, a word for each value, at a finite epsilon."""
-        # Words beyond the true value's share fall on the k - 1 other values, equally many on each: 1, 2, ... steps on.
+        """Return the reports that given random words decide, one word per value, for a finite epsilon."""
+        # Words above the true value's share are divided equally among the k - 1 other values: 1, 2, ... steps away.
         step = np.maximum((words - (self.table.true - self.table.other)) // self.table.other, 0)
         reported = values + step
         reported -= self.domain_size * (reported >= self.domain_size)
         return reported.astype(values.dtype)
 
     def records(self) -> Iterator[Record]:
-        """Every value."""
+        """Iterate over all values."""
         return ((v,) for v in range(self.domain_size))
 
     def reports(self) -> Iterator[Report]:
-        """Every value."""
+        """Iterate over all values."""
         return ((v,) for v in range(self.domain_size))
 
     def probability(self, report: Report, record: Record) -> Fraction:
-        """P or q."""
+        """Return p if the report equals the record, q otherwise."""
         return self.channel.keep if report == record else self.channel.other
 
     def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
-        """Ln p where the report equals the record, ln q elsewhere."""
+        """Return ln p where the report equals the record, ln q elsewhere, [reports]."""
         log_keep = math.log(self.channel.keep)
         log_other = math.log(self.channel.other) if self.channel.other else -math.inf
         same = np.asarray(reports).reshape(len(reports), -1)[:, 0] == record[0]
         return np.where(same, log_keep, log_other)
 
     def extreme_records(self) -> tuple[Record, Record]:
-        """Any two values."""
+        """Return two different values; any two attain the epsilon."""
         return (0,), (1,)
 
 
 def check_codes(values: NDArray[Any], domain_size: int, *, feature: str = "value") -> None:
-    """Refuse codes outside 0..domain_size-1, naming the place and never the value.
+    """Refuse codes outside 0..domain_size-1; the message names the place and withholds the value.
 
     >>> check_codes(np.array([0, 7]), 3, feature="feature 2")
     Traceback (most recent call last):
@@ -126,7 +126,7 @@ def check_codes(values: NDArray[Any], domain_size: int, *, feature: str = "value
 
 
 def check_table(values: NDArray[Any], domain_sizes: Sequence[int]) -> None:
-    """`check_codes` for records with a column for each feature.
+    """Check the codes of records, [people, features], as `check_codes` does for one feature.
 
     >>> check_table(np.array([[0, 1], [7, 0]]), (2, 3))
     Traceback (most recent call last):
@@ -140,7 +140,7 @@ def check_table(values: NDArray[Any], domain_sizes: Sequence[int]) -> None:
 
 
 def _all_inside(values: NDArray[Any], sizes: NDArray[np.int64]) -> bool:
-    """What the columns' extremes say at once; only where this is False, somebody has to be found."""
+    """Check all codes at once by the columns' extremes; only if this fails, the wrong entry has to be found."""
     if len(values) == 0 or not np.issubdtype(values.dtype, np.integer):
         return False
     holds_all = np.iinfo(values.dtype).max >= sizes.max() - 1

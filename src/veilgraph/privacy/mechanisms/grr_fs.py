@@ -1,4 +1,4 @@
-"""GRR with feature sampling: the paper's feature mechanism, with the guarantee that it really has."""
+"""GRR with feature sampling (GRR-FS): the paper's feature mechanism, with its exact guarantee."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from veilgraph.progress import tracked
 class GRRFS:
     r"""Randomize m of d features by GRR, report uniform values for the others (Section IV-A of the paper).
 
-    The exact privacy level for *any two records* is m * epsilon: sampling features of one record does not
-    amplify it. Take the report o = x and an x' that differs from x everywhere: for every choice of the sampled
-    features the likelihood ratio is (p/q)^m. The paper's Theorem 1 states less and is wrong.
+    The exact epsilon for *any two records* is m * epsilon: sampling features of one record does not amplify its
+    privacy. Take the report o = x and a record x' that differs from x in every feature: for every choice of the
+    sampled features the likelihood ratio is (p/q)^m. The paper's Theorem 1 states less and is wrong.
 
-    For records that differ in *one* feature k sampling does amplify. With r_i = gamma_i q_i the ratio is
+    For two records that differ in *one* feature k, sampling does amplify. With r_i = gamma_i q_i, the ratio is
     largest where no other feature matches:
 
     .. math:: \ln \frac{e_m + \gamma_k p_k e_{m-1}}{e_m + \gamma_k q_k e_{m-1}}
 
-    e_j being the elementary symmetric polynomials of the other features' r_i.
+    where e_j are the elementary symmetric polynomials of the other features' r_i.
 
     Args:
-        domain_sizes: gamma_i, the number of values of each feature, declared.
+        domain_sizes: gamma_i, the declared number of values of each feature.
         sampled: m, the number of features that each person samples.
         epsilon: epsilon_x, the budget of each sampled feature.
 
@@ -69,24 +69,24 @@ class GRRFS:
 
     @property
     def num_features(self) -> int:
-        """The number of features, d."""
+        """Number of features, d."""
         return len(self.domain_sizes)
 
     @property
     def sampling_rate(self) -> Fraction:
-        """m / d: the chance that a given feature is sampled."""
+        """Probability m / d that a given feature is sampled."""
         return Fraction(self.sampled, self.num_features)
 
     @property
     def answering_rate(self) -> Fraction:
-        """1: unsampled features are answered too, by uniform values."""
+        """1: every feature has an answer, since unsampled ones are answered by uniform values."""
         return Fraction(1)
 
     @property
     def privacy_loss(self) -> PrivacyLoss:
-        """Exact for both relations, from the integers.
+        """Exact epsilon under both relations, from the integers.
 
-        Tables of different domain sizes differ in their last bits; the m least private ones bound any m.
+        Integer tables of different domain sizes differ in their last bits; the m least private ones bound any m.
         """
         tables = sorted((r.table for r in self.responses), key=lambda table: Fraction(table.other, table.true))
         return PrivacyLoss(user_level=joint_epsilon(tables[: self.sampled]), attribute_level=self._attribute_levels())
@@ -111,16 +111,26 @@ class GRRFS:
         return zip(self.domain_sizes, self.responses, strict=True)
 
     def channel(self, feature: int) -> SymmetricChannel:
-        """What one feature's report says of its value: GRR, diluted by the padding of unsampled features."""
+        """Return the channel of one feature: GRR, diluted by the uniform padding of unsampled features."""
         return self.responses[feature].channel.diluted(self.sampling_rate)
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """One report for each row."""
-        (reports,) = self.randomize_with((), values, rng=rng)
+        """Draw one report for each row of `values`, [people, features]."""
+        (reports,) = self.randomize_coupled((), values, rng=rng)
         return reports
 
-    def randomize_with(self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers) -> list[NDArray[Any]]:
-        """The reports of this mechanism and of others that differ from it in epsilon alone: see `randomize_coupled`."""
+    def randomize_coupled(
+        self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers
+    ) -> list[NDArray[Any]]:
+        """Draw reports of this mechanism and of others that differ from it in epsilon only, from the same random words.
+
+        For simulations: only one of these reports may leave a device, since together they reveal more.
+
+        Args:
+            others: mechanisms of the same class, with the same domains and the same m.
+            values: records, [people, features].
+            rng: source of the shared random words.
+        """
         mechanisms: list[GRRFS] = [self, *others]
         check_table(values, self.domain_sizes)
         reports = [np.empty_like(values) for _ in mechanisms]
@@ -136,15 +146,15 @@ class GRRFS:
         return reports
 
     def records(self) -> Iterator[Record]:
-        """Every record."""
+        """Iterate over all records."""
         return itertools.product(*(range(size) for size in self.domain_sizes))
 
     def reports(self) -> Iterator[Report]:
-        """Every record can be a report."""
+        """Iterate over all reports; they are the same tuples as the records."""
         return itertools.product(*(range(size) for size in self.domain_sizes))
 
     def probability(self, report: Report, record: Record) -> Fraction:
-        """The mean over the choices of sampled features of GRR on these and uniform values on the others."""
+        """Return the mean over all subsets of sampled features: GRR on the subset, uniform values elsewhere."""
         factors = [
             size * (r.channel.keep if reported == value else r.channel.other)
             for (size, r), reported, value in zip(self._sized_responses(), report, record, strict=True)
@@ -153,7 +163,7 @@ class GRRFS:
         return mean / math.prod(self.domain_sizes)
 
     def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
-        """As `probability`, for many reports at once."""
+        """Return the log of `probability` for many reports at once, [reports]."""
         factors: Sequence[NDArray[np.float64]] = [
             np.where(reports[:, i] == record[i], float(size * r.channel.keep), float(size * r.channel.other))
             for i, (size, r) in enumerate(self._sized_responses())
@@ -163,7 +173,7 @@ class GRRFS:
             return np.asarray(np.log(means) - math.fsum(map(math.log, self.domain_sizes)))
 
     def extreme_records(self) -> tuple[Record, Record]:
-        """Two records that differ in every feature."""
+        """Return two records that differ in every feature."""
         return (0,) * self.num_features, (1,) * self.num_features
 
 

@@ -1,4 +1,4 @@
-"""Randomized response as two integers, and the epsilon that they really give."""
+"""Randomized response as integer thresholds, and the exact epsilon that they have."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ from veilgraph.errors import BudgetError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, check_epsilon
 from veilgraph.privacy.mechanisms.random_source import WORDS
 
-# Beyond this the rounding of the table could cost more than 1e-6 of epsilon.
+# In larger domains the rounding of the table could change epsilon by more than 1e-6.
 LARGEST_DOMAIN = 2**16
-# ln 2**53 is 36.7: from there on every epsilon has the same table.
+# ln 2**53 is 36.7: all larger epsilons have the same table.
 _LARGEST_EPSILON = 100.0
 _DIGITS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerTable:
-    r"""How many of the 2**53 words report the true value, and how many each other value.
+    r"""Division of the 2**53 random words between the true value and the other values.
 
-    With w = ceil(2**53 / (e^epsilon + k - 1)) words for each of the k - 1 other values and the remaining
-    2**53 - (k - 1) w for the true one, the words are used up exactly, the other values are equally likely, and
-    rounding w up makes the report more private: the ratio true/other is at most e^epsilon.
+    Each of the k - 1 other values gets w = ceil(2**53 / (e^epsilon + k - 1)) words, and the true value gets the
+    remaining 2**53 - (k - 1) w. All words are used, and the other values are equally likely. Rounding w up makes the
+    report more private: the ratio true/other is at most e^epsilon.
+
+    Attributes:
+        domain_size: k, the number of values.
+        true: number of words that report the true value.
+        other: number of words that report each other value.
 
     >>> table = IntegerTable.of(domain_size=2, epsilon=1.0)
     >>> table.true + table.other == 2**53
@@ -39,9 +44,9 @@ class IntegerTable:
     other: int
 
     @classmethod
-    @lru_cache(maxsize=1024)  # exact arithmetic takes a while, and simulations ask for the same table again and again
+    @lru_cache(maxsize=1024)  # exact arithmetic is slow, and simulations use the same table many times
     def of(cls, *, domain_size: int, epsilon: float) -> IntegerTable:
-        """The table for a requested epsilon, rounded towards privacy."""
+        """Make the table of a requested epsilon, rounded towards privacy."""
         if not 2 <= domain_size <= LARGEST_DOMAIN:
             raise BudgetError(f"domain size is {domain_size}: it must be 2 to {LARGEST_DOMAIN}")
         epsilon = check_epsilon(epsilon)
@@ -54,18 +59,18 @@ class IntegerTable:
         true = WORDS - (domain_size - 1) * other
         if true <= other:
             raise BudgetError(
-                f"epsilon is {epsilon}: too small for {domain_size} values to be told apart; choose a larger one"
+                f"epsilon is {epsilon}: too small to distinguish {domain_size} values; choose a larger one"
             )
         return cls(domain_size=domain_size, true=true, other=other)
 
     @property
     def epsilon(self) -> float:
-        """ln(true / other), rounded up to the next float: never below what the integers give."""
+        """ln(true / other), rounded up to a float: never below the exact value."""
         return joint_epsilon([self])
 
 
 def joint_epsilon(tables: Sequence[IntegerTable]) -> float:
-    """Epsilon of one report from each table, independently: rounded up once, after they are multiplied.
+    """Return the epsilon of independent reports, one from each table; it is rounded up once, after the product.
 
     >>> joint_epsilon([IntegerTable(domain_size=2, true=3, other=1)] * 2) >= 2 * math.log(3)
     True
@@ -75,7 +80,7 @@ def joint_epsilon(tables: Sequence[IntegerTable]) -> float:
 
 
 def log_ratio(numerator: Decimal, denominator: Decimal) -> float:
-    """ln(numerator / denominator), rounded up to a float.
+    """Return ln(numerator / denominator), rounded up to a float.
 
     >>> log_ratio(Decimal(1), Decimal(1))
     0.0

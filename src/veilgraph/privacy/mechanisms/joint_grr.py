@@ -1,4 +1,4 @@
-"""Joint GRR: one randomized response for m sampled features together, nothing about the others."""
+"""Joint GRR: one randomized response for m sampled features together, and no answer about the others."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from veilgraph.privacy.mechanisms.integer_table import LARGEST_DOMAIN
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
 
 NOT_ASKED = -1
-"""Stands in a report where a feature was not sampled."""
+"""Code in a report of a feature that was not sampled."""
 
 
 @dataclass(frozen=True)
 class JointGRR:
     r"""Randomize m of d features as *one* value by GRR, and leave the others out of the report.
 
-    The features to ask are drawn without looking at the record, so that showing them reveals nothing, and no fake
-    values are needed to hide them. The values of a sampled set S are one value out of
-    :math:`\Gamma_S = \prod_{i \in S} \gamma_i`, which GRR reports with the whole budget: truly with probability
+    The features are sampled independently of the record. Which ones are sampled therefore reveals nothing, and no
+    fake values are needed to hide it. The values of a sampled set S are one value out of
+    :math:`\Gamma_S = \prod_{i \in S} \gamma_i`, which GRR reports with the whole budget: the true one with probability
 
     .. math:: \frac{e^{m\epsilon}}{e^{m\epsilon} + \Gamma_S - 1}
 
-    and otherwise as any other value of S, all equally likely. Two records that differ in one sampled feature are two
-    values like any others: m * epsilon for any two records *and* for records that differ in one feature.
+    and otherwise any other value of S, all equally likely. Two records that differ in one sampled feature are two
+    different values of S: epsilon is m * epsilon_x for any two records *and* for records that differ in one feature.
 
-    Asked about feature i, a person's answer is a symmetric channel. Its gain is that of GRR on S,
+    The answer about a sampled feature i is a symmetric channel. Its gain is the mean gain of GRR on S,
 
     .. math:: g_i = \mathrm{E}_{S \ni i}\, \frac{e^{m\epsilon} - 1}{e^{m\epsilon} + \Gamma_S - 1}
 
-    Separate responses to m features spend part of the budget on telling reports with few wrong values from reports
-    with many. Here all wrong values are alike. Of binary features, a total of 10 allows eleven answers at a gain of
-    0.91 instead of five at 0.76.
+    Separate responses to m features spend part of the budget on making reports with few wrong values likelier than
+    reports with many. Here all wrong values are equally likely. For binary features, a total epsilon of 10 (any two
+    records) allows eleven answers with a gain of 0.91 instead of five with a gain of 0.76.
 
     Args:
-        domain_sizes: gamma_i, the number of values of each feature, declared.
-        sampled: m, the number of features that each person samples; they may have 2**16 joint values.
-        epsilon: epsilon_x, the budget per sampled feature; they share m * epsilon.
+        domain_sizes: gamma_i, the declared number of values of each feature.
+        sampled: m, the number of features that each person samples; at most 2**16 joint values are possible.
+        epsilon: epsilon_x, the budget per sampled feature; the joint response has m * epsilon_x.
 
     >>> mechanism = JointGRR(domain_sizes=(2,) * 53, sampled=4, epsilon=1.0)
     >>> round(mechanism.privacy_loss.user_level, 9), round(mechanism.privacy_loss.attribute_level[0], 9)
@@ -73,7 +73,7 @@ class JointGRR:
         check_epsilon(self.epsilon)
         if (largest := _largest_joint_size(sizes, self.sampled)) > LARGEST_DOMAIN:
             raise BudgetError(
-                f"sampled is {self.sampled}: so many features have up to {largest} values together, and "
+                f"sampled is {self.sampled}: these features have up to {largest} joint values, and at most "
                 f"{LARGEST_DOMAIN} are possible; sample fewer"
             )
         object.__setattr__(self, "domain_sizes", sizes)
@@ -82,11 +82,11 @@ class JointGRR:
 
     @classmethod
     def best(cls, domain_sizes: Iterable[int], epsilon: float) -> JointGRR:
-        r"""The number of sampled features whose estimates vary least, for a user-level `epsilon` (any two records).
+        r"""Choose m such that the estimates have the least variance, for a user-level `epsilon` (any two records).
 
-        For people who hold every value equally often, an estimate of feature i varies by
-        :math:`(\gamma_i - 1) / (\gamma_i^2\, n\, g_i^2\, m/d)`; its mean over the features decides. Nothing but the
-        declared domains is used.
+        If all values are equally frequent, the estimate of feature i has the variance
+        :math:`(\gamma_i - 1) / (\gamma_i^2\, n\, g_i^2\, m/d)`. The m with the least mean over the features is chosen,
+        from the declared domains alone.
 
         >>> [JointGRR.best((2,) * 58, epsilon).sampled for epsilon in (0.5, 1, 2, 4, 10)]
         [1, 1, 2, 4, 11]
@@ -102,19 +102,19 @@ class JointGRR:
 
     @property
     def num_features(self) -> int:
-        """The number of features, d."""
+        """Number of features, d."""
         return len(self.domain_sizes)
 
     @property
     def answering_rate(self) -> Fraction:
-        """m / d: the share of people who are asked about a given feature."""
+        """m / d, the share of people who answer about a given feature."""
         return Fraction(self.sampled, self.num_features)
 
     @property
     def privacy_loss(self) -> PrivacyLoss:
-        """Exact for both relations, from the integers: that of the least private set of features.
+        """Exact epsilon under both relations, from the integers of the least private set of features.
 
-        Tables of different sizes differ in their last bits only.
+        Integer tables of different sizes differ in their last bits only.
         """
         by_size = {size: self._epsilon_of(self._joint_sizes_with(size)) for size in set(self.domain_sizes)}
         return PrivacyLoss(
@@ -127,18 +127,18 @@ class JointGRR:
         return min(tables, key=lambda table: Fraction(table.other, table.true)).epsilon
 
     def _joint_sizes_with(self, size: int) -> dict[int, int]:
-        """Of the sets that hold a given feature with `size` values: how many have each number of joint values."""
+        """Count the sets that contain a given feature with `size` values, by their number of joint values."""
         others = list(self.domain_sizes)
         others.remove(size)
         return {size * rest: sets for rest, sets in joint_sizes(others, self.sampled - 1).items()}
 
     def channel(self, feature: int) -> SymmetricChannel:
-        """What an answer about one feature says of its value, whichever the other features asked with it were."""
+        """Return the channel of an answer about one feature, averaged over the features sampled with it."""
         return self._channel_of_size(self.domain_sizes[feature])
 
     def _channel_of_size(self, size: int) -> SymmetricChannel:
         sets = self._joint_sizes_with(size)
-        # Of the joint values, a share of 1/gamma has any given value of the feature.
+        # A share 1/gamma of the joint values has any given value of the feature.
         others = sum(count * (joint // size) * self.responses[joint].table.other for joint, count in sets.items())
         surplus = sum(
             count * (self.responses[joint].table.true - self.responses[joint].table.other)
@@ -148,7 +148,7 @@ class JointGRR:
         return SymmetricChannel(domain_size=size, keep=Fraction(others + surplus, words), other=Fraction(others, words))
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """One report for each row: codes of the m sampled features, NOT_ASKED elsewhere."""
+        """Draw one report for each row: codes of the m sampled features, NOT_ASKED elsewhere, [people, features]."""
         check_table(values, self.domain_sizes)
         people = len(values)
         subsets = list(draw_subsets(people, num_features=self.num_features, sampled=self.sampled, rng=rng))
@@ -164,24 +164,24 @@ class JointGRR:
         return reports
 
     def records(self) -> Iterator[Record]:
-        """Every record."""
+        """Iterate over all records."""
         return itertools.product(*(range(size) for size in self.domain_sizes))
 
     def reports(self) -> Iterator[Report]:
-        """Every choice of sampled features, with every value of them."""
+        """Iterate over all sets of sampled features and all their values."""
         for asked in itertools.combinations(range(self.num_features), self.sampled):
             values = [range(size) if i in asked else (NOT_ASKED,) for i, size in enumerate(self.domain_sizes)]
             yield from itertools.product(*values)
 
     def probability(self, report: Report, record: Record) -> Fraction:
-        """The chance of the sampled set, times that of its joint value."""
+        """Return the probability of the sampled set, times that of its joint value."""
         asked = [i for i, value in enumerate(report) if value != NOT_ASKED]
         channel = self.responses[math.prod(self.domain_sizes[i] for i in asked)].channel
         same = all(report[i] == record[i] for i in asked)
         return (channel.keep if same else channel.other) / math.comb(self.num_features, self.sampled)
 
     def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
-        """As `probability`, for many reports at once."""
+        """Return the log of `probability` for many reports at once, [reports]."""
         asked = reports != NOT_ASKED
         same = (~asked | (reports == np.asarray(record))).all(axis=1)
         sizes = np.where(asked, self.domain_sizes, 1).prod(axis=1)
@@ -193,7 +193,7 @@ class JointGRR:
             return np.asarray(np.log(chances) - math.log(math.comb(self.num_features, self.sampled)))
 
     def extreme_records(self) -> tuple[Record, Record]:
-        """Two records that differ in every feature, so that whatever is asked tells them apart."""
+        """Return two records that differ in every feature, so that every sampled set distinguishes them."""
         return (0,) * self.num_features, (1,) * self.num_features
 
 

@@ -1,4 +1,4 @@
-"""The multi-bit mechanism of LPGNN: one bit for each of m sampled features, nothing for the others."""
+"""Multi-bit mechanism of LPGNN: one bit for each of m sampled features, and no answer about the others."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class MultiBit:
 
     .. math:: \frac{1}{e^\epsilon + 1} + \frac{x - lower}{upper - lower} \cdot \frac{e^\epsilon - 1}{e^\epsilon + 1}
 
-    which becomes an integer threshold between the two of the ends, so that rounding cannot reveal more than the
-    ends do. The zeros show which features were sampled, so nothing is amplified: m * epsilon for any two records,
-    epsilon for records that differ in one feature. Their paper's epsilon is our m * epsilon.
+    which is rounded to an integer threshold between those of the two ends. Rounding therefore cannot reveal more than
+    the ends do. The zeros show which features were sampled, so sampling does not amplify: epsilon is m * epsilon_x for
+    any two records, and epsilon_x for records that differ in one feature. The epsilon of their paper is m * epsilon_x.
 
     Args:
-        lower: least value of each feature, declared.
-        upper: greatest value of each feature, declared.
+        lower: declared lower end of each feature's range.
+        upper: declared upper end of each feature's range.
         sampled: m, the number of features that each person samples.
-        epsilon: the budget of each sampled feature.
+        epsilon: epsilon_x, the budget of each sampled feature.
 
     >>> mechanism = MultiBit(lower=(0.0,) * 53, upper=(1.0,) * 53, sampled=2, epsilon=0.5)
     >>> round(mechanism.privacy_loss.user_level, 9), round(mechanism.privacy_loss.attribute_level[0], 9)
@@ -63,30 +63,40 @@ class MultiBit:
 
     @property
     def num_features(self) -> int:
-        """The number of features, d."""
+        """Number of features, d."""
         return len(self.lower)
 
     @property
     def privacy_loss(self) -> PrivacyLoss:
-        """Exact for both relations, from the integers."""
+        """Exact epsilon under both relations, from the integers."""
         return PrivacyLoss(
             user_level=joint_epsilon([self.table] * self.sampled),
             attribute_level=(self.table.epsilon,) * self.num_features,
         )
 
     def channel(self) -> tuple[tuple[Fraction, ...], ...]:
-        """Probability of -1, 0, +1 for a value at the lower end (first row) and at the upper end (second)."""
+        """Return the probabilities of -1, 0, +1 for a value at the lower end (row 0) and the upper end (row 1)."""
         rate = Fraction(self.sampled, self.num_features)
         true, other = (rate * Fraction(share, WORDS) for share in (self.table.true, self.table.other))
         return (true, 1 - rate, other), (other, 1 - rate, true)
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """One report of -1, 0 and +1 for each row."""
-        (reports,) = self.randomize_with((), values, rng=rng)
+        """Draw one report of -1, 0 and +1 for each row of `values`, [people, features]."""
+        (reports,) = self.randomize_coupled((), values, rng=rng)
         return reports
 
-    def randomize_with(self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers) -> list[NDArray[Any]]:
-        """The reports of this mechanism and of others that differ from it in epsilon alone: see `randomize_coupled`."""
+    def randomize_coupled(
+        self, others: Sequence[Any], values: NDArray[Any], *, rng: RandomIntegers
+    ) -> list[NDArray[Any]]:
+        """Draw reports of this mechanism and of others that differ from it in epsilon only, from the same random words.
+
+        For simulations: only one of these reports may leave a device, since together they reveal more.
+
+        Args:
+            others: mechanisms of the same class, with the same domains and the same m.
+            values: records, [people, features].
+            rng: source of the shared random words.
+        """
         mechanisms: list[MultiBit] = [self, *others]
         self._check_records(values)
         reports = [np.zeros(values.shape, dtype=np.int8) for _ in mechanisms]
@@ -101,7 +111,7 @@ class MultiBit:
     def _check_records(self, values: NDArray[Any]) -> None:
         check_shape(values, self.num_features)
         lower, upper = np.asarray(self.lower), np.asarray(self.upper)
-        # A column's extremes say at once that all of it is inside; NaN is inside nothing.
+        # The columns' extremes are enough to accept all values at once. NaN fails every comparison.
         if len(values) and ((values.min(axis=0) >= lower) & (values.max(axis=0) <= upper)).all():
             return
         outside = ~((values >= lower) & (values <= upper))
@@ -112,10 +122,10 @@ class MultiBit:
             )
 
     def _thresholds(self, values: NDArray[Any], feature: int) -> NDArray[np.int64]:
-        """Which words report +1, for values of one feature."""
+        """Return for each value of one feature the number of random words that report +1."""
         lower, upper = self.lower[feature], self.upper[feature]
         span = self.table.true - self.table.other
-        # The clip is what the guarantee rests on: no rounding leaves the two ends' thresholds.
+        # The guarantee depends on this clip: no rounding exceeds the thresholds of the two ends.
         steps = np.clip(np.rint((values - lower) / (upper - lower) * span).astype(np.int64), 0, span)
         return np.asarray(self.table.other + steps)
 
@@ -125,16 +135,16 @@ class MultiBit:
         return np.concatenate([self._thresholds(column, i) for i, column in enumerate(values.T)])
 
     def records(self) -> Iterator[Record]:
-        """Every corner of the range: inside it, probabilities lie between those of the corners."""
+        """Iterate over the corners of the range; inside it, probabilities lie between those of the corners."""
         return itertools.product(*zip(self.lower, self.upper, strict=True))
 
     def reports(self) -> Iterator[Report]:
-        """Every vector with exactly m non-zero entries."""
+        """Iterate over all vectors with exactly m non-zero entries."""
         vectors = itertools.product((-1, 0, 1), repeat=self.num_features)
         return (vector for vector in vectors if sum(map(abs, vector)) == self.sampled)
 
     def probability(self, report: Report, record: Record) -> Fraction:
-        """The chance of the sampled set, times a bit's probability for each of its features."""
+        """Return the probability of the sampled set, times that of the bit of each sampled feature."""
         thresholds = self._record_thresholds(record)
         bits = [
             Fraction(int(t) if bit > 0 else WORDS - int(t), WORDS)
@@ -144,7 +154,7 @@ class MultiBit:
         return math.prod(bits, start=Fraction(1, math.comb(self.num_features, self.sampled)))
 
     def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
-        """As `probability`, for many reports at once."""
+        """Return the log of `probability` for many reports at once, [reports]."""
         chance = self._record_thresholds(record) / WORDS
         with np.errstate(divide="ignore"):  # impossible bits, where epsilon is infinite
             log_one, log_minus_one = np.log(chance), np.log1p(-chance)
@@ -152,5 +162,5 @@ class MultiBit:
         return np.asarray(bits - math.log(math.comb(self.num_features, self.sampled)))
 
     def extreme_records(self) -> tuple[Record, Record]:
-        """The lower ends and the upper ends."""
+        """Return the record of all lower ends and the record of all upper ends."""
         return tuple(self.lower), tuple(self.upper)

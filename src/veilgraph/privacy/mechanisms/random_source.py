@@ -1,9 +1,8 @@
-"""Where randomness comes from: uniform integers, and nothing else.
+"""Sources of randomness: uniform integers only.
 
-No floating-point number decides what a report says. Every decision compares a *word*, a uniform integer
-below 2**53, with an integer threshold; 2**53 is also the largest bound that is exact in JavaScript's
-numbers, so the same tables serve other clients. Simulations pass a seeded `numpy.random.Generator`,
-devices pass `OSRandom`; both draw from the operating system or the generator without bias.
+No floating-point number decides a report. Every decision compares a *word*, a uniform integer below 2**53, with an
+integer threshold. 2**53 is also the largest bound that is exact in JavaScript's numbers, so clients in other languages
+use the same tables. Simulations pass a seeded `numpy.random.Generator`, devices pass `OSRandom`. Both are unbiased.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ WORDS = 2**WORD_BITS
 
 
 class RandomIntegers(Protocol):
-    """A source of uniform integers; `numpy.random.Generator` is one."""
+    """A source of uniform integers, such as `numpy.random.Generator`."""
 
     def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
-        """`size` independent integers, uniform on low, ..., high - 1."""
+        """Draw `size` independent integers, uniform on low, ..., high - 1."""
         ...
 
 
 class OSRandom:
-    """The operating system's random source, for devices and whenever reports are real.
+    """The operating system's random source, for devices and for all real reports.
 
     >>> bool((OSRandom().integers(0, 6, size=1000) < 6).all())
     True
     """
 
     def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
-        """`size` independent integers, uniform on low, ..., high - 1, by rejection (no modulo bias)."""
+        """Draw `size` independent integers, uniform on low, ..., high - 1, by rejection (no modulo bias)."""
         span = high - low
         if not 0 < span <= WORDS:
             raise ValueError(f"cannot draw from {span} values: the span must be 1 to 2**{WORD_BITS}")
