@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,6 +104,21 @@ def test_features_help_where_structure_is_uninformative(randomizer: str) -> None
         without.append(accuracy(LabelVeil().fit(perturbed, split).predict(), private, split.test))
     # 450 test nodes: chance has a standard error of 0.024.
     assert np.mean(with_features) > np.mean(without) + 3 * 0.024 * 2**0.5
+
+
+def test_a_saved_fit_with_features_predicts_the_same_bits_on_another_graph(tmp_path: Path) -> None:
+    private, other = (
+        csbm(400, num_classes=2, homophily=0.5, num_features=20, feature_signal=1.0, seed=seed) for seed in (0, 1)
+    )
+    perturbed, split = collect(private, 3.0, 0, epsilon_x=2.0)
+    reports, _ = collect(other, 3.0, 1, epsilon_x=2.0)
+    veil = Veil(seed=1).fit(perturbed, split)
+    assert veil.feature_pool_ is not None
+    veil.save(tmp_path)
+    loaded = Veil.load(tmp_path, device="cpu")
+    assert loaded.calibration_ == veil.calibration_
+    assert (loaded.predict_proba() == veil.predict_proba()).all()
+    assert (loaded.predict_proba(reports) == veil.predict_proba(reports)).all()
 
 
 def test_uninformative_features_are_not_used() -> None:
@@ -270,9 +286,9 @@ def test_the_number_of_iterations_follows_the_graph_and_is_bounded() -> None:
     assert max(iteration_counts(thin).values()) == 40
 
 
-def test_a_graph_is_bisected_once_for_all_runs_fitted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_is_bisected_once_for_all_tasks_fitted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     private, split = csbm(200, seed=0), Split.random(200, seed=0)
-    runs = [
+    tasks = [
         FitTask(
             method=Veil(seed=seed),
             perturbed=simulate(private, PrivacyBudget(1.0, 1.0, 10), split, rng=np.random.default_rng(seed)),
@@ -287,6 +303,6 @@ def test_a_graph_is_bisected_once_for_all_runs_fitted_together(monkeypatch: pyte
         return bisections(graph, depth, trees, workers=workers)
 
     monkeypatch.setattr(operators, "bisections", counted)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # two runs in parallel
-    assert sum(len(batch) for batch in Veil.fit_together(runs)) == 2
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # two tasks in parallel
+    assert sum(len(batch) for batch in Veil.fit_together(tasks)) == 2
     assert len(calls) == 1
