@@ -1,7 +1,7 @@
-"""Bring your own GNN: any torch.nn.Module whose forward(x, edge_index) gives class scores.
+"""Use your own GNN: any torch.nn.Module whose forward(x, edge_index) returns class scores.
 
-A factory (num_inputs, num_classes) -> Module is all that a method needs. Reconstruction decides how many inputs
-there are; the module only has to accept them. This one is written in plain torch.
+A method needs a factory (num_inputs, num_classes) -> Module. The number of inputs follows from the reconstruction.
+This module is written in plain torch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BUDGET = PrivacyBudget(epsilon_x=0.5, epsilon_y=1.0, sampled=8)
 
 
 class Residual(nn.Module):
-    """A node's own inputs beside the mean of its neighbours', so that neither is averaged away."""
+    """A linear layer for the node itself and one for the mean of its neighbours."""
 
     def __init__(self, num_inputs: int, num_classes: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Residual(nn.Module):
         self.out = nn.Linear(32, num_classes)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Class scores (logits) of every node."""
+        """Return class scores (logits), [nodes, classes]."""
         sources, targets = edge_index
         total = torch.zeros_like(x).index_add(0, targets, x[sources])
         degree = torch.bincount(targets, minlength=len(x)).clamp(min=1).unsqueeze(1)
@@ -40,7 +40,7 @@ class Residual(nn.Module):
 
 
 def main() -> None:
-    """Train with the factory, save, load with the factory again, and compare with the control."""
+    """Train with the factory, save, load with the factory, and compare with the control."""
     private = csbm(seed=0)
     scores: dict[str, list[float]] = {"RGNN with a GNN of your own": [], "structure-only control": []}
     for seed in range(SEEDS):
@@ -51,13 +51,13 @@ def main() -> None:
         for name, method in zip(scores, (model, control), strict=True):
             scores[name].append(accuracy(method.predict(), private, split.test))
     with tempfile.TemporaryDirectory() as folder:
-        model.save(folder)  # parameters and weights; never code, hence the factory below
+        model.save(folder)  # parameters and weights, no code; so load needs the factory
         loaded = RGNN.load(folder, backbone=Residual, device="cpu")
     print(f"loaded again, predicts the same: {np.array_equal(loaded.predict(), model.predict())}")
     for name, values in scores.items():
         print(f"{name:27}  {statistics.mean(values):.1%} ± {100 * statistics.stdev(values):.1f} over {SEEDS} seeds")
     print(perturbed.guarantee.in_words()[0])
-    print("The control does without the features: it needs the label's epsilon only.")
+    print("The control uses no features: it costs the epsilon of the label only.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Bring your own graph: two CSV tables and a schema, written to a temporary folder and loaded from there.
+"""Use your own graph: two CSV tables and a schema.
 
 The schema is declared before any record is read: domains, classes and bins are public decisions. A value outside
-its domain is refused with its column and row, never with the value.
+its domain is refused with its column and row; the value itself is withheld.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ values = ["no", "yes"]
 
 
 def write_tables(folder: Path, *, people: int = 400, seed: int = 0) -> None:
-    """Made-up people: those who are ill are older, smoke more and mostly know each other."""
+    """Write tables of invented people: ill people are older, smoke more and mostly know each other."""
     rng = np.random.default_rng(seed)
     ill = rng.random(people) < 0.4
     with (folder / "people.csv").open("w", newline="", encoding="utf-8") as file:
@@ -49,7 +49,7 @@ def write_tables(folder: Path, *, people: int = 400, seed: int = 0) -> None:
             age = int(rng.integers(45, 90) if ill[i] else rng.integers(18, 70))
             region = ("north", "south", "west")[rng.integers(3)]
             smoker = "yes" if rng.random() < (0.7 if ill[i] else 0.2) else "no"
-            label = "" if i % 20 == 0 else ("yes" if ill[i] else "no")  # some do not know
+            label = "" if i % 20 == 0 else ("yes" if ill[i] else "no")  # some people do not know
             rows.writerow([f"p{i:03}", age, region, smoker, label])
     with (folder / "knows.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
@@ -73,7 +73,7 @@ def main() -> None:
     print(f"features {private.schema.feature_names}, domain sizes {private.schema.domain_sizes}")
     scores: dict[str, list[float]] = {"RGNN": [], "structure-only control": []}
     for seed in range(SEEDS):
-        # People without a label take part with their features; they neither train nor are scored.
+        # People without a label report features only; they are not used for training or scoring.
         split = Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
         perturbed = simulate(private, BUDGET, split, rng=np.random.default_rng(seed))
         rgnn = RGNN(feature_hops=4, label_hops=2, num_clusters=8, seed=seed, device="cpu").fit(perturbed, split)
@@ -83,7 +83,7 @@ def main() -> None:
     for name, values in scores.items():
         print(f"{name:22}  {statistics.mean(values):.1%} ± {100 * statistics.stdev(values):.1f} over {SEEDS} seeds")
     print(*perturbed.guarantee.in_words(), sep="\n")
-    print("The control does without the features: it needs the label's epsilon only.")
+    print("The control uses no features: it costs the epsilon of the label only.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The whole path in one file: private records, reports, reconstruction, a GNN, and the control beside it.
+"""A simulation in one file: private records, reports, reconstruction, a GNN, and the control beside it.
 
-Five draws, because one split says little. Every accuracy is printed with its spread and its user-level epsilon.
+It uses five seeds, because one split says little. Every accuracy has its spread and its user-level epsilon.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BUDGET = PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=10)
 
 
 def main() -> None:
-    """Fit RGNN and the structure-only control on the same draws and print both."""
+    """Fit RGNN and the structure-only control on the same reports, and print both accuracies."""
     private = patients()
     print(private)
     scores: dict[str, list[float]] = {}
