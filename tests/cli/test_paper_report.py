@@ -1,4 +1,4 @@
-"""`veilgraph paper report`: what is finished becomes a page, tables, figures and JSON."""
+"""`veilgraph paper report` writes finished results as a page, tables, figures and JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def only_citeseer(dataset: str, **options: object) -> PrivateGraph:
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CellStore:
-    """An empty folder of results; only Citeseer's data are there."""
+    """Return an empty store of results; only the data of Citeseer can be loaded."""
     monkeypatch.setattr(data_source, "DatasetLoader", partial(DatasetLoader, read=only_citeseer))
     return CellStore(tmp_path)
 

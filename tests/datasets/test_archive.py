@@ -1,4 +1,4 @@
-"""The one format on disk: what goes in comes out, and nothing that needs unpickling is ever read."""
+"""The archive format: arrays are read as they were written, and nothing is ever unpickled."""
 
 from __future__ import annotations
 

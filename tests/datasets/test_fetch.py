@@ -1,4 +1,4 @@
-"""Fetching against a local server: all of a data set arrives, checked, or nothing does."""
+"""Downloads from a local server: a data set is written complete and checked, or not at all."""
 
 from __future__ import annotations
 

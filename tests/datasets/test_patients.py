@@ -1,4 +1,4 @@
-"""The embedded patients: declared bins, a graph by similarity and nothing from labels."""
+"""The embedded patients: declared bins, and a graph of similar patients that does not use labels."""
 
 from __future__ import annotations
 

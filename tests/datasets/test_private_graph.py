@@ -1,4 +1,4 @@
-"""What a PrivateGraph accepts, and that neither its repr nor its errors depend on a private value."""
+"""PrivateGraph accepts valid records only; its repr and its errors contain no private value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A third-party pickle may build arrays and containers, and cannot do anything else."""
+"""A third-party pickle can build arrays and containers and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a graph that can be checked by hand, and the paper's table from the real ones."""
+"""Statistics of a small graph, worked out by hand, and the paper's table from the public graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person's own tables, end to end: what is read, what is refused, and that refusals keep values to themselves."""
+"""User tables end to end: what is read, what is refused, and that error messages contain no private value."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SCHEMA = FeatureSchema(
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """The three inputs as values, to be changed one at a time."""
+    """The three inputs as values, which a test changes one at a time."""
 
     folder: Path
     nodes: pd.DataFrame
@@ -50,14 +50,14 @@ class Tables:
     label: str = "ill"
 
     def write(self) -> None:
-        """Put the three files there."""
+        """Write the three files."""
         self.schema.save(self.folder / "schema.toml")
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
             path = (self.folder / name).with_suffix(self.suffix)
             table.to_csv(path, index=False) if self.suffix == ".csv" else table.to_parquet(path)
 
     def read(self) -> PrivateGraph:
-        """What the files say."""
+        """Load the private graph from the files."""
         return from_tables(
             edges=(self.folder / "edges").with_suffix(self.suffix),
             nodes=(self.folder / "nodes").with_suffix(self.suffix),
@@ -66,7 +66,7 @@ class Tables:
         )
 
     def load(self) -> PrivateGraph:
-        """Both, one after the other."""
+        """Write the files and load them."""
         self.write()
         return self.read()
 
@@ -86,7 +86,7 @@ def cells(*values: str | None) -> pd.Series[Any]:
 
 
 def printed(build: Callable[[], object], kind: type[VeilgraphError]) -> str:
-    """All that a person would see of an error, traceback included."""
+    """Return the text of an error with its traceback."""
     with pytest.raises(kind) as caught:
         build()
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What an accuracy costs follows from the measured points, and says so where they do not reach it."""
+"""The epsilon of an accuracy follows from the measured points; an accuracy that is not reached is reported."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_needed_epsilon_is_on_the_line_between_points(accuracy: float, epsilon: 
 
 
 def test_a_dip_does_not_count_against_the_running_maximum() -> None:
-    """From (1, 0.5), what was reached at 0.5 already, to (4, 0.9): 0.7 is half-way."""
+    """The running maximum goes from (1, 0.5) to (4, 0.9); 0.7 is half-way over log epsilon."""
     needed = epsilon_needed(POINTS, 0.7)
     assert needed is not None
     assert needed.epsilon == pytest.approx(2.0)
@@ -61,7 +61,7 @@ def test_the_smallest_total_is_a_bound() -> None:
     assert str(needed) == "≤ 0.25"
 
 
-def test_what_is_never_reached_has_no_price() -> None:
+def test_an_accuracy_that_is_never_reached_has_no_price() -> None:
     assert epsilon_needed(POINTS, 0.91) is None
     assert epsilon_needed([], 0.1) is None
     price = Price(published=published(0.91), veil=None, control=None)
@@ -84,7 +84,7 @@ def test_the_papers_accuracies_cost_what_they_spend() -> None:
 
 
 def test_ratio_is_to_the_true_epsilon() -> None:
-    """0.5 is reached at a total of 1 by Veil, and by the control a fifth of the way to 2."""
+    """Veil reaches 0.5 at a total of 1, and the control a fifth of the way from 1 to 2."""
     [price] = prices(frontier(), [published(0.5)])
     assert price.published.epsilon == 4.0
     assert price.ratio == pytest.approx(0.25)
@@ -107,7 +107,7 @@ def test_prices_in_words_count_half_and_the_median() -> None:
     assert "median ratio not reached" in prices_in_words(prices(frontier(), [published(0.99)]))
 
 
-def test_price_sheet_holds_every_figure() -> None:
+def test_price_sheet_holds_every_number() -> None:
     sheet = price_sheet(frontier(), [published(0.2), published(0.5), published(0.99)])
     assert sheet is not None
     bound, reached, missed = sheet.table.rows
@@ -187,6 +187,6 @@ def test_one_curve_of_one_seed_is_drawn() -> None:
     assert "nan" not in panel.svg
 
 
-def test_nothing_to_draw_is_nothing() -> None:
+def test_without_rows_there_is_no_figure() -> None:
     assert frontier_panels([control(0.5)], [POINT]) == []
     assert frontier_overview([control(0.5)], [POINT]) is None

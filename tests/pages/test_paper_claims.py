@@ -1,4 +1,4 @@
-"""Verdicts follow from the figures."""
+"""Verdicts follow from the rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_theorem_1_is_refuted_by_computation_alone() -> None:
     assert "veilgraph audit" in claim.evidence
 
 
-def test_nothing_run_is_said_for_every_other_claim() -> None:
+def test_without_rows_every_other_claim_is_not_run_yet() -> None:
     _, *claims = judge_claims({})
     assert len(claims) == 13
     assert {claim.verdict for claim in claims} == {Verdict.NOT_RUN}

@@ -56,7 +56,7 @@ def test_ids_are_unique_and_references_find_them(text: str) -> None:
     assert set(re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', text)) <= set(ids)
 
 
-def test_figures_speak_and_tables_have_captions(text: str) -> None:
+def test_figures_have_labels_and_tables_have_captions(text: str) -> None:
     tags = Page(text).tags
     drawings = [a for tag, a in tags if tag == "svg"]
     assert len(drawings) == 13  # Table 2: 4, ablation: 2, backbones: 2, bags: 1, hops: 4
@@ -66,7 +66,7 @@ def test_figures_speak_and_tables_have_captions(text: str) -> None:
     assert counts["h1"] == 1
 
 
-def test_claims_come_first_with_verdict_and_figures(text: str) -> None:
+def test_claims_come_first_with_verdict_and_evidence(text: str) -> None:
     words = Page(text).text
     assert "Of 14 claims of the paper: 13 confirmed, 1 refuted." in words
     assert words.index("Do the paper's claims hold?") < words.index("Title of table2", 600)
@@ -121,7 +121,7 @@ def test_what_is_missing_is_said() -> None:
     words = Page(rendered({"ablation": ablation()}, ["table2"])).text
     assert "Title of table2 ( veilgraph paper run table2 )" in words
     assert "… not run yet" in words
-    assert "K_x = 0 to 2" not in words, "a claim of an experiment that nobody asked for"
+    assert "K_x = 0 to 2" not in words, "a claim of an experiment that was not requested"
 
 
 def test_same_results_give_the_same_bytes(text: str) -> None:
@@ -160,7 +160,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
         write_paper_page({"ablation": ablation()}, TITLES, tmp_path / "file")
 
 
-def test_figures_of_nothing_are_none() -> None:
+def test_an_experiment_without_rows_has_no_figures() -> None:
     assert paper_figures("fig_hops", [control(0.5)]) == []
     assert paper_figures("fig_backbones", [control(0.5)]) == []
     assert paper_figures("fig_alpha_clusters", [control(0.5)]) == []

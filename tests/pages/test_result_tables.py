@@ -1,4 +1,4 @@
-"""Tables hold the figures, the control and nothing that breaks their format."""
+"""Tables hold all numbers and the control, and text cannot break their format."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_csv_keeps_hostile_names_apart() -> None:
     assert parsed["dataset"] == name
 
 
-def test_markdown_has_the_control_and_the_published_figures() -> None:
+def test_markdown_has_the_control_and_the_published_accuracies() -> None:
     text = to_markdown(result_table("ablation", "The title", ablation()))
     _, _, head, rule, first, *_ = text.splitlines()
     assert head.startswith("| Data set | Method | ε_x | ε_y | User-level ε | Theorem 1 (not a guarantee) | Measured |")

@@ -117,7 +117,7 @@ def test_every_id_is_unique_and_every_reference_finds_one(result: dict[str, Any]
     assert set(references) <= set(ids)
 
 
-def test_figures_speak_and_tables_have_captions(result: dict[str, Any]) -> None:
+def test_figures_have_labels_and_tables_have_captions(result: dict[str, Any]) -> None:
     page = Page(render_run_page(result))
     drawings = [a for tag, a in page.tags if tag == "svg"]
     assert len(drawings) == 6  # accuracy twice (desktop, phone), three learning curves, frequencies
@@ -153,11 +153,11 @@ def test_differences_are_paired_by_seed(result: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("rgnn", "verdict"),
     [
-        ([0.80, 0.90, 0.80], "The control that uses no features is at or above RGNN: by 3.3 points, within the"),
+        ([0.80, 0.90, 0.80], "RGNN is not above the control that uses no features: 3.3 points below, within the"),
         ([0.85, 0.90, 0.90], "RGNN is 1.7 points above the control that uses no features, within the"),
         ([0.70, 0.80, 0.70], "The control that uses no features beats RGNN by 13.3 points."),
         ([0.95, 0.99, 0.95], "RGNN beats the control that uses no features by 9.7 points."),
-        ([0.50, 0.60, 0.50], "RGNN is not above always answering with the largest class (55.0 %)."),
+        ([0.50, 0.60, 0.50], "RGNN is not above always predicting the largest class (55.0 %)."),
     ],
 )
 def test_verdict_is_plain_about_the_control(result: dict[str, Any], rgnn: list[float], verdict: str) -> None:
@@ -172,7 +172,7 @@ def test_true_frequencies_within_their_interval_are_counted(result: dict[str, An
 
 def test_configuration_graph_and_version_are_shown(result: dict[str, Any]) -> None:
     text = Page(render_run_page(result)).text
-    for words in ("1,234", "5,678", "9.8.7", "Hops of feature reconstruction (K_x) from the graph"):
+    for words in ("1,234", "5,678", "9.8.7", "Hops of feature reconstruction (K_x) chosen from the graph"):
         assert words in text
 
 
@@ -223,7 +223,7 @@ def test_hostile_text_stays_text(result: dict[str, Any], place: str) -> None:
 def test_one_seed_has_no_spread(one_seed: dict[str, Any]) -> None:
     text = Page(render_run_page(one_seed)).text
     assert "80.0 % (one seed)" in text
-    assert "On this one seed RGNN is not above the control that uses no features" in text
+    assert "With one seed, RGNN is not above the control that uses no features" in text
     assert "nan" not in text.lower()
 
 
@@ -247,8 +247,8 @@ def test_one_epoch_is_enough_for_a_curve(result: dict[str, Any]) -> None:
 def test_run_without_curves_and_frequencies_leaves_their_sections_out(result: dict[str, Any]) -> None:
     result |= {"learning_curves": {}, "frequencies": []}
     text = Page(render_run_page(result)).text
-    assert "How training went" not in text
-    assert "What the reports say about features" not in text
+    assert "Training curves" not in text
+    assert "Feature frequencies from the reports" not in text
 
 
 def test_standalone_figure_is_an_xml_file_with_both_themes(result: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Veil beside the others: differences on the same draws, and nothing that was not measured."""
+"""Veil is compared on the same seeds, and the outcome of each aim follows from the rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_differences_are_paired_by_seed() -> None:
     assert difference.standard_error == pytest.approx(0.0, abs=1e-12), "both have the same wobble"
 
 
-def test_a_published_figure_is_compared_by_both_spreads() -> None:
+def test_a_published_accuracy_is_compared_by_both_standard_deviations() -> None:
     rows = [row(0.7, method="veil"), flat(0.9, published_mean=0.65, published_std=0.02)]
     difference = Opponent(method="rgnn", published=True).difference(rows[0], rows)
     assert isinstance(difference, PublishedDifference)
@@ -39,7 +39,7 @@ def test_a_published_figure_is_compared_by_both_spreads() -> None:
     assert difference.clear
 
 
-def test_what_was_not_published_or_run_is_no_opponent() -> None:
+def test_a_method_that_was_not_published_or_run_gives_no_difference() -> None:
     rows = [row(0.7, method="veil"), flat(0.6)]
     assert Opponent(method="rgnn", published=True).difference(rows[0], rows) is None
     assert Opponent(method="lpgnn").difference(rows[0], rows) is None
@@ -54,7 +54,7 @@ def test_tallies_count_every_setting() -> None:
     assert veil_tallies([control(0.5)]) == []
 
 
-def test_tables_have_a_row_for_each_setting_and_say_what_is_spent() -> None:
+def test_tables_have_a_row_for_each_setting_with_its_epsilon() -> None:
     tables = compared_tables(beyond(lpgnn=0.9))
     assert [table.name for table in tables] == [
         "Citeseer",
@@ -88,7 +88,7 @@ def test_the_sheet_has_a_record_for_each_comparison() -> None:
     assert veil_sheet([control(0.5)]) is None
 
 
-def test_what_features_add_is_said() -> None:
+def test_the_gain_from_features_is_reported() -> None:
     assert "gains 0.0 points in the mean of 52 settings" in features_in_words(beyond())
     assert features_in_words([row(0.5, method="veil")]) == ""
 
@@ -101,7 +101,7 @@ def judged(found: ResultsByExperiment, words: str) -> Aim:
     return aim
 
 
-def test_nothing_run_is_said_for_every_aim() -> None:
+def test_without_rows_every_aim_is_not_run_yet() -> None:
     aims = judge_aims({})
     assert len(aims) == 7
     assert {aim.outcome for aim in aims} == {Outcome.NOT_RUN}
@@ -140,7 +140,7 @@ def test_a_rival_that_is_missing_leaves_the_aim_open_unless_another_is_above() -
     ("rgnn", "gain", "small"),
     [(0.6, Outcome.MET, Outcome.MET), (0.83, Outcome.MISSED, Outcome.MET), (0.9, Outcome.MISSED, Outcome.MISSED)],
 )
-def test_gain_over_the_published_figures(rgnn: float, gain: Outcome, small: Outcome) -> None:
+def test_gain_over_the_published_accuracies(rgnn: float, gain: Outcome, small: Outcome) -> None:
     found = {"beyond": beyond(rgnn=rgnn)}
     assert judged(found, "mean gain").outcome is gain
     assert judged(found, "ε_y ≤ 1").outcome is small

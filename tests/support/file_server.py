@@ -1,4 +1,4 @@
-"""A local HTTP server for the tests of fetching, with the faults that real ones have."""
+"""A local HTTP server for tests of downloads, with the faults of real servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Serves `files` by path, and its faults under the paths that name them."""
+    """Server of `files` by path; a prefix `FAULT!` of the path selects a fault."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -43,12 +43,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[: len(content) // 2] if fault == "broken-off" else content)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  (the name is inherited)
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def serving(files: Mapping[str, bytes]) -> Iterator[LocalServer]:
-    """A server for the duration of a block."""
+    """Run a server for the duration of a block."""
     with LocalServer(files) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

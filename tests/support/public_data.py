@@ -1,4 +1,4 @@
-"""The real graphs, for tests that need them."""
+"""Files of the public graphs, for tests that need them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BESIDE_THE_REPOSITORY = Path(__file__).parents[2].parent / "shared" / "datasets
 
 
 def real_folder() -> Path:
-    """Where the real graphs are; a test that asks for them is skipped where they are not."""
+    """Return the folder of the public graphs; skip the test if there is none."""
     folder = Path(os.environ.get("VEILGRAPH_DATA") or _BESIDE_THE_REPOSITORY)
     if not folder.is_dir():
         pytest.skip("needs the public graphs: fetch them and set VEILGRAPH_DATA to their folder")
@@ -21,7 +21,7 @@ def real_folder() -> Path:
 
 
 def real_archive(name: str) -> Archive:
-    """The arrays of a real graph."""
+    """Return the arrays of a public graph; skip the test if its file is missing."""
     path = real_folder() / f"{name}.npz"
     if not path.is_file():
         pytest.skip(f"needs {path.name}: fetch it and set VEILGRAPH_DATA to its folder")

@@ -1,4 +1,4 @@
-"""Hand-made rows: what the paper's experiments could have found."""
+"""Synthetic rows: possible results of the paper's experiments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from veilgraph.pages.paper_claims import DATASETS, EPSILON_Y
 
 SEEDS = 4
 WOBBLE = (0.002, -0.002, 0.001, -0.001)
-"""What makes seeds differ, and differences between methods noisy."""
+"""Deviation of each seed from the mean; it makes differences between methods noisy."""
 
 
 def row(mean: float, *, wobble: Sequence[float] = WOBBLE, seeds: int = SEEDS, **given: Any) -> Row:
@@ -32,7 +32,7 @@ def row(mean: float, *, wobble: Sequence[float] = WOBBLE, seeds: int = SEEDS, **
 
 
 def flat(mean: float, **given: Any) -> Row:
-    """The same in every seed."""
+    """Return a row with the same accuracy in every seed."""
     return row(mean, wobble=(0.0,), **given)
 
 
@@ -92,7 +92,7 @@ def bags(best_weight: float = 1.0, best_number: int = 128, lead: float = 0.05) -
 
 
 def hops(first_gain: float = 0.1, later_gain: float = 0.01, label_loss: float = 0.01) -> list[Row]:
-    """K_x from 0 to 16 at K_y = 8, K_y from 0 to 16 at K_x = 4."""
+    """Return sweeps of K_x from 0 to 16 at K_y = 8, and of K_y from 0 to 16 at K_x = 4."""
     rows = []
     for dataset in ("citeseer", "dblp"):
         for epsilon_x in (1.0, 0.1, 0.01):
@@ -139,7 +139,7 @@ TITLES = {name: f"Title of {name}" for name in everything()}
 
 
 def beyond(veil: float = 0.8, rgnn: float = 0.6, lpgnn: float = 0.5, structure: float = 0.7) -> list[Row]:
-    """Veil in the paper's settings, and on one graph that the paper does not have."""
+    """Return Veil and its opponents in the paper's settings, and on one graph that is not in the paper."""
     rows = []
     for dataset in (*DATASETS, "pubmed"):
         known = dataset in DATASETS
@@ -165,12 +165,15 @@ FRONTIER_TOTALS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 13.0, 16.0)
 
 
 def frontier(lowest: float = 0.3, step: float = 0.1, divided_lead: float = -0.05) -> list[Row]:
-    """Accuracy that rises by `step` with every total; what is divided is ahead of the label alone by `divided_lead`."""
+    """Return accuracies that rise by `step` with every total.
+
+    A split is ahead of the label alone by `divided_lead` times the share of the features.
+    """
     rows = []
     for dataset in DATASETS:
         for place, total in enumerate(FRONTIER_TOTALS):
             mean = min(lowest + step * place, 0.95)
-            # Integer thresholds spend a hair less than the total.
+            # Integer thresholds spend slightly less than the total.
             spent: dict[str, Any] = {"dataset": dataset, "epsilon_user_level": total * (1 - 1e-14)}
             rows.append(row(mean, method="veil_labels", epsilon_x=None, epsilon_y=total, **spent))
             rows.append(control(mean - 0.02, epsilon_y=total, **spent))

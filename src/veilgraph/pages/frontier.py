@@ -254,9 +254,10 @@ def price_sheet(rows: Sequence[Row], published: Sequence[PublishedAccuracy]) -> 
         rows=tuple(_price_text(each) for each in found),
         note=(
             f"{prices_in_words(found)} Every ε is at user level and holds for any two records; the paper's is "
-            "m ε_x + ε_y. That of Veil, with the label alone, and of the control is where the mean over seeds, as the "
-            "running maximum over totals, reaches the published accuracy, interpolated over log ε and rounded up; ≤ "
-            "where the smallest total that was run suffices. Measured: the smallest total that was run and reaches it."
+            "m ε_x + ε_y. The ε of Veil, with the label alone, and of the control is the total at which the running "
+            "maximum of the mean accuracy reaches the published one. It is interpolated over log ε and rounded up; ≤ "
+            "means that the smallest total that was run suffices. Measured ε: the smallest total that was run and "
+            "reaches the published accuracy."
         ),
     )
     return Sheet(name="frontier-epsilon", table=table, records=tuple(_price_record(each) for each in found))
@@ -362,9 +363,9 @@ def split_sheet(rows: Sequence[Row]) -> Sheet | None:
         rows=tuple(_split_text(case, shares) for case in cases),
         note=(
             f"{splits_in_words(cases)} Accuracy of Veil in percent: mean ± standard deviation over seeds. The total is "
-            "at user level and holds for any two records; what the label does not get goes to features, by the joint "
-            "GRR with the least variance. The best split is picked by its accuracy on these very seeds, which no "
-            "planner can do, so the regret is rather too large than too small."
+            "at user level and holds for any two records; the rest of it goes to features, by the joint GRR with the "
+            "least variance. The best split is chosen by its accuracy on these very seeds, which no planner can do, "
+            "so the regret tends to be too large."
         ),
     )
     return Sheet(name="frontier-splits", table=table, records=tuple(_split_record(case, shares) for case in cases))
@@ -411,7 +412,7 @@ def ceiling_in_words(rows: Sequence[Row]) -> str:
     return (
         f"The non-private GNN is not a ceiling: Veil with the label alone is above it on {len(passed)} of {compared} "
         f"graphs ({', '.join(passed)}). That GNN reads the merged columns with default settings and never the labels "
-        "of neighbours, which Veil does."
+        "of neighbours, which Veil reads."
     )
 
 

@@ -110,8 +110,8 @@ def _theorem_1_evidence() -> str:
         levels.append(f"{short_epsilon(stated)} stated, {short_epsilon(exact)} exact at ε_x = {epsilon_x:g}")
     return (
         f"Citeseer, m = {SAMPLED} of d = {_CITESEER_FEATURES} features, any two records: {'; '.join(levels)}. "
-        "Sampling features of one record does not amplify: the exact level is m ε_x. "
-        "To see it in reports: veilgraph audit."
+        "Sampling features of one record gives no amplification: the exact level is m ε_x. "
+        "The command veilgraph audit shows this from reports."
     )
 
 
@@ -249,7 +249,7 @@ def _above_lpgnn(results: ResultsByExperiment) -> Finding:
     )
     if equal := _differences(_table2_pairs(results["table2"], "lpgnn_equal")):
         evidence += (
-            f" LPGNN with the m that suits it, at the same user-level ε: RGNN above in "
+            f" LPGNN with its best m, at the same user-level ε: RGNN above in "
             f"{sum(each.mean > 0 for each in equal)} of {len(equal)}, clearly below in "
             f"{sum(each.mean < 0 and each.clear for each in equal)}."
         )
@@ -328,7 +328,7 @@ def _every_component_helps(results: ResultsByExperiment) -> Finding:
     for part, dataset in itertools.product(("f_X", "f_Y", "LLP"), ("citeseer", "dblp")):
         variants = _variants(results["ablation"], dataset)
         pairs.append((f"{part} on {dataset_name(dataset)}", [(variants.get(""), variants.get(f"without {part}"))]))
-    return _each_above("What the whole gains by each", pairs)
+    return _each_above("Gain of RGNN from each component", pairs)
 
 
 # Weight and number of bags.
@@ -372,7 +372,7 @@ def _best_weight(results: ResultsByExperiment) -> Finding:
     outside = max((0.01, 20.0), key=lambda each: means[each])
     name = f"α = {inside:g} minus α = {outside:g}"
     made, _ = _compare([(name, _swept_pairs(rows, "llp_weight", (inside, outside)))])
-    evidence = f"{_means_in_words(means, 'α')}. The best inside and outside. {_in_words(made)}."
+    evidence = f"{_means_in_words(means, 'α')}. The best α of the claim against the best other one. {_in_words(made)}."
     return _verdict([each.difference for each in made]), evidence
 
 
@@ -385,7 +385,7 @@ def _best_clusters(results: ResultsByExperiment) -> Finding:
     made, _ = _compare(
         (f"C = 128 minus C = {other}", _swept_pairs(rows, "num_clusters", (128, other))) for other in others
     )
-    evidence = f"{_means_in_words(means, 'C')}. Against the best other one. {made[0]}."
+    evidence = f"{_means_in_words(means, 'C')}. Against the best other number of bags. {made[0]}."
     return _verdict([each.difference for each in made]), evidence
 
 
@@ -434,8 +434,7 @@ def _drastic_gain(results: ResultsByExperiment) -> Finding:
     elif all(each.clear for each in differences) and all(each.mean >= 0 for each in short):
         verdict = Verdict.CONFIRMED
     evidence = (
-        f"K_x = 2 minus K_x = 0, mean of three ε_x. {_in_words(made)}. "
-        f"Drastic is read as {100 * DRASTIC:g} points or more."
+        f"K_x = 2 minus K_x = 0, mean of three ε_x. {_in_words(made)}. Drastic means {100 * DRASTIC:g} points or more."
         if made
         else ""
     )

@@ -51,26 +51,26 @@ _ORDER = ("table2", "ablation", "fig_backbones", "fig_alpha_clusters", "fig_hops
 _MARKS = {Verdict.CONFIRMED: "✓", Verdict.NOT_CONFIRMED: "~", Verdict.REFUTED: "✗", Verdict.NOT_RUN: "…"}
 _AIM_MARKS = {Outcome.MET: "✓", Outcome.MISSED: "✗", Outcome.NOT_RUN: "…"}
 _NOTES = {
-    "table2": "Left of zero RGNN is below the control, or a method is below its published figure. Circle: ε_x = 1, "
-    "square: 0.1, triangle: 0.01; ε_y falls from 3 at the top of a band to 0.5. Filled: beyond noise; hollow: "
-    "within it.",
+    "table2": "Left of zero: RGNN is below the control, or a method is below its published accuracy. Circle: ε_x = 1, "
+    "square: 0.1, triangle: 0.01. In each band, ε_y falls from 3 at the top to 0.5. Filled: beyond noise; hollow: "
+    "within noise.",
     "ablation": "Bar: mean; line: one standard deviation to each side; diamond: published. “Without estimation” is not "
-    "in the paper: shares are propagated and taken as they are.",
-    "fig_backbones": "Mean and standard deviation over seeds. The control uses the label budget alone and no features, "
+    "in the paper: it propagates the reported shares without undoing the bias of the randomization.",
+    "fig_backbones": "Mean and standard deviation over seeds. The control uses the label budget and no features, "
     "so it has no point without privacy.",
-    "fig_alpha_clusters": "Mean accuracy in percent, darker is higher; the frame marks the highest of them.",
+    "fig_alpha_clusters": "Mean accuracy in percent; darker is higher, and the frame marks the highest one.",
     "fig_hops": "Mean and standard deviation over seeds. Dashed line, or diamonds at the right in the colour of their "
     "ε_y: the control, which has no hops of this kind.",
-    "table1": "A ceiling on the original columns, not a private method. The control beside it is private, at the label "
-    "budget in brackets.",
+    "table1": "The non-private GNN on the original columns: a ceiling, not a private method. The control beside it is "
+    "private, at the label budget in brackets.",
     "baselines": "Not in the paper: how much of the difference to RGNN the choice of GNN alone can explain.",
-    "beyond": "Right of zero Veil is above. Circle: ε_x = 1, square: 0.1; ε_y falls from 3 at the top of a band to "
-    "0.5. Filled: beyond noise; hollow: within it. Veil reads the reports of RGNN, at the same ε; the control and Veil "
-    "with the label alone ask for no features and spend ε_y only.",
+    "beyond": "Right of zero: Veil is above. Circle: ε_x = 1, square: 0.1. In each band, ε_y falls from 3 at the top "
+    "to 0.5. Filled: beyond noise; hollow: within noise. Veil reads the same reports as RGNN, at the same ε. The "
+    "control and Veil with the label alone collect no features and spend ε_y only.",
     "frontier": "Lines: means over seeds; bands: one standard deviation to each side. Veil, label alone: the whole "
-    "total for the label, no features asked for. Best split: the highest mean of five shares of the label, picked by "
-    "its accuracy on these very seeds. RGNN, paper's split: ten parts for features, one for the label, as at "
-    "ε_x = ε_y. Diamonds: RGNN as published, at the user-level ε that it really spends, m ε_x + ε_y.",
+    "total is spent on the label, and no features are collected. Best split: the highest mean of five shares of the "
+    "label, chosen by its accuracy on these very seeds. RGNN, paper's split: ten parts for features, one for the "
+    "label, as at ε_x = ε_y. Diamonds: RGNN as published, at its exact user-level ε, m ε_x + ε_y.",
 }
 
 
@@ -232,7 +232,7 @@ def _against_published(rows: Sequence[Row]) -> list[str]:
             within = sum(bool(row.within_noise) for row in judged)
             above = sum(not row.within_noise and row.mean > (row.published_mean or 0.0) for row in judged)
             sentences.append(
-                f"{short_title(method)}: within noise of the published figure in {within} of {len(judged)} settings, "
+                f"{short_title(method)}: within noise of the published accuracy in {within} of {len(judged)} settings, "
                 f"above it in {above}, below it in {len(judged) - within - above}."
             )
     return sentences

@@ -74,9 +74,9 @@ CSV_COLUMNS = (
 )
 
 NOTE = (
-    "Accuracy in percent: mean ± standard deviation over seeds. User-level ε holds for any two records; the figure of "
-    "Theorem 1 is the paper's and is not a guarantee. Difference: measured minus published, within noise where it is "
-    "below two standard errors. Minus control: mean ± standard error of the differences seed by seed."
+    "Accuracy in percent: mean ± standard deviation over seeds. User-level ε holds for any two records; the number of "
+    "Theorem 1 is the paper's and is not a guarantee. Difference: measured minus published; within noise if it is "
+    "below two standard errors. Minus control: mean ± standard error of the differences, paired by seed."
 )
 
 

@@ -29,8 +29,8 @@ from veilgraph.pages.run_figures import (
 
 _SETTING_TITLES = {
     "dataset": "Data",
-    "epsilon_x": "Budget asked for each sampled feature (epsilon_x)",
-    "epsilon_y": "Budget asked for the label (epsilon_y)",
+    "epsilon_x": "Requested budget of each sampled feature (epsilon_x)",
+    "epsilon_y": "Requested budget of the label (epsilon_y)",
     "sampled": "Features sampled by each person (m)",
     "backbone": "GNN backbone",
     "seeds": "Seeds",
@@ -82,7 +82,7 @@ def headline(result: dict[str, Any]) -> str:
     sentence = _compared_with_control(difference)
     majority = result["graph"]["majority_share"]
     if methods["rgnn"]["accuracy_mean"] <= majority:
-        sentence += f" RGNN is not above always answering with the largest class ({percent(majority)})."
+        sentence += f" RGNN is not above always predicting the largest class ({percent(majority)})."
     return sentence
 
 
@@ -91,13 +91,15 @@ def _compared_with_control(difference: PairedDifference) -> str:
     ahead = difference.mean > 0
     if difference.standard_error is None:
         place = f"{points} above" if ahead else "not above"
-        return f"On this one seed RGNN is {place} the control that uses no features; one seed cannot tell more."
+        return (
+            f"With one seed, RGNN is {place} the control that uses no features; the spread between seeds is not known."
+        )
     if difference.clear:
         control = "control that uses no features"
         return f"RGNN beats the {control} by {points}." if ahead else f"The {control} beats RGNN by {points}."
     if ahead:
         return f"RGNN is {points} above the control that uses no features, within the spread between seeds."
-    return f"The control that uses no features is at or above RGNN: by {points}, within the spread between seeds."
+    return f"RGNN is not above the control that uses no features: {points} below, within the spread between seeds."
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -108,7 +110,7 @@ def summary(result: dict[str, Any]) -> str:
         f"RGNN reaches {accuracy_text(rgnn)} {_at(rgnn)}; "
         f"label propagation without any features reaches {accuracy_text(control)} {_at(control)}; "
         f"without privacy the same GNN reaches {accuracy_text(ceiling)}. "
-        f"Always answering with the largest class gives {percent(result['graph']['majority_share'])}."
+        f"Always predicting the largest class gives {percent(result['graph']['majority_share'])}."
     )
 
 
@@ -224,4 +226,4 @@ def _configuration(configuration: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _setting_text(value: object) -> str:
-    return "from the graph" if value is None else str(value)
+    return "chosen from the graph" if value is None else str(value)

@@ -126,8 +126,8 @@ def features_in_words(rows: Sequence[Row]) -> str:
         return ""
     tally = Tally.of(label_alone.method, differences)
     return (
-        f"What features add: against Veil with the label alone, which spends ε_y only, Veil on the paper's reports "
-        f"gains {tally.mean_text} points in the mean of {tally.settings} settings; it is clearly above in "
+        f"Gain from features: compared with Veil with the label alone, which spends ε_y only, Veil on the paper's "
+        f"reports gains {tally.mean_text} points in the mean of {tally.settings} settings. It is clearly above in "
         f"{tally.clearly_above} and clearly below in {tally.clearly_below}."
     )
 
@@ -241,9 +241,9 @@ def veil_sheet(rows: Sequence[Row]) -> Sheet | None:
         text_columns=1,
         rows=tuple(_text_row(veil, opponents, rows) for veil in settings),
         note=(
-            "Accuracy in percent: mean ± standard deviation over seeds. In brackets Veil minus the method, mean ± "
-            "standard error: seed by seed on the same draws; against published figures of the two means. User-level ε "
-            "holds for any two records; a method that spends another one than Veil's says so."
+            "Accuracy in percent: mean ± standard deviation over seeds. In brackets: Veil minus the method, mean ± "
+            "standard error, paired by seed; differences to published accuracies are not paired. User-level ε holds "
+            "for any two records and is shown where it differs from that of Veil."
         ),
     )
     records = [
@@ -384,7 +384,7 @@ def _never_below(rows: Sequence[Row]) -> Finding:
         return _NOT_FINISHED
     evidence = f"At or above all of them within noise in {max(complete - below, 0)} of {SETTINGS} settings."
     if losses:
-        evidence += f" Veil minus what is clearly above it. {'; '.join(losses)}."
+        evidence += f" Veil minus each method that is clearly above it. {'; '.join(losses)}."
     return _finding(not below, evidence, compared=complete, wanted=SETTINGS, certainly_missed=below > 0)
 
 

@@ -1,4 +1,4 @@
-"""Archives of graph2gauss, and copies of them, become the archive that they describe."""
+"""Archives of graph2gauss, and their pickled copies, are converted without loss."""
 
 from __future__ import annotations
 

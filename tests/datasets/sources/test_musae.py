@@ -1,4 +1,4 @@
-"""MUSAE's text files become the archive that they describe, however old they are."""
+"""Old and new text files of MUSAE are converted without loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planetoid files become the archive that they describe."""
+"""Planetoid files are converted without loss."""
 
 from __future__ import annotations
 
