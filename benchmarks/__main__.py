@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: how fast is it here, against the paper's loops and against what the machine allows?"""
+"""`python -m benchmarks`: speed on this machine, compared with the paper's loops and with hardware limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def bench(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Time each stage against the paper's loops and against the floor, all in this run."""
+    """Time each stage, the paper's loops and the limits of the machine, all in one run."""
     with show_progress("bench") as progress:
         found = suite.measure(full=full, data_dir=data_dir, device=device, progress=progress)
     report.write(found, out)
@@ -52,9 +52,9 @@ def _print_tables(found: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures; ratios belong to one run, so an interrupted one keeps nothing."""
+    """Run the benchmark. All ratios belong to one run, so an interrupted one keeps nothing."""
     given = sys.argv[1:] if arguments is None else arguments
-    return run_app(app, given, program="python -m benchmarks", starts_over=True)
+    return run_app(app, given, program="python -m benchmarks", resumable=False)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line end to end, and what it says to mistakes."""
+"""The command line end to end, and its messages for mistakes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_run_prints_json_and_nothing_else(tmp_path: Path, capsys: Capture) -> No
     for row in result["methods"].values():
         assert 0 <= row["accuracy_mean"] <= 1
     assert result["methods"]["rgnn"]["epsilon_user_level"] == pytest.approx(6.0)
-    assert "rgnn, seed 0" in captured.err
+    assert "run: already finished (0 of 8)" in captured.err
 
 
 def test_run_prints_a_table_for_a_person(tmp_path: Path, capsys: Capture) -> None:
@@ -237,11 +237,11 @@ def test_ctrl_c_keeps_what_is_finished_and_says_so(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "veilgraph", "run", "--dataset=csbm", "--seeds=500", "--epochs=3", "--sampled=5"]
     process = subprocess.Popen([*command, f"--out={tmp_path}/r"], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not list((tmp_path / "r" / "fits").glob("*.json")) and time.monotonic() < deadline:
+    while not list((tmp_path / "r" / "cells").rglob("*.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "the same command goes on from there" in errors
-    for path in (tmp_path / "r" / "fits").glob("*.json"):
+    for path in (tmp_path / "r" / "cells").rglob("*.json"):
         json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""The commands, and what happens when one fails."""
+"""The command line application: its commands, and the exit code and message of a command that fails."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from veilgraph.cli.serve import serve
 from veilgraph.cli.tune import tune
 from veilgraph.errors import VeilgraphError
 
-# Every complaint about the command line itself derives from this; typer exports only its best-known child.
+# Base class of errors in the arguments; typer exports only subclasses of it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 # Exit code of a command that was interrupted, by the shell's convention.
-_STOPPED = 130
-_KEPT = "stopped; what was finished is kept, and the same command goes on from there"
-_NOTHING_KEPT = "stopped; nothing is kept: run the same command again"
-_STARTS_OVER = {"plan"}
-"""Commands whose partial results are not kept."""
+_INTERRUPTED = 130
+_NOT_RESUMABLE = {"plan"}
+"""Commands that keep no partial results."""
 
-_LESS = (
-    "memory ran out; what was finished is kept: run the same command again with less --memory or fewer --jobs where it "
-    "has them, or on a machine with more"
-)
-_MORE = "memory ran out: use a machine with more"
+_STOPPED = {
+    True: "stopped; what was finished is kept, and the same command goes on from there",
+    False: "stopped; nothing is kept: run the same command again",
+}
+_OUT_OF_MEMORY = {
+    True: "memory ran out; what was finished is kept: run the same command again with less --memory or fewer --jobs "
+    "where it has them, or on a machine with more",
+    False: "memory ran out: use a machine with more",
+}
+"""Messages by whether a command keeps what it finished."""
 
 app = typer.Typer(
     name="veilgraph",
@@ -43,7 +46,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-# As they are listed to people: try it, account for it, plan, collect and train, study.
+# The order of `veilgraph --help`: try it, account for it, plan, collect and train, study.
 for command in (run, account, audit, plan, randomize, submit, serve, train, predict, tune):
     app.command()(command)
 for group, name in (
@@ -69,19 +72,19 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; a mistake ends with one line on standard error and exit code 2."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    return run_app(app, arguments or ["--help"], starts_over="".join(arguments[:1]) in _STARTS_OVER)
+    """Run a command and return its exit code; an error is one line on standard error and exit code 2."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    return run_app(app, arguments, resumable=arguments[0] not in _NOT_RESUMABLE)
 
 
-def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilgraph", starts_over: bool) -> int:
-    """Runs the command of an app that the arguments name, and returns its exit code.
+def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilgraph", resumable: bool = True) -> int:
+    """Run a command of an application and return its exit code.
 
     Args:
-        app: the commands.
-        arguments: the words after the program's name.
-        program: its name.
-        starts_over: whether an interrupted command keeps nothing.
+        app: the application.
+        arguments: the arguments after the name of the program.
+        program: the name of the program.
+        resumable: whether an interrupted command keeps what it finished.
     """
     try:
         code = app(args=list(arguments), prog_name=program, standalone_mode=False)
@@ -94,22 +97,22 @@ def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilg
     except (MemoryError, RuntimeError) as error:
         if not _is_lack_of_memory(error):
             raise
-        return _fail(_MORE if starts_over else _LESS)
+        return _fail(_OUT_OF_MEMORY[resumable])
     except (KeyboardInterrupt, typer.Abort):
-        code = _STOPPED
-    if code == _STOPPED:
-        typer.echo(_NOTHING_KEPT if starts_over else _KEPT, err=True)
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:
+        typer.echo(_STOPPED[resumable], err=True)
     return code if isinstance(code, int) else 0
 
 
 def _is_lack_of_memory(error: Exception) -> bool:
-    """Of numpy, of a GPU, or of torch on a processor, which has no class of its own for it."""
+    """Return whether numpy, a GPU or torch ran out of memory. On a CPU, torch has no error class for that."""
     lacking = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return lacking or "can't allocate memory" in str(error)
 
 
 def _explain(error: Exception, arguments: list[str]) -> str:
-    """What typer says, with the value that it leaves out."""
+    """Return the message of typer, with the given value, which typer leaves out."""
     message = str(getattr(error, "format_message", error.__str__)()).rstrip(".")
     options = getattr(getattr(error, "param", None), "opts", [])
     given = [

@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 def train(
-    store: Annotated[str, typer.Option(help="Where the reports are: sqlite:///FILE or postgresql://...")],
-    campaign: Annotated[Path, typer.Option(help="The campaign, .json.")],
-    graph: Annotated[Path, typer.Option(help="The public graph that the campaign was made for: edge table.")],
+    store: Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")],
+    campaign: Annotated[Path, typer.Option(help="Campaign, .json.")],
+    graph: Annotated[Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet.")],
     out: Annotated[Path, typer.Option(help="Folder of the model.")],
     nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
     method: Annotated[str, typer.Option(help="rgnn or plain.")] = "rgnn",
     backbone: Annotated[str, typer.Option(help="sage, gcn or gat.")] = "sage",
     feature_hops: Annotated[int | None, typer.Option(help="K_x; default: from the graph.")] = None,
     label_hops: Annotated[int | None, typer.Option(help="K_y; default: from the graph.")] = None,
-    clusters: Annotated[int | None, typer.Option(help="C, the number of bags.")] = None,
+    clusters: Annotated[int | None, typer.Option(help="C, the number of clusters (bags).")] = None,
     llp_weight: Annotated[float | None, typer.Option(help="alpha, the weight of the bags in the loss.")] = None,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100,
-    hold_out: Annotated[float, typer.Option(help="Share of labels kept out, to estimate the accuracy.")] = 0.0,
-    screened: Annotated[bool, typer.Option("--screen", help="Leave implausible reports out.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the split and the weights.")] = 0,
+    hold_out: Annotated[float, typer.Option(help="Share of label reports that only estimate the accuracy.")] = 0.0,
+    screened: Annotated[bool, typer.Option("--screen", help="Leave out implausible reports.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the split and the weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    memory: Annotated[str, typer.Option(help="Of a process, for inputs and hidden units: 8GiB, 500MB.")] = "8GiB",
+    memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Train on collected reports; missing ones are masked."""
+    """Train a model on the reports of a campaign. Under torchrun, processes share the graph."""
     with needs_extra("server"):
         from veilgraph.deploy import train_under_torchrun
 
@@ -68,15 +68,15 @@ def train(
 
 def predict(
     model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
-    graph: Annotated[Path, typer.Option(help="The public graph as it is now: edge table.")],
-    out: Annotated[Path, typer.Option(help="Table to write, .csv or .parquet.")],
-    nodes: Annotated[Path | None, typer.Option(help="Whom to predict: table with a column 'id'; default: all.")] = None,
+    graph: Annotated[Path, typer.Option(help="Public graph as it is now: edge table, .csv or .parquet.")],
+    out: Annotated[Path, typer.Option(help="Table of predictions to write, .csv or .parquet.")],
+    nodes: Annotated[Path | None, typer.Option(help="Nodes to predict: table with column 'id'; default: all.")] = None,
     store: Annotated[
-        str | None, typer.Option(help="Where the reports are now; default: those that trained the model.")
+        str | None, typer.Option(help="Store of the reports as they are now; default: the reports of the training.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Predict classes from neighbourhoods, with or without a report of the node itself."""
+    """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself."""
     with needs_extra("server"):
         from veilgraph.deploy import Model, predict_nodes, write_predictions
         from veilgraph.deploy.prediction import check_table_format
@@ -97,7 +97,7 @@ def _print_training(model: Model, folder: Path) -> None:
         f"label reports of {facts['nodes']:,} nodes."
     )
     if facts["resumed_after_epochs"]:
-        typer.echo(f"Went on after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
+        typer.echo(f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
     for suspicion in facts["screening"]["suspicions"]:
         fate = "left out" if facts["screening"]["excluded"] else "kept, --screen leaves them out"
         flagged, expected = suspicion["flagged"], suspicion["expected"]

@@ -1,4 +1,4 @@
-"""`veilgraph paper`: the paper's tables and figures, run again."""
+"""`veilgraph paper`: reproduce the tables and figures of the paper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from veilgraph.errors import RunError
 if TYPE_CHECKING:
     from veilgraph.experiments.grid import Experiment
 
-paper_app = typer.Typer(help="The paper's tables and figures, run again.")
+paper_app = typer.Typer(help="Reproduce the tables and figures of the paper.")
 
 Name = Annotated[str, typer.Argument(help="An experiment; see `veilgraph paper list`.")]
 Out = Annotated[Path, typer.Option(help="Folder of results.")]
@@ -26,7 +26,7 @@ _DEFAULT_OUT = Path("runs/paper")
 
 @paper_app.command("list")
 def list_experiments(as_json: Json = False) -> None:
-    """List the experiments and how many fits each takes."""
+    """List the experiments with their number of fits."""
     experiments = [_load(name) for name in _names()]
     if as_json:
         rows = [{"name": e.name, "title": e.title, "cells": len(e.cells)} for e in experiments]
@@ -41,15 +41,15 @@ def run_paper(
     name: Name,
     datasets: Annotated[list[str] | None, typer.Option(help="Only these data sets; may be repeated.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only these methods; may be repeated.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Seeds; default: as many as the paper.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    jobs: Annotated[int | None, typer.Option(help="Processes; default: the number of cores, 1 on a GPU.")] = None,
-    memory: Annotated[str, typer.Option(help="For fits in flight, such as 8GiB or 500MB.")] = "8GiB",
+    jobs: Annotated[int | None, typer.Option(help="Processes; default: one for each core, 1 on a GPU.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory of all fits in flight, such as 8GiB or 500MB.")] = "8GiB",
     out: Out = _DEFAULT_OUT,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Run every fit of an experiment that is not finished yet."""
+    """Run the fits of an experiment that are not finished yet."""
     from veilgraph.experiments.data_source import DatasetLoader
     from veilgraph.experiments.result_store import CellStore
     from veilgraph.experiments.runner import run_experiment
@@ -79,7 +79,7 @@ def run_paper(
 
 @paper_app.command()
 def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Say how much of an experiment is finished."""
+    """Print how many fits of an experiment are finished."""
     from veilgraph.experiments.data_source import DatasetLoader, key_of
     from veilgraph.experiments.result_store import CellStore
 
@@ -94,12 +94,12 @@ def report(
     names: Annotated[
         list[str] | None, typer.Argument(help="Experiments; see `veilgraph paper list`. Default: all.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Seeds; default: as many as the paper.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")] = None,
     out: Out = _DEFAULT_OUT,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Write what is finished as a page, tables and figures: measured beside published, and whether claims hold."""
+    """Write a page, tables and figures of the finished fits, beside the published figures, and judge the claims."""
     experiments = [_load(name, seeds) for name in dict.fromkeys(names or _names())]
     from veilgraph.experiments.data_source import DatasetLoader
     from veilgraph.experiments.result_store import CellStore

@@ -1,4 +1,4 @@
-"""`veilgraph plan`: how to divide a total epsilon between the label and features."""
+"""`veilgraph plan`: divide a total epsilon between the label and the features."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 def plan(
     epsilon: Annotated[float, typer.Option(help="Total user-level epsilon of a report, any two records.")],
-    schema: Annotated[Path, typer.Option(help="What would be asked, .toml.")],
-    graph: Annotated[Path, typer.Option(help="The public graph: edge table, .csv or .parquet.")],
+    schema: Annotated[Path, typer.Option(help="Schema of features and classes, .toml.")],
+    graph: Annotated[Path, typer.Option(help="Public graph: edge table, .csv or .parquet.")],
     label_share: Annotated[float, typer.Option(help="Share of people who will report a label.")] = 0.75,
     homophily: Annotated[
         list[float] | None, typer.Option(help="Share of edges within a class; may be repeated. Default 0.65, 0.85.")
     ] = None,
     feature_signal: Annotated[
         list[float] | None,
-        typer.Option(help="How far features follow the class, 0 to 1; may be repeated. Default 0, 0.3."),
+        typer.Option(help="Dependence of features on the class, 0 to 1; may be repeated. Default 0, 0.3."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the simulations.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Recommend a mechanism and budgets for a total epsilon, from public information alone."""

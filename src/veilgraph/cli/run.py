@@ -1,4 +1,4 @@
-"""`veilgraph run`: what can a GNN learn from randomized reports at a given epsilon?"""
+"""`veilgraph run`: simulate a collection, train on its reports, and compare."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ def run(
     seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 5,
     feature_hops: Annotated[int | None, typer.Option(help="K_x; default: from the graph.")] = None,
     label_hops: Annotated[int | None, typer.Option(help="K_y; default: from the graph.")] = None,
-    clusters: Annotated[int, typer.Option(help="C, the number of bags.")] = 16,
+    clusters: Annotated[int, typer.Option(help="C, the number of clusters (bags).")] = 16,
     llp_weight: Annotated[float, typer.Option(help="alpha, the weight of the bags in the loss.")] = 1.0,
     epochs: Annotated[int, typer.Option(help="Training epochs of every GNN.")] = 100,
-    out: Annotated[Path | None, typer.Option(help="Folder of results; default: runs/ and the settings.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of results; default: named in runs/ by the settings.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets.")] = None,
     edges: Annotated[Path | None, typer.Option(help="Your own graph: edge table, .csv or .parquet.")] = None,
@@ -42,11 +44,11 @@ def run(
     label: Annotated[str | None, typer.Option(help="The node table's column that holds the class.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Randomize, reconstruct, train and compare; write a report that opens in a browser."""
+    """Simulate a collection, train on its reports, compare with a control and a ceiling, and write a page."""
     budget = PrivacyBudget(epsilon_x, epsilon_y, sampled)
     with needs_extra("lab"):
         from veilgraph.experiments.single_run import RunConfiguration
-        from veilgraph.experiments.single_run import run as run_job
+        from veilgraph.experiments.single_run import run as run_comparison
         from veilgraph.models.engine.device import resolve_device
         from veilgraph.pages.run_page import write_run_page
     resolve_device(device)
@@ -63,7 +65,7 @@ def run(
     )
     folder = out or Path("runs") / _default_name(private.name, budget, backbone, seeds)
     with show_progress("run") as progress:
-        result = run_job(private, configuration, folder, device=device, progress=progress)
+        result = run_comparison(private, configuration, folder, device=device, progress=progress)
     write_run_page(result, folder)
     if as_json:
         methods = {name: {key: row[key] for key in _PRINTED} for name, row in result["methods"].items()}

@@ -1,4 +1,4 @@
-"""`veilgraph tune`: hyper-parameters from randomized validation labels."""
+"""`veilgraph tune`: search hyper-parameters with randomized validation labels."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def tune(
     epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0,
     epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None,
     sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10,
-    trials: Annotated[int, typer.Option(help="Settings to try for each data set and budget.")] = 30,
-    seeds: Annotated[int, typer.Option(help="Draws that each setting is averaged over.")] = 10,
+    trials: Annotated[int, typer.Option(help="Number of settings for each data set and budget.")] = 30,
+    seeds: Annotated[int, typer.Option(help="Number of draws that each setting is averaged over.")] = 10,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100,
-    out: Annotated[Path, typer.Option(help="Folder of the search's journal and of what it found.")] = Path("runs/tune"),
+    out: Annotated[Path, typer.Option(help="Folder of the journal and the results of the search.")] = Path("runs/tune"),
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
@@ -62,5 +62,5 @@ def tune(
 
 
 def _parameters(found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:
-    """What an experiment needs of what was found."""
+    """Return the parameters in the form that experiments read."""
     return {name: {budget: dict(search.parameters) for budget, search in each.items()} for name, each in found.items()}
