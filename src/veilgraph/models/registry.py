@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from veilgraph.errors import RunError
@@ -58,7 +59,7 @@ class MethodEntry:
         """Name in the head of a column or in a legend."""
         return self.abbreviation or self.title
 
-    @property
+    @cached_property
     def parameters(self) -> frozenset[str]:
         """Names of the constructor parameters that an experiment can set."""
         return frozenset(inspect.signature(self.estimator).parameters) - self.fixed.keys()
@@ -70,8 +71,8 @@ class MethodEntry:
 
     def make(self, parameters: Mapping[str, Any]) -> Method:
         """Return an estimator with these parameters; those that it does not have are ignored."""
-        known = self.parameters
-        return self.estimator(**self.fixed, **{name: value for name, value in parameters.items() if name in known})
+        known = {name: value for name, value in parameters.items() if name in self.parameters}
+        return self.estimator(**self.fixed, **known)
 
     def budget(
         self, schema: FeatureSchema, epsilon_x: float | None, epsilon_y: float | None, sampled: int
