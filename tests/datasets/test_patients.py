@@ -59,7 +59,7 @@ def test_the_schema_says_where_its_edges_come_from() -> None:
     assert "not from anyone's private records" in embedded().schema.note
 
 
-def test_the_graph_is_simple_and_nobody_is_alone() -> None:
+def test_the_graph_is_simple_and_no_node_is_isolated() -> None:
     graph = embedded().graph
     low, high = graph.edges
     assert (low < high).all()

@@ -26,7 +26,7 @@ class Payload:
         return self.call
 
 
-@pytest.mark.parametrize("protocol", range(5))  # those that such files are written in
+@pytest.mark.parametrize("protocol", range(5))  # protocols of such files
 def test_arrays_and_containers_come_through_in_the_protocols_of_their_time(protocol: int) -> None:
     value = {"x": np.arange(6, dtype=np.int32).reshape(2, 3), "y": [np.float64(0.5), "text"], "z": b"\x00\xff"}
     read = load_restricted(pickle.dumps(value, protocol=protocol))
