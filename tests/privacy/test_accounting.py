@@ -63,6 +63,11 @@ def test_the_sentences_name_every_relation_and_disown_theorem_1() -> None:
     ]
 
 
+def test_the_sentences_leave_theorem_1_out_on_request() -> None:
+    assert WHOLE.in_words(theorem_1=False) == WHOLE.in_words()[:-1]
+    assert OPEN.in_words(theorem_1=False) == OPEN.in_words()[:-1]
+
+
 def test_the_sentences_leave_out_what_is_not_collected() -> None:
     assert len(Guarantee(features=None, label=LABEL).in_words()) == 2
     same = Guarantee(features=PrivacyLoss(user_level=1.0, attribute_level=(0.5, 0.5)), label=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -212,7 +212,7 @@ class Campaign:
             )
         return [
             *sentences,
-            *replace(self.guarantee, unsound_theorem_1=None).in_words(),
+            *self.guarantee.in_words(theorem_1=False),
             "Not protected: who takes part and when, whether a part of a report is left out, and the public graph. "
             "Reports to several campaigns add up.",
             f"Graph: {self.nodes} nodes, SHA-256 {self.graph}.",

@@ -107,6 +107,6 @@ def _print_training(model: Model, folder: Path) -> None:
             f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "
             f"(standard error, from {facts['held_out']:,} randomized labels that were held out)"
         )
-    for sentence in model.campaign.guarantee.in_words()[:3]:
+    for sentence in model.campaign.guarantee.in_words(theorem_1=False):
         typer.echo(sentence)
     typer.echo(f"Model: {folder}")

@@ -198,7 +198,7 @@ def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache)
     return {
         "campaign": campaign,
         "is_open": campaign.is_open(datetime.now(tz=UTC)),
-        "guarantee": campaign.guarantee.in_words()[:3],
+        "guarantee": campaign.guarantee.in_words(theorem_1=False),
         "reports": sum(count for _, count in hours),
         "chart": arrivals_chart(hours),
         "statistics": statistics,

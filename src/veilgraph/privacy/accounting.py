@@ -58,8 +58,11 @@ class Guarantee:
             "relations": {relation.key: relation.value for relation in NeighbourRelation},
         }
 
-    def in_words(self) -> list[str]:
+    def in_words(self, *, theorem_1: bool = True) -> list[str]:
         """Return plain sentences, for a person who has to approve the collection.
+
+        Args:
+            theorem_1: say what the paper's Theorem 1 states, and that it is not used.
 
         >>> label_only = Guarantee(features=None, label=PrivacyLoss(user_level=1.0, attribute_level=(1.0,)))
         >>> print(label_only.in_words()[0])
@@ -79,7 +82,7 @@ class Guarantee:
         if self.features:
             levels = self.features.attribute_level
             sentences.append(f"{describe_epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, *levels)}.")
-        if self.unsound_theorem_1 is not None:
+        if theorem_1 and self.unsound_theorem_1 is not None:
             sentences.append(
                 f"The paper's Theorem 1 would say {show_epsilon(self.unsound_theorem_1)} for the features. "
                 "That figure is not a guarantee and is not used."

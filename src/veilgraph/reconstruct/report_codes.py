@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.mechanisms import GRRFS, NOT_ASKED, JointGRR, MultiBit, SymmetricChannel
-from veilgraph.privacy.mechanisms.random_source import WORDS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,8 +52,8 @@ def answers_of(perturbed: PerturbedGraph) -> Answers:
         by_size = {size: mechanism.channel(sizes.index(size)) for size in set(sizes)}
         channels = tuple(by_size[size] for size in sizes)
     elif isinstance(mechanism, MultiBit) and _is_binary(mechanism, perturbed):
-        codes, rate = _signs_as_codes(perturbed.features), Fraction(mechanism.sampled, mechanism.num_features)
-        channels = (_sign_channel(mechanism),) * mechanism.num_features
+        codes, rate = _signs_as_codes(perturbed.features), mechanism.answering_rate
+        channels = (mechanism.sign_channel,) * mechanism.num_features
     else:
         raise ReconstructionError(
             f"features with more than two values cannot be reconstructed from reports of {type(mechanism).__name__}: "
@@ -72,8 +70,3 @@ def _is_binary(mechanism: MultiBit, perturbed: PerturbedGraph) -> bool:
 
 def _signs_as_codes(signs: NDArray[Any]) -> NDArray[np.int8]:
     return np.where(signs == 0, NOT_ASKED, signs > 0).astype(np.int8)
-
-
-def _sign_channel(mechanism: MultiBit) -> SymmetricChannel:
-    table = mechanism.table
-    return SymmetricChannel(domain_size=2, keep=Fraction(table.true, WORDS), other=Fraction(table.other, WORDS))

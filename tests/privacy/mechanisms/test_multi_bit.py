@@ -69,12 +69,13 @@ def test_an_infinite_epsilon_reports_the_side_of_every_sampled_corner() -> None:
     assert mechanism.privacy_loss.user_level == math.inf
 
 
-def test_the_channel_holds_the_probabilities_of_the_two_ends() -> None:
+def test_the_sign_channel_and_the_answering_rate_are_the_marginal_of_a_feature() -> None:
     mechanism = MultiBit((0.0,) * 4, (1.0,) * 4, sampled=2, epsilon=1.0)
-    for end, row in zip((0.0, 1.0), mechanism.channel(), strict=True):
-        for bit, chance in zip((-1, 0, 1), row, strict=True):
-            of_the_first_feature = [o for o in mechanism.reports() if o[0] == bit]
-            assert sum(mechanism.probability(o, (end,) * 4) for o in of_the_first_feature) == chance
+    rate, channel = mechanism.answering_rate, mechanism.sign_channel
+    for end, signs in zip((0.0, 1.0), channel.matrix, strict=True):
+        for bit, chance in zip((-1, 1, 0), (*(rate * sign for sign in signs), 1 - rate), strict=True):
+            reports = [report for report in mechanism.reports() if report[0] == bit]
+            assert sum(mechanism.probability(report, (end,) * 4) for report in reports) == chance
 
 
 def test_the_ends_of_a_range_may_be_integers() -> None:

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import DomainError
 from veilgraph.privacy.epsilon import PrivacyLoss
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 
@@ -57,9 +56,3 @@ class Mechanism(Hashable, Protocol):
     def extreme_records(self) -> tuple[Record, Record]:
         """Return two records whose reports differ most: a pair that attains the user-level epsilon."""
         ...
-
-
-def check_shape(values: NDArray[Any], num_features: int) -> None:
-    """Refuse records that do not have the shape [people, features]."""
-    if values.ndim != 2 or values.shape[1] != num_features:
-        raise DomainError(f"records have shape {values.shape}: expected one row per node and {num_features} features")

@@ -18,9 +18,10 @@ from veilgraph.privacy.epsilon import NOT_PRIVATE, PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, mean_over_subsets
-from veilgraph.privacy.mechanisms.grr import GRR, check_table
+from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+from veilgraph.privacy.mechanisms.record_checks import check_table
 from veilgraph.progress import tracked
 
 

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from veilgraph.errors import BudgetError, DomainError
 from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import PrivacyLoss
-from veilgraph.privacy.mechanisms.base import Record, Report, check_shape
+from veilgraph.privacy.mechanisms.base import Record, Report
+from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable, joint_epsilon
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+from veilgraph.privacy.mechanisms.record_checks import check_shape
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,19 @@ class MultiBit:
             attribute_level=(self.table.epsilon,) * self.num_features,
         )
 
-    def channel(self) -> tuple[tuple[Fraction, ...], ...]:
-        """Return the probabilities of -1, 0, +1 for a value at the lower end (row 0) and the upper end (row 1)."""
-        rate = Fraction(self.sampled, self.num_features)
-        true, other = (rate * Fraction(share, WORDS) for share in (self.table.true, self.table.other))
-        return (true, 1 - rate, other), (other, 1 - rate, true)
+    @property
+    def answering_rate(self) -> Fraction:
+        """m / d, the share of people who answer about a given feature."""
+        return Fraction(self.sampled, self.num_features)
+
+    @property
+    def sign_channel(self) -> SymmetricChannel:
+        """Channel of an answer's sign, for a value at the lower end (-1) or the upper end (+1) of its range."""
+        return SymmetricChannel(
+            domain_size=2,
+            keep=Fraction(self.table.true, WORDS),
+            other=Fraction(self.table.other, WORDS),
+        )
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Draw one report of -1, 0 and +1 for each row of `values`, [people, features]."""
