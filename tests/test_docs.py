@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,10 @@ import pytest
 import typer
 from benchmarks.__main__ import app as benchmarks
 
+from tests.support.collection import Collection
 from veilgraph.cli import main
 from veilgraph.cli.app import app
+from veilgraph.collector.store import ReportStore
 from veilgraph.models.registry import METHODS
 from veilgraph.privacy.mechanisms.registry import MECHANISMS
 
@@ -48,10 +51,6 @@ SERVE = (
     "--keys-file keys.txt --admin-token-file admin.txt"
 )
 TRAIN = "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv"
-PREDICT = (
-    "veilgraph predict --model model --graph edges-now.csv --nodes whom.csv "
-    "--store sqlite:///reports.db --out predictions.csv"
-)
 
 # Commands that are parsed but not run, and why.
 NOT_RUN = {
@@ -70,12 +69,14 @@ NOT_RUN = {
     ),
     SERVE: "serves until it is stopped; tests/collector runs it",
     SERVE.replace("sqlite:///reports.db", "postgresql://veilgraph:PASSWORD@db.example.org/reports"): "the same",
-    f"{TRAIN} --method rgnn --out model": "needs a store; tests/deploy/test_fit_collected.py runs it",
-    f"{TRAIN} --screen --out model": "needs a store; tests/deploy/test_fit_collected.py runs it",
-    PREDICT: "needs a model; tests/deploy/test_fit_collected.py runs it",
 }
 # Long runs, shortened by arguments that are added to the command.
-SHORTENED = {f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"]}
+SHORTENED = {
+    f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"],
+    f"{TRAIN} --screen --out model": ["--epochs", "2"],
+}
+# The page that assumes a finished collection: `train` and `predict` run there, elsewhere they are only parsed.
+COLLECTED = "docs/how-to/deployment.md"
 # Files that a page assumes.
 ASSUMED = {
     "docs/reference/cli.md": {
@@ -84,6 +85,21 @@ ASSUMED = {
         "record.json": '{"age": 35, "smoker": "yes", "ill": "y"}',
     }
 }
+
+
+def write_collection(folder: Path) -> None:
+    """Write the files of a campaign owner: campaign.json, edges.csv, and reports.db with a report of every node."""
+    collection = Collection.ring(60)
+    collection.write(folder)
+    shutil.copy(folder / "edges.csv", folder / "edges-now.csv")
+    (folder / "whom.csv").write_text("id\nn0\nn7\n", encoding="utf-8")
+    names = collection.graph.names
+    store = ReportStore.open(f"sqlite:///{folder}/reports.db")
+    reports = [
+        collection.report(name, features=(i % 3, i % 2, i % 4), label=int(i < 30)) for i, name in enumerate(names)
+    ]
+    store.put(reports, now=0)
+    store.close()
 
 
 def name_of(page: Path) -> str:
@@ -162,6 +178,8 @@ def test_programs_and_commands_of_a_page_run_in_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if name_of(page) == COLLECTED:
+        write_collection(tmp_path)
     for name, content in ASSUMED.get(name_of(page), {}).items():
         Path(name).write_text(content, encoding="utf-8")
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -173,7 +191,7 @@ def test_programs_and_commands_of_a_page_run_in_order(
             assert block.text.strip() == printed.strip(), f"{name_of(page)} shows another output"
         printed = None
         for command in block.commands:
-            if command in NOT_RUN:
+            if command in NOT_RUN or (name_of(page) != COLLECTED and command.split()[1] in ("train", "predict")):
                 continue
             capsys.readouterr()
             assert main([*shlex.split(command)[1:], *SHORTENED.get(command, [])]) == 0, command
@@ -238,6 +256,15 @@ def test_every_public_name_is_documented() -> None:
 
     text = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
     assert [name for name in veilgraph.__all__ if f"| `{name}` |" not in text] == []
+
+
+def test_names_of_the_modules_in_the_reference_exist() -> None:
+    text = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(veilgraph\.[\w.]+)` \| (.+) \|$", text, flags=re.MULTILINE)
+    assert rows
+    for module, names in rows:
+        for name in re.findall(r"`(\w+)`", names.split(":")[0]):
+            pkgutil.resolve_name(f"{module}.{name}")
 
 
 def test_the_page_of_methods_follows_the_registries() -> None:
