@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.performance import report, suite
+from benchmarks.performance import suite, summary
 from veilgraph.cli import run_app
 from veilgraph.cli._common import show_progress
 
@@ -30,7 +30,7 @@ def bench(
     """Time each stage, the paper's loops and the limits of the machine, all in one run."""
     with show_progress("bench") as progress:
         found = suite.measure(full=full, data_dir=data_dir, device=device, progress=progress)
-    report.write(found, out)
+    summary.write(found, out)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -40,14 +40,14 @@ def bench(
 
 def _print_tables(found: dict[str, Any]) -> None:
     console = Console()
-    for table in report.tables(found):
+    for table in summary.tables(found):
         shown = Table(title=table.title, title_justify="left")
         for number, heading in enumerate(table.headings):
             shown.add_column(heading, justify="right" if number else "left", no_wrap=number == 0)
         for row in table.rows:
             shown.add_row(*row)
         console.print(shown)
-    for sentence in report.sentences(found):
+    for sentence in summary.sentences(found):
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""A campaign of any size with a running collector, for load and faults."""
+"""A synthetic campaign of any size and a collector process, for benchmarks of load and faults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Collection:
-    """A ring of nodes whose reports are random codes: what they say does not matter here, how many there are does."""
+    """A campaign on a ring of nodes, whose reports are random codes. Only their number matters here."""
 
     campaign: Campaign
     graph: Graph
@@ -40,7 +40,7 @@ class Collection:
 
     @classmethod
     def ring(cls, nodes: int) -> Collection:
-        """Nodes n0, n1, ..."""
+        """Make a ring of nodes n0, n1, ..."""
         numbers = np.arange(nodes)
         graph = Graph.from_edges(
             np.stack([numbers, (numbers + 1) % nodes]), nodes, node_ids=[f"n{i}" for i in range(nodes)]
@@ -58,7 +58,7 @@ class Collection:
         return cls(campaign=campaign, graph=graph)
 
     def report(self, number: int, *, seed: int = 0) -> Report:
-        """The report of one node; another seed gives another report."""
+        """Return a random report of one node, from a seed."""
         rng = np.random.default_rng([seed, number])
         return Report(
             campaign=self.campaign.id,
@@ -68,11 +68,11 @@ class Collection:
         )
 
     def token(self, node: str) -> str:
-        """The node's token."""
+        """Return the token of a node."""
         return token_for(self.key, self.campaign.id, node)
 
     def put_request(self, report: Report) -> bytes:
-        """A whole HTTP request that submits the report."""
+        """Return the bytes of an HTTP request that submits a report."""
         return request_bytes(
             "PUT",
             f"/v1/reports/{quote(report.node, safe='')}",
@@ -81,7 +81,7 @@ class Collection:
         )
 
     def write(self, folder: Path) -> list[str]:
-        """The files that `veilgraph serve` reads, and the options that name them."""
+        """Write the files that `veilgraph serve` reads, and return the options that name them."""
         names = self.graph.names
         edges = "".join(f"{names[u]},{names[v]}\n" for u, v in self.graph.edges.T.tolist())
         contents = {
@@ -101,9 +101,9 @@ class Server:
     """`veilgraph serve` as a process, without a limit on rates.
 
     Args:
-        options: of the command, without port and rate.
-        log: what it prints, appended.
-        prefix: a command that runs it.
+        options: options of the command, without port and rate.
+        log: file that its output is appended to.
+        prefix: command that starts it, such as a profiler.
     """
 
     def __init__(self, options: Sequence[str], *, log: Path, prefix: Sequence[str] = ()) -> None:
@@ -122,27 +122,27 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """Address of the collector."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def text(self) -> str:
-        """Everything that was logged."""
+        """Content of the log."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     @property
     def memory(self) -> int:
-        """Resident bytes."""
+        """Resident memory of the process, in bytes."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def stop(self) -> int:
-        """Ask it to stop, and wait; its exit code."""
+        """Send SIGTERM, wait, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
 
     def kill(self) -> None:
-        """Give it no chance."""
+        """Send SIGKILL and wait."""
         self.process.kill()
         self.process.wait(30)
 
@@ -155,7 +155,7 @@ class Server:
 
 
 def request_bytes(method: str, path: str, body: bytes, headers: str = "") -> bytes:
-    """An HTTP/1.1 request."""
+    """Return the bytes of an HTTP/1.1 request."""
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
     return head.encode() + body
 
@@ -168,7 +168,7 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, request: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer; an OSError or EOFError where none came."""
+        """Send a request and return status and body of the response; raise OSError or EOFError if none comes."""
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -185,19 +185,19 @@ class Connection:
         return int(head[9:12]), body
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._streams is not None:
             writer, self._streams = self._streams[1], None
             await hang_up(writer)
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
-    """Close a connection, whatever state it is in."""
+    """Close a connection in any state."""
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Consecutive parts."""
+    """Return consecutive parts of at most `size` items."""
     return (items[start : start + size] for start in range(0, len(items), size))

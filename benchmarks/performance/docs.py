@@ -1,4 +1,4 @@
-"""Write measured results into the documentation: `python -m benchmarks.performance.docs runs/bench`."""
+"""Write benchmark results into the documentation: `python -m benchmarks.performance.docs runs/bench`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 from benchmarks.performance.figure import draw
-from benchmarks.performance.report import markdown
+from benchmarks.performance.summary import markdown
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 ROOT = Path(__file__).parents[2]
 
 
 def update(folder: Path, *, docs: Path = ROOT / "docs") -> None:
-    """Replace the text between the marks of reference/performance.md, and its figure, by the results in `folder`."""
+    """Write the results in `folder` between the marks of reference/performance.md, and into its figure."""
     report = json.loads((folder / "bench.json").read_text(encoding="utf-8"))
     figure = docs / "images" / "performance.svg"
     page = docs / "reference" / "performance.md"

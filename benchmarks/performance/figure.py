@@ -1,4 +1,4 @@
-"""One figure: every stage on a line of time, from the floor over veilgraph to the paper's loops."""
+"""Figure of all stages: lower bound, veilgraph and the paper's loops on a logarithmic time axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def draw(report: Mapping[str, Any]) -> str:
-    """The figure as an SVG file."""
+    """Return the figure as the content of an SVG file."""
     rows = list(_lines(report))
     height = _TOP + _ROW * len(rows) + _BOTTOM
 
@@ -39,7 +39,7 @@ def draw(report: Mapping[str, Any]) -> str:
 
 
 def _lines(report: Mapping[str, Any]) -> list[tuple[str, float | None, float, float | None]]:
-    """Name, highest floor, ours and literal."""
+    """Return name, highest lower bound, our time and literal time of each line."""
     lines = [
         (row["stage"], max(row["floors_s"].values()) or None, row["veilgraph_s"], row["literal_s"])
         for row in report["stages"]

@@ -1,4 +1,4 @@
-"""The least that each stage must move and compute, from the sizes of its arrays alone."""
+"""Lower bounds of each stage: bytes and operations that follow from the sizes of its arrays (a roofline model)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _NUMBER = 4  # bytes of a float32, and of a 32-bit index
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What cannot be avoided.
+    """Work that cannot be avoided.
 
     Attributes:
-        moved: bytes of every array that a pass reads or writes, once each: the least that goes through memory where
+        moved: bytes of every array that a pass reads or writes, counted once. It is the least memory traffic if
             nothing stays in the cache between passes.
-        touched: bytes of every load and store, with what a sparse product gathers again and again: the least
-            that goes through the cache where everything stays there.
-        operations: additions and multiplications.
+        touched: bytes of every load and store, including rows that a sparse product gathers repeatedly. It is the
+            least cache traffic if everything stays in the cache.
+        operations: number of additions and multiplications.
     """
 
     moved: float = 0.0
@@ -36,7 +36,7 @@ class Work:
         return Work(moved=self.moved * times, touched=self.touched * times, operations=self.operations * times)
 
     def floors(self, machine: Machine) -> dict[str, float]:
-        """Seconds under each of the machine's ceilings."""
+        """Return the lower bound in seconds for each limit of the machine."""
         return {
             "memory": self.moved / machine.memory_bandwidth,
             "cache": self.touched / machine.cache_bandwidth,
@@ -46,14 +46,14 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Of a data set.
+    """Sizes of a data set and its network.
 
     Attributes:
-        nodes: n.
-        edges: E, each counted once.
-        columns: of the inputs, F.
-        classes: c.
-        hidden: units of the hidden layer, H.
+        nodes: number of nodes, n.
+        edges: number of undirected edges, E.
+        columns: number of input columns, F.
+        classes: number of classes, c.
+        hidden: number of hidden units, H.
     """
 
     nodes: int
@@ -64,12 +64,12 @@ class Sizes:
 
 
 def streamed(*arrays: int) -> Work:
-    """Arrays of so many bytes, each read or written once."""
+    """Return the work of reading or writing arrays of these sizes in bytes, each once."""
     return Work(moved=sum(arrays), touched=sum(arrays))
 
 
 def sparse_product(sizes: Sizes, columns: int, *, loops: bool) -> Work:
-    """One hop: the matrix and the columns in, the columns out, and a row gathered for every entry."""
+    """Return the work of one hop: read matrix and columns, gather a row for each entry, write the columns."""
     entries = 2 * sizes.edges + (sizes.nodes if loops else 0)
     matrix = _NUMBER * (2 * entries + sizes.nodes)
     rows = _NUMBER * sizes.nodes * columns
@@ -81,43 +81,43 @@ def sparse_product(sizes: Sizes, columns: int, *, loops: bool) -> Work:
 
 
 def randomization(sizes: Sizes, features: int) -> Work:
-    """A byte in and out for each feature, eight for each label."""
+    """Return the work of randomization: one byte in and out for each feature, eight for each label."""
     return streamed(2 * sizes.nodes * features, 2 * 8 * sizes.nodes)
 
 
 def feature_reconstruction(sizes: Sizes, features: int, hops: int) -> Work:
-    """Reports in, columns of numbers out, and the hops between."""
+    """Return the work of Algorithm 1: read reports, write columns of numbers, and the hops in between."""
     columns = _NUMBER * sizes.nodes * sizes.columns
     return streamed(sizes.nodes * features, columns) + sparse_product(sizes, sizes.columns, loops=True) * hops
 
 
 def label_reconstruction(sizes: Sizes, hops: int) -> Work:
-    """Likewise for the label."""
+    """Return the work of Algorithm 2: as for features, with the classes as columns."""
     columns = _NUMBER * sizes.nodes * sizes.classes
     return streamed(8 * sizes.nodes, columns) + sparse_product(sizes, sizes.classes, loops=True) * hops
 
 
 def clustering(sizes: Sizes) -> Work:
-    """The graph in, a number for each node out: METIS does far more, and how much depends on the graph."""
+    """Return the work of reading the graph and writing a cluster for each node. METIS does much more than that."""
     return streamed(8 * (2 * sizes.edges + sizes.nodes), 8 * sizes.nodes)
 
 
 def bags(sizes: Sizes) -> Work:
-    """Cluster, label and membership of every node in."""
+    """Return the work of reading cluster, label and training mask of every node."""
     return streamed(17 * sizes.nodes)
 
 
 def sage_epoch(sizes: Sizes, *, replicas: int = 1, sharing: int = 1) -> Work:
-    """Of one replica: the loss with its gradient, and the score of the weights.
+    """Return the work of one replica in an epoch: the loss with its gradient, and the validation score.
 
     The propagated inputs and the inputs themselves (2F columns) are multiplied forwards and for the weights' gradient.
     Hidden units are written and read, and so is their gradient. The second layer (2c columns) is computed for the loss
     and for the score and differentiated both ways; its classes are propagated for the loss, for the score and back.
 
     Args:
-        sizes: of the data set.
-        replicas: that read the graph together.
-        sharing: of these, how many read the same inputs.
+        sizes: sizes of the data set.
+        replicas: number of replicas that read the graph together.
+        sharing: number of replicas that read the same inputs.
     """
     nodes, inputs, outputs = sizes.nodes, 2 * sizes.columns, 2 * sizes.classes
     products = 2 * (2 * nodes * inputs * sizes.hidden) + 4 * (2 * nodes * sizes.hidden * outputs)
@@ -127,17 +127,17 @@ def sage_epoch(sizes: Sizes, *, replicas: int = 1, sharing: int = 1) -> Work:
 
 
 def veil(sizes: Sizes, versions: int, *, steps: int, sweeps: int, runs: int = 1, seeds: int = 1) -> Work:
-    """Of one run: powers of the graph with every version of the labels and a seed's signs, and belief propagation.
+    """Return the work of one fit of Veil: powers of the graph with all versions of the labels, belief propagation.
 
     A sweep reads every message and writes it again, with one exponential and one logarithm; both its strengths.
 
     Args:
-        sizes: of the data set.
-        versions: of the label reports.
-        steps: of the longest range.
-        sweeps: of either strength.
-        runs: that share a graph.
-        seeds: how many different ones they have.
+        sizes: sizes of the data set.
+        versions: number of versions of the label reports (folds, and all labels).
+        steps: steps of the longest range.
+        sweeps: sweeps of belief propagation.
+        runs: number of fits that share a graph.
+        seeds: number of different seeds among them.
     """
     columns = versions * sizes.classes
     signs = sparse_product(sizes, 16, loops=False) * (steps * seeds / runs)
@@ -150,5 +150,5 @@ def veil(sizes: Sizes, versions: int, *, steps: int, sweeps: int, runs: int = 1,
 
 
 def control(sizes: Sizes, restarts: int, steps: int) -> Work:
-    """All restarts through every step once, and the chosen one again."""
+    """Return the work of the control: all restarts through every step, and the chosen one again."""
     return sparse_product(sizes, sizes.classes * restarts, loops=False) * steps

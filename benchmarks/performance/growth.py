@@ -1,7 +1,7 @@
-"""Time and memory of every stage as graphs grow tenfold; `python -m benchmarks.performance.growth`.
+"""Time and memory of every stage on graphs of growing size; `python -m benchmarks.performance.growth`.
 
-Each size is measured in a process of its own, and kept in growth.json as soon as it is done: sizes that are there
-already are not measured again.
+Each size is measured in a separate process. Results are written to growth.json as they finish, and sizes that it holds
+are not measured again.
 """
 
 from __future__ import annotations
@@ -53,39 +53,39 @@ COLOURS = {
 
 
 class Stages:
-    """Seconds and peak memory of each stage. Stages nest; what happens in an inner one does not count for the outer."""
+    """Time and peak memory of each stage. Stages nest: an inner stage does not count for the outer one."""
 
     def __init__(self, device: torch.device) -> None:
         self.seconds: dict[str, float] = {}
         self.peak_bytes: dict[str, int] = {}
         self._device, self._since = device, time.perf_counter()
-        self._under_way: list[str] = []
+        self._active: list[str] = []
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Everything until the end is this stage's."""
+        """Measure the context as a stage."""
         self._charge()
-        self._under_way.append(name)
+        self._active.append(name)
         logging.getLogger("veilgraph").info("%s", name)
         try:
             yield
         finally:
             self._charge()
-            self._under_way.pop()
+            self._active.pop()
 
     def _charge(self) -> None:
         if self._device.type == "cuda":
             torch.cuda.synchronize()
         now, peak = time.perf_counter(), _peak_bytes()
-        if self._under_way:
-            name = self._under_way[-1]
+        if self._active:
+            name = self._active[-1]
             self.seconds[name] = self.seconds.get(name, 0) + now - self._since
             self.peak_bytes[name] = max(self.peak_bytes.get(name, 0), peak)
         self._since = time.perf_counter()
 
 
 class StagedRGNN(RGNN):
-    """RGNN, watched: not a line of what it computes is different."""
+    """RGNN with a clock: it computes exactly what RGNN computes."""
 
     stages: Stages
     epoch_starts: list[float]
@@ -122,7 +122,7 @@ class StagedRGNN(RGNN):
 
 
 def measure(nodes: int, *, epochs: int, device: str, memory: int) -> dict[str, Any]:
-    """All stages on one graph, in this process."""
+    """Measure all stages on one graph, in this process."""
     where, before = resolve_device(device), _peak_bytes()
     stages = Stages(where)
     with stages("generate"):
@@ -132,7 +132,7 @@ def measure(nodes: int, *, epochs: int, device: str, memory: int) -> dict[str, A
         perturbed = simulate(private, BUDGET, split, rng=np.random.default_rng(0))
     with stages("matrices"):
         operators = operators_of(private.graph, where)
-        for matrix in ("mean", "neighbours"):  # made when first asked for
+        for matrix in ("mean", "neighbours"):  # built at first use
             getattr(operators, matrix)
     method = StagedRGNN(feature_hops=HOPS, label_hops=HOPS, num_clusters=BAGS, epochs=epochs, device=device)
     method.stages, method.epoch_starts = stages, []
@@ -163,14 +163,14 @@ def measure(nodes: int, *, epochs: int, device: str, memory: int) -> dict[str, A
 
 
 def _seconds_per_epoch(method: StagedRGNN, device: torch.device) -> float:
-    """From one loss to the next; a GPU repeats a recording of which nothing is seen, so there it is the mean."""
+    """Return the median time between two losses. A GPU replays a CUDA graph, so there it is the mean of all epochs."""
     if device.type == "cuda" or method.epochs == 1:
         return method.stages.seconds["train"] / method.epochs
     return float(np.median(np.diff(method.epoch_starts)))
 
 
 def _peak_bytes() -> int:
-    """The most memory that was resident since the last call; on other systems than Linux, since the beginning."""
+    """Return the peak resident memory since the last call; on systems other than Linux, since the start."""
     status, clear = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     if not clear.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -180,7 +180,7 @@ def _peak_bytes() -> int:
 
 
 def exponent(nodes: Sequence[int], values: Sequence[float]) -> float:
-    """The slope of a straight line through log(value) over log(nodes): 1 is proportional growth.
+    """Return the slope of a straight line through log(value) over log(nodes); 1 is proportional growth.
 
     >>> round(exponent([10, 100, 1000], [3, 30, 300]), 9)
     1.0
@@ -189,7 +189,7 @@ def exponent(nodes: Sequence[int], values: Sequence[float]) -> float:
 
 
 def table(sizes: Sequence[dict[str, Any]]) -> str:
-    """Seconds (and peak memory) of each stage at each size, with the exponents of time, as Markdown."""
+    """Return time and peak memory of each stage at each size, with exponents of time, as Markdown."""
     nodes = [size["nodes"] for size in sizes]
     lines = [
         "| stage | " + " | ".join(f"{count:,} nodes" for count in nodes) + " | exponent | last tenfold |",
@@ -198,7 +198,7 @@ def table(sizes: Sequence[dict[str, Any]]) -> str:
     for name in STAGES:
         peaks = [f", {size['peak_bytes'][name] / 2**30:.2f} GiB" for size in sizes]
         lines.append(_row(name, nodes, [size["seconds"][name] for size in sizes], peaks))
-    # Bags are made in two ways, depending on the size: a line through both would say nothing.
+    # Two algorithms make the bags, depending on the size; one line through both would be meaningless.
     for name, left_out in (("all", ()), ("all but bags", ("bags",))):
         kept = [stage for stage in STAGES if stage not in left_out]
         peaks = [f", {max(size['peak_bytes'][stage] for stage in kept) / 2**30:.2f} GiB" for size in sizes]
@@ -214,7 +214,7 @@ def _row(name: str, nodes: Sequence[int], seconds: Sequence[float], peaks: Seque
 
 
 def figure(sizes: Sequence[dict[str, Any]]) -> str:
-    """Seconds and peak memory over nodes, both axes logarithmic, as an SVG file."""
+    """Return a figure of time and peak memory over nodes, on logarithmic axes, as the content of an SVG file."""
     nodes = [size["nodes"] for size in sizes]
 
     def paint(canvas: Figure) -> None:
@@ -249,7 +249,7 @@ def figure(sizes: Sequence[dict[str, Any]]) -> str:
 
 
 def grow(sizes: Sequence[int], folder: Path, arguments: Sequence[str]) -> list[dict[str, Any]]:
-    """Measure what is missing, each size in a process of its own; write the table and the figure after each."""
+    """Measure missing sizes, each in a separate process; write table and figure after each; return all sizes."""
     path = folder / "growth.json"
     found: dict[int, dict[str, Any]] = (
         {size["nodes"]: size for size in json.loads(path.read_text(encoding="utf-8"))} if path.exists() else {}
@@ -268,13 +268,13 @@ def grow(sizes: Sequence[int], folder: Path, arguments: Sequence[str]) -> list[d
 
 
 def main() -> None:
-    """Print the table, or as JSON with --json."""
+    """Measure and print a table, or JSON with --json."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.performance.growth", description=__doc__)
     parser.add_argument("--largest", type=int, default=10**6, help="largest number of nodes; sizes grow tenfold to it")
     parser.add_argument("--epochs", type=int, default=5, help="training epochs")
     parser.add_argument("--device", default="cpu", help="auto, cpu or cuda")
-    parser.add_argument("--memory", type=int, default=DEFAULT_MEMORY, help="bytes that training may take")
-    parser.add_argument("--limit", type=int, help="bytes of memory beyond which a size fails")
+    parser.add_argument("--memory", type=int, default=DEFAULT_MEMORY, help="memory limit of training, in bytes")
+    parser.add_argument("--limit", type=int, help="memory limit of the process, in bytes")
     parser.add_argument("--out", type=Path, default=Path("growth"), help="folder of growth.json, .md and .svg")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""Where the time of training goes: operations by their own processor time, the largest first."""
+"""Profile of training: operations by their own time, the largest first."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _NEGLIGIBLE = 0.01
 
 
 def measure_hot_path(workload: Workload, device: torch.device, *, seeds: int = 2, epochs: int = 20) -> dict[str, Any]:
-    """Every operation that takes more than a hundredth, the largest first, and the rest in one row.
+    """Return every operation above one percent of the time, the largest first, and the rest in one row.
 
-    Time between operations (Python, and numpy in the dropout masks) is a row of its own. On a GPU the rows are
-    kernels, and what they leave of the wall time is waiting for their launch.
+    Time between operations (Python, and numpy in the dropout masks) has its own row. On a GPU the rows are kernels,
+    and the rest of the wall time is waiting for their launch.
     """
     runs = table_runs(workload, device, seeds=seeds)
     for run in runs:
         run.method.epochs = epochs
-    _fit(runs)  # what is made once and kept is not part of the path
+    _fit(runs)  # fills caches, which are not part of the hot path
     total, spent = _profiled(runs, device)
     shares = {name: own / total for name, own in spent.items()}
     shares["between operations"] = max(0.0, 1 - sum(shares.values()))
@@ -51,7 +51,7 @@ def _profiled(runs: list[FitTask[RGNN]], device: torch.device) -> tuple[float, d
 
 
 def _head(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows that are not negligible, with their running sum, and the rest in one."""
+    """Return the rows that are not negligible, with their cumulative share, and the rest in one row."""
     kept, total = [], 0.0
     for row in rows:
         if row["share"] >= _NEGLIGIBLE:

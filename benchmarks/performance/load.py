@@ -1,9 +1,9 @@
-"""How many reports per second the collector takes, against what its database can take at all, in the same run.
+"""Reports per second of the collector, compared with the bare database in the same run.
 
     python -m benchmarks.performance.load [--reports 20000] [--connections 64] [--store URL] [--json]
     python -m benchmarks.performance.load --reports 1000000 --only batched
 
-Raw rates are those of the database's own driver with the same durability: one insert per transaction, and a thousand.
+Raw rates are those of the database's driver with the same durability: 1 or 1000 inserts for each transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TABLE = "CREATE TABLE raw (campaign TEXT, node TEXT, content TEXT, hour BIGINT,
 
 
 def raw_rates(store: str, folder: Path, contents: list[str]) -> dict[str, float]:
-    """Inserts per second of the bare driver, one per transaction and a thousand per transaction."""
+    """Return inserts per second of the bare driver, with 1 and with 1000 inserts for each transaction."""
     rows = [("campaign", f"n{i}", content, 0) for i, content in enumerate(contents)]
     if store.startswith("sqlite"):
         connection: Any = sqlite3.connect(folder / "raw.db", isolation_level=None)
@@ -61,7 +61,7 @@ def raw_rates(store: str, folder: Path, contents: list[str]) -> dict[str, float]
 
 
 async def drive(port: int, requests: Iterator[bytes], connections: int) -> list[float]:
-    """Send every request over so many connections; seconds that each answer took."""
+    """Send all requests over a number of connections, and return the latency of each in seconds."""
     latencies: list[float] = []
 
     async def work() -> None:
@@ -79,7 +79,7 @@ async def drive(port: int, requests: Iterator[bytes], connections: int) -> list[
 
 
 def batch_requests(collection: Collection, numbers: range) -> Iterator[bytes]:
-    """Requests with a thousand reports each, made when they are asked for: a million need not be in memory."""
+    """Yield requests with 1000 reports each. They are made one by one, so that a million need no memory."""
     for part in chunks(numbers, _BATCH):
         reports = [collection.report(number) for number in part]
         entries = [{"token": collection.token(report.node), "report": report.document} for report in reports]
@@ -89,7 +89,7 @@ def batch_requests(collection: Collection, numbers: range) -> Iterator[bytes]:
 def measure(
     collection: Collection, store: str, folder: Path, kind: str, reports: int, connections: int
 ) -> dict[str, Any]:
-    """Rate and latency of one way to submit, and how much the collector's memory grew from half-way to the end."""
+    """Return rate and latency of one way to submit, and the collector's memory half-way and at the end."""
     requests: list[Iterator[bytes]]
     halves = range(reports // 2), range(reports // 2, reports)
     if kind == "single":
@@ -121,7 +121,7 @@ def measure(
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the rates."""
     parser = argparse.ArgumentParser(description="Load on the collector.")
     parser.add_argument("--reports", type=int, default=20_000)
     parser.add_argument("--connections", type=int, default=64)

@@ -1,4 +1,4 @@
-"""What this machine can do, measured now: the ceilings that every floor is computed from."""
+"""Limits of this machine, measured now: bandwidths and arithmetic peak, from which lower bounds are computed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from benchmarks.performance.timing import seconds
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Ceilings of one device.
+    """Limits of one device.
 
     Attributes:
-        name: of the processor or GPU.
-        cores: of the machine.
-        threads: that torch uses.
-        torch: its version.
-        load: processes that were running or waiting for a core before the measurement, over a minute; None where the
-            system does not say.
-        memory_bandwidth: bytes per second that a copy far larger than any cache reads and writes.
-        cache_bandwidth: the same for a copy that stays in the cache.
+        name: name of the CPU or GPU.
+        cores: number of cores of the machine.
+        threads: number of threads of torch.
+        torch: version of torch.
+        load: load average of the minute before the measurement; None if the system does not have it.
+        memory_bandwidth: bytes per second, read and written, of a copy much larger than any cache.
+        cache_bandwidth: bytes per second of a copy that stays in the cache.
         peak: float32 operations per second of a large matrix product.
-        peak_one_thread: the same with one thread; on a GPU, of the whole GPU.
+        peak_one_thread: the same with one thread; on a GPU, that of the whole GPU.
     """
 
     name: str
@@ -43,11 +42,11 @@ class Machine:
 
     @property
     def busy(self) -> bool:
-        """Whether other work may have slowed everything down."""
+        """Whether other work may have slowed down the measurement."""
         return self.load is not None and self.load > self.cores / 2
 
     def in_words(self) -> str:
-        """For a person."""
+        """Return a description for people."""
         return (
             f"{self.name}, {self.cores} cores, torch {self.torch} with {self.threads} threads; "
             f"copies {self.memory_bandwidth / 1e9:.0f} GB/s through memory and {self.cache_bandwidth / 1e9:.0f} GB/s "
@@ -57,7 +56,7 @@ class Machine:
 
 
 def measure_machine(device: torch.device, *, scale: float = 1.0) -> Machine:
-    """Copy and multiply. A `scale` below 1 shrinks the arrays, for tests: its figures say nothing."""
+    """Measure copies and matrix products. A `scale` below 1 shrinks the arrays, for tests only."""
     large, small, side = (2**26, 2**19, 2048) if device.type == "cpu" else (2**29, 2**21, 8192)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     peak = matrix_product_rate(int(side * scale), device)
@@ -77,9 +76,9 @@ def measure_machine(device: torch.device, *, scale: float = 1.0) -> Machine:
 
 
 def copy_rate(numbers: int, device: torch.device, *, copies: int) -> float:
-    """Bytes read and written per second when one array of float32 is copied to another, again and again."""
+    """Return bytes read and written per second by repeated copies of a float32 array."""
     source = torch.ones(numbers, device=device)
-    target = source.clone()  # its pages are there before the clock runs
+    target = source.clone()  # its pages are allocated before the clock runs
 
     def work() -> None:
         for _ in range(copies):
@@ -89,7 +88,7 @@ def copy_rate(numbers: int, device: torch.device, *, copies: int) -> float:
 
 
 def matrix_product_rate(side: int, device: torch.device) -> float:
-    """Operations per second of a product of two square matrices."""
+    """Return operations per second of a product of two square matrices."""
     left, right = torch.ones(side, side, device=device), torch.ones(side, side, device=device)
     product = torch.empty_like(left)
     return 2 * side**3 / seconds(lambda: torch.mm(left, right, out=product), device=device, at_least=0.5)

@@ -1,4 +1,4 @@
-"""Each stage: ours, the paper's loops on the same machine in the same run, and the floor."""
+"""Time of each stage: veilgraph, the paper's loops in the same run, and a lower bound."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from veilgraph.reconstruct.operators import operators_of
 
 HOPS = 4
 EPSILONS = (3.0, 2.0, 1.0, 0.5)
-"""Label budgets of the paper's Table 2: runs of one seed share the feature reports over all of them."""
+"""Label budgets of the paper's Table 2. Fits of one seed share their feature reports over all budgets."""
 BATCH_SEEDS, TABLE_SEEDS = 2, 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What is timed.
+    """A stage to measure.
 
     Attributes:
-        name: in tables.
-        ours: returns seconds of one unit of work.
-        literal: the same for the paper's loops; None where there are none.
-        work: the least that must be done.
-        note: what a reader must know.
+        name: name in tables.
+        ours: measures one unit of work, in seconds.
+        literal: the same for the paper's loops; None if there are none.
+        work: work that cannot be avoided.
+        note: remark for readers.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Stage:
 def measure_stages(
     workload: Workload, machine: Machine, device: torch.device, *, progress: Progress, epochs: int = 100
 ) -> list[dict[str, Any]]:
-    """A row for each stage, in the order in which a run passes through them."""
+    """Measure all stages, in the order of a run, and return a row for each."""
     stages = [
         *_preparation(workload, device),
         *_training(workload, device),
@@ -200,7 +200,7 @@ def _training(workload: Workload, device: torch.device) -> Iterator[Stage]:
 
 
 def _veil(workload: Workload, device: torch.device) -> Iterator[Stage]:
-    """There are no loops of the paper to compare it with: the second stage compares with the first."""
+    """Yield the stages of Veil. The paper has no loops for it: the second stage compares with the first."""
     for seeds, epsilons in ((1, (BUDGET.epsilon_y,)), (BATCH_SEEDS, EPSILONS)):
         runs = table_runs(workload, device, seeds=seeds, epsilons=epsilons)
         count = len(runs)
@@ -241,7 +241,7 @@ def _whole_runs(workload: Workload, device: torch.device, epochs: int) -> Iterat
     measured: list[float] = []
 
     def literal_seconds() -> float:
-        """Measured once for both stages: it is by far the longest."""
+        """Measure once for both stages, because it takes by far the longest."""
         if not measured:
             measured.append(
                 seconds(lambda: literal_run(workload.private, BUDGET, workload.split, settings, device), device=device)
@@ -266,7 +266,7 @@ def _seconds_per_fit(cells: list[Cell], workload: Workload, device: torch.device
 
 
 def _run_work(workload: Workload, settings: RGNN, seeds: int, count: int) -> Work:
-    """For one run of `count`: those of one seed share features, all of them share the clusters."""
+    """Return the work of one of `count` runs. Runs of one seed share features, and all runs share the clusters."""
     sizes, features = workload.sizes, workload.private.schema.num_features
     of_a_seed = floors.randomization(sizes, features) + floors.feature_reconstruction(
         sizes, features, settings.feature_hops
@@ -294,7 +294,7 @@ def _cell(workload: Workload, seed: int, epsilon_y: float, epochs: int) -> Cell:
 def table_runs(
     workload: Workload, device: torch.device, *, seeds: int, epsilons: Sequence[float] = EPSILONS
 ) -> list[FitTask[RGNN]]:
-    """Runs as a table asks for them: every seed at every label budget."""
+    """Return the tasks of a table: every seed at every label budget."""
     runs = []
     for seed in range(seeds):
         for epsilon_y in epsilons:
@@ -305,7 +305,7 @@ def table_runs(
 
 
 def epoch_seconds(runs: list[FitTask[RGNN]], device: torch.device, *, epochs: int = 20) -> float:
-    """Of one epoch of all runs together: what `epochs` more of them add to a fit."""
+    """Return the time of one epoch of all tasks together: a long fit minus a fit of one epoch."""
 
     def fit(count: int) -> float:
         longer = [replace(run, method=replace(run.method, epochs=count)) for run in runs]

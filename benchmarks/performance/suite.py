@@ -1,17 +1,18 @@
-"""Everything that `python -m benchmarks` measures, in one run on one machine."""
+"""All measurements of `python -m benchmarks`, in one run on one machine."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import importlib
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import veilgraph
+from benchmarks.performance.growth import exponent, grow
 from benchmarks.performance.hot_path import measure_hot_path
 from benchmarks.performance.machine import measure_machine
 from benchmarks.performance.progress import part
@@ -25,20 +26,24 @@ from veilgraph.progress import Progress
 GROWTH_SIZES = (10**4, 10**5, 10**6)
 
 
-def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progress) -> dict[str, Any]:
-    """The report: plain values that JSON can hold.
+Grow = Callable[[Sequence[int], Path, Sequence[str]], list[dict[str, Any]]]
+"""Measures graphs of several sizes; see `benchmarks.performance.growth.grow`."""
+
+
+def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progress, grow: Grow = grow) -> dict[str, Any]:
+    """Measure everything and return the results, JSON-ready.
 
     Args:
-        full: the paper's table and, where it is there, growth with size as well.
+        full: measure the paper's Table 2 and growth with size too.
         data_dir: folder of the data sets.
         device: "auto", "cpu" or "cuda".
-        progress: told what is measured, how much is done, and of how much.
+        progress: called with the measurement, the number of finished parts, and the number of all parts.
+        grow: measures graphs of several sizes.
     """
-    place, growth = resolve_device(device), _find_growth() if full else None
-    parts = 3 + full + (growth is not None)
+    place, parts = resolve_device(device), 5 if full else 3
     progress("the machine", 0, 1)
     machine, workload = measure_machine(place), largest(data_dir)
-    report: dict[str, Any] = {
+    results: dict[str, Any] = {
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         "veilgraph": veilgraph.__version__,
         "device": place.type,
@@ -47,13 +52,12 @@ def measure(*, full: bool, data_dir: Path | None, device: str, progress: Progres
         "stages": measure_stages(workload, machine, place, progress=part(progress, 1, parts)),
     }
     part(progress, 2, parts)("the hot path", 0, 1)
-    report["hot_path"] = measure_hot_path(workload, place)
+    results["hot_path"] = measure_hot_path(workload, place)
     if full:
-        report["table2"] = _table2(data_dir, place, part(progress, 3, parts))
-    if growth is not None:
-        report["growth"] = _growth(growth, place, part(progress, 4, parts))
+        results["table2"] = _table2(data_dir, place, part(progress, 3, parts))
+        results["growth"] = measure_growth(grow, place, part(progress, 4, parts))
     progress("done", 1, 1)
-    return report
+    return results
 
 
 def _table2(data_dir: Path | None, device: torch.device, progress: Progress) -> dict[str, Any]:
@@ -64,21 +68,11 @@ def _table2(data_dir: Path | None, device: torch.device, progress: Progress) -> 
     return measure_table2(experiment, data, device, progress=progress)
 
 
-def _find_growth() -> Any:
-    """The benchmark of growth with size, where this checkout has one."""
-    try:
-        return importlib.import_module("benchmarks.performance.growth")
-    except ModuleNotFoundError as error:
-        if error.name != "benchmarks.performance.growth":
-            raise
-        return None
-
-
-def _growth(growth: Any, device: torch.device, progress: Progress) -> dict[str, Any]:
-    """Every size anew, in a process of its own."""
+def measure_growth(grow: Grow, device: torch.device, progress: Progress) -> dict[str, Any]:
+    """Measure graphs of all sizes again, each in a separate process."""
     progress("growth", 0, 1)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(Path(__file__).parents[2]):
-        sizes = growth.grow(GROWTH_SIZES, Path(folder), ["--device", device.type])
+        sizes = grow(GROWTH_SIZES, Path(folder), ["--device", device.type])
     progress("growth", 1, 1)
     totals = [sum(size["seconds"].values()) for size in sizes]
     rows = [
@@ -90,4 +84,4 @@ def _growth(growth: Any, device: torch.device, progress: Progress) -> dict[str, 
         }
         for size, total in zip(sizes, totals, strict=True)
     ]
-    return {"rows": rows, "exponent": growth.exponent([size["nodes"] for size in sizes], totals), "sizes": sizes}
+    return {"rows": rows, "exponent": exponent([size["nodes"] for size in sizes], totals), "sizes": sizes}

@@ -1,4 +1,4 @@
-"""How long work takes, at its best."""
+"""Timing of work."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 
 
 def seconds(work: Callable[[], object], *, device: torch.device | None = None, at_least: float = 1.0) -> float:
-    """The best of several runs: what the machine can do, not what else it was doing.
+    """Return the shortest time of several runs, which other work on the machine disturbs least.
 
-    Short work is repeated until `at_least` seconds are spent, long work is done once; both sides of a ratio are
-    measured by the same rule.
+    Work is repeated until `at_least` seconds are spent, so long work runs once. Both sides of a ratio are measured by
+    the same rule.
 
     >>> seconds(lambda: time.sleep(0.002), at_least=0.01) >= 0.002
     True
@@ -29,6 +29,6 @@ def seconds(work: Callable[[], object], *, device: torch.device | None = None, a
 
 
 def _finish(device: torch.device | None) -> None:
-    """A GPU works on after the call that asked it to."""
+    """Wait for a GPU, which works asynchronously."""
     if device is not None and device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,4 +1,4 @@
-"""What the stages are measured on: the paper's largest graph where it is at hand, otherwise one of its size."""
+"""Data of the stages: the paper's largest graph, or a block model of its size."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Workload:
 
     Attributes:
         private: the data set.
-        split: of its nodes.
+        split: split of its nodes.
         perturbed: its reports.
-        stands_for: the data set that a block model stands for, or "".
+        stands_for: name of the data set that a block model replaces, or "".
     """
 
     private: PrivateGraph
@@ -37,7 +37,7 @@ class Workload:
 
     @classmethod
     def of(cls, private: PrivateGraph, *, stands_for: str = "") -> Workload:
-        """With a split and reports drawn from seed 0."""
+        """Draw a split and reports from seed 0."""
         split = Split.random(private.graph.num_nodes, seed=0, eligible=private.labels != NO_LABEL)
         perturbed = simulate(private, BUDGET, split, rng=np.random.default_rng(0))
         return cls(private=private, split=split, perturbed=perturbed, stands_for=stands_for)
@@ -49,7 +49,7 @@ class Workload:
 
     @property
     def sizes(self) -> Sizes:
-        """What floors are computed from; features are binary in all data sets that are measured."""
+        """Sizes for lower bounds. Features of all measured data sets are binary."""
         return Sizes(
             nodes=self.graph.num_nodes,
             edges=self.graph.num_edges,
@@ -59,11 +59,11 @@ class Workload:
         )
 
     def unseen(self) -> PrivateGraph:
-        """The same data set as a new object: nothing that is kept between fits knows it."""
+        """Return the data set as a new object, so that no cache knows it."""
         return replace(self.private, graph=replace(self.private.graph))
 
     def in_words(self) -> str:
-        """For a person."""
+        """Return a description for people."""
         source = f"a block model of the size of {self.stands_for}" if self.stands_for else self.private.name
         return (
             f"{source}: {self.graph.num_nodes:,} nodes, {self.graph.num_edges:,} edges, "
@@ -72,7 +72,7 @@ class Workload:
 
 
 def largest(data_dir: Path | None = None) -> Workload:
-    """Facebook, or without the data folder a block model of its size."""
+    """Return Facebook, or a block model of its size if the data set is not on this machine."""
     try:
         return Workload.of(load("facebook", data_dir))
     except RunError:  # it was never fetched

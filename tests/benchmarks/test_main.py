@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +13,19 @@ from benchmarks.__main__ import main
 
 from benchmarks.performance import suite
 from tests.benchmarks.performance.test_machine import MACHINE
-from tests.benchmarks.performance.test_report import report
 from tests.benchmarks.performance.test_stages import SMALL
+from tests.benchmarks.performance.test_summary import report
 
 Capture = pytest.CaptureFixture[str]
+
+
+def grow(sizes: Sequence[int], folder: Path, arguments: Sequence[str]) -> list[dict[str, Any]]:
+    """Sizes whose time is proportional to their nodes."""
+    assert list(arguments) == ["--device", "cpu"]
+    return [
+        {"nodes": nodes, "edges": 10 * nodes, "seconds": {"train": nodes / 1e4}, "peak_bytes": {"train": 2**30}}
+        for nodes in sizes
+    ]
 
 
 @pytest.fixture
@@ -55,25 +63,16 @@ def test_a_full_run_without_the_data_sets_says_so_and_goes_on(monkeypatch: pytes
     for part in ("stages", "hot_path"):
         monkeypatch.setattr(suite, f"measure_{part}", lambda *arguments, part=part, **options: report()[part])
     monkeypatch.setattr(suite, "missing_datasets", lambda experiment, data: ["cora"])
-    monkeypatch.setattr(suite, "_find_growth", lambda: None)
-    found = suite.measure(full=True, data_dir=None, device="cpu", progress=lambda *news: None)
+    found = suite.measure(full=True, data_dir=None, device="cpu", progress=lambda *news: None, grow=grow)
     assert found["table2"] == {"left_out": "needs data sets that are not there: veilgraph data fetch cora"}
-    assert "growth" not in found
+    assert found["growth"]["exponent"] == pytest.approx(1)
     assert json.loads(json.dumps(found)) == found
 
 
-def test_growth_is_measured_where_it_is_there() -> None:
-    def grow(sizes: Sequence[int], folder: Path, arguments: Sequence[str]) -> list[dict[str, Any]]:
-        assert list(arguments) == ["--device", "cpu"]
-        return [
-            {"nodes": nodes, "edges": 10 * nodes, "seconds": {"train": nodes / 1e4}, "peak_bytes": {"train": 2**30}}
-            for nodes in sizes
-        ]
-
-    growth = SimpleNamespace(grow=grow, exponent=lambda nodes, seconds: 1.0)
-    found = suite._growth(growth, torch.device("cpu"), lambda *news: None)
+def test_growth_has_a_row_for_each_size() -> None:
+    found = suite.measure_growth(grow, torch.device("cpu"), lambda *news: None)
     assert found["rows"][-1] == {"nodes": 10**6, "edges": 10**7, "seconds": 100.0, "peak GiB": 1.0}
-    assert found["exponent"] == 1.0
+    assert found["exponent"] == pytest.approx(1)
 
 
 def test_an_unknown_device_is_refused_before_anything_is_measured(capsys: Capture, tmp_path: Path) -> None:

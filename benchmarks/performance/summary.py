@@ -1,4 +1,4 @@
-"""A measured report as tables for people, and as the files that `python -m benchmarks` leaves."""
+"""Results of `python -m benchmarks` as tables, and its files bench.json, bench.md and bench.svg."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ CEILINGS = {"memory": "× memory floor", "cache": "× cache floor", "peak": "× 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Words in columns; the first is aligned to the left, the others to the right."""
+    """A table of strings. The first column is left-aligned, the others are right-aligned."""
 
     title: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
 
     def markdown(self) -> str:
-        """As Markdown, without the title."""
+        """Return the table as Markdown, without its title."""
         rule = ["---", *["---:"] * (len(self.headings) - 1)]
         return "\n".join(f"| {' | '.join(row)} |" for row in (self.headings, rule, *self.rows))
 
 
-def tables(report: Mapping[str, Any]) -> Iterator[Table]:
-    """Every table of a report."""
-    yield _stage_table(report)
-    if "rgnn_column" in report.get("table2", {}):
-        yield _table2_table(report["table2"])
-    if "rows" in report.get("growth", {}):
-        yield _growth_table(report["growth"])
-    yield _hot_path_table(report["hot_path"])
+def tables(results: Mapping[str, Any]) -> Iterator[Table]:
+    """Yield all tables of the results."""
+    yield _stage_table(results)
+    if "rgnn_column" in results.get("table2", {}):
+        yield _table2_table(results["table2"])
+    if "rows" in results.get("growth", {}):
+        yield _growth_table(results["growth"])
+    yield _hot_path_table(results["hot_path"])
 
 
-def sentences(report: Mapping[str, Any]) -> Iterator[str]:
-    """What must be known to read the tables."""
-    yield f"Measured on {report['date']} with veilgraph {report['veilgraph']} on {report['machine']['in_words']}."
-    machine = report["machine"]
+def sentences(results: Mapping[str, Any]) -> Iterator[str]:
+    """Yield sentences that a reader of the tables must know."""
+    yield f"Measured on {results['date']} with veilgraph {results['veilgraph']} on {results['machine']['in_words']}."
+    machine = results["machine"]
     if machine["busy"]:
         yield (
             f"Other work was running (a load of {machine['load']:.1f} on {machine['cores']} cores), so no time or "
             "ratio here is worth much: measure again when the machine is quiet."
         )
-    yield f"Stages: {report['workload']}."
-    table2 = report.get("table2", {})
+    yield f"Stages: {results['workload']}."
+    table2 = results.get("table2", {})
     if "left_out" in table2:
         yield f"Left out, Table 2: {table2['left_out']}."
     elif table2:
@@ -59,17 +59,17 @@ def sentences(report: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def write(report: Mapping[str, Any], folder: Path) -> None:
-    """Leave bench.json, bench.md and bench.svg."""
-    write_whole(folder / "bench.json", json.dumps(report, indent=2) + "\n")
-    write_whole(folder / "bench.md", markdown(report))
-    write_whole(folder / "bench.svg", draw(report))
+def write(results: Mapping[str, Any], folder: Path) -> None:
+    """Write bench.json, bench.md and bench.svg."""
+    write_whole(folder / "bench.json", json.dumps(results, indent=2) + "\n")
+    write_whole(folder / "bench.md", markdown(results))
+    write_whole(folder / "bench.svg", draw(results))
 
 
-def markdown(report: Mapping[str, Any], *, figure: str = "bench.svg") -> str:
-    """The report as a piece of a page, with a link to its figure."""
-    parts = ["\n".join(sentences(report))]
-    for number, table in enumerate(tables(report)):
+def markdown(results: Mapping[str, Any], *, figure: str = "bench.svg") -> str:
+    """Return the results as Markdown, with a link to the figure."""
+    parts = ["\n".join(sentences(results))]
+    for number, table in enumerate(tables(results)):
         parts.append(f"**{table.title}**")
         parts.append(table.markdown())
         if number == 0:
@@ -78,7 +78,7 @@ def markdown(report: Mapping[str, Any], *, figure: str = "bench.svg") -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Three figures and a unit.
+    """Format a time with three digits and a unit.
 
     >>> duration(0.01234), duration(0.0000042), duration(75.3), duration(None)
     ('12.3 ms', '4.20 µs', '75.3 s', '')
@@ -86,11 +86,11 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return ""
     unit, size = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)) if seconds >= s), ("ns", 1e-9))
-    return f"{_three_figures(seconds / size)} {unit}"
+    return f"{_three_digits(seconds / size)} {unit}"
 
 
 def times(ratio: float | None) -> str:
-    """Two figures for a small ratio, none behind the point for a large one.
+    """Format a ratio with two digits, or as an integer from 10 on.
 
     >>> times(123.4), times(1.25), times(None)
     ('123×', '1.2×', '')
@@ -98,11 +98,11 @@ def times(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:,.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
 
 
-def _three_figures(number: float) -> str:
+def _three_digits(number: float) -> str:
     return f"{number:.2f}" if number < 10 else f"{number:.1f}" if number < 100 else f"{number:.0f}"
 
 
-def _stage_table(report: Mapping[str, Any]) -> Table:
+def _stage_table(results: Mapping[str, Any]) -> Table:
     return Table(
         title="Stages",
         headings=("stage", "literal", "veilgraph", "literal / veilgraph", *CEILINGS.values()),
@@ -114,7 +114,7 @@ def _stage_table(report: Mapping[str, Any]) -> Table:
                 times(row["ratio"]),
                 *(times(row["distance"][ceiling]) for ceiling in CEILINGS),
             )
-            for row in report["stages"]
+            for row in results["stages"]
         ],
     )
 

@@ -1,6 +1,6 @@
-"""What a graph costs when it is spread over processes; `python -m benchmarks.performance.spread`.
+"""Cost of a fit in several processes; `python -m benchmarks.performance.distributed`.
 
-How many rows parts borrow from each other, what arrives at a process in a fit, and what memory one needs.
+It measures the halo of each part (rows that it borrows from other parts), and the peak memory of each process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FEATURES = 48
 
 
 def boundaries(name: str, graph: Graph) -> list[dict[str, Any]]:
-    """For each number of parts: how large they are, and how many rows they borrow for one product."""
+    """Return size and halo of the parts, for each number of parts."""
     rows = []
     for count in PARTS:
         parts = Partition(graph, count)
@@ -59,7 +59,7 @@ def boundaries(name: str, graph: Graph) -> list[dict[str, Any]]:
 
 
 def mask_rate() -> float:
-    """Bytes of dropout masks that a process draws in a second."""
+    """Return the bytes of dropout masks that a process draws in a second."""
     generator, units, nodes = torch.Generator().manual_seed(0), 16, 2**21
     started = time.process_time()
     random_bytes(generator, units * nodes)
@@ -67,7 +67,7 @@ def mask_rate() -> float:
 
 
 def simulated(nodes: int) -> tuple[FitTask[RGNN], int]:
-    """A fit on the whole graph, and the memory that libraries take in the process that makes it."""
+    """Return a task on the whole graph, and the memory of the libraries in the process that makes it."""
     libraries = _resident()
     private, split = csbm(nodes, num_features=FEATURES, seed=0), Split.random(nodes, seed=0)
     reports = simulate(private, BUDGET, split, rng=np.random.default_rng(0))
@@ -76,8 +76,8 @@ def simulated(nodes: int) -> tuple[FitTask[RGNN], int]:
 
 
 def fit_here(nodes: int, folder: Path) -> None:
-    """One process of a fit; writes the memory that it took beyond its libraries, and what cutting took in another."""
-    importlib.import_module("torch._dynamo")  # which DistributedDataParallel loads when it is first used
+    """Take part in a fit; write the peak memory beyond the libraries, of this process and of the one that cuts."""
+    importlib.import_module("torch._dynamo")  # DistributedDataParallel loads it at first use
     libraries, cutting = _resident(), None
     with join_process_group(torch.device("cpu")) as processes:
         if not processes.is_leader:
@@ -93,12 +93,12 @@ def fit_here(nodes: int, folder: Path) -> None:
 
 
 def memory(nodes: int) -> list[dict[str, Any]]:
-    """Peak memory of the process that reads and cuts, of the leader, and of the largest follower."""
+    """Return the peak memory of the process that cuts the graph, of the leader, and of the largest other process."""
     rows = []
     for count in (1, *PROCESSES):
         with tempfile.TemporaryDirectory() as folder:
             launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
-            arguments = ["-m", "benchmarks.performance.spread", "--fit", str(nodes), "--folder", folder]
+            arguments = ["-m", "benchmarks.performance.distributed", "--fit", str(nodes), "--folder", folder]
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
             subprocess.run([sys.executable, *launcher, *arguments], check=True, env=environment)
             found = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).iterdir()]
@@ -117,7 +117,7 @@ def memory(nodes: int) -> list[dict[str, Any]]:
 
 
 def _resident() -> int:
-    """Now: right after its start, the peak of a process may be that of the one that started it."""
+    """Return the resident memory now. Right after its start, a process may have the peak of its parent."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize()
 
@@ -127,10 +127,10 @@ def _peak(whose: int = resource.RUSAGE_SELF) -> int:
 
 
 def main() -> None:
-    """Print JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.performance.spread", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=100_000, help="of the synthetic graph")
-    parser.add_argument("--graphs", nargs="*", default=[], help="public data sets whose boundaries to measure as well")
+    """Measure and print JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.performance.distributed", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=100_000, help="number of nodes of the synthetic graph")
+    parser.add_argument("--graphs", nargs="*", default=[], help="public data sets whose parts are measured too")
     parser.add_argument("--fit", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

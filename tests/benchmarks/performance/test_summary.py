@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from benchmarks.performance.figure import draw
-from benchmarks.performance.report import markdown, sentences, tables, write
+from benchmarks.performance.summary import markdown, sentences, tables, write
 
 from benchmarks.performance import docs
 from tests.benchmarks.performance.test_machine import MACHINE
