@@ -24,6 +24,7 @@ class SharedWeights:
         weights: one tensor, which the optimizer changes in place; all processes start with those of the first.
         communicator: collective operations over the processes that train them.
 
+    >>> from veilgraph.distributed.communicator import LOCAL
     >>> weights = nn.Parameter(Tensor([1.0, 2.0]))
     >>> SharedWeights(weights, LOCAL)() is weights
     True
