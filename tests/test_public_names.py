@@ -13,6 +13,7 @@ from tests.support.blocked_imports import run_without
 EXTRAS = {
     "alembic",
     "fastapi",
+    "itsdangerous",
     "jinja2",
     "matplotlib",
     "pandas",
