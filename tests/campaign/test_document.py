@@ -126,7 +126,7 @@ def test_closing_times_are_compared_across_zones() -> None:
 
 
 MISTAKES: dict[str, dict[str, Any]] = {
-    "nothing is asked": {},
+    "collects nothing": {},
     "belong together": {"epsilon_x": 1.0, "epsilon_y": 1.0},
     "epsilon_y is not finite": {"epsilon_y": float("inf")},
     "epsilon_x is not finite": {"epsilon_x": float("inf"), "sampled": 1},
@@ -135,7 +135,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "purpose is not valid Unicode": {"epsilon_y": 1.0, "purpose": "\ud800"},
     "with its time zone": {"epsilon_y": 1.0, "closes": datetime(2027, 1, 1)},
     "to the second": {"epsilon_y": 1.0, "closes": datetime(2027, 1, 1, microsecond=1, tzinfo=UTC)},
-    "name the label otherwise": {"epsilon_y": 1.0, "label": "age"},
+    "give the label another name": {"epsilon_y": 1.0, "label": "age"},
 }
 
 
@@ -180,7 +180,7 @@ def test_mechanisms_for_another_schema_are_refused() -> None:
 def test_a_guarantee_that_is_not_what_the_tables_give_is_refused() -> None:
     with pytest.raises(CampaignError, match=r"not what the tables give: user level \(any two records\) 1\.99999"):
         Campaign.from_json(rewritten(BINARY, guarantee__user_level__total="1.5"))
-    with pytest.raises(CampaignError, match="other integers than an epsilon of 1 gives"):
+    with pytest.raises(CampaignError, match="does not hold the integers that an epsilon of 1 gives"):
         Campaign.from_json(rewritten(BINARY, label__table__true=BINARY.document["label"]["table"]["true"] + 1))
 
 
@@ -192,7 +192,7 @@ def test_a_guarantee_that_is_not_what_the_tables_give_is_refused() -> None:
         ({"label__epsilon": "1e400"}, "must be a number"),
         ({"label__epsilon": 1}, "must be a number"),
         ({"format": True}, "canonical form"),
-        ({"schema__group": 2}, "contradicts itself|whole number|other integers"),
+        ({"schema__group": 2}, "contradicts itself|whole number|does not hold the integers"),
         ({"graph__nodes": 0}, "graph.nodes"),
         ({"contact": None}, "contact must be text"),
         ({"schema__columns__0": {"name": "x", "values": ["a"], "edges": ["1"]}}, "unknown key"),

@@ -117,11 +117,11 @@ def test_check_refuses_what_is_altered_or_states_another_guarantee(folder: Path,
 
 
 MISTAKES: dict[str, list[str]] = {
-    "nothing is asked": [],
+    "collects nothing": [],
     "belong together": ["--epsilon-x", "1"],
     "is in the past": [*BUDGET, "--closes", "2020-01-01"],
     "give a date": [*BUDGET, "--closes", "soon"],
-    "name the label otherwise": [*BUDGET, "--label", "age"],
+    "give the label another name": [*BUDGET, "--label", "age"],
     "sampled is 3": ["--epsilon-x", "1", "--sampled", "3"],
     "not finite": ["--epsilon-y", "inf"],
 }

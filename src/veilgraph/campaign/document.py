@@ -84,11 +84,13 @@ class Campaign:
 
     def __post_init__(self) -> None:
         if self.feature_mechanism is None and self.label_mechanism is None:
-            raise CampaignError("nothing is asked: give a budget for the features, for the label, or for both")
+            raise CampaignError(
+                "the campaign collects nothing: give a budget for the features, for the label, or for both"
+            )
         for name in ("purpose", "contact", "label"):
             expect_text(getattr(self, name), name)
         if self.label in {column.name for column in self.schema.columns}:
-            raise CampaignError(f"'{self.label}' is a column and the label: name the label otherwise")
+            raise CampaignError(f"'{self.label}' is both a column and the label: give the label another name")
         if self.closes.tzinfo is None or self.closes.microsecond or self.closes.year < 1000:
             raise CampaignError(f"closes is {self.closes}: give a date with its time zone, to the second")
         object.__setattr__(self, "closes", self.closes.astimezone(UTC))
@@ -102,7 +104,7 @@ class Campaign:
         if features is not None:
             _check_finite(features.epsilon, "epsilon_x")
             if features.domain_sizes != self.schema.domain_sizes:
-                raise CampaignError("the feature mechanism is for other domain sizes than the schema's")
+                raise CampaignError("the feature mechanism has other domain sizes than the schema")
             steps = features.sampled * (features.num_features - features.sampled)
             if features.num_features > _MAX_FEATURES or steps > _MAX_STEPS:
                 raise CampaignError(
@@ -133,7 +135,7 @@ class Campaign:
     ) -> Campaign:
         """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label."""
         if (epsilon_x is None) != (sampled is None):
-            raise CampaignError("epsilon_x and sampled belong together: give both, or neither to ask no features")
+            raise CampaignError("epsilon_x and sampled belong together: give both, or neither to collect no features")
         features = (
             None if epsilon_x is None or sampled is None else GRRFS(schema.domain_sizes, sampled, float(epsilon_x))
         )
@@ -199,7 +201,7 @@ class Campaign:
         if features is not None:
             sentences.append(
                 f"Asked: {features.num_features} features. A device picks {features.sampled} of them at random and "
-                "reports each of these truthfully or not, as chance has it; for all others it reports pure chance."
+                "reports the true answer to each with the probability below; for all others it reports a random value."
             )
             names = zip(self.schema.feature_names, self.schema.code_names, features.responses, strict=True)
             sentences += [
@@ -328,7 +330,7 @@ def _check_consistency(stated: dict[str, Any], derived: dict[str, Any]) -> None:
     for part, which in (("features", "tables"), ("label", "table")):
         if derived[part] is not None and stated[part][which] != derived[part][which]:
             epsilon = derived[part]["epsilon"]
-            raise CampaignError(f"{part}.{which} holds other integers than an epsilon of {epsilon} gives")
+            raise CampaignError(f"{part}.{which} does not hold the integers that an epsilon of {epsilon} gives")
     if stated["guarantee"] != derived["guarantee"]:
         total = derived["guarantee"]["user_level"]["total"]
         raise CampaignError(

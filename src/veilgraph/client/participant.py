@@ -323,7 +323,7 @@ def _question(campaign: dict[str, Any]) -> Question:
     sampled, features = _features(campaign["features"], sizes)
     table = _label(campaign["label"], len(classes))
     if features is None and table is None:
-        raise CampaignError("the campaign asks nothing")
+        raise CampaignError("the campaign collects nothing")
     names = [column["name"] for column in columns] + [_text(label["name"], "schema.label.name")]
     if len(set(names)) < len(names) or len(set(classes)) < len(classes):
         raise CampaignError("the campaign declares a name twice")
