@@ -120,7 +120,7 @@ def test_every_part_has_a_layer() -> None:
 
 
 def models_part_of(name: str) -> str:
-    """The module or folder inside `models` that a dotted name leads to."""
+    """Return the module or folder inside `models` of a dotted name."""
     parts = name.split(".")[2:]
     return parts[0] if parts else "__init__"
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.privacy.mechanisms.registry import joint_grr
 
 if TYPE_CHECKING:
     from veilgraph.experiments.budget_planner import Candidate, Plan
@@ -58,7 +59,7 @@ def plan(
 def _allocation(candidate: Candidate) -> dict[str, Any]:
     features = candidate.features
     return {
-        "mechanism": None if features is None else "joint-grr",
+        "mechanism": None if features is None else joint_grr.name,
         "epsilon_x": None if features is None else features.epsilon,
         "sampled": 0 if features is None else features.sampled,
         "epsilon_y": candidate.label.epsilon,
