@@ -57,6 +57,7 @@ FORBIDDEN = {
 CONFINED = {
     "torch": {"distributed", "reconstruct", "models", "deploy", "evaluation", "experiments"},
     "torch_geometric": {"models"},
+    "loky": {"graph"},
     "pymetis": {"graph"},
     "sklearn": {"datasets"},
     "matplotlib": {"pages"},

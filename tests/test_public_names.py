@@ -15,6 +15,7 @@ EXTRAS = {
     "fastapi",
     "itsdangerous",
     "jinja2",
+    "loky",
     "matplotlib",
     "pandas",
     "prometheus_client",

@@ -43,15 +43,15 @@ def boundaries(name: str, graph: Graph) -> list[dict[str, Any]]:
     rows = []
     for count in PARTS:
         parts = Partition(graph, count)
-        borrowed = [part.boundary for part in parts]
+        borrowed = [part.halo_size for part in parts]
         rows.append(
             {
                 "graph": name,
                 "nodes": graph.num_nodes,
                 "edges": graph.num_edges,
                 "parts": count,
-                "largest_part": parts.most_nodes,
-                "most_borrowed": parts.most_borrowed,
+                "largest_part": parts.max_part_nodes,
+                "most_borrowed": parts.max_halo_size,
                 "borrowed_per_node": sum(borrowed) / graph.num_nodes,
             }
         )

@@ -29,6 +29,7 @@ from veilgraph.datasets import csbm
 from veilgraph.evaluation import accuracy, majority_share
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph.clustering import MAX_METIS_EDGES
 from veilgraph.models import RGNN
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.engine.device import resolve_device
@@ -121,7 +122,9 @@ class StagedRGNN(RGNN):
         return watched
 
 
-def measure(nodes: int, *, epochs: int, device: str, memory: int) -> dict[str, Any]:
+def measure(
+    nodes: int, *, epochs: int, device: str, memory: int, max_metis_edges: int = MAX_METIS_EDGES
+) -> dict[str, Any]:
     """Measure all stages on one graph, in this process."""
     where, before = resolve_device(device), _peak_bytes()
     stages = Stages(where)
@@ -137,7 +140,9 @@ def measure(nodes: int, *, epochs: int, device: str, memory: int) -> dict[str, A
     method = StagedRGNN(feature_hops=HOPS, label_hops=HOPS, num_clusters=BAGS, epochs=epochs, device=device)
     method.stages, method.epoch_starts = stages, []
     with stages("bags"):
-        operators.prepare_clusters(method.bag_counts(), workers=torch.get_num_threads())
+        operators.prepare_clusters(
+            method.bag_counts(), workers=torch.get_num_threads(), max_metis_edges=max_metis_edges
+        )
     with stages("train"):
         for _ in StagedRGNN.fit_together([FitTask(method=method, perturbed=perturbed, split=split)], memory=memory):
             pass

@@ -1,14 +1,17 @@
-"""Bags: a partition into about equal parts, the same for a seed; by METIS unless the graph is too large for it."""
+"""Clusterings: about equal parts, reproducible by seed; by METIS, or by streaming for large graphs."""
 
 from __future__ import annotations
 
 import logging
+import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-import veilgraph.graph.clustering as clusters_module
-from veilgraph.datasets import csbm
+from veilgraph.datasets import csbm, load
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
 from veilgraph.graph.clustering import bisections, clusterings, stream_partition
@@ -44,14 +47,11 @@ def test_impossible_numbers_of_clusters_are_refused(count: int) -> None:
         cluster(GRAPH, count)
 
 
-def test_a_graph_too_large_for_metis_is_streamed_and_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_graph_too_large_for_metis_is_streamed_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="veilgraph")
     by_metis = cluster(GRAPH, 16)
     assert caplog.messages == []
-    monkeypatch.setattr(clusters_module, "MOST_METIS_EDGES", GRAPH.num_edges - 1)
-    streamed = cluster(GRAPH, 16, seed=5)
+    [streamed] = clusterings(GRAPH, [16], seed=5, max_metis_edges=GRAPH.num_edges - 1)
     assert (streamed == stream_partition(GRAPH.adjacency, 16, seed=5)).all()
     assert (streamed != by_metis).any()
     assert caplog.messages == ["bags: 2,000 edges are too many for METIS, nodes are streamed into 16 bags"]
@@ -102,3 +102,55 @@ def test_several_numbers_of_clusters_at_once_are_each_one_alone() -> None:
     for count, together in zip(counts, clusterings(GRAPH, counts), strict=True):
         assert (together == cluster(GRAPH, count)).all()
     assert clusterings(GRAPH, []) == []
+
+
+STREAMED = {"patients": load("patients").graph, "csbm": csbm(2000, mean_degree=20, seed=0).graph}
+
+
+def cut_share(graph: Graph, parts: NDArray[np.int64]) -> float:
+    """Return the share of edges between parts."""
+    return float((parts[graph.edges[0]] != parts[graph.edges[1]]).mean())
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(2, 60), st.integers(1, 200), st.integers(0, 10_000), st.data())
+def test_no_streamed_part_exceeds_its_share_by_more_than_3_percent(
+    nodes: int, edges: int, seed: int, data: st.DataObject
+) -> None:
+    ends = np.random.default_rng(seed).integers(0, nodes, (2, edges))
+    graph = Graph.from_edges(np.concatenate([ends, [[0], [1]]], axis=1), nodes)
+    count = data.draw(st.integers(1, nodes))
+    parts = stream_partition(graph.adjacency, count, seed=seed)
+    assert parts.shape == (nodes,)
+    assert parts.min() >= 0
+    assert np.bincount(parts, minlength=count).shape == (count,)
+    assert np.bincount(parts).max() <= math.ceil(1.03 * nodes / count)
+
+
+@pytest.mark.parametrize("name", sorted(STREAMED))
+@pytest.mark.parametrize("count", [2, 16, 64])
+def test_streamed_parts_are_nearer_to_those_of_metis_than_to_random_ones(name: str, count: int) -> None:
+    graph = STREAMED[name]
+    best = cluster(graph, count)
+    at_random = np.random.default_rng(0).permutation(best)
+    assert (
+        cut_share(graph, stream_partition(graph.adjacency, count))
+        < (cut_share(graph, best) + cut_share(graph, at_random)) / 2
+    )
+
+
+def test_a_seed_gives_the_same_stream_again() -> None:
+    adjacency = STREAMED["patients"].adjacency
+    assert (stream_partition(adjacency, 16, seed=3) == stream_partition(adjacency, 16, seed=3)).all()
+    assert (stream_partition(adjacency, 16, seed=3) != stream_partition(adjacency, 16, seed=4)).any()
+
+
+def test_a_stream_into_more_parts_than_a_byte_can_count() -> None:
+    assert len(np.unique(stream_partition(STREAMED["csbm"].adjacency, 400))) > 256
+
+
+def test_two_cliques_come_apart() -> None:
+    # The only bridge is the best cut, and every node but its two ends has all neighbours on one side.
+    ends = [(u, v) for side in (range(20), range(20, 40)) for u in side for v in side if u < v]
+    graph = Graph.from_edges(np.array([*ends, (19, 20)]).T, 40)
+    assert cut_share(graph, stream_partition(graph.adjacency, 2)) == pytest.approx(1 / graph.num_edges)

@@ -1,11 +1,9 @@
-"""The public graph, the reports on it, and how nodes are split."""
+"""The public graph: what it keeps and what it refuses."""
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veilgraph.errors import GraphError
-from veilgraph.graph import Graph, PerturbedGraph, Split, read_table
-from veilgraph.privacy.accounting import theorem_1_figure
-from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit
-from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
+from veilgraph.graph import Graph
 
 pairs = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=30)
 
@@ -113,187 +108,3 @@ def test_declared_nodes_keep_their_order_and_may_be_isolated() -> None:
 def test_an_edge_table_that_makes_no_graph_is_refused(table: dict[str, Any], nodes: Any, reason: str) -> None:
     with pytest.raises(GraphError, match=reason):
         Graph.from_table(pd.DataFrame(table), nodes=nodes)
-
-
-PEOPLE = pd.DataFrame({"id": ["007", "8"], "age": [31, 64]})
-
-
-def write(table: pd.DataFrame, path: Path) -> Path:
-    table.to_csv(path, index=False) if path.suffix == ".csv" else table.to_parquet(path)
-    return path
-
-
-@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
-def test_ids_with_leading_zeros_stay_as_they_are(name: str, tmp_path: Path) -> None:
-    people = read_table(write(PEOPLE, tmp_path / name))
-    assert people["id"].tolist() == ["007", "8"]
-    assert people["age"].astype(int).tolist() == [31, 64]
-
-
-def test_only_an_empty_field_of_a_csv_file_is_missing(tmp_path: Path) -> None:
-    path = tmp_path / "words.csv"
-    path.write_text("id,word\n1,NA\n2,None\n3,\n4,null\n")
-    assert read_table(str(path))["word"].fillna("missing").tolist() == ["NA", "None", "missing", "null"]
-
-
-@pytest.mark.parametrize("name", ["edges.csv", "edges.parquet"])
-def test_a_file_of_edges_makes_the_graph_it_describes(name: str, tmp_path: Path) -> None:
-    path = write(pd.DataFrame({"a": ["01", "1"], "b": ["1", "2"]}), tmp_path / name)
-    assert Graph.from_table(read_table(path)).node_ids == ("01", "1", "2")
-
-
-def damaged(path: Path, kind: str) -> Path:
-    secret = b"6161"
-    content = {
-        "empty": b"",
-        "unbalanced": b"a,b\n6161,6161\n6161,6161,6161\n",
-        "wide": b"a,b\n6161,6161,6161\n6161,6161,6161\n",
-        "bytes": b"a,b\n\xff\xfe6161,1\n",
-        "garbage": secret * 100,
-        "truncated": write(PEOPLE, path.with_name("whole.parquet")).read_bytes()[:-20],
-    }[kind]
-    path.write_bytes(content)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("t.csv", "empty"),
-        ("t.csv", "unbalanced"),
-        ("t.csv", "wide"),
-        ("t.csv", "bytes"),
-        ("t.parquet", "empty"),
-        ("t.parquet", "garbage"),
-        ("t.parquet", "truncated"),
-    ],
-)
-def test_a_damaged_file_is_refused_in_one_line_without_its_content(name: str, kind: str, tmp_path: Path) -> None:
-    path = damaged(tmp_path / name, kind)
-    with pytest.raises(GraphError) as refusal:
-        read_table(path)
-    message = str(refusal.value)
-    assert message.startswith(str(path))
-    assert "\n" not in message
-    assert "6161" not in message.removeprefix(str(path))
-    assert refusal.value.__suppress_context__
-
-
-@pytest.mark.parametrize("name", ["absent.csv", "absent.parquet"])
-def test_an_absent_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"cannot be read: No such file or directory$"):
-        read_table(tmp_path / name)
-
-
-def test_a_folder_is_no_table(tmp_path: Path) -> None:
-    (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(GraphError, match="cannot be read: Is a directory"):
-        read_table(tmp_path / "folder.csv")
-
-
-@pytest.mark.parametrize("name", ["table.xlsx", "table"])
-def test_a_table_of_another_format_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"a table is \.csv or \.parquet, not"):
-        read_table(tmp_path / name)
-
-
-SCHEMA = FeatureSchema.binary(3, classes=["a", "b", "c"])
-GRAPH = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)
-REPORTS = PerturbedGraph(
-    graph=GRAPH,
-    schema=SCHEMA,
-    features=np.zeros((4, 3), dtype=np.uint8),
-    labels=np.array([0, 2, NO_LABEL, 9]),
-    has_features=np.array([True, True, False, True]),
-    has_label=np.array([True, True, False, False]),
-    feature_mechanism=GRRFS((2, 2, 2), sampled=2, epsilon=0.5),
-    label_mechanism=GRR(3, 1.0),
-)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"features": np.zeros((4, 2))}, r"features has shape \(4, 2\): 4 nodes and 3 features need \(4, 3\)"),
-        ({"features": np.zeros((3, 3))}, r"features has shape \(3, 3\)"),
-        ({"labels": np.zeros(3, dtype=int)}, r"labels has shape \(3,\)"),
-        ({"has_features": np.ones((4, 3), dtype=bool)}, r"has_features has shape \(4, 3\)"),
-        ({"has_label": np.ones(5, dtype=bool)}, r"has_label has shape \(5,\)"),
-        ({"feature_mechanism": GRRFS((2, 2), 1, 1.0)}, "the feature mechanism is for 2 features, the schema has 3"),
-        ({"label_mechanism": GRR(2, 1.0)}, "the label mechanism is for 2 classes, the schema has 3"),
-        ({"has_label": np.ones(4, dtype=bool)}, r"a reported label is outside 0\.\.2"),
-        ({"labels": np.array([0, 3, 0, 0])}, r"a reported label is outside 0\.\.2"),
-    ],
-)
-def test_reports_that_do_not_fit_the_graph_or_the_schema_are_refused(change: dict[str, Any], reason: str) -> None:
-    with pytest.raises(GraphError, match=reason):
-        dataclasses.replace(REPORTS, **change)
-
-
-def test_the_guarantee_is_that_of_both_mechanisms_together() -> None:
-    guarantee = REPORTS.guarantee
-    assert guarantee.features == REPORTS.feature_mechanism.privacy_loss
-    assert guarantee.label == REPORTS.label_mechanism.privacy_loss
-    assert guarantee.total_user_level == pytest.approx(2 * 0.5 + 1.0, abs=1e-6)
-    assert guarantee.unsound_theorem_1 == theorem_1_figure(0.5, sampled=2, num_features=3)
-
-
-def test_theorem_1_says_nothing_of_other_mechanisms() -> None:
-    multi_bit = MultiBit((0.0,) * 3, (1.0,) * 3, sampled=1, epsilon=1.0)
-    assert dataclasses.replace(REPORTS, feature_mechanism=multi_bit).guarantee.unsound_theorem_1 is None
-
-
-@settings(deadline=None)
-@given(
-    num_nodes=st.integers(1, 200),
-    train=st.floats(0.01, 0.9),
-    rest=st.floats(0.01, 1),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_a_split_has_the_asked_shares_and_every_node_in_one_part(
-    num_nodes: int, train: float, rest: float, seed: int
-) -> None:
-    validation = (1 - train) * rest
-    split = Split.random(num_nodes, seed=seed, train=train, validation=validation)
-    parts = np.stack([split.train, split.validation, split.test])
-    assert (parts.sum(axis=0) == 1).all()
-    # Each end of a part is rounded to a whole node.
-    assert abs(split.train.sum() - train * num_nodes) <= 0.5
-    assert abs(split.validation.sum() - validation * num_nodes) <= 1
-    np.testing.assert_array_equal(split.labelled, ~split.test)
-
-
-def test_a_seed_determines_a_split() -> None:
-    first, again, another = (Split.random(100, seed=seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first.train, again.train)
-    np.testing.assert_array_equal(first.validation, again.validation)
-    assert (first.train != another.train).any()
-    assert repr(first) == "Split(50 train, 25 validation, 25 test)"
-
-
-def test_nodes_that_are_not_eligible_are_in_no_part() -> None:
-    eligible = np.arange(100) % 5 == 0
-    split = Split.random(100, seed=0, eligible=eligible)
-    np.testing.assert_array_equal(split.train | split.validation | split.test, eligible)
-    assert repr(split) == "Split(10 train, 5 validation, 5 test)"
-
-
-def test_every_node_is_as_likely_to_train() -> None:
-    splits = 2000
-    chosen = sum(Split.random(10, seed=seed).train.astype(int) for seed in range(splits))
-    # Five standard errors of a fair coin in 2000 throws, for each node.
-    assert np.abs(chosen / splits - 0.5).max() < 5 * 0.5 / math.sqrt(splits)
-
-
-@pytest.mark.parametrize(("train", "validation"), [(0.0, 0.5), (0.5, 0.0), (0.8, 0.3), (-0.1, 0.5), (math.nan, 0.5)])
-def test_shares_that_cannot_be_are_refused(train: float, validation: float) -> None:
-    with pytest.raises(GraphError, match="both above 0, together at most 1"):
-        Split.random(10, seed=0, train=train, validation=validation)
-
-
-def test_masks_that_overlap_or_differ_in_shape_are_refused() -> None:
-    some, none = np.array([True, False]), np.array([False, False])
-    with pytest.raises(GraphError, match="a node is in two parts"):
-        Split(train=some, validation=none, test=some)
-    with pytest.raises(GraphError, match="split masks differ in shape"):
-        Split(train=some, validation=none, test=np.array([False]))

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
-from veilgraph.graph import partition as module
 from veilgraph.graph.partition import Partition
 from veilgraph.reconstruct.operators import GraphOperators, PartOperators
 from veilgraph.reconstruct.propagation import sparse_product
@@ -22,30 +21,30 @@ PRODUCTS = ["neighbours", "symmetric", "closed_symmetric"]
 
 
 def exchanged(parts: Partition, rows: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-    """What processes would do with the lists of their parts, for all of them here."""
-    reached = []
+    """Do the halo exchange of all parts in this process; return the extended rows of each part."""
+    extended_rows = []
     for rank, part in enumerate(parts):
-        around = np.full((part.around.num_nodes, rows.shape[1]), np.nan, dtype=rows.dtype)
-        around[part.places] = rows[part.numbers]
+        extended = np.full((part.extended.num_nodes, rows.shape[1]), np.nan, dtype=rows.dtype)
+        extended[part.own_rows] = rows[part.global_ids]
         start = np.cumsum([0, *part.send_counts])  # checked against the receivers' counts below
-        assert start[-1] == len(part.sent)
+        assert start[-1] == len(part.send_rows)
         arriving = []
         for sender in parts:
             ends = np.cumsum([0, *sender.send_counts])
-            arriving.append(rows[sender.numbers][sender.sent[ends[rank] : ends[rank + 1]]])
+            arriving.append(rows[sender.global_ids][sender.send_rows[ends[rank] : ends[rank + 1]]])
         assert tuple(len(each) for each in arriving) == part.receive_counts
-        around[part.arrivals] = np.concatenate(arriving)
-        reached.append(around)
-    return reached
+        extended[part.halo_rows] = np.concatenate(arriving)
+        extended_rows.append(extended)
+    return extended_rows
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 8])
 def test_every_node_is_in_one_part_and_every_edge_around_the_parts_of_its_ends(num_parts: int) -> None:
     parts = Partition(GRAPH, num_parts)
-    assert sorted(np.concatenate([part.numbers for part in parts])) == list(range(GRAPH.num_nodes))
-    crossing = sum(part.around.num_edges - part.num_edges for part in parts)
+    assert sorted(np.concatenate([part.global_ids for part in parts])) == list(range(GRAPH.num_nodes))
+    crossing = sum(part.extended.num_edges - part.num_edges for part in parts)
     assert sum(part.num_edges for part in parts) + crossing / 2 == GRAPH.num_edges
-    assert all(part.boundary == sum(part.receive_counts) for part in parts)
+    assert all(part.halo_size == sum(part.receive_counts) for part in parts)
     assert all(part.receive_counts[rank] == part.send_counts[rank] == 0 for rank, part in enumerate(parts))
 
 
@@ -54,28 +53,30 @@ def test_products_of_parts_are_the_rows_of_the_whole_product_to_the_last_bit(num
     rows = np.random.default_rng(0).random((GRAPH.num_nodes, 3), dtype=np.float32)
     whole = GraphOperators(GRAPH)
     parts = Partition(GRAPH, num_parts)
-    for part, reached in zip(parts, exchanged(parts, rows), strict=True):
-        here, around = PartOperators(part), torch.from_numpy(reached)
+    for part, extended in zip(parts, exchanged(parts, rows), strict=True):
+        here, extended_rows = PartOperators(part), torch.from_numpy(extended)
         pairs = [(here.mean.matrix, whole.mean.matrix)]
         for name in PRODUCTS:
             product, expected = getattr(here, name), getattr(whole, name)
             pairs += [(product.matrix, expected.matrix), (product.transposed, expected.transposed)]
         for matrix, expected in pairs:
             assert torch.equal(
-                sparse_product(matrix, around), sparse_product(expected, torch.from_numpy(rows))[part.numbers]
+                sparse_product(matrix, extended_rows), sparse_product(expected, torch.from_numpy(rows))[part.global_ids]
             )
 
 
 def test_bags_are_those_of_the_whole_graph() -> None:
     expected = GraphOperators(GRAPH).clusters(4)
     for part in Partition(GRAPH, 3, num_clusters=(4,)):
-        np.testing.assert_array_equal(PartOperators(part).clusters(4), expected[part.numbers])
+        np.testing.assert_array_equal(PartOperators(part).clusters(4), expected[part.global_ids])
 
 
-def test_an_empty_part_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "cluster", lambda graph, number: np.zeros(graph.num_nodes, dtype=np.int64))
+def test_an_empty_part_is_refused() -> None:
+    def one_cluster(graph: Graph, count: int) -> NDArray[np.int64]:
+        return np.zeros(graph.num_nodes, dtype=np.int64)
+
     with pytest.raises(ReconstructionError, match="130 nodes in 3 parts leave 2 without any: start fewer"):
-        Partition(GRAPH, 3)
+        Partition(GRAPH, 3, cluster=one_cluster)
 
 
 def test_more_parts_than_nodes_are_refused() -> None:

@@ -29,8 +29,8 @@ class Communicator(ABC):
         """Return the number of nodes of the whole graph, given the number of nodes in this process."""
 
     @abstractmethod
-    def max_halo_rows(self, local_nodes: int) -> int:
-        """Return the largest number of rows after a halo exchange, over all processes.
+    def max_extended_rows(self, local_nodes: int) -> int:
+        """Return the number of rows of the largest part after a halo exchange.
 
         Blocks of work are planned with this number, so that all processes take equally many steps.
         """
@@ -75,7 +75,7 @@ class LocalCommunicator(Communicator):
         """Return `local_nodes`."""
         return local_nodes
 
-    def max_halo_rows(self, local_nodes: int) -> int:
+    def max_extended_rows(self, local_nodes: int) -> int:
         """Return `local_nodes`."""
         return local_nodes
 
@@ -115,17 +115,18 @@ class HaloCommunicator(Communicator):
 
     def __init__(self, part: GraphPart, device: torch.device) -> None:
         self._part = part
-        self._sent, self._places, self._arrivals, self._numbers = (
-            torch.from_numpy(index).to(device) for index in (part.sent, part.places, part.arrivals, part.numbers)
+        self._send_rows, self._own_rows, self._halo_rows, self._global_ids = (
+            torch.from_numpy(index).to(device)
+            for index in (part.send_rows, part.own_rows, part.halo_rows, part.global_ids)
         )
 
     def global_nodes(self, local_nodes: int) -> int:
         """Return the number of nodes of the whole graph."""
-        return self._part.whole
+        return self._part.num_global_nodes
 
-    def max_halo_rows(self, local_nodes: int) -> int:
-        """Return the size of the largest part together with its halo."""
-        return self._part.largest
+    def max_extended_rows(self, local_nodes: int) -> int:
+        """Return the size of the largest part, halo included."""
+        return self._part.max_extended_nodes
 
     def all_reduce_max(self, number: int) -> int:
         """Return the maximum of a number over processes."""
@@ -144,13 +145,13 @@ class HaloCommunicator(Communicator):
     def exchange_halo(self, rows: Tensor) -> Tensor:
         """Exchange the rows of boundary nodes with the other processes."""
         part = self._part
-        received = rows.new_empty(len(self._arrivals), rows.shape[1])
+        sent, received = rows[self._send_rows], rows.new_empty(part.halo_size, rows.shape[1])
         with communication():
-            distributed.all_to_all_single(received, rows[self._sent], list(part.receive_counts), list(part.send_counts))
-        reached = rows.new_empty(part.around.num_nodes, rows.shape[1])
-        reached[self._places], reached[self._arrivals] = rows, received
-        return reached
+            distributed.all_to_all_single(received, sent, list(part.receive_counts), list(part.send_counts))
+        extended = rows.new_empty(part.extended.num_nodes, rows.shape[1])
+        extended[self._own_rows], extended[self._halo_rows] = rows, received
+        return extended
 
     def select_local(self, columns: Tensor) -> Tensor:
         """Select the columns of this part's nodes."""
-        return columns.index_select(-1, self._numbers)
+        return columns.index_select(-1, self._global_ids)

@@ -22,7 +22,7 @@ from veilgraph.experiments.chunks import num_nodes, plan_chunks
 from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.result_store import CellStore
-from veilgraph.graph.metis_pool import start_workers
+from veilgraph.graph.metis import start_workers
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.registry import find_method
@@ -35,8 +35,6 @@ Made = TypeVar("Made")
 Result = tuple[Cell, dict[str, Any]]
 OnFit = Callable[[Fit], Mapping[str, Any]]
 """Called with each finished fit; the entries that it returns are stored with the cell's result."""
-
-_METIS_WORKERS = 8
 
 
 def no_details(fit: Fit) -> Mapping[str, Any]:
@@ -72,7 +70,7 @@ def run_experiment(
     data = DatasetLoader() if data is None else data
     pipelined = resolve_device(device).type == "cuda" if pipelined is None else pipelined
     if pipelined and any(method_of(cell).bag_counts() for cell in experiment.cells):
-        start_workers(_METIS_WORKERS)  # they start while data sets are read
+        start_workers()  # they start while data sets are read
     keys = {key_of(cell, data): cell for cell in experiment.cells}
     missing = [cell for key, cell in keys.items() if not store.has(key)]
     done = len(keys) - len(missing)

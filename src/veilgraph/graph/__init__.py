@@ -1,5 +1,8 @@
-"""The public graph, the reports on it, and partitions of it."""
+"""The public graph, the reports collected on it, its clusterings and its partition over processes."""
 
-from veilgraph.graph.graph import Adjacency, Graph, PerturbedGraph, Split, read_ids, read_table
+from veilgraph.graph.graph import Adjacency, Graph
+from veilgraph.graph.io import read_ids, read_table
+from veilgraph.graph.perturbed_graph import PerturbedGraph
+from veilgraph.graph.split import Split
 
 __all__ = ["Adjacency", "Graph", "PerturbedGraph", "Split", "read_ids", "read_table"]

@@ -1,11 +1,9 @@
-"""The public graph, what was reported on it, and which reports play which part."""
+"""The public graph."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,21 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from veilgraph.errors import GraphError, MissingExtraError
-from veilgraph.privacy.accounting import Guarantee, guarantee_of
-from veilgraph.privacy.mechanisms import GRR, Mechanism
-from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.errors import GraphError
+from veilgraph.graph.io import read_ids, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 class Adjacency(NamedTuple):
-    """Who is next to whom, in compressed rows; 32-bit numbers where they suffice.
+    """Neighbour lists in compressed sparse rows (CSR); 32-bit indices where they suffice.
 
     Attributes:
-        starts: where each node's neighbours start in `neighbours`; one more entry than nodes.
-        neighbours: of node 0, of node 1 and so on, each list sorted.
+        starts: `[nodes + 1]`, where each node's list starts in `neighbours`.
+        neighbours: `[2 edges]`, the lists of node 0, node 1 and so on, each sorted.
     """
 
     starts: NDArray[np.signedinteger[Any]]
@@ -39,14 +35,14 @@ class Adjacency(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Graph:
-    """An undirected simple graph. It is public: the server knows all of it.
+    """A public graph, undirected and simple.
 
     Attributes:
-        num_nodes: n.
-        edges: int64 [2, E], each edge once with u < v, sorted.
-        node_ids: the names of the nodes where the graph came from a table.
-        dropped_self_loops: how many self loops were left out.
-        dropped_duplicates: how many repeated edges were left out (either direction).
+        num_nodes: number of nodes, n.
+        edges: int64 `[2, edges]`, each edge once with u < v, sorted.
+        node_ids: ids of the nodes if the graph was read from a table.
+        dropped_self_loops: number of self loops in the input.
+        dropped_duplicates: number of repeated edges in the input, in either direction.
 
     >>> Graph.from_edges([[0, 1, 1, 2], [1, 0, 1, 1]], num_nodes=4)
     Graph(4 nodes, 2 edges, 1 isolated; dropped 1 self loop, 1 duplicate)
@@ -60,7 +56,7 @@ class Graph:
 
     @classmethod
     def from_edges(cls, edges: ArrayLike, num_nodes: int, *, node_ids: Sequence[Hashable] | None = None) -> Graph:
-        """From two rows of node numbers, in any order and direction."""
+        """Build a graph from `[2, edges]` node numbers, in any order and direction."""
         pairs = np.asarray(edges)
         if node_ids is not None and len(node_ids) != num_nodes:
             raise GraphError(f"{len(node_ids)} node ids for {num_nodes} nodes: give one each")
@@ -91,16 +87,16 @@ class Graph:
 
     @classmethod
     def from_data(cls, data: Any) -> Graph:
-        """From a `torch_geometric.data.Data`; only its structure is taken."""
+        """Build a graph from the edges of a `torch_geometric.data.Data`; its features and labels are not read."""
         return cls.from_edges(data.edge_index.cpu().numpy(), int(data.num_nodes))
 
     @classmethod
     def from_table(cls, table: pd.DataFrame, *, nodes: Sequence[Hashable] | None = None) -> Graph:
-        """From a table whose first two columns name the ends of edges, by ids of any kind.
+        """Build a graph from a table whose first two columns are the end nodes of edges, as ids of any kind.
 
         Args:
-            table: the edges.
-            nodes: every node's id, in order; without it, the nodes are those that have an edge.
+            table: one row for each edge.
+            nodes: ids of all nodes, in order; default: the nodes that have an edge.
         """
         if table.shape[1] < 2:
             raise GraphError(f"the edge table has {table.shape[1]} column(s): its first two must name the ends")
@@ -112,7 +108,7 @@ class Graph:
         if nodes is not None and len(ids) < len(nodes):
             raise GraphError("a node id occurs twice: ids must be unique")
         if nodes is not None and set(table.columns[:2]) <= set(ids):
-            # Taken for column names, an edge would be lost without a word.
+            # The table has no header: its first edge was read as column names and would be lost silently.
             raise GraphError("the edge table's first line names two nodes; put a line with column names above it")
         number_of = {node: number for number, node in enumerate(ids)}
         numbers = np.array([number_of.get(node, -1) for node in ends.ravel()], dtype=np.int64).reshape(-1, 2)
@@ -123,11 +119,11 @@ class Graph:
 
     @classmethod
     def from_files(cls, edges: str | Path, *, nodes: str | Path | None = None) -> Graph:
-        """From CSV or Parquet tables; ids are text, so that 007 stays 007.
+        """Read a graph from CSV or Parquet tables. Ids are text, so that 007 stays 007.
 
         Args:
-            edges: a table whose first two columns name the ends of edges.
-            nodes: a table with a column `id`, one row per node; without it, the nodes are those that have an edge.
+            edges: table whose first two columns are the end nodes of edges.
+            nodes: table with a column `id`, one row for each node; default: the nodes that have an edge.
         """
         links = read_table(edges).iloc[:, :2]
         links = links.where(links.isna(), links.map(str))
@@ -135,12 +131,12 @@ class Graph:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every node's id as text, in order; its number where it has none."""
+        """Ids of all nodes as text, in order; node numbers if the graph has no ids."""
         return tuple(map(str, self.node_ids if self.node_ids is not None else range(self.num_nodes)))
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the sorted node ids and edges, whatever order they were read in.
+        """SHA-256 of the sorted node ids and edges; independent of the order in which they were read.
 
         >>> one = Graph.from_edges([[0, 1], [1, 2]], 3, node_ids=["a", "b", "c"])
         >>> other = Graph.from_edges([[2, 1], [1, 0]], 3, node_ids=["c", "b", "a"])
@@ -154,23 +150,23 @@ class Graph:
 
     @property
     def num_edges(self) -> int:
-        """The number of undirected edges, E."""
+        """Number of undirected edges."""
         return int(self.edges.shape[1])
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        """Number of neighbours of each node."""
+        """Number of neighbours of each node, `[nodes]`."""
         return np.bincount(self.edges.ravel(), minlength=self.num_nodes)
 
     @cached_property
     def adjacency(self) -> Adjacency:
-        """The neighbours of every node, made once: all that matrices and clusters need of the graph.
+        """Neighbours of every node, computed once.
 
         >>> starts, neighbours = Graph.from_edges([[0, 1], [1, 2]], num_nodes=3).adjacency
         >>> starts.tolist(), neighbours.tolist()
         ([0, 1, 3, 4], [1, 0, 2, 1])
         """
-        sources, targets = self.edges  # sorted: the upper triangle in compressed rows
+        sources, targets = self.edges  # sorted, so they are the upper triangle in CSR order
         index = np.int32 if max(2 * self.num_edges, self.num_nodes) < 2**31 else np.int64
         starts = np.zeros(self.num_nodes + 1, dtype=index)
         np.cumsum(np.bincount(sources, minlength=self.num_nodes), out=starts[1:])
@@ -181,7 +177,7 @@ class Graph:
 
     @property
     def edge_index(self) -> NDArray[np.int64]:
-        """Both directions of every edge, as GNN layers want them."""
+        """Both directions of every edge, `[2, 2 edges]`: the format of GNN layers."""
         return np.concatenate([self.edges, self.edges[::-1]], axis=1)
 
     def __repr__(self) -> str:
@@ -191,176 +187,14 @@ class Graph:
         return f"Graph({self.num_nodes} nodes, {self.num_edges} edges, {isolated} isolated{dropped})"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PerturbedGraph:
-    """The public graph and the reports: everything that the server ever knows.
-
-    A node may send no features, no label, or nothing: the masks say so, and nothing is invented for it.
-
-    Attributes:
-        graph: the public graph.
-        schema: what was asked.
-        features: x', one row per node as the feature mechanism reports it.
-        labels: y', a class code per node.
-        has_features: which rows of `features` are reports.
-        has_label: which entries of `labels` are reports.
-        feature_mechanism: how features were randomized.
-        label_mechanism: how labels were randomized.
-    """
-
-    graph: Graph
-    schema: FeatureSchema
-    features: NDArray[Any] = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
-    has_features: NDArray[np.bool_] = field(repr=False)
-    has_label: NDArray[np.bool_] = field(repr=False)
-    feature_mechanism: Mechanism
-    label_mechanism: GRR
-
-    def __post_init__(self) -> None:
-        nodes, features = self.graph.num_nodes, self.schema.num_features
-        expected = {
-            "features": (nodes, features),
-            "labels": (nodes,),
-            "has_features": (nodes,),
-            "has_label": (nodes,),
-        }
-        for name, shape in expected.items():
-            if (found := getattr(self, name).shape) != shape:
-                raise GraphError(f"{name} has shape {found}: {nodes} nodes and {features} features need {shape}")
-        if self.feature_mechanism.num_features != features:
-            raise GraphError(
-                f"the feature mechanism is for {self.feature_mechanism.num_features} features, "
-                f"the schema has {features}"
-            )
-        if self.label_mechanism.domain_size != self.schema.num_classes:
-            raise GraphError(
-                f"the label mechanism is for {self.label_mechanism.domain_size} classes, "
-                f"the schema has {self.schema.num_classes}"
-            )
-        reported = self.labels[self.has_label]
-        if ((reported < 0) | (reported >= self.schema.num_classes)).any():
-            raise GraphError(f"a reported label is outside 0..{self.schema.num_classes - 1}")
-
-    def __repr__(self) -> str:
-        reports = f"{int(self.has_features.sum())} feature reports, {int(self.has_label.sum())} label reports"
-        return f"PerturbedGraph({self.graph}, {reports}, {self.feature_mechanism!r}, {self.label_mechanism!r})"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What a whole report reveals at most."""
-        return guarantee_of(self.feature_mechanism, self.label_mechanism)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Split:
-    """Which nodes train, which select, and which are predicted only.
-
-    Labels of train and validation nodes are reported (randomized); test nodes report none.
-
-    >>> split = Split.random(100, seed=0)
-    >>> split
-    Split(50 train, 25 validation, 25 test)
-    """
-
-    train: NDArray[np.bool_]
-    validation: NDArray[np.bool_]
-    test: NDArray[np.bool_]
-
-    def __post_init__(self) -> None:
-        if not self.train.shape == self.validation.shape == self.test.shape:
-            raise GraphError(
-                f"split masks differ in shape: {self.train.shape}, {self.validation.shape}, {self.test.shape}"
-            )
-        if (self.train.astype(int) + self.validation + self.test > 1).any():
-            raise GraphError("a node is in two parts of the split")
-
-    @classmethod
-    def random(
-        cls,
-        num_nodes: int,
-        *,
-        seed: int,
-        train: float = 0.5,
-        validation: float = 0.25,
-        eligible: NDArray[np.bool_] | None = None,
-    ) -> Split:
-        """Nodes at random, as the paper splits them; nodes that are not eligible are in no part."""
-        if not (train > 0 and validation > 0 and train + validation <= 1):
-            raise GraphError(f"shares are {train} and {validation}: both above 0, together at most 1")
-        if eligible is not None and eligible.shape != (num_nodes,):
-            raise GraphError(f"eligible has shape {eligible.shape}: {num_nodes} nodes need ({num_nodes},)")
-        candidates = np.arange(num_nodes) if eligible is None else np.flatnonzero(eligible)
-        order = np.random.default_rng(seed).permutation(candidates)
-        ends = np.rint(np.array([train, train + validation]) * len(order)).astype(int)
-        parts = (_mask(part, num_nodes) for part in np.split(order, ends))
-        return cls(**dict(zip(("train", "validation", "test"), parts, strict=True)))
-
-    @property
-    def labelled(self) -> NDArray[np.bool_]:
-        """V^L: nodes whose label is reported."""
-        return self.train | self.validation
-
-    def __repr__(self) -> str:
-        counts = [int(mask.sum()) for mask in (self.train, self.validation, self.test)]
-        return "Split({} train, {} validation, {} test)".format(*counts)
-
-
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A CSV or Parquet file as a table; what cannot be read is refused without quoting its content.
-
-    Everything in a CSV file is read as text, so that the id 007 stays 007; only an empty field is missing.
-    """
-    try:
-        pandas = importlib.import_module("pandas")
-        importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise MissingExtraError(str(error.name), "server") from None
-    path = Path(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise GraphError(f"{path}: a table is .csv or .parquet, not '{path.suffix}'")
-    try:
-        with path.open("rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the header
-            table: pd.DataFrame = (
-                pandas.read_csv(file, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
-                if path.suffix == ".csv"
-                else pandas.read_parquet(file)
-            )
-    except OSError as error:
-        raise GraphError(f"{path} cannot be read: {error.strerror or 'it is damaged'}") from None
-    except (ValueError, pandas.errors.ParserWarning) as error:  # what pandas and pyarrow raise for a malformed file
-        raise GraphError(f"{path} is not a readable {path.suffix} table ({type(error).__name__})") from None
-    return table
-
-
-def read_ids(path: str | Path) -> list[str]:
-    """The column `id` of a node table, as text."""
-    table = read_table(path)
-    if "id" not in table:
-        raise GraphError(f"{path} has no column 'id', which names the nodes")
-    if table.empty:
-        raise GraphError(f"{path} has no rows: it needs one for every node")
-    missing = table["id"].isna().to_numpy()
-    if missing.any():
-        raise GraphError(f"{path}, row {int(missing.argmax())}: the id is missing; give every node one")
-    return [str(node) for node in table["id"]]
-
-
 def _sorted_keys(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.int64]:
-    """u n + v, u < v, of every edge that is no self loop; one array at a time, since edges may be many."""
+    """Return the sorted keys u n + v, u < v, of all edges but self loops. In place, to save memory on large graphs."""
     keys: NDArray[np.int64] = np.minimum(pairs[0], pairs[1]).astype(np.int64, copy=False)
     keys *= num_nodes
     keys += np.maximum(pairs[0], pairs[1]).astype(np.int64, copy=False)
     keys = keys[pairs[0] != pairs[1]]
     keys.sort()
     return keys
-
-
-def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:
-    mask = np.zeros(num_nodes, dtype=np.bool_)
-    mask[nodes] = True
-    return mask
 
 
 def _count(number: int, noun: str) -> str:

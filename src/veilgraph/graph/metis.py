@@ -1,13 +1,23 @@
-"""METIS: parts of a graph with few edges between them."""
+"""METIS: partitions of a graph into parts of about equal size with few edges between them.
+
+METIS holds Python's global lock while it works, so threads cannot share the work: worker processes do. A worker takes
+longer to start than METIS takes for a small graph, so workers are kept for the next graph until they are idle for a
+minute.
+"""
 
 from __future__ import annotations
 
-import io
+import os
 import signal
-import sys
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass
-from typing import IO
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,92 +26,145 @@ from veilgraph.errors import MissingExtraError
 
 try:
     import pymetis
-except ImportError:
-    raise MissingExtraError("pymetis", "server") from None
 
-_PATIENCE = 60
-"""Seconds that a process waits for more to do."""
+    loky = import_module("loky")  # has no annotations
+except ImportError as missing:
+    raise MissingExtraError(str(missing.name), "server") from None
+
+Result = TypeVar("Result")
+
+MIN_PARALLEL_NEIGHBOURS = 2**16
+"""Number of neighbours (twice the edges) below which METIS takes less time than a worker takes to start."""
+
+_MAX_WORKERS = 8
+_IDLE_TIMEOUT = 60  # seconds
+
+_forked = threading.Event()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked.set)
 
 
 @dataclass(frozen=True)
-class Cut:
-    """One way to cut a graph.
+class PartitionRequest:
+    """Settings of one partition.
 
     Attributes:
-        parts: how many.
-        recursive: into halves, halves of these, and so on, whose numbers then follow the tree; else all at once.
-        seed: that decides between about equally good ones.
+        num_parts: number of parts.
+        recursive: recursive bisection, whose part numbers follow the tree; otherwise k-way partitioning.
+        seed: seed of METIS, which decides between about equally good partitions.
     """
 
-    parts: int
+    num_parts: int
     recursive: bool
     seed: int
 
 
-def cut(starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]) -> list[NDArray[np.int64]]:
-    """The part of each node, for every cut.
+def metis_partitions(
+    starts: NDArray[np.int32], neighbours: NDArray[np.int32], requests: Sequence[PartitionRequest]
+) -> list[NDArray[np.int64]]:
+    """Return the part of each node, `[nodes]`, for every request.
 
     Args:
-        starts: where each node's neighbours begin.
-        neighbours: of all nodes, one after the other.
-        cuts: that are wanted.
+        starts: `[nodes + 1]`, where each node's neighbours start.
+        neighbours: `[2 edges]`, neighbours of node 0, node 1 and so on.
+        requests: settings of the partitions.
 
     >>> path = np.array([0, 1, 3, 5, 6], dtype=np.int32), np.array([1, 0, 2, 1, 3, 2], dtype=np.int32)
-    >>> [parts] = cut(*path, [Cut(2, recursive=True, seed=0)])
+    >>> [parts] = metis_partitions(*path, [PartitionRequest(2, recursive=True, seed=0)])
     >>> parts[0] == parts[1] != parts[2] == parts[3]
     np.True_
     """
     graph = pymetis.CSRAdjacency(starts, neighbours)
     results = [
-        pymetis.part_graph(each.parts, graph, recursive=each.recursive, options=pymetis.Options(seed=each.seed))
-        for each in cuts
+        pymetis.part_graph(each.num_parts, graph, recursive=each.recursive, options=pymetis.Options(seed=each.seed))
+        for each in requests
     ]
     return [np.asarray(result.vertex_part, dtype=np.int64) for result in results]
 
 
-def send_task(stream: IO[bytes], starts: NDArray[np.int32], neighbours: NDArray[np.int32], cuts: Sequence[Cut]) -> None:
-    """Write down what another process is to cut."""
-    _send(stream, starts=starts, neighbours=neighbours, cuts=np.array([astuple(each) for each in cuts]))
+def parallel_metis_partitions(
+    starts: NDArray[np.int32],
+    neighbours: NDArray[np.int32],
+    requests: Sequence[PartitionRequest],
+    *,
+    workers: int = 1,
+    min_neighbours: int = MIN_PARALLEL_NEIGHBOURS,
+) -> list[NDArray[np.int64]]:
+    """Compute `metis_partitions` in several worker processes.
+
+    Args:
+        starts: `[nodes + 1]`, where each node's neighbours start.
+        neighbours: `[2 edges]`, neighbours of node 0, node 1 and so on.
+        requests: settings of the partitions.
+        workers: maximum number of worker processes; with 1, this process does the work.
+        min_neighbours: graphs with fewer neighbours are partitioned in this process.
+    """
+    workers = min(workers, len(requests))
+    if workers <= 1 or len(neighbours) < min_neighbours:
+        return metis_partitions(starts, neighbours, requests)
+    shares = [submit(metis_partitions, starts, neighbours, requests[each::workers]) for each in range(workers)]
+    found = [share() for share in shares]
+    return [found[number % workers][number // workers] for number in range(len(requests))]
 
 
-def receive_parts(stream: IO[bytes]) -> list[NDArray[np.int64]]:
-    """Read what another process has cut; an OSError if it has ended instead."""
-    return list(_receive(stream)["parts"])
+def start_metis_partitions(
+    starts: NDArray[np.int32], neighbours: NDArray[np.int32], requests: Sequence[PartitionRequest]
+) -> Callable[[], list[NDArray[np.int64]]]:
+    """Start `metis_partitions` in worker processes; the returned function waits for the result."""
+    pending = [submit(metis_partitions, starts, neighbours, [request]) for request in requests]
+    return lambda: [parts for result in pending for parts in result()]
 
 
-def main() -> None:
-    """Cut one graph after another from standard input, until there are no more or none comes for a while."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever gives the tasks is interrupted, and ends this process
-    while True:
-        _limit_wait(_PATIENCE)
+def start_workers() -> None:
+    """Start the worker processes now, so that they are ready when they are needed."""
+    submit(os.getpid)
+
+
+def submit(function: Callable[..., Result], *arguments: object) -> Callable[[], Result]:
+    """Call a function in a worker process; the returned function waits for the result.
+
+    If workers cannot be started, or if one ends at work, this process calls the function instead. So does a process
+    that was forked from another: it cannot share its parent's workers, and loky cannot start others in it.
+    """
+    if _forked.is_set():
+        return lambda: function(*arguments)
+    try:
+        executor = _executor()
+        future = executor.submit(function, *arguments)
+    except (ImportError, OSError, RuntimeError):  # no process, thread or semaphore could be created
+        _executor.cache_clear()
+        return lambda: function(*arguments)
+
+    def result() -> Result:
         try:
-            task = _receive(sys.stdin.buffer)
-        except OSError:
-            return
-        _limit_wait(0)
-        cuts = [Cut(int(parts), bool(recursive), int(seed)) for parts, recursive, seed in task["cuts"]]
-        _send(sys.stdout.buffer, parts=np.stack(cut(task["starts"], task["neighbours"], cuts)))
+            return future.result()
+        except BrokenProcessPool:
+            _forget(executor)
+            return function(*arguments)
+
+    return result
 
 
-def _limit_wait(seconds: int) -> None:
-    if hasattr(signal, "alarm"):
-        signal.alarm(seconds)  # ends the process
+@lru_cache(maxsize=1)
+def _executor() -> Executor:
+    workers = min(os.cpu_count() or 1, _MAX_WORKERS)
+    executor: Executor = loky.ProcessPoolExecutor(workers, timeout=_IDLE_TIMEOUT, initializer=_prepare_worker)
+    return executor
 
 
-def _send(stream: IO[bytes], **arrays: NDArray[np.integer]) -> None:
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    stream.write(len(buffer.getvalue()).to_bytes(8, "little") + buffer.getvalue())
-    stream.flush()
+def _forget(broken: Executor) -> None:
+    """Have the next call start new workers; only once for each executor that broke."""
+    if _executor() is broken:
+        _executor.cache_clear()
 
 
-def _receive(stream: IO[bytes]) -> dict[str, NDArray[np.int32]]:
-    size = int.from_bytes(stream.read(8), "little")
-    content = stream.read(size)
-    if size == 0 or len(content) < size:
-        raise BrokenPipeError("the other process has ended")
-    return dict(np.load(io.BytesIO(content), allow_pickle=False))
+def _prepare_worker() -> None:
+    """Have Ctrl-C end a worker at once and without a traceback, and have it end with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_exit_without, args=(os.getppid(),), daemon=True).start()
 
 
-if __name__ == "__main__":
-    main()
+def _exit_without(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

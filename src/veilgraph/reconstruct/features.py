@@ -222,7 +222,7 @@ def _shares(answers: Answers, reports: int, hops: int, mean: NeighbourhoodMean) 
         within = propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny)
         return torch.where(mass > 0, within, overall[part])
 
-    blocks = _blocks(width, block_width(mean.device, communicator.max_halo_rows(nodes)))
+    blocks = _blocks(width, block_width(mean.device, communicator.max_extended_rows(nodes)))
     if len(blocks) == 1:
         return share_of(blocks[0]), overall
     shares = torch.empty(nodes, width, device=mean.device)

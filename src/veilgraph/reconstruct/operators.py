@@ -13,7 +13,7 @@ from torch import Tensor
 from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
-from veilgraph.graph.clustering import bisections, clusterings, clusterings_aside
+from veilgraph.graph.clustering import MAX_METIS_EDGES, bisections, clusterings, start_clusterings
 from veilgraph.graph.partition import GraphPart
 from veilgraph.reconstruct.propagation import (
     NeighbourhoodMean,
@@ -81,19 +81,28 @@ class GraphOperators:
         self.prepare_clusters([num_clusters])
         return self._clusters[num_clusters]
 
-    def prepare_clusters(self, counts: Iterable[int], *, workers: int = 1) -> None:
-        """Compute those that are not known yet; processes may share the work."""
+    def prepare_clusters(
+        self, counts: Iterable[int], *, workers: int = 1, max_metis_edges: int = MAX_METIS_EDGES
+    ) -> None:
+        """Compute clusterings that are not known yet.
+
+        Args:
+            counts: numbers of clusters.
+            workers: maximum number of worker processes.
+            max_metis_edges: graphs of more edges are clustered by `stream_partition`.
+        """
         if self._clusters_aside is not None:
             begun, finished = self._clusters_aside
             self._clusters |= dict(zip(begun, finished(), strict=True))
             self._clusters_aside = None
         missing = sorted(set(counts) - set(self._clusters))
-        self._clusters |= dict(zip(missing, clusterings(self.graph, missing, workers=workers), strict=True))
+        found = clusterings(self.graph, missing, workers=workers, max_metis_edges=max_metis_edges)
+        self._clusters |= dict(zip(missing, found, strict=True))
 
     def begin_clusters(self, counts: Iterable[int]) -> None:
         """Have another process compute them meanwhile: whoever asks for clusters next waits for it."""
         if self._clusters_aside is None and (missing := sorted(set(counts) - set(self._clusters))):
-            self._clusters_aside = missing, clusterings_aside(self.graph, missing)
+            self._clusters_aside = missing, start_clusterings(self.graph, missing)
 
     def bisections(self, depth: int, trees: int, *, workers: int = 1) -> list[NDArray[np.int64]]:
         """The nested halves of each node in several ways, computed once; processes may share the work."""
@@ -127,22 +136,22 @@ class PartOperators(GraphOperators):
     @cached_property
     def mean(self) -> NeighbourhoodMean:
         """D^-1 (A + I)."""
-        return NeighbourhoodMean(self._rows(self._around.mean.matrix), self.communicator)
+        return NeighbourhoodMean(self._rows(self._extended.mean.matrix), self.communicator)
 
     @cached_property
     def neighbours(self) -> SparseProduct:
         """D^-1 A."""
-        return self._part_of(self._around.neighbours)
+        return self._part_of(self._extended.neighbours)
 
     @cached_property
     def symmetric(self) -> SparseProduct:
         """D^-1/2 A D^-1/2."""
-        return self._part_of(self._around.symmetric)
+        return self._part_of(self._extended.symmetric)
 
     @cached_property
     def closed_symmetric(self) -> SparseProduct:
         """D^-1/2 (A + I) D^-1/2."""
-        return self._part_of(self._around.closed_symmetric)
+        return self._part_of(self._extended.closed_symmetric)
 
     @property
     def edge_index(self) -> Tensor:
@@ -150,9 +159,9 @@ class PartOperators(GraphOperators):
         raise ReconstructionError("layers that walk along edges need the whole graph: train them in one process")
 
     @property
-    def _around(self) -> GraphOperators:
+    def _extended(self) -> GraphOperators:
         """Not kept: of its matrices only the part's rows stay."""
-        return GraphOperators(self._part.around)
+        return GraphOperators(self._part.extended)
 
     def _part_of(self, product: SparseProduct) -> SparseProduct:
         matrix = self._rows(product.matrix)
@@ -160,7 +169,7 @@ class PartOperators(GraphOperators):
         return SparseProduct(matrix, matrix if symmetric else self._rows(product.transposed), self.communicator)
 
     def _rows(self, matrix: Tensor) -> Tensor:
-        return rows_of(matrix, torch.from_numpy(self._part.places)).to(self.device)
+        return rows_of(matrix, torch.from_numpy(self._part.own_rows)).to(self.device)
 
 
 @lru_cache(maxsize=8)

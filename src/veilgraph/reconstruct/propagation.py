@@ -147,7 +147,7 @@ def repeated_product(
         communicator: collective operations over the processes that share the graph.
     """
     check_hops(times)
-    width = block_width(columns.device, communicator.max_halo_rows(columns.shape[0]))
+    width = block_width(columns.device, communicator.max_extended_rows(columns.shape[0]))
     if out is None and (columns.shape[1] <= width or times == 0):
         return _power(matrix, columns, times, communicator)
     result = columns.new_empty(matrix.shape[0], columns.shape[1]) if out is None else out

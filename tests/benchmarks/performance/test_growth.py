@@ -27,9 +27,9 @@ _ONE_SIZE = """
 import json, sys
 from benchmarks.performance import growth
 import veilgraph.models.engine.gnn_method as gnn
-import veilgraph.graph.clustering as clusters
-clusters.MOST_METIS_EDGES, gnn._BLOCK_NODES = 0, 2**12  # small beside the graph, as they are beside larger ones
-print(json.dumps(growth.measure(int(sys.argv[1]), epochs=2, device="cpu", memory=int(sys.argv[2]))))
+gnn._BLOCK_NODES = 2**12  # small compared with the graph, as for larger graphs
+nodes, memory = map(int, sys.argv[1:])
+print(json.dumps(growth.measure(nodes, epochs=2, device="cpu", memory=memory, max_metis_edges=0)))
 """
 
 

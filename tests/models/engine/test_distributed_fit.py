@@ -67,5 +67,5 @@ def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) ->
     if isinstance(method, RGNN):
         widths += method.feature_hops * (columns + (not everyone)) + method.label_hops * classes
     widths += classes * (method.epochs * (3 if method.dropout else 2) + 2)
-    boundary = Partition(reports.graph, int(found["processes"]))[0].boundary
+    boundary = Partition(reports.graph, int(found["processes"]))[0].halo_size
     assert found[f"{name}: traffic"] == 4 * boundary * widths

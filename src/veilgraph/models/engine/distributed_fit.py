@@ -58,7 +58,7 @@ def fit_distributed(
         next(cut, None)  # no more items: the worker process has ended
     with progress_context():
         nodes, probabilities = _fit_part(task, memory)
-    method, num_nodes = task.method, _part(task).whole
+    method, num_nodes = task.method, _part(task).num_global_nodes
     del task  # free the part before the result of the whole graph is allocated
     method.probabilities_ = np.empty((num_nodes, probabilities.shape[1]), dtype=probabilities.dtype)
     method.probabilities_[nodes] = probabilities
@@ -82,7 +82,7 @@ def _fit_part(task: FitTask[GNNMethod], memory: int) -> tuple[NDArray[np.int64],
     """Fit a part together with the other processes; return its node indices in the whole graph and probabilities."""
     task.method.fit(task.perturbed, task.split, checkpoint=task.checkpoint, memory=memory)
     operators_of.cache_clear()  # matrices of the part, which are not needed any more
-    return _part(task).numbers, task.method.predict_proba()
+    return _part(task).global_ids, task.method.predict_proba()
 
 
 def _part(task: FitTask[GNNMethod]) -> GraphPart:
@@ -113,8 +113,8 @@ def _check(task: FitTask[GNNMethod]) -> None:
 def _tasks_of_parts(task: FitTask[GNNMethod], count: int) -> Iterator[FitTask[GNNMethod]]:
     partition = Partition(task.perturbed.graph, count, num_clusters=task.method.bag_counts())
     say(
-        f"partition: {count} parts of at most {partition.most_nodes:,} nodes, "
-        f"which exchange at most {partition.most_borrowed:,} rows in each product"
+        f"partition: {count} parts of at most {partition.max_part_nodes:,} nodes, "
+        f"which exchange at most {partition.max_halo_size:,} rows in each product"
     )
     reader = None if task.checkpoint is None else task.checkpoint.reader()
     for rank in range(1, count):
@@ -124,7 +124,7 @@ def _tasks_of_parts(task: FitTask[GNNMethod], count: int) -> Iterator[FitTask[GN
 
 def _task_of_part(task: FitTask[GNNMethod], part: GraphPart) -> FitTask[GNNMethod]:
     def local(rows: NDArray[Any]) -> NDArray[Any]:
-        return rows[part.numbers]
+        return rows[part.global_ids]
 
     whole, split = task.perturbed, task.split
     perturbed = replace(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.graph import Graph
-from veilgraph.graph.clustering import MOST_METIS_EDGES
+from veilgraph.graph.clustering import MAX_METIS_EDGES
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -25,7 +25,7 @@ _LARGE = 2**15
 
 
 def community_log_posterior(
-    labels: CrossFitting, operators: GraphOperators, *, max_edges: int = MOST_METIS_EDGES
+    labels: CrossFitting, operators: GraphOperators, *, max_edges: int = MAX_METIS_EDGES
 ) -> Tensor:
     """Return log-probabilities [nodes, K + 1, classes] of each node's class from the communities around it.
 
@@ -44,7 +44,7 @@ def community_log_posterior(
     return (total / trees).log()
 
 
-def bisection_plan(graph: Graph, *, max_edges: int = MOST_METIS_EDGES) -> tuple[int, int]:
+def bisection_plan(graph: Graph, *, max_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
     """Return the depth of the trees and their number; a graph too large for METIS is one community.
 
     >>> bisection_plan(Graph.from_edges([range(1023), range(1, 1024)], num_nodes=1024))

@@ -1,0 +1,76 @@
+"""The public graph with the reports that were collected on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import GraphError
+from veilgraph.graph.graph import Graph
+from veilgraph.privacy.accounting import Guarantee, guarantee_of
+from veilgraph.privacy.mechanisms import GRR, Mechanism
+from veilgraph.privacy.schema import FeatureSchema
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PerturbedGraph:
+    """The public graph and the collected reports: everything that the server knows.
+
+    A node may report no features, no label, or nothing. The masks say which reports exist; no value is imputed.
+
+    Attributes:
+        graph: the public graph.
+        schema: features and classes that were asked for.
+        features: x', `[nodes, features]`, as the feature mechanism reports them.
+        labels: y', `[nodes]`, class codes.
+        has_features: `[nodes]`, which rows of `features` are reports.
+        has_label: `[nodes]`, which entries of `labels` are reports.
+        feature_mechanism: mechanism that randomized the features.
+        label_mechanism: mechanism that randomized the labels.
+    """
+
+    graph: Graph
+    schema: FeatureSchema
+    features: NDArray[Any] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    has_features: NDArray[np.bool_] = field(repr=False)
+    has_label: NDArray[np.bool_] = field(repr=False)
+    feature_mechanism: Mechanism
+    label_mechanism: GRR
+
+    def __post_init__(self) -> None:
+        nodes, features = self.graph.num_nodes, self.schema.num_features
+        expected = {
+            "features": (nodes, features),
+            "labels": (nodes,),
+            "has_features": (nodes,),
+            "has_label": (nodes,),
+        }
+        for name, shape in expected.items():
+            if (found := getattr(self, name).shape) != shape:
+                raise GraphError(f"{name} has shape {found}: {nodes} nodes and {features} features need {shape}")
+        if self.feature_mechanism.num_features != features:
+            raise GraphError(
+                f"the feature mechanism is for {self.feature_mechanism.num_features} features, "
+                f"the schema has {features}"
+            )
+        if self.label_mechanism.domain_size != self.schema.num_classes:
+            raise GraphError(
+                f"the label mechanism is for {self.label_mechanism.domain_size} classes, "
+                f"the schema has {self.schema.num_classes}"
+            )
+        reported = self.labels[self.has_label]
+        if ((reported < 0) | (reported >= self.schema.num_classes)).any():
+            raise GraphError(f"a reported label is outside 0..{self.schema.num_classes - 1}")
+
+    def __repr__(self) -> str:
+        reports = f"{int(self.has_features.sum())} feature reports, {int(self.has_label.sum())} label reports"
+        return f"PerturbedGraph({self.graph}, {reports}, {self.feature_mechanism!r}, {self.label_mechanism!r})"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Privacy guarantee of a whole report, features and label."""
+        return guarantee_of(self.feature_mechanism, self.label_mechanism)

@@ -1,0 +1,83 @@
+"""The split of nodes into training, validation and test nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import GraphError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Split:
+    """A split of the nodes into training, validation and test nodes.
+
+    Training and validation nodes report a randomized label; test nodes report none.
+
+    Attributes:
+        train: `[nodes]`, nodes whose reports train a method.
+        validation: `[nodes]`, nodes whose reports select among fits.
+        test: `[nodes]`, nodes that are only predicted.
+
+    >>> split = Split.random(100, seed=0)
+    >>> split
+    Split(50 train, 25 validation, 25 test)
+    """
+
+    train: NDArray[np.bool_]
+    validation: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if not self.train.shape == self.validation.shape == self.test.shape:
+            raise GraphError(
+                f"split masks differ in shape: {self.train.shape}, {self.validation.shape}, {self.test.shape}"
+            )
+        if (self.train.astype(int) + self.validation + self.test > 1).any():
+            raise GraphError("a node is in two parts of the split")
+
+    @classmethod
+    def random(
+        cls,
+        num_nodes: int,
+        *,
+        seed: int,
+        train: float = 0.5,
+        validation: float = 0.25,
+        eligible: NDArray[np.bool_] | None = None,
+    ) -> Split:
+        """Draw a split at random; the default shares are the paper's.
+
+        Args:
+            num_nodes: number of nodes.
+            seed: seed of the permutation.
+            train: share of the training nodes.
+            validation: share of the validation nodes.
+            eligible: `[nodes]`, nodes that take part; the others are in no part of the split.
+        """
+        if not (train > 0 and validation > 0 and train + validation <= 1):
+            raise GraphError(f"shares are {train} and {validation}: both above 0, together at most 1")
+        if eligible is not None and eligible.shape != (num_nodes,):
+            raise GraphError(f"eligible has shape {eligible.shape}: {num_nodes} nodes need ({num_nodes},)")
+        candidates = np.arange(num_nodes) if eligible is None else np.flatnonzero(eligible)
+        order = np.random.default_rng(seed).permutation(candidates)
+        ends = np.rint(np.array([train, train + validation]) * len(order)).astype(int)
+        parts = (_mask(part, num_nodes) for part in np.split(order, ends))
+        return cls(**dict(zip(("train", "validation", "test"), parts, strict=True)))
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """V^L: nodes that report a label, `[nodes]`."""
+        return self.train | self.validation
+
+    def __repr__(self) -> str:
+        counts = [int(mask.sum()) for mask in (self.train, self.validation, self.test)]
+        return "Split({} train, {} validation, {} test)".format(*counts)
+
+
+def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:
+    mask = np.zeros(num_nodes, dtype=np.bool_)
+    mask[nodes] = True
+    return mask

@@ -1,0 +1,60 @@
+"""Reports on a graph: they fit the graph and the schema, and carry their guarantee."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from veilgraph.errors import GraphError
+from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.privacy.accounting import theorem_1_figure
+from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit
+from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
+
+SCHEMA = FeatureSchema.binary(3, classes=["a", "b", "c"])
+GRAPH = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)
+REPORTS = PerturbedGraph(
+    graph=GRAPH,
+    schema=SCHEMA,
+    features=np.zeros((4, 3), dtype=np.uint8),
+    labels=np.array([0, 2, NO_LABEL, 9]),
+    has_features=np.array([True, True, False, True]),
+    has_label=np.array([True, True, False, False]),
+    feature_mechanism=GRRFS((2, 2, 2), sampled=2, epsilon=0.5),
+    label_mechanism=GRR(3, 1.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"features": np.zeros((4, 2))}, r"features has shape \(4, 2\): 4 nodes and 3 features need \(4, 3\)"),
+        ({"features": np.zeros((3, 3))}, r"features has shape \(3, 3\)"),
+        ({"labels": np.zeros(3, dtype=int)}, r"labels has shape \(3,\)"),
+        ({"has_features": np.ones((4, 3), dtype=bool)}, r"has_features has shape \(4, 3\)"),
+        ({"has_label": np.ones(5, dtype=bool)}, r"has_label has shape \(5,\)"),
+        ({"feature_mechanism": GRRFS((2, 2), 1, 1.0)}, "the feature mechanism is for 2 features, the schema has 3"),
+        ({"label_mechanism": GRR(2, 1.0)}, "the label mechanism is for 2 classes, the schema has 3"),
+        ({"has_label": np.ones(4, dtype=bool)}, r"a reported label is outside 0\.\.2"),
+        ({"labels": np.array([0, 3, 0, 0])}, r"a reported label is outside 0\.\.2"),
+    ],
+)
+def test_reports_that_do_not_fit_the_graph_or_the_schema_are_refused(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(GraphError, match=reason):
+        dataclasses.replace(REPORTS, **change)
+
+
+def test_the_guarantee_is_that_of_both_mechanisms_together() -> None:
+    guarantee = REPORTS.guarantee
+    assert guarantee.features == REPORTS.feature_mechanism.privacy_loss
+    assert guarantee.label == REPORTS.label_mechanism.privacy_loss
+    assert guarantee.total_user_level == pytest.approx(2 * 0.5 + 1.0, abs=1e-6)
+    assert guarantee.unsound_theorem_1 == theorem_1_figure(0.5, sampled=2, num_features=3)
+
+
+def test_theorem_1_says_nothing_of_other_mechanisms() -> None:
+    multi_bit = MultiBit((0.0,) * 3, (1.0,) * 3, sampled=1, epsilon=1.0)
+    assert dataclasses.replace(REPORTS, feature_mechanism=multi_bit).guarantee.unsound_theorem_1 is None
