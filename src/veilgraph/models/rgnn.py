@@ -106,21 +106,21 @@ class RGNN(GNNMethod):
     @classmethod
     def training_targets(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Tensor:
         """Return reconstructed or reported labels [tasks, classes, nodes], weighted for a mean over training nodes."""
-        reports = [_seen(task) for task in tasks]
+        reports = [_label_reports(task) for task in tasks]
         nodes = torch.from_numpy(training_nodes(tasks)).to(operators.device)
         labels = torch.empty(nodes.shape, dtype=torch.int64, device=operators.device)
-        alike: dict[tuple[int, bool] | None, list[int]] = {}
-        for place, task in enumerate(tasks):
+        by_settings: dict[tuple[int, bool] | None, list[int]] = {}
+        for index, task in enumerate(tasks):
             settings = (task.method.label_hops, task.method.estimate) if task.method.reconstruct_y else None
-            alike.setdefault(settings, []).append(place)
-        for settings, places in alike.items():
-            drawn = [reports[place] for place in places]
+            by_settings.setdefault(settings, []).append(index)
+        for settings, indices in by_settings.items():
+            same_settings = [reports[index] for index in indices]
             if settings is None:
-                found = torch.from_numpy(np.stack([each.labels for each in drawn])).to(operators.device)
+                rows = torch.from_numpy(np.stack([each.labels for each in same_settings])).to(operators.device)
             else:
                 hops, estimate = settings
-                found = decoded_labels(drawn, hops, mean=operators.mean, estimate=estimate)
-            labels[torch.tensor(places, device=operators.device)] = found
+                rows = decoded_labels(same_settings, hops, mean=operators.mean, estimate=estimate)
+            labels[torch.tensor(indices, device=operators.device)] = rows
         return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.communicator)
 
     @classmethod
@@ -136,8 +136,8 @@ class RGNN(GNNMethod):
         )
 
 
-def _seen(task: FitTask[RGNN]) -> PerturbedGraph:
-    """Return the reports that Algorithm 2 may see."""
+def _label_reports(task: FitTask[RGNN]) -> PerturbedGraph:
+    """Return the reports that Algorithm 2 uses, without those of validation nodes if they are held out."""
     if not task.method.hold_out_validation:
         return task.perturbed
     return replace(task.perturbed, has_label=task.perturbed.has_label & ~task.split.validation)

@@ -10,20 +10,16 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from veilgraph.datasets import csbm
 from veilgraph.errors import FitError
 from veilgraph.experiments import simulate
-from veilgraph.experiments.cells import Fit, draw_reports, fit_cells
-from veilgraph.experiments.grid import Cell
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LPGNN, RGNN, MajorityClass, PlainGNN, StructureOnly
 from veilgraph.models.base import FitTask, Method
 from veilgraph.models.engine.backbones import HIDDEN
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.registry import METHODS
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRRFS
 from veilgraph.privacy.mechanisms.registry import grr_fs, multi_bit
@@ -286,53 +282,3 @@ def test_one_bad_task_is_refused(bad: dict[str, Any]) -> None:
     tasks = tasks_of("plain", "sage", draws=[0])
     with pytest.raises(FitError, match=r"epochs is 0|backbone is 'transformer'"):
         fitted_together([*tasks, replace_method(tasks[0], **bad)])
-
-
-# Cells of an experiment: every method of the registry is fitted by the same function.
-
-
-def cells_of(method: str) -> list[Cell]:
-    entry = METHODS[method]
-    return [
-        Cell(
-            dataset="block model",
-            method=method,
-            epsilon_x=epsilon_x if entry.private and entry.uses_features else None,
-            epsilon_y=epsilon_y if entry.private else None,
-            sampled=4,
-            seed=seed,
-            parameters={"epochs": EPOCHS, **({"num_clusters": 4} if method == "rgnn" else {})},
-        )
-        for seed in (0, 1)
-        for epsilon_x in (1.0, 0.5)
-        for epsilon_y in (1.0, 2.0)
-    ]
-
-
-def predictions(fits: Sequence[Fit]) -> list[NDArray[np.float32]]:
-    return [fit.method.predict_proba() for fit in fits]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_fits_cells_together_as_it_does_alone(method: str) -> None:
-    cells = cells_of(method)
-    together = {id(fit.cell): fit for fit in fit_cells(cells, PRIVATE, "cpu")}
-    assert set(together) == set(map(id, cells))
-    for cell in cells:
-        found = together[id(cell)]
-        [alone] = fit_cells([cell], PRIVATE, "cpu")
-        assert np.allclose(found.method.predict_proba(), alone.method.predict_proba(), rtol=0, atol=TOLERANCE)
-        assert found.seconds > 0
-        assert 0 <= found.accuracy <= 1
-        assert (found.perturbed.labels == alone.perturbed.labels).all()
-
-
-@pytest.mark.parametrize("method", ["rgnn", "lpgnn"])
-def test_cells_of_one_seed_and_feature_budget_share_one_array_of_reports(method: str) -> None:
-    drawn = [(cell, draw_reports(cell, PRIVATE)[0]) for cell in cells_of(method)]
-    for cell, perturbed in drawn:
-        for other_cell, other in drawn:
-            same = (cell.seed, cell.epsilon_x) == (other_cell.seed, other_cell.epsilon_x)
-            assert (perturbed.features is other.features) == same
-            if not same:
-                assert (perturbed.features != other.features).any()

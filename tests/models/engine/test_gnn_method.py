@@ -49,6 +49,16 @@ def test_no_saved_file_contains_code(tmp_path: Path) -> None:
         assert all(archive[name].dtype == np.float32 for name in archive)
 
 
+def test_the_format_of_a_model_folder_stays_readable_by_other_versions(tmp_path: Path) -> None:
+    RGNN(epochs=2, num_clusters=4).fit(PERTURBED, SPLIT).save(tmp_path)
+    document = json.loads((tmp_path / "model.json").read_text())
+    assert list(document) == ["method", "parameters", "curve"]
+    assert list(document["curve"]) == ["train_loss", "validation_score", "selected_epoch"]
+    with np.load(tmp_path / "weights.npz", allow_pickle=False) as archive:
+        names = ("first.weight", "first.bias", "second.weight", "second.bias")
+        assert list(archive) == ["probabilities", *(f"weight:{name}" for name in names)]
+
+
 def test_a_custom_backbone_trains_and_loads(tmp_path: Path) -> None:
     method = RGNN(backbone=Linear, epochs=3, feature_hops=1, num_clusters=4).fit(PERTURBED, SPLIT)
     method.save(tmp_path)
