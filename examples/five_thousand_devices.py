@@ -28,7 +28,7 @@ DEVICES, AT_ONCE = 5_000, 16
 
 
 def set_up(folder: Path) -> tuple[PrivateGraph, Campaign, str]:
-    """Made-up people on a public graph, a campaign for them, and the files that `veilgraph serve` reads."""
+    """Make invented people on a public graph, a campaign for them, and the files that `veilgraph serve` reads."""
     private = csbm(DEVICES, num_features=16, seed=0)
     names = [f"u{i}" for i in range(DEVICES)]
     graph = Graph.from_edges(private.graph.edges, DEVICES, node_ids=names)
@@ -48,7 +48,7 @@ def set_up(folder: Path) -> tuple[PrivateGraph, Campaign, str]:
 
 
 def serve(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """A collector on a free port, and its address."""
+    """Run a collector on a free port and yield its address."""
     files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv", "keys-file": "keys.txt"}
     files |= {"admin-token-file": "admin.txt", "store": "sqlite:///reports.db"}
     options = [word for name, value in files.items() for word in (f"--{name}", value)]
@@ -61,7 +61,7 @@ def serve(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
 
 
 def main() -> None:
-    """Collect, train, compare."""
+    """Collect reports, train a model and compare it with the control."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         private, campaign, key = set_up(folder)

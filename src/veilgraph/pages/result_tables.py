@@ -225,7 +225,6 @@ class SettingRow:
 
     epsilon_x: str
     epsilon_y: str
-    first: bool
     user_level: str
     theorem_1: str
     cells: Sequence[MethodCell | None]
@@ -252,14 +251,14 @@ def _dataset_table(rows: Sequence[Row]) -> DatasetTable:
     methods = [*(m for m in TABLE_2_METHODS if m in present), *sorted(present - set(TABLE_2_METHODS))]
     settings = {(row.epsilon_x, row.epsilon_y): row for row in reversed(rows) if row.epsilon_x is not None}
     ordered = sorted(settings.items(), key=lambda item: [-(value or 0.0) for value in item[0]])
-    table, last = [], None
-    for (epsilon_x, _), row in ordered:
-        table.append(_setting_row(row, methods, rows, first=epsilon_x != last))
-        last = epsilon_x
-    return DatasetTable(name=dataset_name(rows[0].dataset), methods=[short_title(m) for m in methods], rows=table)
+    return DatasetTable(
+        name=dataset_name(rows[0].dataset),
+        methods=[short_title(method) for method in methods],
+        rows=[_setting_row(row, methods, rows) for _, row in ordered],
+    )
 
 
-def _setting_row(row: Row, methods: Sequence[str], rows: Sequence[Row], *, first: bool) -> SettingRow:
+def _setting_row(row: Row, methods: Sequence[str], rows: Sequence[Row]) -> SettingRow:
     found = {method: counterpart(row, rows, method) for method in methods}
     best = max(each.mean for each in found.values() if each and each.method != "non_private")
     rgnn = found.get("rgnn")
@@ -270,7 +269,6 @@ def _setting_row(row: Row, methods: Sequence[str], rows: Sequence[Row], *, first
     return SettingRow(
         epsilon_x=f"{row.epsilon_x:g}",
         epsilon_y=f"{row.epsilon_y:g}",
-        first=first,
         user_level=short_epsilon(own.epsilon_user_level),
         theorem_1="–" if stated is None else epsilon_text(stated)[:-2],
         cells=[_method_cell(each, own, best) if each else None for each in found.values()],

@@ -157,7 +157,6 @@ class ComparedRow:
 
     epsilon_x: str
     epsilon_y: str
-    first: bool
     user_level: str
     cells: Sequence[ComparedCell | None]
 
@@ -181,22 +180,18 @@ def compared_tables(rows: Sequence[Row]) -> list[ComparedTable]:
 
 def _compared_table(settings: Sequence[Row], rows: Sequence[Row]) -> ComparedTable:
     opponents = [each for each in OPPONENTS if any(each.row(veil, rows) for veil in settings)]
-    table, last = [], object()
-    for veil in settings:
-        table.append(
-            ComparedRow(
-                epsilon_x=number_text(veil.epsilon_x),
-                epsilon_y=number_text(veil.epsilon_y),
-                first=veil.epsilon_x != last,
-                user_level=short_epsilon(veil.epsilon_user_level),
-                cells=_cells(veil, opponents, rows),
-            )
-        )
-        last = veil.epsilon_x
     return ComparedTable(
         name=dataset_name(settings[0].dataset),
         methods=["Veil", *(each.short for each in opponents)],
-        rows=table,
+        rows=[
+            ComparedRow(
+                epsilon_x=number_text(veil.epsilon_x),
+                epsilon_y=number_text(veil.epsilon_y),
+                user_level=short_epsilon(veil.epsilon_user_level),
+                cells=_cells(veil, opponents, rows),
+            )
+            for veil in settings
+        ],
     )
 
 
