@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from veilgraph.atomic_files import is_draft, write_draft, write_whole
+from veilgraph.atomic_files import is_draft, write_atomically, write_draft
 
 
 def broken() -> Iterator[str]:
@@ -26,9 +26,9 @@ def test_a_draft_becomes_the_file_when_it_is_renamed(tmp_path: Path, content: by
 
 def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_whole(path, "old", secret=True)
+    write_atomically(path, "old", secret=True)
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(OSError, match="No space"):
-        write_whole(path, broken())
+        write_atomically(path, broken())
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -24,7 +24,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.datasets import csbm
 from veilgraph.evaluation import accuracy, majority_share
 from veilgraph.experiments import simulate
@@ -266,9 +266,9 @@ def grow(sizes: Sequence[int], folder: Path, arguments: Sequence[str]) -> list[d
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
         found[nodes] = json.loads(done.stdout)
         measured = [found[key] for key in sorted(found)]
-        write_whole(path, json.dumps(measured, indent=2))
-        write_whole(folder / "growth.md", table(measured))
-        write_whole(folder / "growth.svg", figure(measured))
+        write_atomically(path, json.dumps(measured, indent=2))
+        write_atomically(folder / "growth.md", table(measured))
+        write_atomically(folder / "growth.svg", figure(measured))
     return [found[key] for key in sorted(found)]
 
 

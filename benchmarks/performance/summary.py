@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.performance.figure import draw
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 
 CEILINGS = {"memory": "× memory floor", "cache": "× cache floor", "peak": "× arithmetic floor"}
 
@@ -61,9 +61,9 @@ def sentences(results: Mapping[str, Any]) -> Iterator[str]:
 
 def write(results: Mapping[str, Any], folder: Path) -> None:
     """Write bench.json, bench.md and bench.svg."""
-    write_whole(folder / "bench.json", json.dumps(results, indent=2) + "\n")
-    write_whole(folder / "bench.md", markdown(results))
-    write_whole(folder / "bench.svg", draw(results))
+    write_atomically(folder / "bench.json", json.dumps(results, indent=2) + "\n")
+    write_atomically(folder / "bench.md", markdown(results))
+    write_atomically(folder / "bench.svg", draw(results))
 
 
 def markdown(results: Mapping[str, Any], *, figure: str = "bench.svg") -> str:

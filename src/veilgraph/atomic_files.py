@@ -37,7 +37,7 @@ def write_draft(path: Path, content: bytes | str | Iterable[str], *, secret: boo
     return draft
 
 
-def write_whole(path: Path, content: bytes | str | Iterable[str], *, secret: bool = False) -> None:
+def write_atomically(path: Path, content: bytes | str | Iterable[str], *, secret: bool = False) -> None:
     """Write a file atomically: after a crash or on a full disk, the old file (or none) is left, never a part.
 
     Args:

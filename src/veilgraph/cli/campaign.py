@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
@@ -69,7 +69,7 @@ def new(
     )
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
-    write_whole(out, made.to_json() + "\n")
+    write_atomically(out, made.to_json() + "\n")
     if as_json:
         typer.echo(json.dumps(_facts(made), indent=2))
     else:
@@ -133,9 +133,11 @@ def tokens(
         raise RunError(f"{out} exists: choose another --out")
     names = _names(graph, nodes)
     if not keys_file.exists():
-        write_whole(keys_file, new_key() + "\n", secret=True)
+        write_atomically(keys_file, new_key() + "\n", secret=True)
     key = read_keys(keys_file)[0]
-    write_whole(out, _table([(check_node(name), token_for(key, read.id, name)) for name in names], url), secret=True)
+    write_atomically(
+        out, _table([(check_node(name), token_for(key, read.id, name)) for name in names], url), secret=True
+    )
     if as_json:
         typer.echo(json.dumps({"campaign": read.id, "tokens": len(names), "out": str(out)}, indent=2))
     else:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import show_progress
 from veilgraph.client import answer, send
@@ -41,7 +41,7 @@ def randomize(
     text = json.dumps(report, sort_keys=True, separators=(",", ":")) + "\n"
     if out.exists() and out.read_bytes() != text.encode():
         raise RunError(f"{out} exists and holds something else: choose another --out")
-    write_whole(out, text)
+    write_atomically(out, text)
     typer.echo(json.dumps(report, indent=2) if as_json else f"The report of {node} is in {out}; send it with 'submit'.")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tomli_w
 import typer
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import needs_extra, show_progress
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def tune(
                     progress=progress,
                 )
             found.setdefault(dataset, {})[f"{label_budget:g}"] = search
-        write_whole(out / f"{dataset}.toml", tomli_w.dumps(_parameters({dataset: found[dataset]})))
+        write_atomically(out / f"{dataset}.toml", tomli_w.dumps(_parameters({dataset: found[dataset]})))
     if as_json:
         typer.echo(
             json.dumps({name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()}, indent=2)

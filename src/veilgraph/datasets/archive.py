@@ -25,7 +25,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.datasets.private_graph import PrivateGraph
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
@@ -64,7 +64,7 @@ class Archive:
         """Write the file atomically."""
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **self.arrays)
-        write_whole(path, buffer.getvalue())
+        write_atomically(path, buffer.getvalue())
 
     @classmethod
     def from_parts(

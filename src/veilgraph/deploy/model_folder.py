@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from veilgraph.atomic_files import is_draft, write_whole
+from veilgraph.atomic_files import is_draft, write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import perturbed_graph
 from veilgraph.campaign.report import Report
@@ -50,9 +50,9 @@ class Model:
         # Removed first and written last: a folder without this file is not finished.
         (folder / _TRAINING).unlink(missing_ok=True)
         self.method.save(folder)
-        write_whole(folder / "campaign.json", self.campaign.to_json())
-        write_whole(folder / REPORTS, self.report_lines())
-        write_whole(folder / _TRAINING, json.dumps(self.facts, indent=2))
+        write_atomically(folder / "campaign.json", self.campaign.to_json())
+        write_atomically(folder / REPORTS, self.report_lines())
+        write_atomically(folder / _TRAINING, json.dumps(self.facts, indent=2))
         (folder / CHECKPOINT).unlink(missing_ok=True)
         remove_drafts(folder)
         return replace(self, report_lines=partial(read_lines, folder / REPORTS))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import GraphError, RunError
@@ -63,7 +63,7 @@ def write_predictions(table: pd.DataFrame, path: Path) -> None:
         table.to_csv(buffer, index=False, lineterminator="\n")
     else:
         table.to_parquet(buffer, index=False)
-    write_whole(path, buffer.getvalue())
+    write_atomically(path, buffer.getvalue())
 
 
 def _with_nodes(graph: Graph, nodes: Sequence[str]) -> Graph:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import RunError
 
 
@@ -46,6 +46,6 @@ class CellStore:
 def write_result(path: Path, content: str) -> None:
     """Write a file whole or not at all; raise RunError with the remedy if it cannot be written."""
     try:
-        write_whole(path, content)
+        write_atomically(path, content)
     except OSError as error:
         raise RunError(f"{path} cannot be written: {error.strerror}; free space and run again") from error

@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
@@ -165,8 +165,8 @@ class Method(ABC):
         buffer = io.BytesIO()
         arrays: dict[str, Any] = dict(state.arrays)
         np.savez(buffer, **arrays)
-        write_whole(Path(folder) / "weights.npz", buffer.getvalue())
-        write_whole(Path(folder) / "model.json", json.dumps(document, indent=2))
+        write_atomically(Path(folder) / "weights.npz", buffer.getvalue())
+        write_atomically(Path(folder) / "model.json", json.dumps(document, indent=2))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", **replaced: Any) -> Self:

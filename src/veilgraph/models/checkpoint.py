@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import RunError
 from veilgraph.progress import say
 
@@ -65,7 +65,7 @@ class Checkpoint:
         buffer = io.BytesIO()
         arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in state.items()}
         np.savez(buffer, **(arrays | {_DIGEST_KEY: np.array(self.task_digest)}))
-        write_whole(self.path, buffer.getvalue())
+        write_atomically(self.path, buffer.getvalue())
 
 
 def digest_of_task(settings: Mapping[str, Any], arrays: Iterable[NDArray[Any]]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import veilgraph
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import RunError
 from veilgraph.experiments.results import Row
 from veilgraph.pages.formatting import method_title, short_title
@@ -274,7 +274,7 @@ def write_paper_page(results: ResultsByExperiment, titles: Mapping[str, str], fo
         files |= _section_files(section, results[section.name], controls, folder)
     for path, content in files.items():
         try:
-            write_whole(path, content)
+            write_atomically(path, content)
         except OSError as error:
             raise RunError(f"{path} cannot be written: {error.strerror}; choose another folder with --out") from error
     return page

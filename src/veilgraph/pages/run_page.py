@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from veilgraph.atomic_files import write_whole
+from veilgraph.atomic_files import write_atomically
 from veilgraph.pages.formatting import (
     accuracy_text,
     epsilon_text,
@@ -46,7 +46,7 @@ _SETTING_TITLES = {
 def write_run_page(result: dict[str, Any], folder: Path) -> Path:
     """Write the page of a run beside its result and return its path."""
     path = folder / "report.html"
-    write_whole(path, render_run_page(result))
+    write_atomically(path, render_run_page(result))
     return path
 
 
