@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from veilgraph.campaign.screening import (
-    copies,
+    find_rare_values,
+    flag_copies,
+    flag_patterns,
     label_p_values,
     largest_plausible_agreement,
-    patterns,
-    rare_values,
     screen,
     smallest_implausible_group,
 )
@@ -55,7 +55,7 @@ def test_people_who_all_hold_the_same_extreme_record_are_not_flagged(sampled: in
     mechanism = GRRFS((2,) * 20, sampled=sampled, epsilon=1.0)
     records = np.ones((200, 20), dtype=np.uint8)
     accused = [
-        bool(copies(p, 0.01).any() or patterns(p, 0.01).any())
+        bool(flag_copies(p, 0.01).any() or flag_patterns(p, 0.01).any())
         for p in (of_records(records, mechanism, seed) for seed in range(50))
     ]
     # At most Binomial(50, 0.02): five or more have probability below 0.004.
@@ -65,7 +65,7 @@ def test_people_who_all_hold_the_same_extreme_record_are_not_flagged(sampled: in
 def test_a_group_of_copies_is_flagged_and_nobody_else(honest: PerturbedGraph) -> None:
     features = honest.features.copy()
     features[:20] = features[0]
-    flagged = copies(replace(honest, features=features), 0.01)
+    flagged = flag_copies(replace(honest, features=features), 0.01)
     assert flagged[:20].all()
     assert not flagged[20:].any()
 
@@ -73,7 +73,7 @@ def test_a_group_of_copies_is_flagged_and_nobody_else(honest: PerturbedGraph) ->
 def test_a_constant_report_is_flagged_and_nobody_else(honest: PerturbedGraph) -> None:
     features = honest.features.copy()
     features[7] = 1
-    flagged = patterns(replace(honest, features=features), 0.01)
+    flagged = flag_patterns(replace(honest, features=features), 0.01)
     assert flagged.nonzero()[0].tolist() == [7]
 
 
@@ -123,9 +123,9 @@ def test_labels_against_their_neighbourhood_are_flagged_where_the_channel_allows
 
 
 def test_values_that_nobody_reports_are_noticed(honest: PerturbedGraph) -> None:
-    assert rare_values(honest, 0.01) == []
+    assert find_rare_values(honest, 0.01) == []
     labels = np.where(np.arange(2000) % 20 > 0, 0, honest.labels)
-    (found,) = rare_values(replace(honest, labels=labels), 0.01)
+    (found,) = find_rare_values(replace(honest, labels=labels), 0.01)
     assert "the label" in found.sentence
 
 

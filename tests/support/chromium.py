@@ -77,9 +77,9 @@ class Page:
         result: dict[str, Any] = reply["result"]
         return result
 
-    def _next(self, patience: float = 30.0) -> dict[str, Any]:
+    def _next(self, timeout: float = 30.0) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._from], [], [], patience)
+            ready, _, _ = select.select([self._from], [], [], timeout)
             assert ready, "the browser does not answer"
             received = os.read(self._from, 2**20)
             assert received, "the browser ended"
@@ -113,9 +113,9 @@ class Page:
         assert "exceptionDetails" not in reply, reply["exceptionDetails"]
         return reply["result"].get("value")
 
-    def until(self, condition: str, patience: float = 15.0) -> None:
+    def until(self, condition: str, timeout: float = 15.0) -> None:
         """Wait until an expression is true."""
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         while not self.run(f"Boolean({condition})"):
             assert time.monotonic() < end, f"never: {condition}; the page says {self.run('document.body.innerText')!r}"
             time.sleep(0.02)

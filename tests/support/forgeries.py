@@ -38,22 +38,22 @@ FORGERIES: dict[str, dict[str, Any]] = {
     },
     "words left over": {"label__table": {"domain_size": 2, "true": 2**52, "other": 2**51}},
     # With the guarantee that the tables give, so that nothing but the table itself is wrong.
-    "words left over, and said so": {
+    "words left over, with a matching guarantee": {
         "label__table": {"domain_size": 2, "true": 2**52, "other": 2**51},
         "guarantee__user_level__label": repr(math.log(2)),
         "guarantee__user_level__total": repr(1 + math.log(2)),
     },
-    "a lie in most reports, and said so": {
+    "a lie in most reports, with a matching guarantee": {
         "label__table": {"domain_size": 2, "true": 1, "other": 2**53 - 1},
         "guarantee__user_level__label": repr(-math.log(2**53 - 1)),
         "guarantee__user_level__total": repr(1 - math.log(2**53 - 1)),
     },
-    "one word too many, and said so": {
+    "one word too many, with a matching guarantee": {
         "label__table": {"domain_size": 2, "true": 2**52 + 2**51, "other": 2**51 + 1},
         "guarantee__user_level__label": repr(math.log(3)),
         "guarantee__user_level__total": repr(1 + math.log(3)),
     },
-    "more words than there are, and said so": {
+    "more words than there are, with a matching guarantee": {
         "label__table": {"domain_size": 2, "true": 2**53 - 1, "other": 2**52},
         "guarantee__user_level__label": repr(math.log(2)),
         "guarantee__user_level__total": repr(1 + math.log(2)),

@@ -82,7 +82,7 @@ def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: floa
         level: for copies, patterns and rare values each, the probability that any honest report fails.
         label_level: probability that one honest label fails.
     """
-    copied, patterned = copies(perturbed, level), patterns(perturbed, level)
+    copied, patterned = flag_copies(perturbed, level), flag_patterns(perturbed, level)
     implausible = copied | patterned
     unlikely = (label_p_values(perturbed, ignoring=implausible) <= label_level) & perturbed.has_label & ~implausible
     labels = int((perturbed.has_label & ~implausible).sum())
@@ -105,12 +105,12 @@ def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: floa
             flagged=int(unlikely.sum()),
             expected=label_level * labels,
         ),
-        *rare_values(perturbed, level),
+        *find_rare_values(perturbed, level),
     ]
     return Screening(reports=implausible, labels=unlikely, suspicions=[s for s in found if s.flagged])
 
 
-def copies(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
+def flag_copies(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
     """Flag the reports in groups of equal reports that are larger than chance allows; return a mask `[nodes]`."""
     flagged = np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
     nodes = np.flatnonzero(perturbed.has_features)
@@ -143,21 +143,21 @@ def _log_likeliest(mechanism: GRRFS) -> float:
     return math.log(mean) - math.fsum(map(math.log, mechanism.domain_sizes))
 
 
-def patterns(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
+def flag_patterns(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
     """Flag the reports that agree too well with the lowest, highest, commonest or rarest code of every feature."""
     flagged = np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
     mechanism, nodes = perturbed.feature_mechanism, np.flatnonzero(perturbed.has_features)
     if not isinstance(mechanism, GRRFS) or len(nodes) < 2:
         return flagged
     reports = perturbed.features[nodes].astype(np.int64)
-    candidates = list(_patterns(reports, mechanism.domain_sizes))
+    candidates = list(_candidate_patterns(reports, mechanism.domain_sizes))
     most = largest_plausible_agreement(mechanism, level / (len(nodes) * len(candidates)))
     for pattern in candidates:
         flagged[nodes] |= (reports == pattern).sum(axis=1) > most
     return flagged
 
 
-def _patterns(reports: NDArray[np.int64], sizes: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
+def _candidate_patterns(reports: NDArray[np.int64], sizes: tuple[int, ...]) -> Iterator[NDArray[np.int64]]:
     counts = [np.bincount(column, minlength=size) for column, size in zip(reports.T, sizes, strict=True)]
     yield np.zeros(len(sizes), dtype=np.int64)
     yield np.array(sizes) - 1
@@ -219,7 +219,7 @@ def _at_least(rows: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
     return np.asarray(floor + free * np.where(total > 0, raised / np.where(total > 0, total, 1), 1 / rows.shape[1]))
 
 
-def rare_values(perturbed: PerturbedGraph, level: float) -> list[Suspicion]:
+def find_rare_values(perturbed: PerturbedGraph, level: float) -> list[Suspicion]:
     """Find features and labels with a code that is rarer than the channel alone makes it."""
     tests = [("the label", perturbed.labels[perturbed.has_label], perturbed.label_mechanism.channel)]
     if isinstance(mechanism := perturbed.feature_mechanism, GRRFS):
