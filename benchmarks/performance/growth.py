@@ -32,6 +32,7 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.graph.clustering import MAX_METIS_EDGES
 from veilgraph.models import RGNN
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
+from veilgraph.models.engine.batch_planner import BLOCK_NODES
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.node_subset import NodeSubset
 from veilgraph.pages.rendering import colour, inline_svg, standalone_svg
@@ -123,9 +124,24 @@ class StagedRGNN(RGNN):
 
 
 def measure(
-    nodes: int, *, epochs: int, device: str, memory: int, max_metis_edges: int = MAX_METIS_EDGES
+    nodes: int,
+    *,
+    epochs: int,
+    device: str,
+    memory: int,
+    block_nodes: int = BLOCK_NODES,
+    max_metis_edges: int = MAX_METIS_EDGES,
 ) -> dict[str, Any]:
-    """Measure all stages on one graph, in this process."""
+    """Measure all stages on one graph, in this process.
+
+    Args:
+        nodes: number of nodes.
+        epochs: number of training epochs.
+        device: "auto", "cpu" or "cuda".
+        memory: memory limit of training, in bytes.
+        block_nodes: number of nodes in a block, if hidden units of all nodes do not fit into memory.
+        max_metis_edges: larger graphs are clustered by a streaming algorithm.
+    """
     where, before = resolve_device(device), _peak_bytes()
     stages = Stages(where)
     with stages("generate"):
@@ -144,8 +160,9 @@ def measure(
             method.bag_counts(), workers=torch.get_num_threads(), max_metis_edges=max_metis_edges
         )
     with stages("train"):
-        for _ in StagedRGNN.fit_together([FitTask(method=method, perturbed=perturbed, split=split)], memory=memory):
-            pass
+        task = FitTask(method=method, perturbed=perturbed, split=split)
+        for fit in StagedRGNN.start_together([task], memory=memory, block_nodes=block_nodes):
+            fit.result()
     with stages("predict"):
         score = accuracy(method.predict(), private, split.test)
     return {

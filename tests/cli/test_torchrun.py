@@ -43,7 +43,7 @@ def train(collected: Collected, out: Path, *, restarts: int = 0, **changes: obje
 
 
 def process_of(rank: int, launcher: int) -> int:
-    """The process that torchrun gave a rank to."""
+    """Return the id of the process that has a rank under torchrun."""
     children = Path(f"/proc/{launcher}/task/{launcher}/children")
     if not children.exists():
         pytest.skip("there is no /proc here that tells a process's children")
@@ -54,7 +54,7 @@ def process_of(rank: int, launcher: int) -> int:
 
 
 def kill_after_checkpoint(started: subprocess.Popen[str], rank: int, out: Path, *, epochs: int) -> None:
-    """SIGKILL for one process, once the checkpoint has more than so many epochs behind it."""
+    """Kill one process as soon as the checkpoint has more than a number of epochs."""
     deadline = time.monotonic() + PATIENCE
     while epochs_done(out / "checkpoint.npz") <= epochs:
         assert started.poll() is None, started.communicate()[0]
@@ -106,7 +106,7 @@ def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Coll
     }
     found, wanted = facts["estimated_accuracy"], expected["estimated_accuracy"]
     assert found["structure_only"] == wanted["structure_only"]
-    # A few of the held-out people may be predicted otherwise where two classes are about equally likely.
+    # Where two classes are about equally likely, a few of the held-out nodes may be predicted differently.
     assert found["rgnn"]["accuracy"] == pytest.approx(wanted["rgnn"]["accuracy"], abs=found["rgnn"]["standard_error"])
 
 

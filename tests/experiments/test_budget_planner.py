@@ -19,7 +19,7 @@ PRIVATE = csbm(60, num_classes=3, mean_degree=4, num_features=6, seed=0)
 
 
 def quick(model: PrivateGraph, features: JointGRR | None, label: GRR, label_share: float, seed: int) -> float:
-    """A simulation that takes no time: features are worth 0.02 for each unit of epsilon, the label saturates."""
+    """Return an accuracy without a simulation: 0.02 for each unit of feature epsilon, and a label that saturates."""
     spent = 0.0 if features is None else features.privacy_loss.user_level
     return min(label.epsilon, 4.0) / 8 + 0.02 * spent + 0.001 * seed
 
@@ -40,7 +40,7 @@ def test_every_candidate_spends_the_total_and_no_more(total: float) -> None:
 
 
 def test_where_the_label_saturates_the_rest_goes_to_features() -> None:
-    # Of 16, a quarter is all that the label can use in these simulations; of 2, every bit of it counts.
+    # In these simulations the label saturates at 4: a quarter of 16, but more than 2.
     assert plan(total=16.0).recommended.label_share == 0.25
     assert plan(total=2.0).recommended.label_share == 1
 
@@ -108,7 +108,7 @@ def test_a_simulation_from_end_to_end() -> None:
         for _ in range(2)
     )
     assert found == again
-    # Nearly clean labels of everyone: the accuracy on those who reported is near 1.
+    # Everyone reports a nearly clean label, so the accuracy is near 1.
     assert all(min(each.accuracies) > 0.8 for each in found.candidates)
 
 

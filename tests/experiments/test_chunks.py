@@ -23,9 +23,9 @@ def test_chunks_are_of_one_kind_and_hold_every_cell_once(on_gpu: bool, nodes_in_
     assert Counter(id(cell) for chunk in chunks for cell in chunk) == Counter(map(id, cells))
     for chunk in chunks:
         assert len({kind(cell) for cell in chunk}) == 1
-        if not on_gpu:  # at least eight, else as many as there is work for
+        if not on_gpu:  # the limit, but at least eight cells
             assert len(chunk) <= max(8, nodes_in_flight // 260)
-    if on_gpu:  # a GPU gets all that it can share
+    if on_gpu:  # a GPU gets all cells of one kind in one chunk
         assert len(chunks) == len({kind(cell) for cell in cells})
     assert plan_chunks([], SMALL, on_gpu=on_gpu) == []
 

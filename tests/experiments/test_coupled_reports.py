@@ -1,4 +1,4 @@
-"""Budgets that share their luck: each has the reports that it would have by itself."""
+"""Coupled mechanisms: each gives the same reports as it would give alone."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ OTHER = {
 
 
 def stored(tmp_path: Path, results: list[tuple[Cell, float]]) -> CellStore:
-    """A store in which these cells are finished with these accuracies, each after as many seconds as its seed."""
+    """Return a store where these cells have these accuracies, and as many seconds as their seed."""
     store = CellStore(tmp_path)
     for cell, accuracy in results:
         facts = {"accuracy": accuracy, "seconds": float(cell.seed), "epsilon_user_level": 12.0, "cell": asdict(cell)}

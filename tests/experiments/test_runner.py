@@ -230,8 +230,8 @@ def test_another_seed_or_label_budget_draws_other_labels(change: dict[str, Any])
 
 
 def test_reports_do_not_follow_from_the_split_of_the_same_seed() -> None:
-    # Were both drawn from one stream, who is in which part would say something about the noise of the reports.
-    # Nor may the noise of labels say something about that of features.
+    # With one stream for both, the split would tell something about the noise of the reports. For the same reason
+    # the noise of labels and that of features have separate streams.
     streams = (np.random.default_rng(CELL.seed), label_rng(CELL.seed), feature_rng(CELL.seed))
     words = [stream.integers(0, 2**62, size=8) for stream in streams]
     assert len(set(np.concatenate(words).tolist())) == 3 * 8
@@ -278,7 +278,7 @@ def test_columns_as_they_came_are_loaded_where_an_experiment_asks_for_them() -> 
 
 @pytest.fixture
 def _one_thread() -> Iterator[None]:
-    """As many threads as each of several processes has, so that sums have the same order."""
+    """Use one thread, as each of several processes does, so that sums have the same order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -324,11 +324,11 @@ def test_kill_9_loses_at_most_the_fits_in_flight(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         announced, _ = process.communicate(timeout=60)
     files = list(tmp_path.rglob("*.json"))
-    # What was announced is there, and what is there is whole.
+    # Every announced result is stored, and every stored result is whole.
     assert max(map(int, announced.split())) <= len(files) <= max(map(int, announced.split())) + 1
     for path in files:
         json.loads(path.read_text(encoding="utf-8"))
-    # And it is what a run that nobody killed computes, whatever it trains together with what.
+    # The results equal those of a run that was not killed, whichever cells are trained together.
     endless = parse_experiment("by hand", BY_HAND, {}, seeds=500)
     finished = [cell for cell in endless.cells if CellStore(tmp_path).has(key_of(cell, EMBEDDED))]
     assert len(finished) == len(files) >= 4

@@ -81,7 +81,7 @@ def test_the_defaults_stay_unless_another_setting_is_ahead_by_more_than_luck() -
     assert found.standard_error == pytest.approx(0.1291, abs=1e-4)
     assert found.needed == pytest.approx(0.1291 * np.sqrt(2 * np.log(2)), abs=1e-4)
     assert found.parameters == better.parameters
-    # The same mean with a wide spread could be luck.
+    # The same mean with a wide spread could be chance.
     lucky = finished(2, [-2.0, 3.6, -1.0, 1.0])
     found = choose([default, lucky])
     assert found.advantage == pytest.approx(0.4)

@@ -51,7 +51,7 @@ class Collected:
         store.put(list(reports_of(self.perturbed, self.campaign)), now=0)
         store.close()
         (folder / "campaign.json").write_text(self.campaign.to_json(), encoding="utf-8")
-        # Nodes in the order of the simulation, edges as they come.
+        # The node table keeps the order of the simulation.
         pd.DataFrame({"id": names}).to_csv(folder / "nodes.csv", index=False)
         pd.DataFrame(np.array(names)[graph.edges.T], columns=["a", "b"]).to_csv(folder / "edges.csv", index=False)
 

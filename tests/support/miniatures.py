@@ -12,7 +12,7 @@ from veilgraph.experiments.grid import Experiment, load_experiment
 
 
 def miniature(name: str, data_dir: Path | None = None, *, merge_columns: bool = True) -> PrivateGraph:
-    """A block model in place of a public graph, another one for each name; large enough for 256 bags."""
+    """Return a block model in place of a public data set, a different one for each name, large enough for 256 bags."""
     return csbm(260, num_classes=3, num_features=12 if merge_columns else 24, seed=zlib.crc32(name.encode()))
 
 
@@ -20,7 +20,7 @@ SMALL = DatasetLoader(read=miniature)
 
 
 def shortened(name: str, *, seeds: int = 1) -> Experiment:
-    """A shipped experiment, with two epochs for each fit; Veil, which has none to save, on one data set."""
+    """Return an experiment of the package with two epochs for each fit. Veil has no epochs and runs on one data set."""
     experiment = load_experiment(name, seeds=seeds)
     cells = (
         replace(cell, parameters={key: 2 if key == "epochs" else value for key, value in cell.parameters.items()})

@@ -1,4 +1,4 @@
-"""The benchmark of growth, and the memory that growth may take."""
+"""The benchmark of growth with size, and the memory that large graphs may take."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SIZES: list[dict[str, Any]] = [
 _ONE_SIZE = """
 import json, sys
 from benchmarks.performance import growth
-import veilgraph.models.engine.gnn_method as gnn
-gnn._BLOCK_NODES = 2**12  # small compared with the graph, as for larger graphs
 nodes, memory = map(int, sys.argv[1:])
-print(json.dumps(growth.measure(nodes, epochs=2, device="cpu", memory=memory, max_metis_edges=0)))
+# Blocks and stream partition, as for larger graphs.
+small = {"block_nodes": 2**12, "max_metis_edges": 0}
+print(json.dumps(growth.measure(nodes, epochs=2, device="cpu", memory=memory, **small)))
 """
 
 
@@ -71,12 +71,12 @@ def test_sizes_are_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory of a stage is read from /proc")
 def test_a_hundred_thousand_nodes_take_a_hundredth_of_20_gib() -> None:
-    """Ten million nodes of this kind are to fit into 20 GiB, and no stage may take more than in proportion."""
+    """Ten million such nodes must fit into 20 GiB, and no stage may take more than its proportion."""
     nodes, share = 100_000, 20 * 2**30 // 100
-    # Training as larger graphs are trained: in blocks of nodes, since memory for all at once is not allowed.
+    # Train in blocks of nodes, as larger graphs are trained: the memory does not allow all nodes at once.
     enough_for_blocks = 4 * nodes * (3 * growth.FEATURES + 16 + 12 * 4)
     command = [sys.executable, "-c", _ONE_SIZE, str(nodes), str(enough_for_blocks)]
-    # Arrays of this size otherwise come from the heap, which keeps what is freed; larger ones do not.
+    # Arrays of this size would come from the heap, which keeps freed memory; larger ones do not.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2**16)}
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment)
     found = json.loads(done.stdout)

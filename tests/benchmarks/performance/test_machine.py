@@ -1,4 +1,4 @@
-"""Ceilings are rates, and a floor is work divided by them."""
+"""Limits of a machine are rates, and a lower bound is work divided by a rate."""
 
 from __future__ import annotations
 

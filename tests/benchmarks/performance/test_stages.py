@@ -1,4 +1,4 @@
-"""Every stage is measured against the loops and the floor; nothing is said about how long anything may take."""
+"""Every stage is compared with the loops and the lower bound; no test depends on a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL = Workload.of(csbm(120, num_features=12, num_classes=3, seed=0))
 
 @pytest.fixture
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time everything once: what is tested is that it runs, not how fast."""
+    """Time everything once: the tests check that it runs, not how fast."""
     monkeypatch.setattr(stages, "seconds", lambda work, device: seconds(work, device=device, at_least=0.0))
 
 

@@ -1,4 +1,4 @@
-"""A report becomes tables, a figure and a page, and says what was left out."""
+"""Results become tables, a figure and a page, and name what was left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.benchmarks.performance.test_machine import MACHINE
 
 
 def report(**more: Any) -> dict[str, Any]:
-    """Made up: tests of what is written, not of what is measured."""
+    """Invented results: the tests check what is written, not what is measured."""
 
     def stage(name: str, literal: float | None) -> dict[str, Any]:
         return {

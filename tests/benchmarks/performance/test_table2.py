@@ -1,4 +1,4 @@
-"""Table 2 is timed for real: every run of it, through the same code that makes the table."""
+"""Table 2 is timed in full: every fit, through the same code that makes the table."""
 
 from __future__ import annotations
 
