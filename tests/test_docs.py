@@ -16,6 +16,7 @@ import typer
 from benchmarks.__main__ import app as benchmarks
 
 from tests.support.collection import Collection
+from tests.test_layers import LAYERS
 from veilgraph.cli import main
 from veilgraph.cli.app import app
 from veilgraph.collector.store import ReportStore
@@ -361,6 +362,14 @@ def test_every_folder_and_root_module_has_one_line_in_the_architecture() -> None
     folders = {folder for folder in folders if "__pycache__" not in folder}
     modules = {path.name for path in SOURCE.glob("*.py") if not path.name.startswith("__")}
     assert set(tree_of_the_architecture()) == folders | modules
+
+
+def test_the_layers_of_the_architecture_are_those_of_the_layer_test() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8").split("## The layers")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z ]+) \| (`.+?`) \|", text, flags=re.MULTILINE)
+    written = {layer: re.findall(r"`(\w+)`", parts) for layer, parts in reversed(rows)}
+    expected = {layer: [part for part in parts if part != "__main__"] for layer, parts in LAYERS.items()}
+    assert list(written.items()) == list(expected.items())
 
 
 def test_the_readme_is_short() -> None:
