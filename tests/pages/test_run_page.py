@@ -154,6 +154,10 @@ def test_differences_are_paired_by_seed(result: dict[str, Any]) -> None:
     ("rgnn", "verdict"),
     [
         ([0.80, 0.90, 0.80], "RGNN is not above the control that uses no features: 3.3 points below, within the"),
+        (
+            [0.84, 0.93, 0.83],
+            "RGNN is level with the control that uses no features: their mean difference rounds to 0.0",
+        ),
         ([0.85, 0.90, 0.90], "RGNN is 1.7 points above the control that uses no features, within the"),
         ([0.70, 0.80, 0.70], "The control that uses no features beats RGNN by 13.3 points."),
         ([0.95, 0.99, 0.95], "RGNN beats the control that uses no features by 9.7 points."),

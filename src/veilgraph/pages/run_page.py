@@ -97,6 +97,8 @@ def _compared_with_control(difference: PairedDifference) -> str:
     if difference.clear:
         control = "control that uses no features"
         return f"RGNN beats the {control} by {points}." if ahead else f"The {control} beats RGNN by {points}."
+    if points == "0.0 points":
+        return "RGNN is level with the control that uses no features: their mean difference rounds to 0.0 points."
     if ahead:
         return f"RGNN is {points} above the control that uses no features, within the spread between seeds."
     return f"RGNN is not above the control that uses no features: {points} below, within the spread between seeds."
