@@ -12,7 +12,7 @@ from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
 from veilgraph.graph.partition import Partition
 from veilgraph.reconstruct.operators import GraphOperators, PartOperators
-from veilgraph.reconstruct.propagation import sparse_product
+from veilgraph.reconstruct.sparse import sparse_product
 
 LINKED = 120
 # Nodes without edges at the end.

@@ -15,7 +15,7 @@ from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, p
 from veilgraph.privacy.mechanisms import GRR, GRRFS, NOT_ASKED, JointGRR, Mechanism, MultiBit
 from veilgraph.privacy.schema import Column, FeatureSchema
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_features
-from veilgraph.reconstruct.features import columns_of, one_hot_reports
+from veilgraph.reconstruct.features import num_columns, one_hot_reports
 from veilgraph.reconstruct.report_codes import answers_of
 
 UNEQUAL = (2, 3, 2, 4)
@@ -79,8 +79,8 @@ def test_columns_of_everyone_average_to_the_share_among_the_answers() -> None:
         given = perturbed.features[perturbed.features[:, i] != NOT_ASKED, i]
         values = range(size) if size > 2 else (1,)
         shares = torch.tensor([(given == value).mean() for value in values], dtype=torch.float32)
-        torch.testing.assert_close(columns[:, start : start + columns_of(size)].mean(0), shares, atol=1e-5, rtol=0)
-        start += columns_of(size)
+        torch.testing.assert_close(columns[:, start : start + num_columns(size)].mean(0), shares, atol=1e-5, rtol=0)
+        start += num_columns(size)
 
 
 def test_whoever_sent_nothing_has_no_columns_and_no_say() -> None:

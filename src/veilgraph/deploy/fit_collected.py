@@ -38,7 +38,7 @@ from veilgraph.models.registry import deployable_methods
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.progress import Watch, unwatched
-from veilgraph.reconstruct.propagation import reach
+from veilgraph.reconstruct.propagation import default_hops
 
 _TRAIN_SHARE = 2 / 3
 
@@ -156,7 +156,7 @@ def method_for_graph(name: str, graph: Graph, **parameters: Any) -> Method:
     entry = offered[name]
     given = {key: value for key, value in parameters.items() if value is not None}
     if {"feature_hops", "label_hops"} <= entry.parameters:
-        hops = reach(graph)
+        hops = default_hops(graph)
         given = {"feature_hops": 2 * hops, "label_hops": hops} | given
     if unknown := sorted(given.keys() - entry.parameters):
         raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")

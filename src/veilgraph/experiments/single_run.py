@@ -28,7 +28,7 @@ from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.privacy.budget import PrivacyBudget, check_sampled
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.progress import Progress, no_progress
-from veilgraph.reconstruct.propagation import reach
+from veilgraph.reconstruct.propagation import default_hops
 
 COMPARED = ("rgnn", "plain", "structure_only", "non_private")
 """RGNN, the same GNN on raw reports, the control without features, and the ceiling without privacy."""
@@ -44,8 +44,8 @@ class RunConfiguration:
         budget: privacy budget of each report.
         backbone: backbone of every GNN.
         seeds: number of repetitions, each with its own split, reports and initial weights.
-        feature_hops: K_x; default: twice the reach of the graph.
-        label_hops: K_y; default: the reach of the graph.
+        feature_hops: K_x; default: twice `default_hops` of the graph.
+        label_hops: K_y; default: `default_hops` of the graph.
         num_clusters: C.
         llp_weight: alpha.
         epochs: number of epochs of every GNN.
@@ -108,7 +108,7 @@ def run(
 
 def _with_hops(configuration: RunConfiguration, graph: Graph) -> RunConfiguration:
     """Derive missing hops from the graph. Features are much noisier than labels and get twice as many hops."""
-    hops = reach(graph)
+    hops = default_hops(graph)
     return replace(
         configuration,
         feature_hops=2 * hops if configuration.feature_hops is None else configuration.feature_hops,

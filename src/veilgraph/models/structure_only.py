@@ -18,8 +18,8 @@ from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import stacked_one_hot
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
-from veilgraph.reconstruct.propagation import block_width, repeated_product
 from veilgraph.reconstruct.simplex import project_to_simplex
+from veilgraph.reconstruct.sparse import block_width, repeated_product
 
 RESTARTS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 STEPS = (1, 2, 4, 8, 16, 32)

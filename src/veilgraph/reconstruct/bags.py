@@ -14,8 +14,8 @@ from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import estimate_frequencies, population_variance
 from veilgraph.reconstruct.labels import ChannelRows, stacked_one_hot
-from veilgraph.reconstruct.propagation import sparse_csr, sparse_product
 from veilgraph.reconstruct.simplex import project_to_simplex
+from veilgraph.reconstruct.sparse import csr_from_entries, sparse_product
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,7 +82,7 @@ def stacked_bags(
     bag_of, sizes = (counts > 0).cumsum(0)[cluster_of] - 1, counts[counts > 0]
     draw_of = (counts > 0).nonzero().squeeze(1) // width
     weights = 1.0 / sizes[bag_of].to(torch.float32)
-    membership = sparse_csr(bag_of, draws * nodes + places, weights, (len(sizes), counted.size))
+    membership = csr_from_entries(bag_of, draws * nodes + places, weights, (len(sizes), counted.size))
     labels = stacked_one_hot(reports, weights.device).transpose(0, 1).flatten(0, 1)
     observed = communicator.all_reduce_sum(sparse_product(membership, labels))
     channels = ChannelRows.of([each.label_mechanism.channel for each in reports], weights.device, dims=2).at(draw_of)

@@ -19,9 +19,10 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, population_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.progress import tracked
-from veilgraph.reconstruct.propagation import NeighbourhoodMean, block_width
+from veilgraph.reconstruct.propagation import NeighbourhoodMean
 from veilgraph.reconstruct.report_codes import Answers, answers_of
 from veilgraph.reconstruct.simplex import project_to_simplex
+from veilgraph.reconstruct.sparse import block_width
 
 Decoding = Literal["distribution", "argmax"]
 
@@ -168,7 +169,7 @@ def _columns(
 @lru_cache(maxsize=16)
 def _meaning(domain_sizes: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The feature and the value that each column is about; of a binary feature it is value 1."""
-    widths = [columns_of(size) for size in domain_sizes]
+    widths = [num_columns(size) for size in domain_sizes]
     values = [np.arange(width) if width > 1 else np.ones(1, dtype=np.int64) for width in widths]
     return np.repeat(np.arange(len(widths)), widths), np.concatenate(values)
 
@@ -179,7 +180,7 @@ def _as_stored(values: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
     return stored if np.array_equal(stored, values) else values
 
 
-def columns_of(domain_size: int) -> int:
+def num_columns(domain_size: int) -> int:
     """Columns that a feature needs: the shares of two values are one number."""
     return 1 if domain_size == 2 else domain_size
 
@@ -188,7 +189,7 @@ def _parts(channels: Sequence[SymmetricChannel]) -> Iterator[tuple[SymmetricChan
     """Each feature's channel and columns."""
     start = 0
     for channel in channels:
-        yield channel, slice(start, start := start + columns_of(channel.domain_size))
+        yield channel, slice(start, start := start + num_columns(channel.domain_size))
 
 
 def _estimate_in_place(shares: Tensor, channels: Sequence[SymmetricChannel]) -> None:
@@ -205,7 +206,7 @@ def _shares(answers: Answers, reports: int, hops: int, mean: NeighbourhoodMean) 
 
     As many columns at a time as go through a product best: only the result is as large as the table.
     """
-    width = sum(columns_of(channel.domain_size) for channel in answers.channels)
+    width = sum(num_columns(channel.domain_size) for channel in answers.channels)
     communicator, nodes = mean.communicator, mean.num_nodes
     mass = None
     if reports < communicator.global_nodes(nodes):

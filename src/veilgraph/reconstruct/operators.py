@@ -15,14 +15,8 @@ from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.graph.clustering import MAX_METIS_EDGES, bisections, clusterings, start_clusterings
 from veilgraph.graph.partition import GraphPart
-from veilgraph.reconstruct.propagation import (
-    NeighbourhoodMean,
-    SparseProduct,
-    closed,
-    rows_of,
-    sparse_csr,
-    weighted_adjacency,
-)
+from veilgraph.reconstruct.propagation import NeighbourhoodMean, add_self_loops, scaled_adjacency
+from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, select_rows
 
 
 class GraphOperators:
@@ -50,7 +44,7 @@ class GraphOperators:
         """D^-1 A: means over neighbours, zero where there are none (GraphSAGE)."""
         adjacency, shares = self.graph.adjacency, 1 / np.maximum(self.graph.degrees, 1)
         # Whoever is next to somebody has them next to it: the transpose has the same entries with other weights.
-        matrix, transposed = weighted_adjacency(adjacency, rows=shares), weighted_adjacency(adjacency, columns=shares)
+        matrix, transposed = scaled_adjacency(adjacency, rows=shares), scaled_adjacency(adjacency, columns=shares)
         return SparseProduct(matrix.to(self.device), transposed.to(self.device))
 
     @cached_property
@@ -61,7 +55,7 @@ class GraphOperators:
     @cached_property
     def closed_symmetric(self) -> SparseProduct:
         """D^-1/2 (A + I) D^-1/2, D counting the node itself (GCN)."""
-        return self._symmetric(closed(self.graph.adjacency), self.graph.degrees + 1)
+        return self._symmetric(add_self_loops(self.graph.adjacency), self.graph.degrees + 1)
 
     @cached_property
     def edge_index(self) -> Tensor:
@@ -73,7 +67,7 @@ class GraphOperators:
         """Ones [n, 2 |E|]: the sum over the directed edges that end at each node."""
         targets = torch.from_numpy(self.graph.edge_index[1])
         edges = len(targets)
-        ones = sparse_csr(targets, torch.arange(edges), torch.ones(edges), (self.graph.num_nodes, edges))
+        ones = csr_from_entries(targets, torch.arange(edges), torch.ones(edges), (self.graph.num_nodes, edges))
         return ones.to(self.device)
 
     def clusters(self, num_clusters: int) -> NDArray[np.int64]:
@@ -112,7 +106,7 @@ class GraphOperators:
 
     def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:
         scale = 1 / np.sqrt(degrees)
-        matrix = weighted_adjacency(adjacency, rows=scale, columns=scale)
+        matrix = scaled_adjacency(adjacency, rows=scale, columns=scale)
         return SparseProduct.of(matrix.to(self.device), symmetric=True)
 
 
@@ -169,7 +163,7 @@ class PartOperators(GraphOperators):
         return SparseProduct(matrix, matrix if symmetric else self._rows(product.transposed), self.communicator)
 
     def _rows(self, matrix: Tensor) -> Tensor:
-        return rows_of(matrix, torch.from_numpy(self._part.own_rows)).to(self.device)
+        return select_rows(matrix, torch.from_numpy(self._part.own_rows)).to(self.device)
 
 
 @lru_cache(maxsize=8)

@@ -16,7 +16,7 @@ from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, noisy_
 from veilgraph.privacy.mechanisms import GRR, GRRFS
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.reconstruct import Bags
-from veilgraph.reconstruct.propagation import sparse_csr
+from veilgraph.reconstruct.sparse import csr_from_entries
 
 Replica = tuple[list[list[float]], list[list[float]]]
 """Weights of the members of each bag, and its proportions."""
@@ -27,7 +27,7 @@ def bags(*replicas: Replica) -> Bags:
     rows, columns = dense.nonzero().T
     proportions = torch.tensor([each for _, proportions in replicas for each in proportions])
     return Bags(
-        membership=sparse_csr(rows, columns, dense[rows, columns], (dense.shape[0], dense.shape[1])),
+        membership=csr_from_entries(rows, columns, dense[rows, columns], (dense.shape[0], dense.shape[1])),
         proportions=proportions,
         standard_errors=torch.zeros_like(proportions),
         sizes=torch.ones(len(proportions)),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from veilgraph.errors import FitError, MissingExtraError
 from veilgraph.reconstruct.operators import GraphOperators
-from veilgraph.reconstruct.propagation import SparseProduct
+from veilgraph.reconstruct.sparse import SparseProduct
 
 HIDDEN = 16
 ATTENTION_HEADS = 4

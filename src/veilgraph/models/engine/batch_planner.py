@@ -11,7 +11,7 @@ import torch
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.engine.backbones import HIDDEN
-from veilgraph.reconstruct.features import columns_of
+from veilgraph.reconstruct.features import num_columns
 
 Task = TypeVar("Task")
 
@@ -55,7 +55,7 @@ def estimate_memory(
         block_nodes: number of nodes in a block.
     """
     nodes, classes = perturbed.graph.num_nodes, perturbed.schema.num_classes
-    columns = sum(map(columns_of, perturbed.schema.domain_sizes))
+    columns = sum(map(num_columns, perturbed.schema.domain_sizes))
     # Counts of 32-bit numbers for each node. Inputs: the propagated and the plain half of the stacked input, and one
     # half before it is stacked; a GPU copies both halves once more to sum over nodes in parts. Replica: some arrays of
     # hidden units and of classes. In blocks, only the dropout mask has hidden units of all nodes.

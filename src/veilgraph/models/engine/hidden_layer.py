@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from veilgraph.distributed.autograd import applied
 from veilgraph.models.engine.backbones import HIDDEN
+from veilgraph.reconstruct.sparse import apply_function
 
 TILE_UNITS = 2**18
 """Hidden units of a tile that fit into the cache of one core. Much smaller tiles would spend their time in calls."""
@@ -144,7 +144,7 @@ class HiddenLayer:
         """
         unmasked = second[:0] if second_unmasked is None else second_unmasked
         this_pass = object() if torch.is_grad_enabled() else None
-        outputs = applied(_HiddenFunction, self, this_pass, first, bias, second, unmasked.detach(), masks)
+        outputs = apply_function(_HiddenFunction, self, this_pass, first, bias, second, unmasked.detach(), masks)
         terms = second.shape[1]
         return outputs[:terms], outputs[terms:]
 

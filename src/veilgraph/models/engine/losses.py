@@ -18,7 +18,7 @@ from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset
 from veilgraph.privacy.frequency import expected_observation
 from veilgraph.reconstruct.bags import Bags
 from veilgraph.reconstruct.labels import ChannelRows
-from veilgraph.reconstruct.propagation import SparseProduct, compressed, sparse_csr
+from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, csr_from_rows
 
 _FLOOR = 1e-6
 
@@ -57,7 +57,7 @@ class ProportionLoss:
         counts = bags.draws.bincount()
         self._membership = SparseProduct.of(_select_members(bags.membership, len(counts), nodes))
         self._target = bags.proportions.clamp(min=_FLOOR)
-        mean = sparse_csr(bags.draws, bag, 1.0 / counts[bags.draws], (len(counts), len(bag)))
+        mean = csr_from_entries(bags.draws, bag, 1.0 / counts[bags.draws], (len(counts), len(bag)))
         self._mean = SparseProduct.of(mean)
 
     def __call__(self, probabilities: Tensor) -> Tensor:
@@ -108,4 +108,4 @@ def _select_members(membership: Tensor, replicas: int, nodes: NodeSubset) -> Ten
     columns = membership.col_indices()
     kept = (columns // num_nodes) * nodes.size(num_nodes) + nodes.positions(columns % num_nodes)
     shape = membership.shape[0], replicas * nodes.size(num_nodes)
-    return compressed(membership.crow_indices(), kept.to(columns.dtype), membership.values(), shape)
+    return csr_from_rows(membership.crow_indices(), kept.to(columns.dtype), membership.values(), shape)

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from veilgraph.distributed.autograd import applied
 from veilgraph.models.engine.node_subset import NodeSubset
-from veilgraph.reconstruct.propagation import SparseProduct, columns_of, repeated_product, rows_of
+from veilgraph.reconstruct.sparse import SparseProduct, apply_function, repeated_product, select_columns, select_rows
 
 
 def output_formula(matrix: Tensor, aggregated: Tensor, *own: Tensor) -> Tensor:
@@ -47,20 +46,20 @@ class OutputLayer:
             aggregated: Z_1, [nodes, replicas * classes].
             own: Z_2, [replicas * classes, nodes], if the convolution has such a term.
         """
-        logits: Tensor = applied(_OutputFunction, self, aggregated, *own)
+        logits: Tensor = apply_function(_OutputFunction, self, aggregated, *own)
         return logits
 
     @cached_property
     def rows(self) -> Tensor:
         """Rows of P for the selected nodes."""
         matrix, nodes = self._product.matrix, self.nodes.nodes
-        return matrix if nodes is None else rows_of(matrix, nodes)
+        return matrix if nodes is None else select_rows(matrix, nodes)
 
     @cached_property
     def columns(self) -> Tensor:
         """The transpose of `rows`, which only a backward pass needs."""
         matrix, nodes = self._product.transposed, self.nodes.nodes
-        return matrix if nodes is None else columns_of(matrix, nodes)
+        return matrix if nodes is None else select_columns(matrix, nodes)
 
 
 class _OutputFunction(torch.autograd.Function):
@@ -86,7 +85,7 @@ class _OutputFunction(torch.autograd.Function):
 
 def transposed(values: Tensor) -> Tensor:
     """Return a contiguous transpose of a matrix. Its gradient is contiguous too, which plain `.T` does not ensure."""
-    columns: Tensor = applied(_TransposeFunction, values)
+    columns: Tensor = apply_function(_TransposeFunction, values)
     return columns
 
 
@@ -96,7 +95,7 @@ def permuted(values: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
     >>> permuted(torch.tensor([5, 6, 7]), torch.tensor([2, 0, 1]), inverse=torch.tensor([1, 2, 0]))
     tensor([7, 5, 6])
     """
-    rows: Tensor = applied(_PermuteFunction, values, order, inverse)
+    rows: Tensor = apply_function(_PermuteFunction, values, order, inverse)
     return rows
 
 

@@ -16,7 +16,7 @@ from veilgraph.models.engine.output_layer import OutputLayer
 from veilgraph.models.engine.replica_adam import ReplicaAdam
 from veilgraph.models.engine.replica_dropout import ReplicaDropout
 from veilgraph.reconstruct.operators import GraphOperators
-from veilgraph.reconstruct.propagation import repeated_product
+from veilgraph.reconstruct.sparse import repeated_product
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from torch.nn.functional import embedding
 
 from veilgraph.graph import Graph
 from veilgraph.reconstruct.operators import operators_of
-from veilgraph.reconstruct.propagation import sparse_product
+from veilgraph.reconstruct.sparse import sparse_product
 
 _DAMPING = 0.2
 _MIN_RATIO = 1e-3

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from veilgraph.models.veil.calibration import Parameters, ParameterTensors, log_softmax
 from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.reconstruct.propagation import block_width, sparse_product
+from veilgraph.reconstruct.sparse import block_width, sparse_product
 
 Range = tuple[float, int]
 """Restart probability and number of steps: how far reports spread."""
