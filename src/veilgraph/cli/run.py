@@ -106,4 +106,4 @@ def _print_result(result: dict[str, Any], folder: Path) -> None:
     console.print(table)
     for sentence in result["guarantee_in_words"]:
         console.print(sentence, highlight=False, soft_wrap=True)
-    console.print(f"Report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+    console.print(f"Page: {folder / 'report.html'}", highlight=False, soft_wrap=True)
