@@ -268,6 +268,14 @@ def test_names_of_the_modules_in_the_reference_exist() -> None:
             pkgutil.resolve_name(f"{module}.{name}")
 
 
+def test_the_quick_start_names_the_sections_of_the_page() -> None:
+    text = (DOCS / "tutorials" / "quickstart.md").read_text(encoding="utf-8").split("## Read the page")[1]
+    named = re.findall(r"^[2-9]\. \*\*(.+?)\*\*", text.split("\n## ")[0], flags=re.MULTILINE)
+    template = (SOURCE / "pages" / "run_page.html").read_text(encoding="utf-8")
+    headings = re.findall(r"<h2[^>]*>([^<]+)", template)
+    assert named == headings[: len(named)]
+
+
 def test_the_page_of_methods_follows_the_registries() -> None:
     text = (DOCS / "reference" / "methods.md").read_text(encoding="utf-8")
     methods = [f"| `{name}` | {entry.title} | {entry.description} |" for name, entry in METHODS.items()]
