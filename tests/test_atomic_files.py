@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,3 +34,53 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None
         write_atomically(path, broken())
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def plant(path: Path, target: Path | None) -> Path:
+    """Put a link to the target, or a file that everyone may read and write, where a draft would be."""
+    if target is not None:
+        path.symlink_to(target)
+    else:
+        path.touch()
+        path.chmod(0o666)
+    return path
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_name_that_others_can_predict_is_not_used(tmp_path: Path, linked: bool) -> None:
+    victim, path = tmp_path / "victim", tmp_path / "tokens.csv"
+    victim.write_text("precious", encoding="utf-8")
+    plant(tmp_path / f".tokens.csv.{os.getpid()}.part", victim if linked else None)
+    write_atomically(path, "secret", secret=True)
+    assert victim.read_text(encoding="utf-8") == "precious"
+    assert not path.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_name_that_exists_is_refused_and_left_alone(
+    tmp_path: Path, linked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "guessed")
+    planted = plant(tmp_path / ".tokens.csv.guessed.part", tmp_path / "nowhere" if linked else None)
+    with pytest.raises(FileExistsError):
+        write_atomically(tmp_path / "tokens.csv", "secret", secret=True)
+    assert list(tmp_path.iterdir()) == [planted]
+    assert planted.is_symlink() or not planted.read_bytes()
+
+
+def test_a_secret_is_for_its_owner_from_the_first_byte_on_whatever_the_umask(tmp_path: Path) -> None:
+    modes: list[int] = []
+
+    def watched() -> Iterator[str]:
+        modes.extend(path.stat().st_mode & 0o777 for path in tmp_path.iterdir())
+        yield "secret"
+
+    previous = os.umask(0)
+    try:
+        write_atomically(tmp_path / "secret", watched(), secret=True)
+        write_atomically(tmp_path / "public", "public")
+    finally:
+        os.umask(previous)
+    assert modes == [0o600]
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("secret", "public")] == [0o600, 0o666]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,18 +18,21 @@ def is_draft(path: Path) -> bool:
 def write_draft(path: Path, content: bytes | str | Iterable[str], *, secret: bool = False) -> Path:
     """Write the content to a draft beside `path`, and return the draft for the caller to rename.
 
+    The draft is created exclusively and under an unpredictable name. A file or a link that someone put there before is
+    neither followed nor kept.
+
     Args:
         path: the final file. Its folder is created if necessary.
         content: the content, or its pieces.
         secret: let only the owner read the file, from the first byte on.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}{_DRAFT}")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_DRAFT}")
     if not path.parent.is_dir():
         path.parent.mkdir(parents=True, exist_ok=True)
+    mode = 0o600 if secret else 0o666  # the umask takes its bits away
+    created = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)  # O_EXCL follows no link
     try:
-        if secret:
-            draft.touch(mode=0o600)
-        with draft.open("wb") as file:
+        with open(created, "wb") as file:
             pieces = [content] if isinstance(content, bytes | str) else content
             file.writelines(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
     except BaseException:
