@@ -1,14 +1,52 @@
-"""Cells that are fitted together equal separate fits, and share the reports that they can."""
+"""Cells that are fitted together equal separate fits, and draws share what they can and nothing else."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.models.engine.test_fit_together import EPOCHS, PRIVATE, TOLERANCE
+from tests.support.miniatures import SMALL
 from veilgraph.experiments.cells import draw_reports, fit_cells
 from veilgraph.experiments.grid import Cell
+from veilgraph.experiments.simulation import feature_rng, label_rng
+from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.registry import METHODS
+
+CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
+
+
+def draw(cell: Cell) -> tuple[PerturbedGraph, Split]:
+    return draw_reports(cell, SMALL(cell))
+
+
+def test_the_same_labels_are_drawn_for_all_methods_at_one_seed_and_label_budget() -> None:
+    expected, split = draw(CELL)
+    assert expected.has_label.any()
+    for name in (name for name, entry in METHODS.items() if entry.private):
+        epsilon_x = 0.1 if METHODS[name].uses_features else None
+        perturbed, own_split = draw(replace(CELL, method=name, epsilon_x=epsilon_x))
+        assert (perturbed.labels == expected.labels).all()
+        assert (perturbed.has_label == expected.has_label).all()
+        assert (own_split.train == split.train).all()
+        assert (own_split.test == split.test).all()
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"epsilon_y": 0.5}, {"dataset": "german"}])
+def test_another_seed_or_label_budget_draws_other_labels(change: dict[str, Any]) -> None:
+    labels, others = (draw(cell)[0].labels for cell in (CELL, replace(CELL, **change)))
+    assert (labels != others).any()
+
+
+def test_reports_do_not_follow_from_the_split_of_the_same_seed() -> None:
+    # With one stream for both, the split would tell something about the noise of the reports. For the same reason
+    # the noise of labels and that of features have separate streams.
+    streams = (np.random.default_rng(CELL.seed), label_rng(CELL.seed), feature_rng(CELL.seed))
+    words = [stream.integers(0, 2**62, size=8) for stream in streams]
+    assert len(set(np.concatenate(words).tolist())) == 3 * 8
 
 
 def cells_of(method: str) -> list[Cell]:

@@ -13,21 +13,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from tests.support.miniatures import SMALL, miniature, shortened
 from veilgraph.errors import BudgetError, FitError, RunError
-from veilgraph.experiments.cells import Fit, draw_reports
+from veilgraph.experiments.cells import Fit
 from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
-from veilgraph.experiments.grid import Cell, Experiment, experiment_names, load_experiment, parse_experiment
+from veilgraph.experiments.grid import Cell, Experiment, experiment_names, parse_experiment
 from veilgraph.experiments.result_store import CellStore
 from veilgraph.experiments.results import read_rows
 from veilgraph.experiments.runner import describe, prefetched, run_cell, run_experiment
-from veilgraph.experiments.simulation import feature_rng, label_rng
-from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models.registry import METHODS
 
 CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
 
@@ -53,10 +49,6 @@ def results_of(experiment: Experiment, store: CellStore, data: DataSource = SMAL
         for key, result in found.items()
         if result is not None
     }
-
-
-def draw(cell: Cell) -> tuple[PerturbedGraph, Split]:
-    return draw_reports(cell, SMALL(cell))
 
 
 @pytest.mark.parametrize("name", experiment_names())
@@ -197,11 +189,6 @@ def test_a_cell_is_described_by_what_sets_it_apart() -> None:
     assert describe(ceiling) == "cora, non_private, not private, seed 3"
 
 
-def test_other_data_under_the_same_name_is_computed_anew() -> None:
-    other = DatasetLoader(read=lambda name, **options: miniature(f"another {name}"))
-    assert key_of(CELL, other) != key_of(CELL, SMALL)
-
-
 def test_a_damaged_cell_is_named_when_results_are_collected(tmp_path: Path) -> None:
     experiment, store = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"]), CellStore(tmp_path)
     run_experiment(experiment, store, data=SMALL)
@@ -209,32 +196,6 @@ def test_a_damaged_cell_is_named_when_results_are_collected(tmp_path: Path) -> N
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(RunError, match=path.name):
         read_rows(experiment, store, data=SMALL)
-
-
-def test_the_same_labels_are_drawn_for_all_methods_at_one_seed_and_label_budget() -> None:
-    expected, split = draw(CELL)
-    assert expected.has_label.any()
-    for name in (name for name, entry in METHODS.items() if entry.private):
-        epsilon_x = 0.1 if METHODS[name].uses_features else None
-        perturbed, own_split = draw(replace(CELL, method=name, epsilon_x=epsilon_x))
-        assert (perturbed.labels == expected.labels).all()
-        assert (perturbed.has_label == expected.has_label).all()
-        assert (own_split.train == split.train).all()
-        assert (own_split.test == split.test).all()
-
-
-@pytest.mark.parametrize("change", [{"seed": 1}, {"epsilon_y": 0.5}, {"dataset": "german"}])
-def test_another_seed_or_label_budget_draws_other_labels(change: dict[str, Any]) -> None:
-    labels, others = (draw(cell)[0].labels for cell in (CELL, replace(CELL, **change)))
-    assert (labels != others).any()
-
-
-def test_reports_do_not_follow_from_the_split_of_the_same_seed() -> None:
-    # With one stream for both, the split would tell something about the noise of the reports. For the same reason
-    # the noise of labels and that of features have separate streams.
-    streams = (np.random.default_rng(CELL.seed), label_rng(CELL.seed), feature_rng(CELL.seed))
-    words = [stream.integers(0, 2**62, size=8) for stream in streams]
-    assert len(set(np.concatenate(words).tolist())) == 3 * 8
 
 
 SPENT: dict[str, tuple[float | None, float | None, float | str]] = {
@@ -268,12 +229,6 @@ def test_a_budget_of_zero_is_refused_and_not_replaced() -> None:
         run_cell(replace(CELL, epsilon_y=0.0), data=SMALL, device="cpu")
     with pytest.raises(BudgetError, match="epsilon_x is 0"):
         run_cell(replace(CELL, epsilon_x=0.0), data=SMALL, device="cpu")
-
-
-def test_columns_as_they_came_are_loaded_where_an_experiment_asks_for_them() -> None:
-    merged, original = (SMALL.load(CELL.dataset, original_columns=original) for original in (False, True))
-    assert (merged.schema.num_features, original.schema.num_features) == (12, 24)
-    assert {cell.original_columns for cell in load_experiment("table1").cells} == {True}
 
 
 @pytest.fixture

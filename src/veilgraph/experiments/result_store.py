@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import RunError
+from veilgraph.experiments.data_source import DataSource, key_of
+from veilgraph.experiments.grid import Cell, Experiment
 
 
 class CellStore:
@@ -38,6 +41,13 @@ class CellStore:
     def has(self, key: str) -> bool:
         """Return whether a cell is finished."""
         return self._path(key).exists()
+
+    def finished(self, experiment: Experiment, data: DataSource) -> Iterator[tuple[Cell, dict[str, Any]]]:
+        """Yield each finished cell of an experiment with its result, in the order of the experiment."""
+        for cell in experiment.cells:
+            result = self.get(key_of(cell, data))
+            if result is not None:
+                yield cell, result
 
     def _path(self, key: str) -> Path:
         return self._cells / key[:2] / f"{key}.json"

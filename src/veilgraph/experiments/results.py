@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,14 +91,6 @@ class Row:
         }
 
 
-def finished_cells(experiment: Experiment, store: CellStore, data: DataSource) -> Iterator[tuple[Cell, dict[str, Any]]]:
-    """Yield each finished cell of an experiment with its stored result, in the order of the experiment."""
-    for cell in experiment.cells:
-        result = store.get(key_of(cell, data))
-        if result is not None:
-            yield cell, result
-
-
 def read_rows(experiment: Experiment, store: CellStore, *, data: DataSource | None = None) -> list[Row]:
     """Return a row for each setting with at least one finished seed, in the order of the experiment.
 
@@ -109,7 +101,7 @@ def read_rows(experiment: Experiment, store: CellStore, *, data: DataSource | No
     """
     data = DatasetLoader() if data is None else data
     groups: dict[tuple[Any, ...], list[tuple[Cell, dict[str, Any]]]] = {}
-    for cell, result in finished_cells(experiment, store, data):
+    for cell, result in store.finished(experiment, data):
         groups.setdefault(_setting(cell), []).append((cell, result))
     if not groups:
         raise RunError(f"nothing of {experiment.name} is finished: veilgraph paper run {experiment.name}")

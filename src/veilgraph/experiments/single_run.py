@@ -21,7 +21,6 @@ from veilgraph.evaluation import compare_frequencies, majority_share
 from veilgraph.experiments.cells import Fit
 from veilgraph.experiments.grid import Cell, Experiment, make_cell
 from veilgraph.experiments.result_store import CellStore, write_result
-from veilgraph.experiments.results import finished_cells
 from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Graph
 from veilgraph.models.engine.gnn_method import GNNMethod
@@ -101,7 +100,7 @@ def run(
         on_fit=partial(_keep, private=private, folder=folder, identity=identity),
         progress=progress,
     )
-    result = _summary(private, identity, list(finished_cells(experiment, store, data)))
+    result = _summary(private, identity, list(store.finished(experiment, data)))
     write_result(folder / "result.json", json.dumps(result, indent=2))
     return result
 
