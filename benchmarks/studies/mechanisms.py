@@ -28,8 +28,8 @@ from veilgraph.privacy.frequency import estimate_frequencies, population_varianc
 from veilgraph.privacy.mechanisms import GRR, Mechanism
 from veilgraph.privacy.mechanisms.registry import grr_fs, grr_on_all, joint_grr_best, multi_bit_best
 from veilgraph.privacy.schema import FeatureSchema
-from veilgraph.reconstruct.features import one_hot_reports
-from veilgraph.reconstruct.report_codes import answers_of
+from veilgraph.reconstruct.features import one_hot_features
+from veilgraph.reconstruct.report_codes import ReportCodes
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 10.0)
 SAMPLED = 10
@@ -57,18 +57,20 @@ def collected(mechanism: Mechanism, records: NDArray[Any], rng: np.random.Genera
 
 def stated_variance(mechanism: Mechanism, share: float) -> float:
     """Return the variance of an estimate from one report, for a feature that a `share` of people have."""
-    answers = answers_of(
+    answers = ReportCodes.of(
         collected(mechanism, np.zeros((2, mechanism.num_features), dtype=int), np.random.default_rng(0))
     )
-    return float(population_variance(torch.tensor(share, dtype=torch.float64), answers.channels[0], answers.rate))
+    return float(
+        population_variance(torch.tensor(share, dtype=torch.float64), answers.channels[0], answers.answering_rate)
+    )
 
 
 def estimates(mechanism: Mechanism, share: float, people: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return the estimate of every feature from the reports of newly drawn people."""
     records = (rng.random((people, mechanism.num_features)) < share).astype(np.uint8)
     perturbed = collected(mechanism, records, rng)
-    shares = one_hot_reports(perturbed).mean(dim=0, dtype=torch.float64)
-    return estimate_frequencies(shares, answers_of(perturbed).channels[0]).numpy()
+    shares = one_hot_features(perturbed).mean(dim=0, dtype=torch.float64)
+    return estimate_frequencies(shares, ReportCodes.of(perturbed).channels[0]).numpy()
 
 
 def measured_variance(mechanism: Mechanism, share: float, repeats: int) -> float:

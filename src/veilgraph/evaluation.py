@@ -13,7 +13,7 @@ from veilgraph.errors import GraphError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import estimate_frequencies, fixed_people_variance, population_variance
 from veilgraph.privacy.schema import NO_LABEL
-from veilgraph.reconstruct.report_codes import answers_of
+from veilgraph.reconstruct.report_codes import ReportCodes
 
 
 def accuracy(predicted: NDArray[np.int64], private: PrivateGraph, nodes: NDArray[np.bool_]) -> float:
@@ -61,7 +61,7 @@ def compare_frequencies(private: PrivateGraph, perturbed: PerturbedGraph) -> lis
 
     Features that no person was asked about are left out.
     """
-    answers = answers_of(perturbed)
+    answers = ReportCodes.of(perturbed)
     codes = private.schema.code_names
     rows: list[FrequencyComparison] = []
     for i, (name, channel) in enumerate(zip(private.schema.feature_names, answers.channels, strict=True)):
@@ -79,7 +79,7 @@ def compare_frequencies(private: PrivateGraph, perturbed: PerturbedGraph) -> lis
         errors = torch.lerp(
             population_variance(estimated, channel, people),
             fixed_people_variance(estimated, channel, people),
-            answers.rate,
+            answers.answering_rate,
         ).sqrt()
         rows += [
             FrequencyComparison(

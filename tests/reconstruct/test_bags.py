@@ -11,7 +11,7 @@ from veilgraph.graph import Graph
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.privacy.mechanisms import GRR
 from veilgraph.reconstruct import bag_proportions
-from veilgraph.reconstruct.bags import stacked_bags
+from veilgraph.reconstruct.bags import bags_of_draws
 from veilgraph.reconstruct.simplex import project_to_simplex
 
 RING = Graph.from_edges([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]], num_nodes=6)
@@ -49,7 +49,7 @@ def test_bags_of_several_draws_are_those_of_each_one_after_another() -> None:
     draws = [labelled_graph(RING, rng.permutation(LABELS), rng.random(6) < 0.7, epsilon=each) for each in (0.5, 1, 3)]
     clusters = [CLUSTERS, np.zeros(6, dtype=np.int64), CLUSTERS[::-1].copy()]
     members, estimate = [rng.random(6) < 0.8 for _ in draws], [True, False, True]
-    together = stacked_bags(draws, clusters, members, estimate=estimate)
+    together = bags_of_draws(draws, clusters, members, estimate=estimate)
     alone = [
         bag_proportions(perturbed, parts, chosen, estimate=use)
         for perturbed, parts, chosen, use in zip(draws, clusters, members, estimate, strict=True)

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import veilgraph.reconstruct.features as features_module
 from benchmarks.reference import literal
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
@@ -18,8 +17,8 @@ from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.privacy.mechanisms import GRR, GRRFS, MultiBit
 from veilgraph.privacy.schema import Column, FeatureSchema
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_features
-from veilgraph.reconstruct.features import _as_stored, _columns, one_hot_reports
-from veilgraph.reconstruct.report_codes import answers_of
+from veilgraph.reconstruct.features import as_code_type, one_hot_columns, one_hot_features
+from veilgraph.reconstruct.report_codes import ReportCodes
 
 SIZES = (2, 3, 2, 4)
 
@@ -195,9 +194,7 @@ def test_blocks_of_columns_give_what_all_columns_at_once_give(seed: int, width: 
         perturbed = replace(perturbed, has_features=reporting | (np.arange(15) == 0))
     mean = NeighbourhoodMean.of(graph)
     expected = reconstruct_features(perturbed, 2, mean=mean).frequencies
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features_module, "block_width", lambda device, nodes: width)
-        found = reconstruct_features(perturbed, 2, mean=mean).frequencies
+    found = reconstruct_features(perturbed, 2, mean=mean, max_columns=width).frequencies
     # A product of another width may add in another order: 15 numbers of at most 1, then times 1 / gain < 20.
     assert torch.allclose(found, expected, rtol=0, atol=1e-5)
 
@@ -205,7 +202,7 @@ def test_blocks_of_columns_give_what_all_columns_at_once_give(seed: int, width: 
 def test_a_part_of_the_one_hot_columns_is_that_part_of_them_all() -> None:
     perturbed = perturbed_graph(random_graph(0), random_records(0).astype(np.uint8))
     perturbed = replace(perturbed, has_features=np.arange(15) % 3 > 0)
-    whole = one_hot_reports(perturbed)
+    whole = one_hot_features(perturbed)
     expected = [
         [
             float(code == value and reported)
@@ -217,10 +214,10 @@ def test_a_part_of_the_one_hot_columns_is_that_part_of_them_all() -> None:
     assert whole.tolist() == expected
     for start in range(whole.shape[1]):
         part = slice(start, start + 3)
-        assert np.array_equal(_columns(answers_of(perturbed), part), whole[:, part])
+        assert np.array_equal(one_hot_columns(ReportCodes.of(perturbed), part), whole[:, part])
 
 
 def test_values_that_codes_cannot_hold_are_found_nowhere() -> None:
     codes, values = np.array([0, 1, 255], dtype=np.uint8), np.array([0, 255, 256, 511])
-    hits = codes[:, None] == _as_stored(values, codes.dtype)
+    hits = codes[:, None] == as_code_type(values, codes.dtype)
     assert hits.tolist() == [[True, False, False, False], [False] * 4, [False, True, False, False]]

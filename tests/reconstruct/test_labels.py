@@ -17,7 +17,7 @@ from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.privacy.mechanisms import GRR, GRRFS
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_labels
-from veilgraph.reconstruct.labels import decoded_labels
+from veilgraph.reconstruct.labels import decode_label_draws
 
 CLASSES = 3
 
@@ -131,4 +131,4 @@ def test_draws_that_share_a_product_are_decoded_as_each_on_its_own() -> None:
     mean = NeighbourhoodMean.of(graph)
     for estimate in (True, False):
         alone = [reconstruct_labels(each, 2, mean=mean, estimate=estimate).decoded() for each in draws]
-        assert torch.equal(decoded_labels(draws, 2, mean=mean, estimate=estimate), torch.stack(alone))
+        assert torch.equal(decode_label_draws(draws, 2, mean=mean, estimate=estimate), torch.stack(alone))

@@ -15,8 +15,8 @@ from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, p
 from veilgraph.privacy.mechanisms import GRR, GRRFS, NOT_ASKED, JointGRR, Mechanism, MultiBit
 from veilgraph.privacy.schema import Column, FeatureSchema
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_features
-from veilgraph.reconstruct.features import num_columns, one_hot_reports
-from veilgraph.reconstruct.report_codes import answers_of
+from veilgraph.reconstruct.features import num_columns, one_hot_features
+from veilgraph.reconstruct.report_codes import ReportCodes
 
 UNEQUAL = (2, 3, 2, 4)
 
@@ -44,15 +44,15 @@ def random_records(sizes: tuple[int, ...], people: int, seed: int = 0) -> np.nda
 
 
 def test_padded_reports_answer_everything() -> None:
-    answers = answers_of(reported(GRRFS(UNEQUAL, 2, 1.0), random_records(UNEQUAL, 50), UNEQUAL))
-    assert answers.rate == 1
+    answers = ReportCodes.of(reported(GRRFS(UNEQUAL, 2, 1.0), random_records(UNEQUAL, 50), UNEQUAL))
+    assert answers.answering_rate == 1
     assert answers.asked.all()
 
 
 def test_joint_reports_answer_what_was_asked() -> None:
     perturbed = reported(JointGRR(UNEQUAL, 2, 1.0), random_records(UNEQUAL, 50), UNEQUAL)
-    answers = answers_of(perturbed)
-    assert answers.rate == 0.5
+    answers = ReportCodes.of(perturbed)
+    assert answers.answering_rate == 0.5
     assert (answers.asked.sum(axis=1) == 2).all()
     np.testing.assert_array_equal(answers.asked, perturbed.features != NOT_ASKED)
 
@@ -60,21 +60,21 @@ def test_joint_reports_answer_what_was_asked() -> None:
 def test_signs_of_binary_features_are_codes_with_the_channel_of_a_sign() -> None:
     sizes, mechanism = (2,) * 5, MultiBit((0.0,) * 5, (1.0,) * 5, sampled=2, epsilon=1.5)
     perturbed = reported(mechanism, random_records(sizes, 50), sizes)
-    answers = answers_of(perturbed)
+    answers = ReportCodes.of(perturbed)
     np.testing.assert_array_equal(answers.codes, perturbed.features.clip(-1, 1) * 0.5 + 0.5 - 1.5 * ~answers.asked)
     assert answers.channels == (GRR(2, 1.5).channel,) * 5
-    assert answers.rate == 0.4
+    assert answers.answering_rate == 0.4
 
 
 def test_signs_of_other_features_are_refused() -> None:
     mechanism = MultiBit((0.0,) * 4, tuple(size - 1.0 for size in UNEQUAL), sampled=2, epsilon=1.0)
     with pytest.raises(ReconstructionError, match=r"more than two values .* MultiBit: use GRRFS or JointGRR"):
-        answers_of(reported(mechanism, random_records(UNEQUAL, 10), UNEQUAL))
+        ReportCodes.of(reported(mechanism, random_records(UNEQUAL, 10), UNEQUAL))
 
 
 def test_columns_of_everyone_average_to_the_share_among_the_answers() -> None:
     perturbed = reported(JointGRR(UNEQUAL, 2, 1.0), random_records(UNEQUAL, 300), UNEQUAL)
-    columns, start = one_hot_reports(perturbed), 0
+    columns, start = one_hot_features(perturbed), 0
     for i, size in enumerate(UNEQUAL):
         given = perturbed.features[perturbed.features[:, i] != NOT_ASKED, i]
         values = range(size) if size > 2 else (1,)
@@ -83,13 +83,13 @@ def test_columns_of_everyone_average_to_the_share_among_the_answers() -> None:
         start += num_columns(size)
 
 
-def test_whoever_sent_nothing_has_no_columns_and_no_say() -> None:
+def test_nodes_without_a_report_have_zero_columns_and_no_weight() -> None:
     perturbed = reported(JointGRR(UNEQUAL, 2, 1.0), random_records(UNEQUAL, 40), UNEQUAL)
     silent = np.arange(40) < 15
     garbage = perturbed.features.copy()
     garbage[silent] = 1
     found = [
-        one_hot_reports(replace(perturbed, features=f, has_features=~silent)) for f in (perturbed.features, garbage)
+        one_hot_features(replace(perturbed, features=f, has_features=~silent)) for f in (perturbed.features, garbage)
     ]
     assert (found[0][:15] == 0).all()
     assert torch.equal(found[0], found[1])
@@ -97,7 +97,7 @@ def test_whoever_sent_nothing_has_no_columns_and_no_say() -> None:
 
 def test_a_feature_that_nobody_was_asked_about_counts_as_uniform() -> None:
     perturbed = reported(JointGRR((3,) * 8, 1, 1.0), random_records((3,) * 8, 2), (3,) * 8)
-    columns = one_hot_reports(perturbed)
+    columns = one_hot_features(perturbed)
     nobody = np.flatnonzero((perturbed.features == NOT_ASKED).all(axis=0))
     for i in nobody:
         torch.testing.assert_close(columns[:, 3 * i : 3 * i + 3], torch.full((2, 3), 1 / 3))
@@ -111,7 +111,7 @@ def test_a_neighbourhood_unlike_the_whole_varies_as_stated() -> None:
     channel, rate = mechanism.channel(0), float(mechanism.answering_rate)
     found = []
     for seed in range(runs):
-        columns = one_hot_reports(reported(mechanism, records, (2,) * 6, seed=seed))
+        columns = one_hot_features(reported(mechanism, records, (2,) * 6, seed=seed))
         found.append(float(estimate_frequencies(columns[:hood, 0].mean(), channel)))
     one, overall = torch.tensor(1.0), float(channel.other) + 0.25 * float(channel.gain)
     # At a share of 1 people drawn from a population are all alike, so that both variances coincide.

@@ -17,7 +17,7 @@ from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import cross_entropy, weighted_targets
 from veilgraph.models.engine.node_subset import NodeSubset
 from veilgraph.privacy.frequency import estimate_frequencies
-from veilgraph.reconstruct.features import one_hot_reports
+from veilgraph.reconstruct.features import one_hot_features
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.reconstruct.simplex import project_to_simplex
@@ -34,7 +34,7 @@ class PlainGNN(GNNMethod):
 
     def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         """Return the one-hot feature reports [nodes, columns]."""
-        return one_hot_reports(perturbed, operators.device, operators.communicator)
+        return one_hot_features(perturbed, operators.device, operators.communicator)
 
     def input_settings(self) -> Hashable:
         """Return a constant: inputs depend on the reports alone."""

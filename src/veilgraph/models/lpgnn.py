@@ -18,7 +18,7 @@ from veilgraph.models.engine.losses import weighted_targets
 from veilgraph.models.engine.node_subset import NodeSubset, needed_nodes
 from veilgraph.models.engine.output_layer import OutputLayer, permuted, transposed
 from veilgraph.privacy.mechanisms import MultiBit
-from veilgraph.reconstruct.labels import stacked_one_hot
+from veilgraph.reconstruct.labels import one_hot_label_draws
 from veilgraph.reconstruct.operators import GraphOperators
 
 _FLOOR = 1e-12
@@ -104,7 +104,7 @@ class LPGNN(GNNMethod):
         for hops in {task.method.label_hops for task in tasks}:
             same_hops = [index for index, task in enumerate(tasks) if task.method.label_hops == hops]
             rows = torch.tensor(same_hops, device=operators.device)
-            reports = stacked_one_hot([tasks[index].perturbed for index in same_hops], operators.device)
+            reports = one_hot_label_draws([tasks[index].perturbed for index in same_hops], operators.device)
             propagated = operators.symmetric(reports.flatten(1), hops).view_as(reports).transpose(0, 1)
             labels[rows] = propagated.argmax(dim=2)
             nodes[rows] &= propagated.sum(dim=2) > 0

@@ -16,9 +16,9 @@ from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, weighted_targets
 from veilgraph.models.engine.node_subset import NodeSubset
 from veilgraph.reconstruct import reconstruct_features
-from veilgraph.reconstruct.bags import Bags, stacked_bags
-from veilgraph.reconstruct.features import Decoding, one_hot_reports
-from veilgraph.reconstruct.labels import decoded_labels
+from veilgraph.reconstruct.bags import Bags, bags_of_draws
+from veilgraph.reconstruct.features import Decoding, one_hot_features
+from veilgraph.reconstruct.labels import decode_label_draws
 from veilgraph.reconstruct.operators import GraphOperators
 
 
@@ -67,7 +67,7 @@ class RGNN(GNNMethod):
     def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         """Return the reconstructed features (Algorithm 1), or the one-hot reports, [nodes, columns]."""
         if not self.reconstruct_x:
-            return one_hot_reports(perturbed, operators.device, operators.communicator)
+            return one_hot_features(perturbed, operators.device, operators.communicator)
         features = reconstruct_features(perturbed, self.feature_hops, mean=operators.mean, estimate=self.estimate)
         return features.inputs(self.decoding)
 
@@ -119,14 +119,14 @@ class RGNN(GNNMethod):
                 rows = torch.from_numpy(np.stack([each.labels for each in same_settings])).to(operators.device)
             else:
                 hops, estimate = settings
-                rows = decoded_labels(same_settings, hops, mean=operators.mean, estimate=estimate)
+                rows = decode_label_draws(same_settings, hops, mean=operators.mean, estimate=estimate)
             labels[torch.tensor(indices, device=operators.device)] = rows
         return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.communicator)
 
     @classmethod
     def bags(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Bags:
         """Return the bags of all tasks, with estimated label proportions."""
-        return stacked_bags(
+        return bags_of_draws(
             [task.perturbed for task in tasks],
             [operators.clusters(task.method.num_clusters) for task in tasks],
             [task.split.train for task in tasks],

@@ -16,7 +16,7 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit, check_fit_input, check_is_fitted
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.privacy.frequency import estimate_frequencies
-from veilgraph.reconstruct.labels import stacked_one_hot
+from veilgraph.reconstruct.labels import one_hot_label_draws
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 from veilgraph.reconstruct.simplex import project_to_simplex
 from veilgraph.reconstruct.sparse import block_width, repeated_product
@@ -94,7 +94,7 @@ def _class_probabilities(
     settings: Sequence[tuple[float, int]], reports: Sequence[PerturbedGraph], operators: GraphOperators
 ) -> list[NDArray[np.float32]]:
     """Return class probabilities [nodes, classes] of each task with its restart and number of steps."""
-    sources, results = stacked_one_hot(reports, operators.device), dict[int, NDArray[np.float32]]()
+    sources, results = one_hot_label_draws(reports, operators.device), dict[int, NDArray[np.float32]]()
     restarts, steps = zip(*settings, strict=True)
     for step, scores in _propagations(operators, sources, restarts, steps):
         for run in (run for run, last in enumerate(steps) if last == step):
@@ -105,7 +105,7 @@ def _class_probabilities(
 def _select_settings(tasks: Sequence[FitTask[StructureOnly]], operators: GraphOperators) -> list[tuple[float, int]]:
     """Return, for each task, the restart and number of steps whose predictions match most held-out reports."""
     training = np.stack([task.split.train for task in tasks], axis=1)
-    sources = stacked_one_hot([task.perturbed for task in tasks], operators.device)
+    sources = one_hot_label_draws([task.perturbed for task in tasks], operators.device)
     sources *= torch.from_numpy(training).to(operators.device).unsqueeze(2)
     held_out = [_held_out(task, operators.device) for task in tasks]
     together = max(1, block_width(operators.device, len(sources)) // sources.shape[2])

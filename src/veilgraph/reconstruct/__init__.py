@@ -1,4 +1,7 @@
-"""From reports and public structure to feature and label distributions. Post-processing: it costs no privacy."""
+"""Reconstruction of feature and label distributions from reports and the public graph.
+
+Reconstruction is post-processing of reports: it costs no privacy.
+"""
 
 from veilgraph.graph.clustering import cluster
 from veilgraph.reconstruct.bags import Bags, bag_proportions

@@ -49,11 +49,12 @@ class ChannelRows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReconstructedLabels:
-    """y~: for each node, the estimated class distribution among the labelled nodes of its K-hop neighbourhood.
+    """y~: estimated class distribution among the labelled nodes of each node's K-hop neighbourhood.
 
     Attributes:
-        distribution: unbiased estimates, rows summing to 1, not projected.
-        in_reach: whether any labelled node is within K hops; elsewhere the distribution is that of all reports.
+        distribution: `[nodes, classes]`, unbiased estimates; rows sum to 1 and are not projected.
+        in_reach: `[nodes]`, whether a labelled node is within K hops. Otherwise the distribution is that of all
+            reports.
     """
 
     distribution: Tensor
@@ -62,14 +63,14 @@ class ReconstructedLabels:
 
     @cached_property
     def standard_errors(self) -> Tensor:
-        """Of each estimate, for neighbourhoods drawn from a population; measured when asked for."""
+        """Standard errors `[nodes, classes]` for neighbourhoods drawn from a population; computed on first access."""
         return self._measure_errors()
 
     def decoded(self) -> Tensor:
-        """The most likely class of each node.
+        """Return the most likely class of each node, `[nodes]`.
 
-        The estimator is one increasing affine map for all classes, so this equals a plain majority vote over the
-        reports of the neighbourhood.
+        The estimator is one increasing affine map for all classes, so this equals a majority vote over the reports of
+        the neighbourhood.
         """
         return self.distribution.argmax(dim=1)
 
@@ -77,17 +78,17 @@ class ReconstructedLabels:
 def reconstruct_labels(
     perturbed: PerturbedGraph, hops: int, *, mean: NeighbourhoodMean, estimate: bool = True
 ) -> ReconstructedLabels:
-    """Algorithm 2: propagate one-hot reports with zeros for unlabelled nodes, then undo the randomization.
+    """Reconstruct labels by Algorithm 2: propagate one-hot reports, then remove the bias of the randomization.
 
-    What K hops leave at a node sums to the weight of labelled nodes in its neighbourhood, not to 1; dividing by it
-    gives the distribution among them, which the estimator is for. A node with no labelled node in reach has no
-    distribution of its own and falls back to that of all reports. Isolated nodes keep their own report.
+    Nodes without a label report are rows of zeros. So the propagated row of a node sums to the weight of labelled
+    nodes in its neighbourhood, and not to 1. Dividing by this weight gives the observed distribution among them. A
+    node without a labelled node within K hops gets the distribution of all reports. Isolated nodes keep their report.
 
     Args:
-        perturbed: the graph and its reports; train and validation reports both take part.
+        perturbed: the graph and its reports; reports of training and validation nodes are both used.
         hops: K_y.
-        mean: the graph's neighbourhood mean, on the device to use.
-        estimate: undo the randomization; otherwise observed shares are kept, for ablations.
+        mean: neighbourhood mean of the graph, on the device to use.
+        estimate: remove the bias of the randomization; False keeps the observed shares, for ablations.
     """
     observed, in_reach = (each.squeeze(1) for each in _observed_shares([perturbed], hops, mean))
     channel = perturbed.label_mechanism.channel
@@ -104,10 +105,13 @@ def reconstruct_labels(
     )
 
 
-def decoded_labels(
+def decode_label_draws(
     reports: Sequence[PerturbedGraph], hops: int, *, mean: NeighbourhoodMean, estimate: bool = True
 ) -> Tensor:
-    """What `reconstruct_labels` decodes, of several draws on one graph that share a product: [draws, nodes]."""
+    """Return the decoded labels of `reconstruct_labels` for several draws on one graph, `[draws, nodes]`.
+
+    All draws share one sparse product.
+    """
     found, _ = _observed_shares(reports, hops, mean)
     if estimate:
         channels = ChannelRows.of([each.label_mechanism.channel for each in reports], found.device, dims=2)
@@ -116,14 +120,15 @@ def decoded_labels(
 
 
 def _observed_shares(reports: Sequence[PerturbedGraph], hops: int, mean: NeighbourhoodMean) -> tuple[Tensor, Tensor]:
-    """Of each draw on one graph, the shares of reported labels in reach, and whether there are any.
+    """Return the shares of reported labels within K hops, for each draw, and whether there is a report at all.
 
-    [nodes, draws, classes] and [nodes, draws].
+    Returns:
+        Shares `[nodes, draws, classes]` and a mask `[nodes, draws]`.
     """
     counts = mean.communicator.all_reduce_sum(torch.tensor([np.count_nonzero(each.has_label) for each in reports]))
     if not bool((counts > 0).all()):
         raise ReconstructionError("no labelled nodes: at least one node must report its label")
-    observed = stacked_one_hot(reports, mean.device)
+    observed = one_hot_label_draws(reports, mean.device)
     propagated = mean.propagate(observed.flatten(1), hops).view_as(observed)
     mass = propagated.sum(2, keepdim=True)
     overall = mean.communicator.all_reduce_sum(observed.sum(0)) / counts.to(mean.device).unsqueeze(1)
@@ -132,14 +137,14 @@ def _observed_shares(reports: Sequence[PerturbedGraph], hops: int, mean: Neighbo
 
 
 def one_hot_labels(perturbed: PerturbedGraph) -> Tensor:
-    """y' as rows with a single 1, all zero where no label was reported."""
-    return stacked_one_hot([perturbed], torch.device("cpu")).squeeze(1)
+    """Return y' one-hot, `[nodes, classes]`; rows are zero where no label was reported."""
+    return one_hot_label_draws([perturbed], torch.device("cpu")).squeeze(1)
 
 
-def stacked_one_hot(reports: Sequence[PerturbedGraph], device: torch.device) -> Tensor:
-    """`one_hot_labels` of several draws on one graph, side by side: [nodes, draws, classes]."""
+def one_hot_label_draws(reports: Sequence[PerturbedGraph], device: torch.device) -> Tensor:
+    """Return `one_hot_labels` of several draws on one graph, `[nodes, draws, classes]`."""
     classes = reports[0].schema.num_classes
-    # As few bytes as will do, which is what takes time on the way to a GPU.
+    # The narrowest type: the transfer to a GPU takes most of the time.
     codes = np.empty((len(reports), reports[0].graph.num_nodes), dtype=np.int8 if classes <= 2**7 else np.int32)
     for row, each in zip(codes, reports, strict=True):
         row[:] = np.where(each.has_label, each.labels, NO_LABEL)

@@ -1,4 +1,4 @@
-"""What a method needs of the public graph, made once and only if it is used."""
+"""Matrices and clusterings of a public graph, computed on first use and kept for all fits."""
 
 from __future__ import annotations
 
@@ -20,58 +20,61 @@ from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, select
 
 
 class GraphOperators:
-    """Matrices and bags of one graph, on one device.
+    """Matrices and clusterings of one graph, on one device.
 
     Args:
         graph: the public graph.
-        device: where the matrices live.
+        device: device of the matrices.
+
+    Attributes:
+        communicator: collective operations over the processes that share the graph.
     """
 
     def __init__(self, graph: Graph, device: torch.device | str = "cpu") -> None:
         self.graph, self.device = graph, torch.device(device)
         self.communicator: Communicator = LOCAL
         self._clusters: dict[int, NDArray[np.int64]] = {}
-        self._clusters_aside: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
+        self._pending_clusters: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
         self._bisections: dict[tuple[int, int], list[NDArray[np.int64]]] = {}
 
     @cached_property
     def mean(self) -> NeighbourhoodMean:
-        """D^-1 (A + I), D counting the node itself: means over closed neighbourhoods."""
+        """D^-1 (A + I), D counting the node itself: mean over closed neighbourhoods."""
         return NeighbourhoodMean.of(self.graph, self.device)
 
     @cached_property
     def neighbours(self) -> SparseProduct:
-        """D^-1 A: means over neighbours, zero where there are none (GraphSAGE)."""
+        """D^-1 A: mean over neighbours, zero for isolated nodes (GraphSAGE)."""
         adjacency, shares = self.graph.adjacency, 1 / np.maximum(self.graph.degrees, 1)
-        # Whoever is next to somebody has them next to it: the transpose has the same entries with other weights.
+        # A is symmetric, so the transpose has the same positions with other weights.
         matrix, transposed = scaled_adjacency(adjacency, rows=shares), scaled_adjacency(adjacency, columns=shares)
         return SparseProduct(matrix.to(self.device), transposed.to(self.device))
 
     @cached_property
     def symmetric(self) -> SparseProduct:
-        """D^-1/2 A D^-1/2, without self loops."""
+        """D^-1/2 A D^-1/2: symmetric normalization without self loops."""
         return self._symmetric(self.graph.adjacency, np.maximum(self.graph.degrees, 1))
 
     @cached_property
     def closed_symmetric(self) -> SparseProduct:
-        """D^-1/2 (A + I) D^-1/2, D counting the node itself (GCN)."""
+        """D^-1/2 (A + I) D^-1/2, D counting the node itself: symmetric normalization with self loops (GCN)."""
         return self._symmetric(add_self_loops(self.graph.adjacency), self.graph.degrees + 1)
 
     @cached_property
     def edge_index(self) -> Tensor:
-        """Both directions of every edge, as GNN layers want them."""
+        """Both directions of every edge, `[2, 2 edges]`: the format of GNN layers."""
         return torch.from_numpy(self.graph.edge_index).to(self.device)
 
     @cached_property
-    def arrivals(self) -> Tensor:
-        """Ones [n, 2 |E|]: the sum over the directed edges that end at each node."""
+    def target_incidence(self) -> Tensor:
+        """Incidence of directed edges and their target nodes, `[nodes, 2 edges]`: sums over arriving messages."""
         targets = torch.from_numpy(self.graph.edge_index[1])
         edges = len(targets)
         ones = csr_from_entries(targets, torch.arange(edges), torch.ones(edges), (self.graph.num_nodes, edges))
         return ones.to(self.device)
 
     def clusters(self, num_clusters: int) -> NDArray[np.int64]:
-        """The cluster of each node, computed once for each number of clusters."""
+        """Return the cluster of each node, `[nodes]`, computed once for each number of clusters."""
         self.prepare_clusters([num_clusters])
         return self._clusters[num_clusters]
 
@@ -85,21 +88,21 @@ class GraphOperators:
             workers: maximum number of worker processes.
             max_metis_edges: graphs of more edges are clustered by `stream_partition`.
         """
-        if self._clusters_aside is not None:
-            begun, finished = self._clusters_aside
-            self._clusters |= dict(zip(begun, finished(), strict=True))
-            self._clusters_aside = None
+        if self._pending_clusters is not None:
+            counts_started, result = self._pending_clusters
+            self._clusters |= dict(zip(counts_started, result(), strict=True))
+            self._pending_clusters = None
         missing = sorted(set(counts) - set(self._clusters))
         found = clusterings(self.graph, missing, workers=workers, max_metis_edges=max_metis_edges)
         self._clusters |= dict(zip(missing, found, strict=True))
 
-    def begin_clusters(self, counts: Iterable[int]) -> None:
-        """Have another process compute them meanwhile: whoever asks for clusters next waits for it."""
-        if self._clusters_aside is None and (missing := sorted(set(counts) - set(self._clusters))):
-            self._clusters_aside = missing, start_clusterings(self.graph, missing)
+    def start_clusters(self, counts: Iterable[int]) -> None:
+        """Start clusterings in worker processes; the next call of `clusters` waits for them."""
+        if self._pending_clusters is None and (missing := sorted(set(counts) - set(self._clusters))):
+            self._pending_clusters = missing, start_clusterings(self.graph, missing)
 
     def bisections(self, depth: int, trees: int, *, workers: int = 1) -> list[NDArray[np.int64]]:
-        """The nested halves of each node in several ways, computed once; processes may share the work."""
+        """Return `clustering.bisections` of the graph, computed once for each depth and number of trees."""
         if (depth, trees) not in self._bisections:
             self._bisections[depth, trees] = bisections(self.graph, depth, trees, workers=workers)
         return self._bisections[depth, trees]
@@ -111,14 +114,14 @@ class GraphOperators:
 
 
 class PartOperators(GraphOperators):
-    """The rows of a graph's matrices that belong to one part of it; products ask the other parts for what they need.
+    """Rows of a graph's matrices for one part of a partition; products exchange halo rows with the other parts.
 
-    An edge is in both directions, so a matrix and its transpose have their entries in the same places: gradients
-    need the rows of the same neighbours that values need.
+    A is symmetric, so a matrix and its transpose have entries in the same positions: forward and backward passes need
+    the same halo.
 
     Args:
-        part: that this process holds.
-        device: where the matrices live.
+        part: part of the graph that this process holds.
+        device: device of the matrices.
     """
 
     def __init__(self, part: GraphPart, device: torch.device | str = "cpu") -> None:
@@ -149,12 +152,12 @@ class PartOperators(GraphOperators):
 
     @property
     def edge_index(self) -> Tensor:
-        """Not to be had."""
+        """Not available: raises a `ReconstructionError`."""
         raise ReconstructionError("layers that walk along edges need the whole graph: train them in one process")
 
     @property
     def _extended(self) -> GraphOperators:
-        """Not kept: of its matrices only the part's rows stay."""
+        """Operators of the extended part; not kept, because only the part's rows of its matrices are needed."""
         return GraphOperators(self._part.extended)
 
     def _part_of(self, product: SparseProduct) -> SparseProduct:
@@ -168,5 +171,5 @@ class PartOperators(GraphOperators):
 
 @lru_cache(maxsize=8)
 def operators_of(graph: Graph, device: torch.device) -> GraphOperators:
-    """The operators of a graph or of a part of one, kept for the next fit on it."""
+    """Return the operators of a graph or of a part of a graph, cached for the next fit."""
     return PartOperators(graph, device) if isinstance(graph, GraphPart) else GraphOperators(graph, device)

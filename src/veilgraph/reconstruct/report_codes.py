@@ -1,4 +1,4 @@
-"""What reports say, feature by feature, whichever mechanism made them."""
+"""Feature reports of any mechanism as codes, one for each node and feature."""
 
 from __future__ import annotations
 
@@ -14,56 +14,64 @@ from veilgraph.privacy.mechanisms import GRRFS, NOT_ASKED, JointGRR, MultiBit, S
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Answers:
-    """Randomized answers to some of the features.
+class ReportCodes:
+    """Randomized values of features, as codes of the schema.
 
     Attributes:
-        codes: an answer for each node and feature, NOT_ASKED where there is none.
-        reporting: who sent anything.
-        channels: of an answer, for each feature.
-        rate: the share of reporting people who are asked about a given feature, by the mechanism's own chance.
+        codes: `[nodes, features]`, the reported code, or NOT_ASKED where a report says nothing about a feature.
+        reporting: `[nodes]`, nodes that sent a report.
+        channels: channel of each feature, which randomized its code.
+        answering_rate: probability that a report says something about a given feature.
     """
 
     codes: NDArray[Any]
     reporting: NDArray[np.bool_]
     channels: tuple[SymmetricChannel, ...]
-    rate: float
+    answering_rate: float
+
+    @classmethod
+    def of(cls, perturbed: PerturbedGraph) -> ReportCodes:
+        """Read the codes from reports; raise a `ReconstructionError` if the mechanism does not report codes."""
+        mechanism = perturbed.feature_mechanism
+        if isinstance(mechanism, GRRFS | JointGRR):
+            codes: NDArray[Any] = perturbed.features
+            # Features of one domain size have the same channel. Its exact fractions are slow, so compute them once.
+            sizes = mechanism.domain_sizes
+            by_size = {size: mechanism.channel(sizes.index(size)) for size in set(sizes)}
+            channels = tuple(by_size[size] for size in sizes)
+        elif isinstance(mechanism, MultiBit) and _is_binary(mechanism, perturbed):
+            codes = _signs_as_codes(perturbed.features)
+            channels = (mechanism.sign_channel,) * mechanism.num_features
+        else:
+            raise ReconstructionError(
+                "features with more than two values cannot be reconstructed from reports of "
+                f"{type(mechanism).__name__}: use GRRFS or JointGRR"
+            )
+        rate = float(mechanism.answering_rate)
+        return cls(codes=codes, reporting=perturbed.has_features, channels=channels, answering_rate=rate)
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Where there is an answer."""
+        """Entries of `codes` that are randomized values, `[nodes, features]`."""
         answered: NDArray[np.bool_] = self.codes != NOT_ASKED
         return answered & self.reporting[:, None]
 
-    def about(self, features: NDArray[np.int64] | slice) -> Answers:
-        """The answers about some features, in the order given."""
+    def select_features(self, features: NDArray[np.int64] | slice) -> ReportCodes:
+        """Return the codes of some features, in the order given."""
         chosen = range(len(self.channels))[features] if isinstance(features, slice) else features
-        channels = tuple(self.channels[i] for i in chosen)
-        return Answers(codes=self.codes[:, features], reporting=self.reporting, channels=channels, rate=self.rate)
-
-
-def answers_of(perturbed: PerturbedGraph) -> Answers:
-    """The answers in the reports; a mechanism whose reports are no codes of the schema is refused."""
-    mechanism = perturbed.feature_mechanism
-    if isinstance(mechanism, GRRFS | JointGRR):
-        codes, rate = perturbed.features, mechanism.answering_rate
-        # Features of equally many values have the same channel, whose exact fractions take a while.
-        sizes = mechanism.domain_sizes
-        by_size = {size: mechanism.channel(sizes.index(size)) for size in set(sizes)}
-        channels = tuple(by_size[size] for size in sizes)
-    elif isinstance(mechanism, MultiBit) and _is_binary(mechanism, perturbed):
-        codes, rate = _signs_as_codes(perturbed.features), mechanism.answering_rate
-        channels = (mechanism.sign_channel,) * mechanism.num_features
-    else:
-        raise ReconstructionError(
-            f"features with more than two values cannot be reconstructed from reports of {type(mechanism).__name__}: "
-            "use GRRFS or JointGRR"
+        return ReportCodes(
+            codes=self.codes[:, features],
+            reporting=self.reporting,
+            channels=tuple(self.channels[i] for i in chosen),
+            answering_rate=self.answering_rate,
         )
-    return Answers(codes=codes, reporting=perturbed.has_features, channels=channels, rate=float(rate))
 
 
 def _is_binary(mechanism: MultiBit, perturbed: PerturbedGraph) -> bool:
-    """Only the ends of a range are randomized by a symmetric channel; 0 and 1 must be those ends."""
+    """Return whether all features have the values 0 and 1 and the range 0 to 1.
+
+    Multi-bit is a symmetric channel only at the two ends of a range.
+    """
     sizes = {*zip(mechanism.lower, mechanism.upper, perturbed.schema.domain_sizes, strict=True)}
     return sizes == {(0.0, 1.0, 2)}
 

@@ -21,7 +21,7 @@ from veilgraph.models.structure_only import RESTARTS, STEPS
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import operators_of
-from veilgraph.reconstruct.report_codes import answers_of
+from veilgraph.reconstruct.report_codes import ReportCodes
 
 CPU = torch.device("cpu")
 SETTINGS = RGNN(feature_hops=3, label_hops=2, num_clusters=5, llp_weight=0.7, dropout=0.0, epochs=8, seed=3)
@@ -45,7 +45,7 @@ def test_randomizers_keep_a_value_as_often_as_the_mechanisms_say(workload: Workl
     private, split = workload.private, workload.split
     perturbed = literal_reports(private, BUDGET, split, seed=0)
     kept = (perturbed.features == private.features).mean()
-    channel = answers_of(workload.perturbed).channels[0]
+    channel = ReportCodes.of(workload.perturbed).channels[0]
     # m features of each person are drawn without repetition, so this is at most the independent case's variance.
     error = (float(channel.keep) * (1 - float(channel.keep)) / private.features.size) ** 0.5
     assert kept == pytest.approx(float(channel.keep), abs=4 * error)

@@ -74,7 +74,7 @@ class BeliefPropagation:
             senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
             kept = damping if iteration > 1 else 0.0
             self._update_messages(messages, senders, operators.edge_index[0], new_messages, damping=kept)
-            beliefs = evidence + sparse_product(operators.arrivals, messages.flatten(0, 1)).view_as(evidence)
+            beliefs = evidence + sparse_product(operators.target_incidence, messages.flatten(0, 1)).view_as(evidence)
             if iteration in iterations:
                 results[iteration] = beliefs + self.prior.log()
         return results
