@@ -1,1 +1,1 @@
-"""Tests of distributed."""
+"""Tests of `veilgraph.distributed`."""

@@ -1,4 +1,4 @@
-"""Alone there is nothing to join; together, what goes wrong between processes is one sentence."""
+"""Process groups: one process needs none, and the loss of a process is an error of one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made in a process of its own arrives here, its mistakes too, and the process never outlives its use."""
+"""Worker processes: results and errors reach the parent, and no worker outlives its use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.torchrun import ROOT
 from veilgraph.distributed.worker_process import stream_from_worker_process, unpickle_trusted
 from veilgraph.errors import GraphError, MissingExtraError, RunError
 
-PATIENCE = 60  # seconds; two cores may be busy with other tests
+TIMEOUT = 60  # seconds; the cores may be busy with other tests
 
 
 def numbers_and_process() -> Iterator[object]:
@@ -50,18 +50,18 @@ def sleeping(file: Path) -> Iterator[object]:
     file.touch()
     try:
         yield os.getpid()
-        time.sleep(10 * PATIENCE)
+        time.sleep(10 * TIMEOUT)
     finally:
         file.unlink()
 
 
-def deaf() -> Iterator[object]:
+def ignoring_sigterm() -> Iterator[object]:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     yield os.getpid()
-    time.sleep(10 * PATIENCE)
+    time.sleep(10 * TIMEOUT)
 
 
-def test_everything_arrives_in_order_and_pickled() -> None:
+def test_results_arrive_in_order_and_pickled() -> None:
     *numbers, process = stream_from_worker_process(numbers_and_process, "counting")
     assert list(map(unpickle_trusted, numbers)) == [0, 1, 2]
     assert unpickle_trusted(process) != os.getpid()
@@ -70,7 +70,7 @@ def test_everything_arrives_in_order_and_pickled() -> None:
 @pytest.mark.parametrize(
     "error", [GraphError("no edges"), MissingExtraError("sqlalchemy", "collector"), FileNotFoundError(2, "no", "a.csv")]
 )
-def test_what_goes_wrong_there_on_purpose_is_raised_here(error: Exception) -> None:
+def test_expected_errors_of_the_worker_are_raised_here(error: Exception) -> None:
     made = stream_from_worker_process(partial(failing, error), "failing")
     assert unpickle_trusted(next(made)) == "something"
     with pytest.raises(type(error)) as raised:
@@ -86,12 +86,12 @@ def test_what_goes_wrong_there_on_purpose_is_raised_here(error: Exception) -> No
         (greedy, "cutting: memory ran out .*; use a machine with more"),
     ],
 )
-def test_a_process_that_ends_early_is_an_error(make: Callable[[], Iterable[object]], fate: str) -> None:
+def test_a_worker_that_ends_early_is_an_error(make: Callable[[], Iterable[object]], fate: str) -> None:
     with pytest.raises(RunError, match=fate):
         list(stream_from_worker_process(make, "cutting"))
 
 
-def test_closing_ends_the_process_which_tidies_up(tmp_path: Path) -> None:
+def test_closing_ends_the_worker_which_runs_its_finally_blocks(tmp_path: Path) -> None:
     with closing(stream_from_worker_process(partial(sleeping, tmp_path / "used"), "sleeping")) as made:
         process = unpickle_trusted(next(made))
         os.kill(process, 0)
@@ -101,24 +101,25 @@ def test_closing_ends_the_process_which_tidies_up(tmp_path: Path) -> None:
     assert not (tmp_path / "used").exists()
 
 
-def test_a_process_that_does_not_listen_is_killed() -> None:
-    with closing(stream_from_worker_process(deaf, "sleeping", termination_timeout=0.1)) as made:
+def test_a_worker_that_ignores_sigterm_is_killed() -> None:
+    with closing(stream_from_worker_process(ignoring_sigterm, "sleeping", termination_timeout=0.1)) as made:
         process = unpickle_trusted(next(made))
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
 
 
-def test_the_process_ends_with_the_one_that_started_it() -> None:
+def test_a_worker_ends_with_its_parent() -> None:
     program = (
-        "import os, signal\nfrom tests.distributed.test_worker_process import deaf, stream_from_worker_process\n"
-        "made = stream_from_worker_process(deaf, 'sleeping')\nnext(made)\nos.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal\nimport tests.distributed.test_worker_process as t\n"
+        "made = t.stream_from_worker_process(t.ignoring_sigterm, 'sleeping')\n"
+        "next(made)\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    # Both write to one pipe, which is at its end when neither is left.
+    # Both processes write to one pipe, which is at its end when neither is left.
     ended = subprocess.run(
         [sys.executable, "-c", program],
         env=os.environ | {"PYTHONPATH": paths},
         stdout=subprocess.PIPE,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert ended.returncode == -signal.SIGKILL

@@ -1,1 +1,1 @@
-"""Tests of graph."""
+"""Tests of `veilgraph.graph`."""

@@ -49,7 +49,7 @@ def test_a_graph_says_what_it_is_and_what_it_dropped() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch_geometric's own, while it is imported
-def test_only_the_structure_of_a_data_object_is_taken() -> None:
+def test_only_the_edges_of_a_data_object_are_read() -> None:
     make = importlib.import_module("torch_geometric.data").Data
     data = make(x=torch.ones(4, 2), y=torch.ones(4), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=4)
     graph = Graph.from_data(data)

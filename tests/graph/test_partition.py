@@ -1,4 +1,4 @@
-"""Parts of a graph know what they need of each other, and their products are the whole graph's rows."""
+"""Partition: halos are complete, and products of parts are rows of the product of the whole graph."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def exchanged(parts: Partition, rows: NDArray[np.float32]) -> list[NDArray[np.fl
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 8])
-def test_every_node_is_in_one_part_and_every_edge_around_the_parts_of_its_ends(num_parts: int) -> None:
+def test_every_node_is_in_one_part_and_every_edge_in_the_extended_parts_of_its_ends(num_parts: int) -> None:
     parts = Partition(GRAPH, num_parts)
     assert sorted(np.concatenate([part.global_ids for part in parts])) == list(range(GRAPH.num_nodes))
     crossing = sum(part.extended.num_edges - part.num_edges for part in parts)

@@ -1,1 +1,1 @@
-"""Tests mirror the source tree."""
+"""Tests of `veilgraph.reconstruct`."""

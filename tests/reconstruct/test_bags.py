@@ -1,4 +1,4 @@
-"""Bag proportions: means of randomized labels, debiased, on the simplex; bags without labels do not exist."""
+"""Bag proportions: means of randomized labels, debiased, on the simplex; bags without labels are left out."""
 
 from __future__ import annotations
 

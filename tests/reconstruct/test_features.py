@@ -1,4 +1,4 @@
-"""Algorithm 1: equal to the paper's loops, unbiased, honest about its errors, and sound in every unsaid case."""
+"""Algorithm 1: equal to the paper's loops, unbiased with the stated errors, and defined where the paper is silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrices of a graph are what their names say, and are made once."""
+"""Operators: the matrices are those that their docstrings define, and each is computed once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_two_matrices_are_built_from_the_same_edges(seed: int) -> None:
 
 
 def test_the_matrices_of_convolutions_are_known_by_hand() -> None:
-    # The neighbours' mean of GraphSAGE: node 1 halves two neighbours, and the isolated node hears nobody.
+    # The neighbours' mean of GraphSAGE: node 1 halves two neighbours, and the row of the isolated node is zero.
     neighbours = torch.tensor([[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
     assert torch.equal(GraphOperators(PATH).neighbours.matrix.to_dense(), neighbours)
     # GCN's matrix counts the node itself: degrees 2, 3, 2, 1, and the isolated node keeps its own row.
@@ -67,7 +67,7 @@ def test_gradients_go_through_the_transpose(name: str) -> None:
         assert torch.equal(product.transposed.to_dense(), product.matrix.to_dense().T)
 
 
-def test_each_is_made_once_and_only_if_it_is_used() -> None:
+def test_each_is_computed_once_and_on_first_use() -> None:
     operators = GraphOperators(csbm(50, seed=0).graph)
     assert operators.symmetric is operators.symmetric
     assert operators.edge_index is operators.edge_index

@@ -1,4 +1,4 @@
-"""K-hop means: one sparse product equals the paper's loops, and knows how many reports a mean is worth."""
+"""K-hop means: one sparse product equals the paper's loops; effective sample sizes of the means."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_overlapping_hops_are_worth_one_over_the_sum_of_squared_weights() -> Non
 def test_only_reporting_nodes_count() -> None:
     reporting = torch.tensor([False, True, True, False, False])
     sizes = NeighbourhoodMean.of(STAR).effective_sample_size(reporting, 1)
-    assert sizes.tolist() == [2, 1, 1, 0, 0]  # the hub hears two leaves, node 3 nobody, node 4 nobody
+    assert sizes.tolist() == [2, 1, 1, 0, 0]  # two leaves report to the hub; nodes 3 and 4 have no report within a hop
 
 
 def test_random_signs_estimate_the_sample_size_on_large_graphs() -> None:

@@ -1,4 +1,4 @@
-"""What reports say, feature by feature."""
+"""Codes of feature reports for every mechanism, and the one-hot columns made from them."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_columns_side_by_side_equal_each_one_alone(times: int, width: int) -> No
         assert torch.allclose(product(alone.unsqueeze(1), times).squeeze(1), column, rtol=0, atol=1e-12)
 
 
-def test_what_is_not_a_number_in_one_column_stays_there() -> None:
+def test_nan_in_one_column_does_not_spread_to_others() -> None:
     product = product_of(random_matrix(3, (7, 7)))
     columns = torch.rand(7, 3, dtype=torch.float64)
     spoilt = columns.clone()
@@ -105,6 +105,6 @@ def test_what_is_not_a_number_in_one_column_stays_there() -> None:
     assert torch.equal(product(spoilt)[:, [0, 2]], product(columns)[:, [0, 2]])
 
 
-def test_a_product_cannot_be_undone() -> None:
+def test_negative_powers_are_refused() -> None:
     with pytest.raises(ReconstructionError, match="hops is -1"):
         product_of(random_matrix(4, (3, 3)))(torch.ones(3, 1, dtype=torch.float64), -1)

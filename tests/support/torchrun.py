@@ -1,4 +1,4 @@
-"""Programs in several processes on this machine."""
+"""Start of programs in several processes on this machine, by torchrun."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def torchrun(processes: int, *words: object, restarts: int = 0) -> subprocess.Popen[str]:
-    """Start a module in several processes, which talk to each other on this machine alone."""
+    """Start a module in several processes that communicate over the loopback interface."""
     options = ["--nproc-per-node", str(processes), "--max-restarts", str(restarts), "--standalone", "-m"]
     command = [sys.executable, "-m", "torch.distributed.run", *options]
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -133,8 +133,8 @@ def add_self_loops(adjacency: Adjacency) -> Adjacency:
 def default_hops(graph: Graph) -> int:
     """Return the default number of hops, ln n / ln(1 + mean degree), rounded up.
 
-    After so many hops a neighbourhood would cover the graph if it kept branching. With more hops all means are about
-    equal; with fewer they are local. It depends on the public graph only.
+    After this number of hops a neighbourhood would cover the graph if it kept branching. With more hops all means are
+    about equal; with fewer they are local. It depends on the public graph only.
 
     >>> default_hops(Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=4))  # ln 4 / ln 2.5
     2
