@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -100,6 +101,56 @@ def test_honest_labels_fail_at_their_level_at_most(honest: PerturbedGraph) -> No
         failing = int(((p_values <= level) & honest.has_label).sum())
         # Three standard deviations of a binomial.
         assert failing <= level * reported + 3 * np.sqrt(reported * level * (1 - level))
+
+
+def p_values_of_dense_arrays(perturbed: PerturbedGraph, ignored: np.ndarray) -> np.ndarray:
+    """The definition, with arrays of all nodes and classes at once."""
+    graph, classes = perturbed.graph, perturbed.schema.num_classes
+    one_hot = np.eye(classes)[perturbed.labels] * (perturbed.has_label & ~ignored)[:, None]
+    adjacency = np.zeros((graph.num_nodes, graph.num_nodes))
+    adjacency[tuple(graph.edge_index)] = 1
+    near = adjacency @ one_hot
+    around = near + adjacency @ near - graph.degrees[:, None] * one_hot
+    overall = one_hot.sum(axis=0) / one_hot.sum()
+    expected = (around + classes * overall) / (around.sum(axis=1, keepdims=True) + classes)
+    other = float(perturbed.label_mechanism.channel.other)
+    raised = np.maximum(expected - other, 0)
+    total = raised.sum(axis=1, keepdims=True)
+    shares = np.where(total > 0, raised / np.where(total > 0, total, 1), 1 / classes)
+    expected = other + (1 - other * classes) * shares
+    own = expected[np.arange(graph.num_nodes), perturbed.labels]
+    p_values = np.where(expected <= own[:, None] * (1 + 1e-9), expected, 0).sum(axis=1)
+    return np.where(perturbed.has_label, p_values, 1.0)
+
+
+@pytest.mark.parametrize("block_entries", [1, 1000, 10**9])
+def test_blocks_of_nodes_give_the_same_p_values_bit_for_bit(honest: PerturbedGraph, block_entries: int) -> None:
+    ignored = np.arange(honest.graph.num_nodes) % 7 == 0
+    found = label_p_values(honest, ignoring=ignored, block_entries=block_entries)
+    assert np.array_equal(found, p_values_of_dense_arrays(honest, ignored))
+
+
+def test_many_classes_need_little_memory() -> None:
+    """A dense array of 20,000 nodes and 2,000 classes would have 320 MB; several were made."""
+    nodes, classes, rng = 20_000, 2_000, np.random.default_rng(0)
+    mechanism = GRRFS((2,), sampled=1, epsilon=1.0)
+    perturbed = PerturbedGraph(
+        graph=Graph.from_edges(rng.integers(nodes, size=(2, 60_000)), nodes),
+        schema=FeatureSchema.binary(1, classes=[f"class {i}" for i in range(classes)]),
+        features=np.zeros((nodes, 1), dtype=np.uint8),
+        labels=rng.integers(classes, size=nodes),
+        has_features=np.zeros(nodes, dtype=np.bool_),
+        has_label=np.ones(nodes, dtype=np.bool_),
+        feature_mechanism=mechanism,
+        label_mechanism=GRR(classes, 3.0),
+    )
+    tracemalloc.start()
+    try:
+        screen(perturbed)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100e6
 
 
 def test_no_label_is_flagged_below_what_the_channel_allows(honest: PerturbedGraph) -> None:

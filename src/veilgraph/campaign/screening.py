@@ -32,6 +32,8 @@ from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets
 
 LEVEL = 0.01
 LABEL_LEVEL = 0.05
+# 8 MB for each dense array of the label test, [nodes of a block, classes].
+BLOCK_ENTRIES = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,29 +187,45 @@ def _divergence(a: float, b: float) -> float:
     return math.fsum(x * math.log(x / y) for x, y in parts if x > 0)
 
 
-def label_p_values(perturbed: PerturbedGraph, *, ignoring: NDArray[np.bool_]) -> NDArray[np.float64]:
+def label_p_values(
+    perturbed: PerturbedGraph, *, ignoring: NDArray[np.bool_], block_entries: int = BLOCK_ENTRIES
+) -> NDArray[np.float64]:
     """Return the p-value of each label report under the hypothesis that a node is like its neighbours, `[nodes]`.
 
     The distribution of a node's report is estimated from the reports within two hops, without its own, and from the
     overall distribution. No probability is below the channel's `other`. Nodes without a label have the p-value 1.
+
+    Args:
+        perturbed: the graph with its reports.
+        ignoring: mask of reports that are left out of the distributions, `[nodes]`.
+        block_entries: largest number of entries of a dense array; nodes are processed in blocks. No result depends
+            on it.
     """
     graph, classes = perturbed.graph, perturbed.schema.num_classes
     reported = perturbed.has_label & ~ignoring
-    codes = np.where(reported, perturbed.labels, 0)
-    one_hot = np.eye(classes)[codes] * reported[:, None]
+    p_values = np.ones(graph.num_nodes)
     if not reported.any():
-        return np.ones(graph.num_nodes)
+        return p_values
+    senders = np.flatnonzero(reported)
+    one_hot = sparse.csr_array(
+        (np.ones(len(senders)), (senders, perturbed.labels[senders])), shape=(graph.num_nodes, classes)
+    )
     sources, targets = graph.edge_index
     shape = (graph.num_nodes, graph.num_nodes)
     adjacency = sparse.csr_array((np.ones(len(sources)), (sources, targets)), shape=shape)
     near = adjacency @ one_hot
-    # Walks of two steps that return to the node count its own report: subtract them.
-    around = near + adjacency @ near - graph.degrees[:, None] * one_hot
-    overall = one_hot.sum(axis=0) / one_hot.sum()
-    expected = (around + classes * overall) / (around.sum(axis=1, keepdims=True) + classes)
-    expected = _at_least(expected, float(perturbed.label_mechanism.channel.other))
-    own = expected[np.arange(graph.num_nodes), perturbed.labels]
-    p_values = np.where(expected <= own[:, None] * (1 + 1e-9), expected, 0).sum(axis=1)
+    overall = np.bincount(perturbed.labels[senders], minlength=classes) / len(senders)
+    other = float(perturbed.label_mechanism.channel.other)
+    rows = max(1, block_entries // classes)
+    for start in range(0, graph.num_nodes, rows):
+        block = slice(start, start + rows)
+        # Walks of two steps that return to the node count its own report: subtract them.
+        around = (near[block] + adjacency[block] @ near).toarray()
+        around -= graph.degrees[block, None] * one_hot[block].toarray()
+        expected = (around + classes * overall) / (around.sum(axis=1, keepdims=True) + classes)
+        expected = _at_least(expected, other)
+        own = np.take_along_axis(expected, perturbed.labels[block, None], axis=1)
+        p_values[block] = np.where(expected <= own * (1 + 1e-9), expected, 0).sum(axis=1)
     return np.where(perturbed.has_label, p_values, 1.0)
 
 
