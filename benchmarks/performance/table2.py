@@ -20,7 +20,7 @@ from benchmarks.reference.literal_run import literal_run
 from veilgraph.errors import RunError
 from veilgraph.experiments.data_source import DataSource, forget_datasets
 from veilgraph.experiments.grid import Cell, Experiment, load_experiment
-from veilgraph.experiments.result_store import CellStore
+from veilgraph.experiments.result_store import ResultStore
 from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Split
 from veilgraph.models import RGNN
@@ -88,7 +88,7 @@ def _seconds_of(experiment: Experiment, data: DataSource, device: torch.device, 
         data(cell)
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        store = CellStore(Path(folder))
+        store = ResultStore(Path(folder))
         run_experiment(experiment, store, data=data, device=device.type, jobs=jobs, progress=progress)
         return time.perf_counter() - started
 

@@ -18,7 +18,7 @@ import torch
 from veilgraph.experiments.budget_planner import plan_collection
 from veilgraph.experiments.data_source import DatasetLoader
 from veilgraph.experiments.grid import load_experiment
-from veilgraph.experiments.result_store import CellStore
+from veilgraph.experiments.result_store import ResultStore
 from veilgraph.experiments.results import Row, read_rows
 
 DATASETS = ("citeseer", "cora", "dblp", "facebook", "german", "student")
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     data = DatasetLoader(options.data_dir)
-    rows = read_rows(load_experiment("frontier"), CellStore(options.out), data=data)
+    rows = read_rows(load_experiment("frontier"), ResultStore(options.out), data=data)
     settings = [(dataset, total) for dataset in DATASETS for total in TOTALS]
     with ProcessPoolExecutor(options.jobs) as pool:
         shares = pool.map(recommended_share, *zip(*settings, strict=True), [options.data_dir] * len(settings))

@@ -15,7 +15,7 @@ from veilgraph.errors import RunError
 from veilgraph.experiments import data_source
 from veilgraph.experiments.data_source import DatasetLoader, key_of
 from veilgraph.experiments.grid import load_experiment
-from veilgraph.experiments.result_store import CellStore
+from veilgraph.experiments.result_store import ResultStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -51,13 +51,13 @@ def only_citeseer(dataset: str, **options: object) -> PrivateGraph:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CellStore:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultStore:
     """Return an empty store of results; only the data of Citeseer can be loaded."""
     monkeypatch.setattr(data_source, "DatasetLoader", partial(DatasetLoader, read=only_citeseer))
-    return CellStore(tmp_path)
+    return ResultStore(tmp_path)
 
 
-def finish(store: CellStore, name: str, *, seeds: int = 2) -> None:
+def finish(store: ResultStore, name: str, *, seeds: int = 2) -> None:
     """Pretend that the experiment was run on Citeseer."""
     for cell in load_experiment(name, seeds=seeds).only(datasets=["citeseer"]).cells:
         epsilon = "not private" if cell.epsilon_y is None else 10 * (cell.epsilon_x or 0.0) + cell.epsilon_y
@@ -65,7 +65,7 @@ def finish(store: CellStore, name: str, *, seeds: int = 2) -> None:
         store.put(key_of(cell, DatasetLoader(read=only_citeseer)), result)
 
 
-def test_json_is_all_that_is_printed(store: CellStore, tmp_path: Path, capsys: Capture) -> None:
+def test_json_is_all_that_is_printed(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
     finish(store, "table2")
     assert main(["paper", "report", "table2", "--out", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -86,7 +86,7 @@ def test_json_is_all_that_is_printed(store: CellStore, tmp_path: Path, capsys: C
     assert ceiling["epsilon_user_level"] == "not private"
 
 
-def test_several_experiments_are_told_apart_in_json(store: CellStore, tmp_path: Path, capsys: Capture) -> None:
+def test_several_experiments_are_told_apart_in_json(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
     finish(store, "table2")
     finish(store, "ablation")
     assert main(["paper", "report", "table2", "ablation", "--out", str(tmp_path), "--json"]) == 0
@@ -94,7 +94,7 @@ def test_several_experiments_are_told_apart_in_json(store: CellStore, tmp_path: 
     assert {row["experiment"] for row in rows} == {"table2", "ablation"}
 
 
-def test_files_are_written_and_what_is_missing_is_said(store: CellStore, tmp_path: Path, capsys: Capture) -> None:
+def test_files_are_written_and_what_is_missing_is_said(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
     finish(store, "ablation")
     assert main(["paper", "report", "ablation", "table1", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr()
@@ -107,7 +107,7 @@ def test_files_are_written_and_what_is_missing_is_said(store: CellStore, tmp_pat
 
 
 def test_without_names_everything_that_is_finished_is_reported(
-    store: CellStore, tmp_path: Path, capsys: Capture
+    store: ResultStore, tmp_path: Path, capsys: Capture
 ) -> None:
     finish(store, "ablation")
     assert main(["paper", "report", "--out", str(tmp_path), "--json"]) == 0
@@ -116,7 +116,7 @@ def test_without_names_everything_that_is_finished_is_reported(
     assert {"ablation", "table2"} <= {row["experiment"] for row in rows}
 
 
-def test_more_seeds_can_be_asked_for(store: CellStore, tmp_path: Path, capsys: Capture) -> None:
+def test_more_seeds_can_be_asked_for(store: ResultStore, tmp_path: Path, capsys: Capture) -> None:
     finish(store, "ablation", seeds=7)
     assert main(["paper", "report", "ablation", "--seeds", "7", "--out", str(tmp_path), "--json"]) == 0
     assert {row["seeds"] for row in json.loads(capsys.readouterr().out)["rows"]} == {7}

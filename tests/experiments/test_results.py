@@ -13,7 +13,7 @@ import pytest
 from veilgraph.errors import RunError
 from veilgraph.experiments.data_source import DatasetLoader, key_of
 from veilgraph.experiments.grid import Cell, Experiment
-from veilgraph.experiments.result_store import CellStore
+from veilgraph.experiments.result_store import ResultStore
 from veilgraph.experiments.results import Row, read_rows
 from veilgraph.privacy.accounting import theorem_1_figure
 
@@ -50,9 +50,9 @@ OTHER = {
 }
 
 
-def stored(tmp_path: Path, results: list[tuple[Cell, float]]) -> CellStore:
+def stored(tmp_path: Path, results: list[tuple[Cell, float]]) -> ResultStore:
     """Return a store where these cells have these accuracies, and as many seconds as their seed."""
-    store = CellStore(tmp_path)
+    store = ResultStore(tmp_path)
     for cell, accuracy in results:
         facts = {"accuracy": accuracy, "seconds": float(cell.seed), "epsilon_user_level": 12.0, "cell": asdict(cell)}
         store.put(key_of(cell, DatasetLoader()), facts)
@@ -171,4 +171,4 @@ def test_theorem_1_stands_beside_grr_fs_reports_only(tmp_path: Path) -> None:
 
 def test_an_experiment_of_which_nothing_is_finished_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="nothing of by hand is finished: veilgraph paper run by hand"):
-        read_rows(experiment_of(CELL), CellStore(tmp_path))
+        read_rows(experiment_of(CELL), ResultStore(tmp_path))

@@ -21,7 +21,7 @@ from veilgraph.errors import BudgetError, FitError, RunError
 from veilgraph.experiments.cells import Fit
 from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import Cell, Experiment, experiment_names, parse_experiment
-from veilgraph.experiments.result_store import CellStore
+from veilgraph.experiments.result_store import ResultStore
 from veilgraph.experiments.results import read_rows
 from veilgraph.experiments.runner import describe, prefetched, run_cell, run_experiment
 
@@ -41,7 +41,7 @@ epsilon_y = [2, 1]
 EMBEDDED = DatasetLoader()
 
 
-def results_of(experiment: Experiment, store: CellStore, data: DataSource = SMALL) -> dict[str, dict[str, Any]]:
+def results_of(experiment: Experiment, store: ResultStore, data: DataSource = SMALL) -> dict[str, dict[str, Any]]:
     """Everything that is stored of an experiment, except how long it took."""
     found = {key_of(cell, data): store.get(key_of(cell, data)) for cell in experiment.cells}
     return {
@@ -53,7 +53,7 @@ def results_of(experiment: Experiment, store: CellStore, data: DataSource = SMAL
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_every_shipped_experiment_runs_end_to_end_in_miniature(name: str, tmp_path: Path) -> None:
-    experiment, store = shortened(name), CellStore(tmp_path)
+    experiment, store = shortened(name), ResultStore(tmp_path)
     run_experiment(experiment, store, data=SMALL)
     results = results_of(experiment, store)
     assert len(results) == len(experiment.cells)
@@ -65,7 +65,7 @@ def test_every_shipped_experiment_runs_end_to_end_in_miniature(name: str, tmp_pa
 
 def test_two_runs_with_the_same_seed_give_the_same_numbers(tmp_path: Path) -> None:
     experiment = shortened("ablation").only(datasets=["citeseer"])
-    stores = [CellStore(tmp_path / name) for name in ("a", "b")]
+    stores = [ResultStore(tmp_path / name) for name in ("a", "b")]
     for store in stores:
         run_experiment(experiment, store, data=SMALL)
     assert results_of(experiment, stores[0]) == results_of(experiment, stores[1])
@@ -73,7 +73,7 @@ def test_two_runs_with_the_same_seed_give_the_same_numbers(tmp_path: Path) -> No
 
 def test_fits_that_are_prepared_ahead_give_the_same_numbers(tmp_path: Path) -> None:
     experiment = shortened("table2", seeds=2).only(datasets=["citeseer", "student"])
-    alone, ahead = CellStore(tmp_path / "alone"), CellStore(tmp_path / "ahead")
+    alone, ahead = ResultStore(tmp_path / "alone"), ResultStore(tmp_path / "ahead")
     run_experiment(experiment, alone, device="cpu", data=SMALL)
     run_experiment(experiment, ahead, device="cpu", pipelined=True, data=SMALL)
     assert results_of(experiment, alone) == results_of(experiment, ahead)
@@ -84,8 +84,8 @@ def test_a_mistake_in_later_fits_does_not_cost_those_that_are_under_way(tmp_path
     wrong = replace(CELL, dataset="citeseer", method="structure_only", epsilon_x=None, epsilon_y=0.0)
     broken = replace(experiment, cells=(*experiment.only(methods=["rgnn"]).cells, wrong))
     with pytest.raises(BudgetError, match="epsilon_y is 0"):
-        run_experiment(broken, CellStore(tmp_path), device="cpu", pipelined=True, data=SMALL)
-    assert len(results_of(broken, CellStore(tmp_path))) == len(broken.cells) - 1
+        run_experiment(broken, ResultStore(tmp_path), device="cpu", pipelined=True, data=SMALL)
+    assert len(results_of(broken, ResultStore(tmp_path))) == len(broken.cells) - 1
 
 
 def test_what_is_made_ahead_comes_in_order_and_a_mistake_where_it_is_made() -> None:
@@ -95,7 +95,7 @@ def test_what_is_made_ahead_comes_in_order_and_a_mistake_where_it_is_made() -> N
         next(made)
 
 
-class FullDisk(CellStore):
+class FullDisk(ResultStore):
     """A store with room for some results."""
 
     def __init__(self, folder: Path, room: int) -> None:
@@ -114,13 +114,13 @@ def test_a_full_disk_ends_the_run_and_what_was_kept_before_counts(tmp_path: Path
     experiment = shortened("ablation", seeds=2).only(datasets=["citeseer"])
     with pytest.raises(RunError, match="no space left"):
         run_experiment(experiment, FullDisk(tmp_path, room), device="cpu", data=SMALL)
-    assert len(results_of(experiment, CellStore(tmp_path))) == room
+    assert len(results_of(experiment, ResultStore(tmp_path))) == room
 
 
 @pytest.mark.parametrize("finished", [0, 1, 7])
 def test_a_stopped_experiment_goes_on_to_the_same_result(tmp_path: Path, finished: int) -> None:
     experiment = shortened("ablation", seeds=2).only(datasets=["citeseer"])
-    whole, stopped = CellStore(tmp_path / "whole"), CellStore(tmp_path / "stopped")
+    whole, stopped = ResultStore(tmp_path / "whole"), ResultStore(tmp_path / "stopped")
     run_experiment(experiment, whole, data=SMALL)
     computed: list[Cell] = []
     allowed = finished
@@ -141,7 +141,7 @@ def test_a_stopped_experiment_goes_on_to_the_same_result(tmp_path: Path, finishe
 
 
 def test_what_a_hook_returns_is_stored_with_the_result_and_replaces_nothing(tmp_path: Path) -> None:
-    experiment, store = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"]), CellStore(tmp_path)
+    experiment, store = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"]), ResultStore(tmp_path)
     run_experiment(experiment, store, on_fit=lambda fit: {"fitted": fit.method.name, "accuracy": -1.0}, data=SMALL)
     [result] = results_of(experiment, store).values()
     assert result["fitted"] == "structure_only"
@@ -149,7 +149,7 @@ def test_what_a_hook_returns_is_stored_with_the_result_and_replaces_nothing(tmp_
 
 
 def test_what_is_finished_is_not_computed_again_by_any_experiment(tmp_path: Path) -> None:
-    store = CellStore(tmp_path)
+    store = ResultStore(tmp_path)
     figure = shortened("fig_alpha_clusters")
     run_experiment(figure.only(methods=["structure_only"]), store, data=SMALL)
     # The ablation has the same control on the same data.
@@ -162,19 +162,19 @@ def test_data_that_are_in_no_catalogue_can_be_run(tmp_path: Path) -> None:
     private = replace(miniature("own"), name="own")
     cell = replace(CELL, dataset="own", method="structure_only", epsilon_x=None)
     experiment = Experiment(name="own", title="Own", cells=(cell,), published=())
-    run_experiment(experiment, CellStore(tmp_path), data=lambda cell: private)
-    assert CellStore(tmp_path).has(cell.key(private.fingerprint))
+    run_experiment(experiment, ResultStore(tmp_path), data=lambda cell: private)
+    assert ResultStore(tmp_path).has(cell.key(private.fingerprint))
 
 
 def test_the_memory_that_is_allowed_reaches_the_fits(tmp_path: Path) -> None:
     experiment = shortened("ablation").only(datasets=["dblp"], methods=["rgnn"])
     with pytest.raises(FitError, match="allow more memory"):
-        run_experiment(experiment, CellStore(tmp_path), device="cpu", memory=1000, data=SMALL)
-    assert results_of(experiment, CellStore(tmp_path)) == {}
+        run_experiment(experiment, ResultStore(tmp_path), device="cpu", memory=1000, data=SMALL)
+    assert results_of(experiment, ResultStore(tmp_path)) == {}
 
 
 def test_progress_counts_what_was_there_and_what_is_new(tmp_path: Path) -> None:
-    experiment, store = shortened("ablation").only(datasets=["dblp"]), CellStore(tmp_path)
+    experiment, store = shortened("ablation").only(datasets=["dblp"]), ResultStore(tmp_path)
     run_experiment(replace(experiment, cells=experiment.cells[:2]), store, data=SMALL)
     seen: list[tuple[str, int, int]] = []
     run_experiment(experiment, store, progress=lambda *facts: seen.append(facts), data=SMALL)
@@ -190,7 +190,7 @@ def test_a_cell_is_described_by_what_sets_it_apart() -> None:
 
 
 def test_a_damaged_cell_is_named_when_results_are_collected(tmp_path: Path) -> None:
-    experiment, store = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"]), CellStore(tmp_path)
+    experiment, store = shortened("ablation").only(datasets=["dblp"], methods=["structure_only"]), ResultStore(tmp_path)
     run_experiment(experiment, store, data=SMALL)
     [path] = tmp_path.rglob("*.json")
     path.write_bytes(path.read_bytes()[:20])
@@ -243,7 +243,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.mark.usefixtures("_one_thread")
 def test_two_processes_give_the_same_results_as_one(tmp_path: Path) -> None:
     experiment = parse_experiment("by hand", BY_HAND, {}, seeds=1)
-    one, two = CellStore(tmp_path / "one"), CellStore(tmp_path / "two")
+    one, two = ResultStore(tmp_path / "one"), ResultStore(tmp_path / "two")
     run_experiment(experiment, one, device="cpu")
     seen: list[int] = []
     run_experiment(experiment, two, device="cpu", jobs=2, progress=lambda what, done, total: seen.append(done))
@@ -258,11 +258,11 @@ from pathlib import Path
 import torch
 from veilgraph.experiments.grid import parse_experiment
 from veilgraph.experiments.runner import run_experiment
-from veilgraph.experiments.result_store import CellStore
+from veilgraph.experiments.result_store import ResultStore
 
 torch.set_num_threads(1)
 experiment = parse_experiment("by hand", sys.argv[1], {}, seeds=500)
-run_experiment(experiment, CellStore(Path(sys.argv[2])), device="cpu",
+run_experiment(experiment, ResultStore(Path(sys.argv[2])), device="cpu",
                progress=lambda what, done, total: print(done, flush=True))
 """
 
@@ -285,14 +285,14 @@ def test_kill_9_loses_at_most_the_fits_in_flight(tmp_path: Path) -> None:
         json.loads(path.read_text(encoding="utf-8"))
     # The results equal those of a run that was not killed, whichever cells are trained together.
     endless = parse_experiment("by hand", BY_HAND, {}, seeds=500)
-    finished = [cell for cell in endless.cells if CellStore(tmp_path).has(key_of(cell, EMBEDDED))]
+    finished = [cell for cell in endless.cells if ResultStore(tmp_path).has(key_of(cell, EMBEDDED))]
     assert len(finished) == len(files) >= 4
     missing = [cell for cell in endless.cells if cell not in finished]
     experiment = replace(endless, cells=(*finished[:4], *missing[:4]))
-    survived = results_of(experiment, CellStore(tmp_path), EMBEDDED)
+    survived = results_of(experiment, ResultStore(tmp_path), EMBEDDED)
     assert len(survived) == 4
-    run_experiment(experiment, CellStore(tmp_path / "whole"), device="cpu")
-    whole = results_of(experiment, CellStore(tmp_path / "whole"), EMBEDDED)
+    run_experiment(experiment, ResultStore(tmp_path / "whole"), device="cpu")
+    whole = results_of(experiment, ResultStore(tmp_path / "whole"), EMBEDDED)
     assert {key: whole[key] for key in survived} == survived
-    run_experiment(experiment, CellStore(tmp_path), device="cpu")
-    assert results_of(experiment, CellStore(tmp_path), EMBEDDED) == whole
+    run_experiment(experiment, ResultStore(tmp_path), device="cpu")
+    assert results_of(experiment, ResultStore(tmp_path), EMBEDDED) == whole

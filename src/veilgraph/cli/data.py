@@ -163,11 +163,11 @@ def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | Non
     with needs_extra("lab"):
         from veilgraph.experiments.data_source import DatasetLoader
         from veilgraph.experiments.grid import load_experiment
-        from veilgraph.experiments.result_store import CellStore
+        from veilgraph.experiments.result_store import ResultStore
         from veilgraph.experiments.results import read_rows
     try:
         table1 = load_experiment("table1").only(datasets=[name])
-        row = read_rows(table1, CellStore(results), data=DatasetLoader(data_dir))[0]
+        row = read_rows(table1, ResultStore(results), data=DatasetLoader(data_dir))[0]
     except RunError:  # not run, or the data set is not on this machine
         return None
     return 100 * row.mean, None if row.std is None else 100 * row.std

@@ -51,7 +51,7 @@ def run_paper(
 ) -> None:
     """Run the fits of an experiment that are not finished yet."""
     from veilgraph.experiments.data_source import DatasetLoader
-    from veilgraph.experiments.result_store import CellStore
+    from veilgraph.experiments.result_store import ResultStore
     from veilgraph.experiments.runner import run_experiment
     from veilgraph.models.engine.device import resolve_device
 
@@ -61,7 +61,7 @@ def run_paper(
     if jobs < 1:
         raise RunError(f"jobs is {jobs}: use at least 1")
     with show_progress(f"paper {name}") as progress:
-        store = CellStore(out)
+        store = ResultStore(out)
         run_experiment(
             experiment,
             store,
@@ -81,9 +81,9 @@ def run_paper(
 def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_json: Json = False) -> None:
     """Print how many fits of an experiment are finished."""
     from veilgraph.experiments.data_source import DatasetLoader, key_of
-    from veilgraph.experiments.result_store import CellStore
+    from veilgraph.experiments.result_store import ResultStore
 
-    experiment, store, data = _load(name), CellStore(out), DatasetLoader(data_dir)
+    experiment, store, data = _load(name), ResultStore(out), DatasetLoader(data_dir)
     finished = sum(store.has(key_of(cell, data)) for cell in experiment.cells)
     facts = {"name": name, "finished": finished, "cells": len(experiment.cells)}
     typer.echo(json.dumps(facts) if as_json else f"{name}: {finished} of {len(experiment.cells)} fits finished")
@@ -102,11 +102,11 @@ def report(
     """Write a page, tables and figures of the finished fits, beside the published figures, and judge the claims."""
     experiments = [_load(name, seeds) for name in dict.fromkeys(names or _names())]
     from veilgraph.experiments.data_source import DatasetLoader
-    from veilgraph.experiments.result_store import CellStore
+    from veilgraph.experiments.result_store import ResultStore
     from veilgraph.experiments.results import read_all_rows
     from veilgraph.pages.paper_page import write_paper_page
 
-    found = read_all_rows(experiments, CellStore(out), data=DatasetLoader(data_dir))
+    found = read_all_rows(experiments, ResultStore(out), data=DatasetLoader(data_dir))
     titles = {experiment.name: experiment.title for experiment in experiments}
     page = write_paper_page(found, titles, out)
     if as_json:

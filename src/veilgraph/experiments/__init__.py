@@ -1,4 +1,4 @@
-"""Laboratory work: simulated collections, comparisons and their reports."""
+"""Simulated collections, and experiments on them. Laboratory only: these modules hold true records."""
 
 from veilgraph.experiments.simulation import simulate
 

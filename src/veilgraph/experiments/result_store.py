@@ -13,7 +13,7 @@ from veilgraph.experiments.data_source import DataSource, key_of
 from veilgraph.experiments.grid import Cell, Experiment
 
 
-class CellStore:
+class ResultStore:
     """Results of cells by key. A file appears whole when its cell is finished, so no result is computed twice.
 
     Args:

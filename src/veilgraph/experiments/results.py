@@ -11,7 +11,7 @@ from typing import Any
 from veilgraph.errors import RunError
 from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import SWEPT, Cell, Experiment
-from veilgraph.experiments.result_store import CellStore
+from veilgraph.experiments.result_store import ResultStore
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.mechanisms.registry import grr_fs
@@ -91,7 +91,7 @@ class Row:
         }
 
 
-def read_rows(experiment: Experiment, store: CellStore, *, data: DataSource | None = None) -> list[Row]:
+def read_rows(experiment: Experiment, store: ResultStore, *, data: DataSource | None = None) -> list[Row]:
     """Return a row for each setting with at least one finished seed, in the order of the experiment.
 
     Args:
@@ -109,7 +109,7 @@ def read_rows(experiment: Experiment, store: CellStore, *, data: DataSource | No
 
 
 def read_all_rows(
-    experiments: Sequence[Experiment], store: CellStore, *, data: DataSource | None = None
+    experiments: Sequence[Experiment], store: ResultStore, *, data: DataSource | None = None
 ) -> dict[str, list[Row]]:
     """Return the finished rows of each experiment by its name, without experiments that have no finished cell.
 
@@ -129,7 +129,7 @@ def read_all_rows(
     return finished
 
 
-def _finished_part(experiment: Experiment, dataset: str, store: CellStore, data: DataSource) -> Experiment | None:
+def _finished_part(experiment: Experiment, dataset: str, store: ResultStore, data: DataSource) -> Experiment | None:
     """Return the part of an experiment on one data set if the data are here and a cell is finished."""
     if not any(cell.dataset == dataset for cell in experiment.cells):
         return None

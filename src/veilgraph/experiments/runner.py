@@ -21,7 +21,7 @@ from veilgraph.experiments.cells import Fit, PendingCells, draw_tasks, method_of
 from veilgraph.experiments.chunks import num_nodes, plan_chunks
 from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import Cell, Experiment
-from veilgraph.experiments.result_store import CellStore
+from veilgraph.experiments.result_store import ResultStore
 from veilgraph.graph.metis import start_workers
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device
@@ -44,7 +44,7 @@ def no_details(fit: Fit) -> Mapping[str, Any]:
 
 def run_experiment(
     experiment: Experiment,
-    store: CellStore,
+    store: ResultStore,
     *,
     data: DataSource | None = None,
     device: str = "auto",

@@ -20,7 +20,7 @@ from veilgraph.errors import RunError
 from veilgraph.evaluation import compare_frequencies, majority_share
 from veilgraph.experiments.cells import Fit
 from veilgraph.experiments.grid import Cell, Experiment, make_cell
-from veilgraph.experiments.result_store import CellStore, write_result
+from veilgraph.experiments.result_store import ResultStore, write_result
 from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Graph
 from veilgraph.models.engine.gnn_method import GNNMethod
@@ -87,7 +87,7 @@ def run(
     configuration = _with_hops(configuration, private.graph)
     identity = _identity(private, configuration)
     _check_folder(folder, identity)
-    experiment, store = _experiment(private, configuration), CellStore(folder)
+    experiment, store = _experiment(private, configuration), ResultStore(folder)
 
     def data(cell: Cell) -> PrivateGraph:
         return private
