@@ -91,19 +91,19 @@ def repeated_product(
         max_columns: number of columns of a block; default: `block_width`.
     """
     check_hops(times)
+
+    def power(block: Tensor) -> Tensor:
+        for _ in tracked(range(times), "propagation, hops"):
+            block = sparse_product(matrix, communicator.exchange_halo(block))
+        return block
+
     width = max_columns or block_width(columns.device, communicator.max_extended_rows(columns.shape[0]))
     if out is None and (columns.shape[1] <= width or times == 0):
-        return _power(matrix, columns, times, communicator)
+        return power(columns)
     result = columns.new_empty(matrix.shape[0], columns.shape[1]) if out is None else out
     for block, target in zip(torch.split(columns, width, dim=1), torch.split(result, width, dim=1), strict=True):
-        target.copy_(_power(matrix, block.contiguous(), times, communicator))
+        target.copy_(power(block.contiguous()))
     return result
-
-
-def _power(matrix: Tensor, block: Tensor, times: int, communicator: Communicator) -> Tensor:
-    for _ in tracked(range(times), "propagation, hops"):
-        block = sparse_product(matrix, communicator.exchange_halo(block))
-    return block
 
 
 def block_width(device: torch.device, nodes: int) -> int:
