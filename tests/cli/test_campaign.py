@@ -13,6 +13,7 @@ import pytest
 from tests.support.forgeries import rewritten
 from tests.support.participant_page import serving
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import check_token
 from veilgraph.cli import main
@@ -182,6 +183,19 @@ def test_mistakes_with_tokens_are_one_line(folder: Path, capsys: Capture) -> Non
     Path("ids.csv").write_text("id\n..\n")
     assert "node must be" in complaint(capsys, [*TOKENS, "--nodes", "ids.csv"])
     assert not Path("t.csv").exists()
+
+
+def test_a_receipt_is_checked_with_any_of_the_keys(folder: Path, capsys: Capture) -> None:
+    report = Report(campaign="c0ffee", node="b\x1b[1m", features=(0, 1), label=None)
+    Path("keys.txt").write_text("n" * 43 + "\n" + "o" * 43 + "\n")
+    Path("r.json").write_text(json.dumps(Receipt.sign("o" * 43, report, hour=7200).document))
+    command = ["campaign", "receipt", "r.json", "--keys-file", "keys.txt"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "1970-01-01T02:00:00Z" in printed
+    assert "\x1b" not in printed
+    Path("r.json").write_text(json.dumps(Receipt.sign("p" * 43, report, hour=7200).document))
+    assert "no key in keys.txt signed r.json" in complaint(capsys, command)
 
 
 def randomize(*arguments: str, record: str = "record.json", node: str = "007", limit: str = "2") -> list[str]:

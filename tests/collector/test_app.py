@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import threading
@@ -18,12 +19,13 @@ import pytest
 from tests.support import running_collector as running
 from tests.support.collection import Collection
 from tests.support.running_collector import listening
+from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials
 from veilgraph.collector.middleware import Limits
-from veilgraph.collector.store import Outcome, ReportStore
+from veilgraph.collector.store import PutResult, ReportStore
 from veilgraph.errors import GraphError, RunError, StoreFullError, StoreUnavailableError
 from veilgraph.graph import Graph
 
@@ -59,6 +61,35 @@ def test_a_report_is_stored_once(client: httpx.Client) -> None:
     refused = put(client, COLLECTION.report("n1", label=0))
     assert refused.status_code == 409
     assert refused.json()["error"] == "conflict"
+
+
+def test_a_stored_report_is_answered_with_a_receipt_that_names_it_and_is_the_same_again(tmp_path: Path) -> None:
+    now = [7201.0]
+    report, keys = COLLECTION.report("n1"), COLLECTION.credentials.keys
+    with collecting(tmp_path, COLLECTION, clock=lambda: now[0]) as client:
+        first = put(client, report)
+        now[0] = 1e9
+        again = put(client, report)
+        batch = client.post("/v1/reports", json={"reports": [COLLECTION.entry("n1")] * 2}).json()["results"]
+        refused = put(client, COLLECTION.report("n1", label=0))
+    assert first.json().keys() == {"node", "status", "receipt"}
+    receipt = Receipt.from_json(first.content)
+    assert receipt.is_signed_by(keys)
+    assert not receipt.is_signed_by([new_key()])
+    assert (receipt.campaign, receipt.node) == (COLLECTION.campaign.id, "n1")
+    assert receipt.report_sha256 == hashlib.sha256(report.to_json().encode()).hexdigest()
+    assert receipt.stored == "1970-01-01T02:00:00Z"
+    assert [again.json()["receipt"], *(result["receipt"] for result in batch)] == [receipt.document] * 3
+    assert "receipt" not in refused.json()
+
+
+def test_the_newest_key_signs_receipts(tmp_path: Path) -> None:
+    old, new = COLLECTION.credentials.keys[0], new_key()
+    credentials = Credentials(keys=[new, old], admin_token=COLLECTION.credentials.admin_token)
+    with collecting(tmp_path, COLLECTION, credentials=credentials) as client:
+        receipt = Receipt.from_json(put(client, COLLECTION.report("n1")).content)
+    assert receipt.is_signed_by([new])
+    assert not receipt.is_signed_by([old])
 
 
 def test_many_reports_are_answered_one_by_one(client: httpx.Client) -> None:
@@ -276,7 +307,7 @@ class Broken(ReportStore):
 
     error: Exception = StoreUnavailableError("down")
 
-    def put(self, *_: object, **__: object) -> list[Outcome]:
+    def put(self, *_: object, **__: object) -> list[PutResult]:
         raise self.error
 
 

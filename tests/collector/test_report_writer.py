@@ -11,10 +11,11 @@ import pytest
 from tests.support.collection import Collection
 from veilgraph.campaign.report import Report
 from veilgraph.collector.report_writer import ReportWriter
-from veilgraph.collector.store import Outcome, ReportStore
+from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.errors import StoreUnavailableError
 
 COLLECTION = Collection.ring(50)
+STORED = PutResult(Outcome.STORED, 0)
 REPORTS = [COLLECTION.report(f"n{i}") for i in range(50)]
 
 
@@ -27,12 +28,12 @@ class Recorder(ReportStore):
         self.permitted.set()
         self.failures: list[Exception] = []
 
-    def put(self, submitted: Sequence[Report], *, now: float) -> list[Outcome]:
+    def put(self, submitted: Sequence[Report], *, now: float) -> list[PutResult]:
         self.permitted.wait(10)
         self.transactions.append(len(submitted))
         if self.failures:
             raise self.failures.pop()
-        return [Outcome.STORED] * len(submitted)
+        return [STORED] * len(submitted)
 
 
 def run(
@@ -64,7 +65,7 @@ def test_submissions_during_one_transaction_share_the_next() -> None:
         await asyncio.sleep(0.05)
         assert not any(task.done() for task in tasks), "a submission was answered before the commit"
         store.permitted.set()
-        assert await asyncio.gather(*tasks) == [[Outcome.STORED]] * 50
+        assert await asyncio.gather(*tasks) == [[STORED]] * 50
 
     store = run(work)
     assert sum(store.transactions) == 50
@@ -84,7 +85,7 @@ def test_a_failure_reaches_its_own_submitters_and_the_next_batch_succeeds() -> N
         store.failures = [StoreUnavailableError("down")]
         with pytest.raises(StoreUnavailableError):
             await writer.write(REPORTS[:1])
-        assert await writer.write(REPORTS[:1]) == [Outcome.STORED]
+        assert await writer.write(REPORTS[:1]) == [STORED]
 
     run(work)
 

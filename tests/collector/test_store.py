@@ -13,18 +13,22 @@ from sqlalchemy import create_engine, inspect, text
 
 from tests.support.collection import Collection
 from veilgraph.collector.database import metadata
-from veilgraph.collector.store import Outcome, ReportStore
+from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 COLLECTION = Collection.ring(50)
 STORED, SAME, CONFLICT = Outcome.STORED, Outcome.SAME, Outcome.CONFLICT
 
 
+def outcomes(results: list[PutResult]) -> list[Outcome]:
+    return [result.outcome for result in results]
+
+
 def test_the_first_report_counts_the_same_again_is_accepted_another_is_a_conflict(store_url: str) -> None:
     store = ReportStore.open(store_url)
     first, other = COLLECTION.report("n1"), COLLECTION.report("n1", label=0)
-    assert store.put([first], now=0) == [STORED]
-    assert store.put([first, other], now=0) == [SAME, CONFLICT]
+    assert outcomes(store.put([first], now=0)) == [STORED]
+    assert outcomes(store.put([first, other], now=0)) == [SAME, CONFLICT]
     assert list(store.iterate(COLLECTION.campaign)) == [first]
     store.close()
 
@@ -32,7 +36,7 @@ def test_the_first_report_counts_the_same_again_is_accepted_another_is_a_conflic
 def test_within_one_transaction_the_first_counts_too(store_url: str) -> None:
     store = ReportStore.open(store_url)
     first, other = COLLECTION.report("n1"), COLLECTION.report("n1", label=0)
-    assert store.put([first, other, first], now=0) == [STORED, CONFLICT, SAME]
+    assert outcomes(store.put([first, other, first], now=0)) == [STORED, CONFLICT, SAME]
     assert store.put([], now=0) == []
     assert store.count(COLLECTION.campaign.id) == 1
     store.close()
@@ -46,12 +50,12 @@ def test_of_many_that_race_exactly_one_is_stored(store_url: str) -> None:
     def send(number: int) -> list[Outcome]:
         reports = [COLLECTION.report(f"n{i}", features=(0, number % 2, number % 4)) for i in range(50)]
         start.wait()
-        return stores[number % 2].put(reports[number:] + reports[:number], now=0)
+        return outcomes(stores[number % 2].put(reports[number:] + reports[:number], now=0))
 
     with ThreadPoolExecutor(8) as threads:
-        outcomes = Counter(outcome for result in threads.map(send, range(8)) for outcome in result)
-    assert outcomes[STORED] == 50
-    assert sum(outcomes.values()) == 400
+        counts = Counter(outcome for result in threads.map(send, range(8)) for outcome in result)
+    assert counts[STORED] == 50
+    assert sum(counts.values()) == 400
     assert stores[0].count(COLLECTION.campaign.id) == 50
     for store in stores:
         store.close()
@@ -72,6 +76,18 @@ def test_only_the_hour_of_arrival_is_kept(store_url: str) -> None:
     for node, now in (("n1", 7200.0), ("n2", 7200.0 + 3599.9), ("n3", 10_800.0)):
         store.put([COLLECTION.report(node)], now=now)
     assert store.by_hour(COLLECTION.campaign.id) == [(7200, 2), (10_800, 1)]
+    store.close()
+
+
+def test_a_report_keeps_the_hour_in_which_it_was_first_stored(store_url: str) -> None:
+    store = ReportStore.open(store_url)
+    first, other = COLLECTION.report("n1"), COLLECTION.report("n1", label=0)
+    assert store.put([first, first, other], now=7201.0) == [(STORED, 7200), (SAME, 7200), (CONFLICT, 7200)]
+    assert store.put([first, other, COLLECTION.report("n2")], now=1e9) == [
+        (SAME, 7200),
+        (CONFLICT, 7200),
+        (STORED, 999_997_200),
+    ]
     store.close()
 
 
@@ -154,7 +170,7 @@ def test_a_full_disk_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
     with pytest.raises(StoreFullError, match="nothing was stored"):
         store.put(reports, now=0)
     assert store.count(many.campaign.id) == 0
-    assert store.put(reports[:1], now=0) == [STORED]
+    assert outcomes(store.put(reports[:1], now=0)) == [STORED]
     store.close()
 
 

@@ -14,10 +14,11 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.client import verify
-from veilgraph.errors import CampaignError, RunError
+from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph, read_ids
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon
 from veilgraph.privacy.schema import FeatureSchema
@@ -142,6 +143,25 @@ def tokens(
         typer.echo(json.dumps({"campaign": read.id, "tokens": len(names), "out": str(out)}, indent=2))
     else:
         typer.echo(f"{len(names)} tokens written to {out}. Keep it and {keys_file} secret.")
+
+
+@campaign_app.command()
+def receipt(
+    receipt: Annotated[Path, typer.Argument(help="A receipt, or the collector's answer, .json.", metavar="RECEIPT")],
+    keys_file: Annotated[Path, typer.Option(help="File of the collector's secret keys.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check that the collector signed a participant's receipt, and say what it stored."""
+    read = Receipt.from_json(receipt.read_bytes())
+    if not read.is_signed_by(read_keys(keys_file)):
+        raise ReportError(f"no key in {keys_file} signed {receipt}: it is altered, or another collector's")
+    if as_json:
+        typer.echo(json.dumps(read.document, indent=2))
+    else:
+        typer.echo(
+            f"The collector stored the report with SHA-256 {read.report_sha256} of node {read.node!a} "
+            f"in campaign {read.campaign}, in the hour from {read.stored}."
+        )
 
 
 def _names(graph: Path | None, nodes: Path | None) -> list[str]:

@@ -31,7 +31,7 @@ from veilgraph.collector.middleware import (
     read_body,
 )
 from veilgraph.collector.report_writer import ReportWriter
-from veilgraph.collector.store import Outcome, ReportStore
+from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.collector.validation import ReportValidator, batch_entries, parse_json
 from veilgraph.errors import StoreError, StoreFullError
 from veilgraph.graph import Graph
@@ -155,12 +155,13 @@ def _add_submission(
         body = await read_body(request, max_bytes=limits.report_bytes, seconds=limits.body_seconds)
         validator.check_open()
         report = validator.validate_request(node, bearer_token(request), body)
-        (outcome,) = await writer.write([report])
+        ((outcome, hour),) = await writer.write([report])
         metrics.observe_seconds(time.perf_counter() - started)
         metrics.count_outcome(outcome)
         if outcome is Outcome.CONFLICT:
             raise Refusal(RefusalReason.CONFLICT)
-        stored: openapi.StoredBody = {"node": node, "status": outcome.value}
+        receipt = validator.credentials.receipt(report, hour=hour)
+        stored: openapi.StoredBody = {"node": node, "status": outcome.value, "receipt": openapi.receipt(receipt)}
         return AsciiJSON(stored, _STATUS[outcome])
 
     @app.post("/v1/reports", summary="Submit a batch of reports", **openapi.submit_many(validator.campaign))
@@ -173,10 +174,11 @@ def _add_submission(
             validated.append(_validate_entry(validator, entry))
             if number % _ENTRIES_PER_TURN == 0:
                 await asyncio.sleep(0)
-        outcomes = iter(await writer.write([report for report in validated if isinstance(report, Report)]))
+        written = iter(await writer.write([report for report in validated if isinstance(report, Report)]))
         metrics.observe_seconds(time.perf_counter() - started)
-        results: openapi.BatchBody = {"results": [_batch_result(entry, outcomes, metrics) for entry in validated]}
-        return AsciiJSON(results)
+        results = [_batch_result(entry, written, validator.credentials, metrics) for entry in validated]
+        batch: openapi.BatchBody = {"results": results}
+        return AsciiJSON(batch)
 
 
 def _validate_entry(validator: ReportValidator, entry: object) -> Report | Refusal:
@@ -186,14 +188,17 @@ def _validate_entry(validator: ReportValidator, entry: object) -> Report | Refus
         return refusal
 
 
-def _batch_result(entry: Report | Refusal, outcomes: Iterator[Outcome], metrics: Metrics) -> openapi.BatchResult:
+def _batch_result(
+    entry: Report | Refusal, written: Iterator[PutResult], credentials: Credentials, metrics: Metrics
+) -> openapi.BatchResult:
     """Return the result of one entry, and count it. Only senders who gave a node's token get its name."""
     node = None
     if isinstance(entry, Report):
-        outcome = next(outcomes)
+        outcome, hour = next(written)
         metrics.count_outcome(outcome)
         if outcome is not Outcome.CONFLICT:
-            return {"node": entry.node, "status": _STATUS[outcome]}
+            receipt = openapi.receipt(credentials.receipt(entry, hour=hour))
+            return {"node": entry.node, "status": _STATUS[outcome], "receipt": receipt}
         node, entry = entry.node, Refusal(RefusalReason.CONFLICT)
     metrics.count_refusal(entry.reason)
     return {"node": node, "status": entry.reason.status, "reason": entry.reason.value, "detail": entry.detail}

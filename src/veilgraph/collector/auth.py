@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itsdangerous import TimestampSigner
 from starlette.requests import Request
 
+from veilgraph.campaign.receipt import Receipt
+from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import check_key, check_token
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.errors import RunError
@@ -24,7 +26,8 @@ class Credentials:
     """The collector's secrets. Their repr shows none of them.
 
     Args:
-        keys: signing keys of node tokens. A token of any key is accepted, so that keys can be rotated.
+        keys: signing keys of node tokens. A token of any key is accepted, so that keys can be rotated;
+            the first, which is the newest, signs.
         admin_token: secret that opens counts, metrics, dashboard and export.
     """
 
@@ -42,6 +45,10 @@ class Credentials:
     def opens_node(self, campaign_id: str, node: str, token: str) -> bool:
         """Return whether the token is the node's, under any of the keys."""
         return check_token(self.keys, campaign_id, node, token)
+
+    def receipt(self, report: Report, *, hour: int) -> Receipt:
+        """Return the signed receipt of a report that was stored in this hour, a Unix time."""
+        return Receipt.sign(self.keys[0], report, hour=hour)
 
     def opens_administration(self, token: str) -> bool:
         """Return whether this is the admin token."""

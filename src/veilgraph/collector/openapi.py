@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, NotRequired
+from typing import Any, NotRequired, cast
 
 from typing_extensions import TypedDict
 
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import MAX_NODE_LENGTH
 from veilgraph.collector.validation import MAX_BATCH_REPORTS
 
@@ -38,18 +39,33 @@ class StatusBody(TypedDict):
     refused: NotRequired[dict[str, int]]
 
 
+class ReceiptBody(TypedDict):
+    """Signed statement that the collector stored a report: `veilgraph.campaign.receipt.Receipt`."""
+
+    campaign: str
+    node: str
+    report_sha256: str
+    stored: str
+    signature: str
+
+
 class StoredBody(TypedDict):
     """Body of PUT /v1/reports/{node}."""
 
     node: str
     status: str
+    receipt: ReceiptBody
 
 
 class BatchResult(TypedDict):
-    """Result of one report of a batch; the node is named only to senders who gave its token."""
+    """Result of one report of a batch: a receipt if it is stored, else the reason.
+
+    The node is named only to senders who gave its token.
+    """
 
     node: str | None
     status: int
+    receipt: NotRequired[ReceiptBody]
     reason: NotRequired[str]
     detail: NotRequired[str]
 
@@ -58,6 +74,11 @@ class BatchBody(TypedDict):
     """Body of POST /v1/reports: results in the order of the reports."""
 
     results: list[BatchResult]
+
+
+def receipt(signed: Receipt) -> ReceiptBody:
+    """Return a receipt as it stands in a body."""
+    return cast(ReceiptBody, signed.document)
 
 
 def _responses(granted: dict[int, Any], *refused: int) -> Responses:

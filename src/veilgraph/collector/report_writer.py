@@ -10,14 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from veilgraph.campaign.report import Report
-from veilgraph.collector.store import Outcome, ReportStore
+from veilgraph.collector.store import PutResult, ReportStore
 from veilgraph.errors import StoreUnavailableError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Submission:
     reports: Sequence[Report]
-    outcomes: asyncio.Future[list[Outcome]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    outcomes: asyncio.Future[list[PutResult]] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
 
 class ReportWriter:
@@ -70,7 +72,7 @@ class ReportWriter:
             await self._task
         self._thread.shutdown()
 
-    async def write(self, reports: Sequence[Report]) -> list[Outcome]:
+    async def write(self, reports: Sequence[Report]) -> list[PutResult]:
         """Write the reports; return the outcome of each after its transaction is on disk."""
         if not reports:
             return []
@@ -109,11 +111,11 @@ class ReportWriter:
             size += len(batch[-1].reports)
         return batch
 
-    def _put(self, reports: list[Report]) -> list[Outcome]:
+    def _put(self, reports: list[Report]) -> list[PutResult]:
         return self._store.put(reports, now=self._clock())
 
 
-def _resolve(batch: list[_Submission], result: list[Outcome] | Exception) -> None:
+def _resolve(batch: list[_Submission], result: list[PutResult] | Exception) -> None:
     start = 0
     for submission in batch:
         end = start + len(submission.reports)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
@@ -35,6 +35,18 @@ class Outcome(Enum):
     STORED = "stored"
     SAME = "same"
     CONFLICT = "conflict"
+
+
+class PutResult(NamedTuple):
+    """Outcome of writing a report, and when the node's report that counts was stored.
+
+    Attributes:
+        outcome: what became of the submitted report.
+        hour: Unix time of the hour in which the report that counts was stored, now or before.
+    """
+
+    outcome: Outcome
+    hour: int
 
 
 class ReportStore:
@@ -89,7 +101,7 @@ class ReportStore:
         """Close every connection."""
         self._engine.dispose()
 
-    def put(self, submitted: Sequence[Report], *, now: float) -> list[Outcome]:
+    def put(self, submitted: Sequence[Report], *, now: float) -> list[PutResult]:
         """Store the reports of nodes that have none, in one transaction.
 
         Args:
@@ -97,7 +109,7 @@ class ReportStore:
             now: Unix time; only its hour is kept.
 
         Returns:
-            The outcome of each report, in order.
+            The outcome of each report and its hour, in order.
         """
         contents = [((report.campaign, report.node), report.to_json()) for report in submitted]
         first = dict(reversed(contents))
@@ -109,13 +121,14 @@ class ReportStore:
         ]
         with _translate_errors(), self._writing() as connection:
             fresh = self._insert_missing(connection, rows)
-            stored = first | self._contents(connection, [key for key in first if key not in fresh])
-        outcomes = []
+            before = self._stored(connection, [key for key in first if key not in fresh])
+        results = []
         for key, content in contents:
-            agrees = Outcome.SAME if content == stored[key] else Outcome.CONFLICT
-            outcomes.append(Outcome.STORED if key in fresh else agrees)
+            standing, stored_hour = before.get(key, (first[key], hour))
+            agrees = Outcome.SAME if content == standing else Outcome.CONFLICT
+            results.append(PutResult(Outcome.STORED if key in fresh else agrees, stored_hour))
             fresh.discard(key)  # of several reports of a node, only the first was stored
-        return outcomes
+        return results
 
     def _insert_missing(self, connection: Connection, rows: list[dict[str, Any]]) -> set[tuple[str, str]]:
         if not rows:
@@ -128,15 +141,19 @@ class ReportStore:
             inserted = connection.execute(statement, rows)
         return {(campaign, node) for campaign, node in inserted}
 
-    def _contents(self, connection: Connection, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        found: dict[tuple[str, str], str] = {}
+    def _stored(
+        self, connection: Connection, keys: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], tuple[str, int]]:
+        """Return the content and the hour of stored reports, by campaign and node."""
+        found: dict[tuple[str, str], tuple[str, int]] = {}
         for campaign in {campaign for campaign, _ in keys}:
             nodes = [node for c, node in keys if c == campaign]
             for start in range(0, len(nodes), self._page_size):
-                query = select(reports.c.node, reports.c.content).where(
+                query = select(reports.c.node, reports.c.content, reports.c.hour).where(
                     reports.c.campaign == campaign, reports.c.node.in_(nodes[start : start + self._page_size])
                 )
-                found.update({(campaign, node): content for node, content in connection.execute(query)})
+                rows = connection.execute(query)
+                found.update({(campaign, node): (content, hour) for node, content, hour in rows})
         return found
 
     def count(self, campaign_id: str) -> int:
