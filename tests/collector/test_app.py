@@ -228,6 +228,20 @@ def test_nodes_with_odd_names_can_report(tmp_path: Path) -> None:
             assert client.put(path, content=body, headers=headers).status_code == 201, name
 
 
+@pytest.mark.parametrize("node", ["a\0b", "\ud800", "a\x1f"])
+def test_a_name_that_no_database_holds_is_refused_before_the_store(tmp_path: Path, node: str) -> None:
+    """Even if the organiser admits the node, and gives its owner a token."""
+    store = Broken.open(f"sqlite:///{tmp_path}/reports.db")
+    store.error = AssertionError("the store was asked")
+    with collecting(tmp_path, COLLECTION, store=store, joined=[node]) as client:
+        entry = COLLECTION.entry(node)
+        batch = client.post("/v1/reports", content=json.dumps({"reports": [entry]}))
+        assert [result["status"] for result in batch.json()["results"]] == [422]
+        path = quote(node, safe="", errors="surrogatepass")
+        body, headers = json.dumps(entry["report"]), COLLECTION.headers(node)
+        assert client.put(f"/v1/reports/{path}", content=body, headers=headers).status_code in (401, 422)
+
+
 def collecting(folder: Path, collection: Collection, **options: object):  # type: ignore[no-untyped-def]  # noqa: ANN201
     """Serve a collector with its own store."""
     given: dict[str, object] = {"credentials": collection.credentials, "limits": UNLIMITED} | options

@@ -1,4 +1,4 @@
-"""Group commit: no answer before the commit, no endless wait, and a failure concerns its own batch only."""
+"""Group commit: no answer before the commit, no endless wait, and a failure concerns its own submission only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.collection import Collection
 from veilgraph.campaign.report import Report
 from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
-from veilgraph.errors import StoreUnavailableError
+from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 COLLECTION = Collection.ring(50)
 STORED = PutResult(Outcome.STORED, 0)
@@ -20,19 +20,27 @@ REPORTS = [COLLECTION.report(f"n{i}") for i in range(50)]
 
 
 class Recorder(ReportStore):
-    """A store that records the sizes of its transactions, and commits when it is permitted to."""
+    """A store that records the sizes of its transactions, and commits when it is permitted to.
+
+    A transaction that holds a report of a poisonous node fails as a whole.
+    """
 
     def __init__(self) -> None:
         self.transactions: list[int] = []
         self.permitted = threading.Event()
         self.permitted.set()
         self.failures: list[Exception] = []
+        self.poisonous: set[str] = set()
+        self.stored: list[str] = []
 
     def put(self, submitted: Sequence[Report], *, now: float) -> list[PutResult]:
         self.permitted.wait(10)
         self.transactions.append(len(submitted))
         if self.failures:
             raise self.failures.pop()
+        if self.poisonous & {report.node for report in submitted}:
+            raise StoreError("the database reports an error: UntranslatableCharacter")
+        self.stored += [report.node for report in submitted]
         return [STORED] * len(submitted)
 
 
@@ -88,6 +96,30 @@ def test_a_failure_reaches_its_own_submitters_and_the_next_batch_succeeds() -> N
         assert await writer.write(REPORTS[:1]) == [STORED]
 
     run(work)
+
+
+def test_a_report_that_the_database_cannot_hold_fails_nobody_else() -> None:
+    async def work(writer: ReportWriter, store: Recorder) -> None:
+        store.poisonous = {"n7", "n31"}
+        results = await asyncio.gather(*(writer.write([report]) for report in REPORTS), return_exceptions=True)
+        failed = {report.node for report, result in zip(REPORTS, results, strict=True) if result != [STORED]}
+        assert failed == store.poisonous
+        assert all(isinstance(results[number], StoreError) for number in (7, 31))
+
+    store = run(work)
+    # Every other report is stored once, in the order of arrival; the search for two of fifty is short.
+    assert store.stored == [report.node for report in REPORTS if report.node not in store.poisonous]
+    assert len(store.transactions) <= 1 + 2 * 2 * 6
+
+
+@pytest.mark.parametrize("error", [StoreUnavailableError("down"), StoreFullError("full")])
+def test_a_store_that_is_down_or_full_is_not_asked_once_for_each_submission(error: Exception) -> None:
+    async def work(writer: ReportWriter, store: Recorder) -> None:
+        store.failures = [error] * 50
+        results = await asyncio.gather(*(writer.write([report]) for report in REPORTS), return_exceptions=True)
+        assert all(isinstance(result, type(error)) for result in results)
+
+    assert len(run(work).transactions) <= 2
 
 
 def test_a_store_that_hangs_is_unavailable_after_the_maximum_delay() -> None:

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from tests.support.collection import Collection
+from tests.support.services import Postgres
 from veilgraph.collector.database import metadata
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
@@ -157,6 +158,26 @@ def test_postgresql_commits_synchronously_whatever_its_default_is(postgres: obje
     store = ReportStore.open(url)
     with store.engine.connect() as connection:
         assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
+    store.close()
+
+
+@pytest.mark.slow
+def test_a_database_that_cannot_hold_every_name_is_refused_at_start(postgres: Postgres) -> None:
+    for encoding in ("LATIN1", "SQL_ASCII"):
+        url = postgres.new_database(f"not_unicode_{encoding}", encoding=encoding)
+        with pytest.raises(StoreError, match=f"encoding {encoding}.*ENCODING 'UTF8'"):
+            ReportStore.open(url)
+
+
+@pytest.mark.slow
+def test_every_name_that_a_node_can_have_is_stored(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "latin1")
+    store = ReportStore.open(postgres.new_database("names"))
+    reports = [
+        COLLECTION.report(node) for node in ("\N{CJK UNIFIED IDEOGRAPH-4E2D}", "\N{GRINNING FACE}" * 256, "\ufffe")
+    ]
+    assert outcomes(store.put(reports, now=0)) == [STORED] * 3
+    assert {report.node for report in store.iterate(COLLECTION.campaign)} == {report.node for report in reports}
     store.close()
 
 

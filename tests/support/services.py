@@ -58,12 +58,13 @@ class Postgres:
         self.stop("fast")
         shutil.rmtree(self._folder)
 
-    def new_database(self, name: str) -> str:
+    def new_database(self, name: str, *, encoding: str = "UTF8") -> str:
         """Create an empty database; return its URL."""
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+            options = f"TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"
+            connection.execute(f'CREATE DATABASE "{name}" {options}'.encode())
         return self.url.removesuffix("postgres") + name
 
     def _run(self, program: str, *arguments: str) -> None:

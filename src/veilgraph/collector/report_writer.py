@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 
 from veilgraph.campaign.report import Report
 from veilgraph.collector.store import PutResult, ReportStore
-from veilgraph.errors import StoreUnavailableError
+from veilgraph.errors import StoreFullError, StoreUnavailableError
+
+# Errors that no report causes: repeating a transaction in parts would only take longer.
+_STORE_AT_FAULT = (StoreFullError, StoreUnavailableError)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,6 +30,9 @@ class ReportWriter:
 
     While one transaction waits for the disk, further submissions queue up; the next transaction takes them all. The
     reports of one submission share a transaction. A submission is answered after its transaction is on disk.
+
+    A transaction that fails because of what it holds is repeated in halves, until the submission at fault is alone.
+    So no sender can fail the submission of another.
 
     Args:
         store: store of the reports.
@@ -92,15 +98,21 @@ class ReportWriter:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            batch = await self._next_batch()
-            reports = [report for submission in batch for report in submission.reports]
-            try:
-                outcomes = await loop.run_in_executor(self._thread, self._put, reports)
-            except Exception as error:  # noqa: BLE001  the submitters get it; the next batch may succeed
-                _resolve(batch, error)
-            else:
-                _resolve(batch, outcomes)
-            finally:
+            # Parts of the batch that are not committed, the last one first.
+            parts = [await self._next_batch()]
+            while parts:
+                part = parts.pop()
+                reports = [report for submission in part for report in submission.reports]
+                try:
+                    results = await loop.run_in_executor(self._thread, self._put, reports)
+                except Exception as error:  # noqa: BLE001  the submitters get it; the next batch may succeed
+                    if len(part) > 1 and not isinstance(error, _STORE_AT_FAULT):
+                        middle = len(part) // 2
+                        parts += [part[middle:], part[:middle]]
+                        continue
+                    _resolve(part, error)
+                else:
+                    _resolve(part, results)
                 self._queued_reports -= len(reports)
 
     async def _next_batch(self) -> list[_Submission]:

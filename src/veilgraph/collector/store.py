@@ -85,7 +85,7 @@ class ReportStore:
     def _prepare(self, create: bool) -> None:
         if create:
             with self._writing() as connection:
-                _check_durability(connection)
+                _check_server(connection)
                 migrate(connection)
             return
         with self._engine.connect() as connection:
@@ -246,6 +246,8 @@ def _make_engine(url: URL) -> Engine:
             pool_pre_ping=True,
             connect_args={
                 "connect_timeout": _TIMEOUT_SECONDS,
+                # Whatever PGCLIENTENCODING says.
+                "client_encoding": "utf8",
                 # Notice a database that disappeared within seconds, not when the kernel gives up.
                 "keepalives_idle": _TIMEOUT_SECONDS,
                 "tcp_user_timeout": 1000 * _TIMEOUT_SECONDS,
@@ -268,9 +270,16 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _check_durability(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql" and connection.execute(text("SHOW fsync")).scalar_one() != "on":
+def _check_server(connection: Connection) -> None:
+    """Refuse a PostgreSQL that could lose acknowledged reports, or cannot hold the name of every node."""
+    if connection.dialect.name != "postgresql":
+        return
+    if connection.execute(text("SHOW fsync")).scalar_one() != "on":
         raise StoreError("PostgreSQL runs with fsync = off: it could lose acknowledged reports; switch it on")
+    if (encoding := connection.execute(text("SHOW server_encoding")).scalar_one()) != "UTF8":
+        raise StoreError(
+            f"the database's encoding {encoding} cannot hold every node's name: create it with ENCODING 'UTF8'"
+        )
 
 
 @contextmanager
