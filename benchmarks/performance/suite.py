@@ -19,7 +19,7 @@ from benchmarks.performance.progress import part
 from benchmarks.performance.stages import measure_stages
 from benchmarks.performance.table2 import measure_table2, missing_datasets, published_part
 from benchmarks.performance.workload import largest
-from veilgraph.experiments.data_source import DatasetLoader
+from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.progress import Progress
 

@@ -18,7 +18,7 @@ from benchmarks.performance.timing import seconds
 from benchmarks.reference import literal
 from benchmarks.reference.literal_run import literal_run
 from veilgraph.errors import RunError
-from veilgraph.experiments.data_source import DataSource, forget_datasets
+from veilgraph.experiments.cells import DataSource, forget_datasets
 from veilgraph.experiments.grid import Cell, Experiment, load_experiment
 from veilgraph.experiments.result_store import ResultStore
 from veilgraph.experiments.runner import run_experiment

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from veilgraph.experiments.budget_planner import plan_collection
-from veilgraph.experiments.data_source import DatasetLoader
+from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.grid import load_experiment
 from veilgraph.experiments.result_store import ResultStore
 from veilgraph.experiments.results import Row, read_rows

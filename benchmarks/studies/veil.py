@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import RunError
 from veilgraph.experiments import simulate
-from veilgraph.experiments.data_source import DatasetLoader
+from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.graph import Split
 from veilgraph.models import StructureOnly
 from veilgraph.models.veil.model import Veil

@@ -14,8 +14,7 @@ from tests.support.originals import SMALL, planetoid_files, small_archive
 from tests.support.public_data import real_folder
 from veilgraph.cli import main
 from veilgraph.datasets import catalogue
-from veilgraph.datasets.catalogue import Origin, OriginalFile
-from veilgraph.datasets.statistics import Statistics
+from veilgraph.datasets.catalogue import Origin, OriginalFile, Statistics
 
 Capture = pytest.CaptureFixture[str]
 FILES = planetoid_files(small_archive(), rest=3)

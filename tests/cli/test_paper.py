@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-import veilgraph.experiments.data_source as data_source
+import veilgraph.experiments.cells as data_source
 import veilgraph.experiments.runner as runner
 from tests.support.miniatures import miniature
 from veilgraph.cli import main
-from veilgraph.experiments.data_source import DatasetLoader, forget_datasets
+from veilgraph.experiments.cells import DatasetLoader, forget_datasets
 from veilgraph.experiments.grid import experiment_names, load_experiment
 
 Capture = pytest.CaptureFixture[str]

@@ -12,8 +12,8 @@ import pytest
 from veilgraph.cli import main
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
-from veilgraph.experiments import data_source
-from veilgraph.experiments.data_source import DatasetLoader, key_of
+from veilgraph.experiments import cells as data_source
+from veilgraph.experiments.cells import DatasetLoader, key_of
 from veilgraph.experiments.grid import load_experiment
 from veilgraph.experiments.result_store import ResultStore
 from veilgraph.graph import Graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 
 from tests.models.engine.test_fit_together import EPOCHS, PRIVATE, TOLERANCE
-from tests.support.miniatures import SMALL
-from veilgraph.experiments.cells import draw_reports, fit_cells
-from veilgraph.experiments.grid import Cell
+from tests.support.miniatures import SMALL, miniature
+from veilgraph.datasets import PrivateGraph
+from veilgraph.experiments.cells import DatasetLoader, draw_reports, fit_cells, forget_datasets, key_of
+from veilgraph.experiments.grid import Cell, load_experiment
 from veilgraph.experiments.simulation import feature_rng, label_rng
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.registry import METHODS
@@ -90,3 +92,37 @@ def test_cells_of_one_seed_and_feature_budget_share_one_array_of_reports(method:
             assert (perturbed.features is other.features) == same
             if not same:
                 assert (perturbed.features != other.features).any()
+
+
+ANY_CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
+
+
+def test_a_data_set_is_read_once_until_it_is_forgotten() -> None:
+    read: list[str] = []
+
+    def counted(name: str, **options: object) -> PrivateGraph:
+        read.append(name)
+        return miniature(name)
+
+    data = DatasetLoader(read=counted)
+    assert data(ANY_CELL) is data(ANY_CELL)
+    assert read == ["cora"]
+    forget_datasets()
+    data(ANY_CELL)
+    assert read == ["cora", "cora"]
+
+
+def test_a_loader_is_sent_to_other_processes_without_data() -> None:
+    SMALL(ANY_CELL)
+    assert len(pickle.dumps(SMALL)) < 1000
+
+
+def test_other_data_under_the_same_name_is_computed_anew() -> None:
+    other = DatasetLoader(read=lambda name, **options: miniature(f"another {name}"))
+    assert key_of(ANY_CELL, other) != key_of(ANY_CELL, SMALL)
+
+
+def test_columns_as_they_came_are_loaded_where_an_experiment_asks_for_them() -> None:
+    merged, original = (SMALL.load(ANY_CELL.dataset, original_columns=original) for original in (False, True))
+    assert (merged.schema.num_features, original.schema.num_features) == (12, 24)
+    assert {cell.original_columns for cell in load_experiment("table1").cells} == {True}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from veilgraph.errors import RunError
-from veilgraph.experiments.data_source import DatasetLoader, key_of
+from veilgraph.experiments.cells import DatasetLoader, key_of
 from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.result_store import ResultStore
 from veilgraph.experiments.results import Row, read_rows

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,12 +19,11 @@ import torch
 
 from tests.support.miniatures import SMALL, miniature, shortened
 from veilgraph.errors import BudgetError, FitError, RunError
-from veilgraph.experiments.cells import Fit
-from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
+from veilgraph.experiments.cells import DatasetLoader, DataSource, Fit, key_of, method_of
 from veilgraph.experiments.grid import Cell, Experiment, experiment_names, parse_experiment
 from veilgraph.experiments.result_store import ResultStore
 from veilgraph.experiments.results import read_rows
-from veilgraph.experiments.runner import describe, prefetched, run_cell, run_experiment
+from veilgraph.experiments.runner import describe, pack_draws, plan_chunks, prefetched, run_cell, run_experiment
 
 CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
 
@@ -296,3 +296,28 @@ def test_kill_9_loses_at_most_the_fits_in_flight(tmp_path: Path) -> None:
     assert {key: whole[key] for key in survived} == survived
     run_experiment(experiment, ResultStore(tmp_path), device="cpu")
     assert results_of(experiment, ResultStore(tmp_path), EMBEDDED) == whole
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+@pytest.mark.parametrize("nodes_in_flight", [1, 260 * 5, 10**9])
+def test_chunks_are_of_one_kind_and_hold_every_cell_once(on_gpu: bool, nodes_in_flight: int) -> None:
+    def kind(cell: Cell) -> tuple[object, ...]:
+        return cell.dataset, cell.original_columns, type(method_of(cell)) if on_gpu else cell.method
+
+    cells = [*shortened("table2", seeds=2).cells, *shortened("table1").cells]
+    chunks = plan_chunks(cells, SMALL, on_gpu=on_gpu, chunk_nodes=nodes_in_flight)
+    assert Counter(id(cell) for chunk in chunks for cell in chunk) == Counter(map(id, cells))
+    for chunk in chunks:
+        assert len({kind(cell) for cell in chunk}) == 1
+        if not on_gpu:  # the limit, but at least eight cells
+            assert len(chunk) <= max(8, nodes_in_flight // 260)
+    if on_gpu:  # a GPU gets all cells of one kind in one chunk
+        assert len(chunks) == len({kind(cell) for cell in cells})
+    assert plan_chunks([], SMALL, on_gpu=on_gpu) == []
+
+
+def test_a_draw_of_features_is_divided_only_if_it_is_too_large_for_a_chunk() -> None:
+    cells = list(shortened("table2", seeds=2).only(datasets=["cora"], methods=["rgnn"]).cells)
+    draws = [cells[start:stop] for start, stop in ((0, 3), (3, 5), (5, 6), (6, 11))]
+    assert list(pack_draws(draws, 4)) == [cells[:3], cells[3:6], cells[6:10], cells[10:11]]
+    assert list(pack_draws([], 4)) == []

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from veilgraph.datasets import csbm
 from veilgraph.errors import BudgetError
 from veilgraph.experiments import simulate
+from veilgraph.experiments.simulation import coupling_key, randomize_coupled
 from veilgraph.graph import Split
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import OSRandom
+from veilgraph.privacy.mechanisms import GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
 
 PRIVATE = csbm(300, num_features=5, seed=0)
 SPLIT = Split.random(300, seed=0)
@@ -52,3 +58,51 @@ def test_a_devices_random_source_plugs_into_the_same_place() -> None:
 def test_more_sampled_features_than_there_are_is_refused() -> None:
     with pytest.raises(BudgetError, match="sampled is 6 but there are 5 features"):
         simulate(PRIVATE, PrivacyBudget(1.0, 1.0, 6), SPLIT, rng=np.random.default_rng(0))
+
+
+SIZES = (2, 3, 5, 2)
+RECORDS = np.stack([np.random.default_rng(0).integers(0, size, 50) for size in SIZES], axis=1).astype(np.uint8)
+
+
+def grr_fs(epsilon: float, sampled: int = 2) -> GRRFS:
+    return GRRFS(SIZES, sampled=sampled, epsilon=epsilon)
+
+
+def multi_bit(epsilon: float, sampled: int = 2) -> MultiBit:
+    return MultiBit((0.0,) * 4, tuple(size - 1.0 for size in SIZES), sampled=sampled, epsilon=epsilon)
+
+
+def joint(epsilon: float, sampled: int = 2) -> JointGRR:
+    return JointGRR(SIZES, sampled=sampled, epsilon=epsilon)
+
+
+@given(st.sampled_from([grr_fs, multi_bit]), st.lists(st.floats(0.01, 8), min_size=1, max_size=4), st.integers(0, 99))
+def test_reports_are_those_of_each_with_a_generator_of_its_own(
+    make: Callable[[float], Mechanism], epsilons: list[float], seed: int
+) -> None:
+    mechanisms = [make(epsilon) for epsilon in epsilons]
+    together = randomize_coupled(mechanisms, RECORDS, rng=np.random.default_rng(seed))
+    alone = [each.randomize(RECORDS, rng=np.random.default_rng(seed)) for each in mechanisms]
+    assert all(np.array_equal(one, other) for one, other in zip(together, alone, strict=True))
+
+
+@pytest.mark.parametrize("mechanism", [grr_fs(math.inf), multi_bit(math.inf), joint(1.0)])
+def test_who_has_no_family_is_randomized_alone(mechanism: Mechanism) -> None:
+    (found,) = randomize_coupled([mechanism], RECORDS, rng=np.random.default_rng(0))
+    assert np.array_equal(found, mechanism.randomize(RECORDS, rng=np.random.default_rng(0)))
+    assert coupling_key(mechanism) == mechanism
+
+
+STRANGERS = {
+    "none": [],
+    "m": [grr_fs(1.0), grr_fs(1.0, sampled=3)],
+    "kind": [grr_fs(1.0), multi_bit(1.0)],
+    "not private": [grr_fs(1.0), grr_fs(math.inf)],
+    "no family": [joint(1.0), joint(2.0)],
+}
+
+
+@pytest.mark.parametrize("mechanisms", STRANGERS.values(), ids=list(STRANGERS))
+def test_strangers_are_refused(mechanisms: Sequence[Mechanism]) -> None:
+    with pytest.raises(BudgetError, match="differ in nothing but a finite epsilon"):
+        randomize_coupled(mechanisms, RECORDS, rng=np.random.default_rng(0))

@@ -16,7 +16,7 @@ import veilgraph.experiments.tune as tune_module
 from tests.support.miniatures import SMALL, miniature
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError, RunError
-from veilgraph.experiments.data_source import DatasetLoader
+from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE, SearchResult, Trial, choose, tune
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN

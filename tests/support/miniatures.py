@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from veilgraph.datasets import PrivateGraph, csbm
-from veilgraph.experiments.data_source import DatasetLoader
+from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.grid import Experiment, load_experiment
 
 

@@ -12,8 +12,16 @@ import typer
 
 from veilgraph.cli._common import needs_extra, show_progress
 from veilgraph.datasets import EMBEDDED, catalogue
-from veilgraph.datasets.catalogue import Dataset, data_folders, find_archive, find_dataset, open_archive
-from veilgraph.datasets.statistics import Statistics, differing, measure
+from veilgraph.datasets.catalogue import (
+    Dataset,
+    Statistics,
+    data_folders,
+    differing,
+    find_archive,
+    find_dataset,
+    measure,
+    open_archive,
+)
 from veilgraph.errors import GraphError, RunError
 
 data_app = typer.Typer(help="List, describe and download public graphs.")
@@ -161,7 +169,7 @@ def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | Non
     if not results.exists():
         return None
     with needs_extra("lab"):
-        from veilgraph.experiments.data_source import DatasetLoader
+        from veilgraph.experiments.cells import DatasetLoader
         from veilgraph.experiments.grid import load_experiment
         from veilgraph.experiments.result_store import ResultStore
         from veilgraph.experiments.results import read_rows

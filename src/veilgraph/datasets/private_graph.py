@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
-from veilgraph.privacy.mechanisms.record_checks import check_codes
+from veilgraph.privacy.mechanisms.base import check_codes
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import RunError
-from veilgraph.experiments.data_source import DataSource, key_of
+from veilgraph.experiments.cells import DataSource, key_of
 from veilgraph.experiments.grid import Cell, Experiment
 
 

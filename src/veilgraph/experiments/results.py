@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from veilgraph.errors import RunError
-from veilgraph.experiments.data_source import DatasetLoader, DataSource, key_of
+from veilgraph.experiments.cells import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import SWEPT, Cell, Experiment
 from veilgraph.experiments.result_store import ResultStore
 from veilgraph.models.registry import find_method

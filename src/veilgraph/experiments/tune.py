@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph.errors import MissingExtraError, RunError
-from veilgraph.experiments.cells import draw_reports
-from veilgraph.experiments.data_source import DatasetLoader, DataSource
+from veilgraph.experiments.cells import DatasetLoader, DataSource, draw_reports
 from veilgraph.experiments.grid import Cell
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN

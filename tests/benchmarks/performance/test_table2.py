@@ -12,7 +12,7 @@ from benchmarks.performance.timing import seconds
 
 from benchmarks.performance import table2
 from tests.support.miniatures import SMALL as DATA
-from veilgraph.experiments.data_source import DatasetLoader, forget_datasets
+from veilgraph.experiments.cells import DatasetLoader, forget_datasets
 from veilgraph.experiments.grid import load_hyperparameters, parse_experiment
 
 SMALL = """

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from veilgraph.privacy.mechanisms.random_source import WORDS, OSRandom
+from veilgraph.privacy.mechanisms.random_source import WORD_BITS, WORDS, OSRandom
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 2), (0, 6), (-3, 4), (5, 6)])
@@ -33,12 +32,12 @@ def test_words_that_would_favour_small_integers_are_drawn_again(monkeypatch: pyt
     # 2**53 is 2 more than a multiple of 3: its last two words would make 0 and 1 likelier than 2.
     batches = iter([[WORDS - 1, 5, WORDS - 2, WORDS - 3], [4, WORDS - 1], [8]])
 
-    def scripted(size: int) -> NDArray[np.int64]:
-        batch = next(batches)
-        assert len(batch) == size
-        return np.array(batch, dtype=np.int64)
+    def scripted(num_bytes: int) -> bytes:
+        batch = np.array(next(batches), dtype=np.uint64)
+        assert num_bytes == 8 * len(batch)
+        return (batch << np.uint64(64 - WORD_BITS)).tobytes()  # a word is the upper 53 bits of 64
 
-    monkeypatch.setattr(OSRandom, "_words", staticmethod(scripted))
+    monkeypatch.setattr("os.urandom", scripted)
     assert OSRandom().integers(0, 3, size=4).tolist() == [1, 2, 2, (WORDS - 3) % 3]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from veilgraph.errors import DomainError
 from veilgraph.privacy.epsilon import PrivacyLoss
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 
@@ -56,3 +57,48 @@ class Mechanism(Hashable, Protocol):
     def extreme_records(self) -> tuple[Record, Record]:
         """Return two records whose reports differ most: a pair that attains the user-level epsilon."""
         ...
+
+
+def check_shape(values: NDArray[Any], num_features: int) -> None:
+    """Refuse records that do not have the shape [people, features]."""
+    if values.ndim != 2 or values.shape[1] != num_features:
+        raise DomainError(f"records have shape {values.shape}: expected one row per node and {num_features} features")
+
+
+def check_codes(values: NDArray[Any], domain_size: int, *, feature: str = "value") -> None:
+    """Refuse codes outside 0..domain_size-1.
+
+    >>> check_codes(np.array([0, 7]), 3, feature="feature 2")
+    Traceback (most recent call last):
+    veilgraph.errors.DomainError: feature 2, row 1: outside the declared domain 0..2 (value withheld)
+    """
+    if not np.issubdtype(values.dtype, np.integer):
+        raise DomainError(f"{feature}: codes must be integers, not {values.dtype}; encode the table first")
+    if np.iinfo(values.dtype).max < domain_size - 1:
+        raise DomainError(f"{feature}: {values.dtype} cannot hold reports of 0..{domain_size - 1}; use a wider type")
+    outside = (values < 0) | (values >= domain_size)
+    if outside.any():
+        row = int(np.argwhere(outside)[0][0])
+        raise DomainError(f"{feature}, row {row}: outside the declared domain 0..{domain_size - 1} (value withheld)")
+
+
+def check_table(values: NDArray[Any], domain_sizes: Sequence[int]) -> None:
+    """Check the codes of records, [people, features], as `check_codes` does for one feature.
+
+    >>> check_table(np.array([[0, 1], [7, 0]]), (2, 3))
+    Traceback (most recent call last):
+    veilgraph.errors.DomainError: feature 0, row 1: outside the declared domain 0..1 (value withheld)
+    """
+    check_shape(values, len(domain_sizes))
+    if _all_inside(values, np.asarray(domain_sizes)):
+        return
+    for i, size in enumerate(domain_sizes):
+        check_codes(values[:, i], size, feature=f"feature {i}")
+
+
+def _all_inside(values: NDArray[Any], sizes: NDArray[np.int64]) -> bool:
+    """Check all codes at once by the columns' extremes; only if this fails, the wrong entry has to be found."""
+    if len(values) == 0 or not np.issubdtype(values.dtype, np.integer):
+        return False
+    holds_all = np.iinfo(values.dtype).max >= sizes.max() - 1
+    return bool(holds_all and (values.min(axis=0) >= 0).all() and (values.max(axis=0) < sizes).all())

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.privacy.epsilon import PrivacyLoss
-from veilgraph.privacy.mechanisms.base import Record, Report
+from veilgraph.privacy.mechanisms.base import Record, Report, check_codes
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.record_checks import check_codes
 
 
 @dataclass(frozen=True)

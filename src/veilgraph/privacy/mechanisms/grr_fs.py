@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import NOT_PRIVATE, PrivacyLoss
-from veilgraph.privacy.mechanisms.base import Record, Report
+from veilgraph.privacy.mechanisms.base import Record, Report, check_table
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, mean_over_subsets
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.record_checks import check_table
 from veilgraph.progress import tracked
 
 

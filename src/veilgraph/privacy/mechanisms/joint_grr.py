@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import PrivacyLoss, check_epsilon
-from veilgraph.privacy.mechanisms.base import Record, Report
+from veilgraph.privacy.mechanisms.base import Record, Report, check_table
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, joint_sizes
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import LARGEST_DOMAIN
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.record_checks import check_table
 
 NOT_ASKED = -1
 """Code in a report of a feature that was not sampled."""

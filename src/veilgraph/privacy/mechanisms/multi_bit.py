@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from veilgraph.errors import BudgetError, DomainError
 from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import PrivacyLoss
-from veilgraph.privacy.mechanisms.base import Record, Report
+from veilgraph.privacy.mechanisms.base import Record, Report, check_shape
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable, joint_epsilon
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
-from veilgraph.privacy.mechanisms.record_checks import check_shape
 
 
 @dataclass(frozen=True)

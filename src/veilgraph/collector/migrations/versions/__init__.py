@@ -1,1 +1,0 @@
-"""One migration for each version of the tables."""
