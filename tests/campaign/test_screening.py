@@ -104,7 +104,7 @@ def test_honest_labels_fail_at_their_level_at_most(honest: PerturbedGraph) -> No
 
 
 def p_values_of_dense_arrays(perturbed: PerturbedGraph, ignored: np.ndarray) -> np.ndarray:
-    """The definition, with arrays of all nodes and classes at once."""
+    """Return the p-values by their definition, with arrays of all nodes and classes at once."""
     graph, classes = perturbed.graph, perturbed.schema.num_classes
     one_hot = np.eye(classes)[perturbed.labels] * (perturbed.has_label & ~ignored)[:, None]
     adjacency = np.zeros((graph.num_nodes, graph.num_nodes))

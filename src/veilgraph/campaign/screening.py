@@ -7,7 +7,7 @@ often honest reports fail it, for every possible record, by the probabilities of
 - *copies*: k equal feature reports among n have probability at most :math:`\binom{n}{k} p^{k-1}`, where p is the
   probability of the likeliest report given its own record;
 - *patterns*: the number of features that agree with a fixed pattern exceeds t with probability at most
-  :math:`\exp(-d\,KL(t/d \,\|\, \mu/d))`, where :math:`\mu` is its mean for a record that *is* the pattern (Hoeffding;
+  :math:`\exp(-d\,KL(t/d \,\|\, \mu/d))`; :math:`\mu` is its mean for a record that *is* the pattern (Hoeffding;
   sampling m of d features makes the agreements negatively associated);
 - *labels*: a label report has a p-value given its neighbours' reports. A report is never less likely than the
   channel's `other`, so no level below it flags anyone: at a small epsilon, labels cannot be screened one by one;

@@ -103,8 +103,8 @@ class HaloCommunicator(Communicator):
     """Communicator of a process that holds one part of a partitioned graph.
 
     Before a product, each process sends the rows of its boundary nodes to the processes that hold a neighbour. The
-    received rows (the halo) are placed in the order of the whole graph, so a product adds its terms in the same order
-    as in one process.
+    received rows (the halo) keep the order of the whole graph. So a product adds its terms in the same order as in
+    one process.
 
     Args:
         part: part of the graph that this process holds.

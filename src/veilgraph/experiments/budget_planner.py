@@ -114,9 +114,9 @@ def plan_collection(
     """Divide a total user-level epsilon between label and features, from public information alone.
 
     The feature mechanism is the one with the least variance at each budget, from the declared domains. Each division
-    is simulated on block models with the graph's number of nodes (up to a limit) and mean degree, and with the classes
-    and features of the schema. Homophily and feature signal cannot be known before a collection, so a range of them is
-    simulated. The recommended division has the smallest maximal regret over these scenarios (minimax regret). Among
+    is simulated on block models with the classes and features of the schema. They have the graph's mean degree and its
+    number of nodes, up to a limit. Homophily and feature signal cannot be known before a collection, so a range of them
+    is simulated. The recommended division has the smallest maximal regret over these scenarios (minimax regret). Among
     divisions that are equally good, it is the one that asks for least.
 
     Args:

@@ -1,7 +1,7 @@
 r"""Epsilon, the neighbour relation that gives it a meaning, and how it is written.
 
-A mechanism has the level epsilon under a neighbour relation if, for every report and every two neighbouring records,
-the report is at most ``exp(epsilon)`` times as likely with one record as with the other:
+A mechanism has the level epsilon under a neighbour relation if no report is more than ``exp(epsilon)`` times as likely
+with one record as with a neighbouring one:
 
 .. math:: \max_{o,\; x \sim x'} \ln \frac{P(o \mid x)}{P(o \mid x')} \le \epsilon
 
