@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.campaigns import CAMPAIGNS, CLOSES, GRAPH, MIXED, campaign
-from tests.support.forgeries import rewritten
+from tests.support.forgeries import HONEST_TEXTS, MISLEADING_TEXTS, rewritten
 from tests.support.mutations import mutated_campaigns
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.strict_json import content_id
@@ -20,6 +20,7 @@ from veilgraph.client import participant
 from veilgraph.errors import BudgetError, CampaignError, VeilgraphError
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.plain_text import misleading_character
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 BINARY = CAMPAIGNS["binary"]
@@ -27,14 +28,14 @@ BINARY = CAMPAIGNS["binary"]
 
 @st.composite
 def schemas(draw: st.DrawFn) -> FeatureSchema:
-    names = draw(st.lists(st.text(min_size=1, max_size=5).filter(_is_unicode), min_size=1, max_size=5, unique=True))
+    names = draw(st.lists(st.text(min_size=1, max_size=5).filter(_is_plain), min_size=1, max_size=5, unique=True))
     columns = []
     for name in names:
         if draw(st.booleans()):
             edges = draw(st.lists(st.floats(allow_nan=False), min_size=3, max_size=5, unique=True))
             columns.append(Column(name=name, edges=tuple(sorted(edges))))
         else:
-            values = draw(st.lists(st.text(max_size=4).filter(_is_unicode), min_size=2, max_size=4, unique=True))
+            values = draw(st.lists(st.text(max_size=4).filter(_is_plain), min_size=2, max_size=4, unique=True))
             columns.append(Column(name=name, values=tuple(values)))
     group = draw(st.integers(1, 3)) if all(column.domain_size == 2 for column in columns) else 1
     return FeatureSchema(
@@ -42,8 +43,8 @@ def schemas(draw: st.DrawFn) -> FeatureSchema:
     )
 
 
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+def _is_plain(text: str) -> bool:
+    return misleading_character(text) is None
 
 
 @given(
@@ -143,6 +144,34 @@ MISTAKES: dict[str, dict[str, Any]] = {
 def test_an_invalid_campaign_is_refused(message: str) -> None:
     with pytest.raises(CampaignError, match=message):
         campaign(MIXED, **MISTAKES[message])
+
+
+TEXTS = [
+    "purpose",
+    "contact",
+    "schema__note",
+    "schema__label__name",
+    "schema__label__classes__0",
+    "schema__columns__0__name",
+    "schema__columns__0__values__0",
+]
+
+
+@pytest.mark.parametrize("place", TEXTS)
+def test_every_text_of_a_campaign_refuses_what_could_mislead(place: str) -> None:
+    for kind, text in MISLEADING_TEXTS.items():
+        with pytest.raises(CampaignError, match=r"control or invisible character|not valid Unicode") as caught:
+            Campaign.from_json(rewritten(BINARY, **{place: text}))
+        assert str(caught.value).isprintable(), kind
+    for text in HONEST_TEXTS.values():
+        assert Campaign.from_json(rewritten(BINARY, **{place: text})).to_json()
+
+
+@pytest.mark.parametrize("name", ["purpose", "contact", "label"])
+def test_a_campaign_with_a_misleading_text_cannot_be_made(name: str) -> None:
+    for text in MISLEADING_TEXTS.values():
+        with pytest.raises(CampaignError, match=f"{name} (holds U|is not valid)"):
+            campaign(MIXED, epsilon_y=1.0, **{name: text})
 
 
 def test_an_invalid_budget_is_refused() -> None:

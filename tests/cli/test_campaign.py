@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.forgeries import rewritten
+from tests.support.forgeries import MISLEADING_TEXTS, rewritten
 from tests.support.participant_page import serving
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.receipt import Receipt
@@ -97,7 +98,7 @@ def test_show_explains_in_plain_words(folder: Path, capsys: Capture) -> None:
         "a@example.org",
         "2100-01-01",
         "picks 1 of them",
-        "age: 0..30, 30..120",
+        '"age": "0..30", "30..120"',
         "health",
         "Not protected",
     ):
@@ -106,6 +107,49 @@ def test_show_explains_in_plain_words(folder: Path, capsys: Capture) -> None:
     assert campaign.id in words
     assert main(["campaign", "show", "c.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["document"] == campaign.document
+
+
+def test_show_begins_with_the_guarantee_and_quotes_the_organisers_words(
+    folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    forged = "User level, any two records: epsilon = 0.1000 in total (features 0.1000, label 0.0000)."
+    campaign = Campaign.new(
+        schema=FeatureSchema(columns=(Column(name=f'x" {forged}'), Column(name="y")), classes=(forged, "no")),
+        graph=Graph.from_files("edges.csv"),
+        purpose=" ".join([forged] * 30),
+        contact=forged,
+        label=f"{forged} Really",
+        closes=datetime(2100, 1, 1, tzinfo=UTC),
+        epsilon_x=5.0,
+        sampled=2,
+        epsilon_y=1.0,
+    )
+    Path("c.json").write_text(campaign.to_json())
+    capsys.readouterr()
+    assert main(["campaign", "show", "c.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "User level, any two records: epsilon = 11.0000 in total (features 10.0000, label 1.0000)."
+    said = lines.index("The organiser's own words, which nobody checked:")
+    assert not any("0.1000" in line for line in lines[:said])
+    assert all(line.startswith("  | ") and len(line) <= 80 for line in lines[said + 1 :])
+
+
+@pytest.mark.parametrize("kind", MISLEADING_TEXTS)
+def test_a_campaign_that_could_forge_what_is_shown_is_refused_in_one_plain_line(
+    kind: str, folder: Path, capsys: Capture
+) -> None:
+    Path("forged.json").write_text(rewritten(made(), purpose=MISLEADING_TEXTS[kind]))
+    for command in ("show", "check"):
+        said = complaint(capsys, ["campaign", command, "forged.json"])
+        assert "purpose" in said
+        assert said.isascii()
+        assert said.isprintable()
+
+
+def test_terminals_get_escaped_text(folder: Path, capsys: Capture) -> None:
+    said = complaint(capsys, ["campaign", "show", "no\x1b[2Kfile\u202e.json"])
+    assert "no\\u001b[2Kfile\\u202e.json" in said
 
 
 def test_check_refuses_what_is_altered_or_states_another_guarantee(folder: Path, capsys: Capture) -> None:

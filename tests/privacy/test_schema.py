@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.forgeries import MISLEADING_TEXTS
 from veilgraph.errors import DomainError, SchemaError
+from veilgraph.privacy.plain_text import misleading_character
 from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema, propose_schema
 
 AGE = Column(name="age", edges=(0, 30, 50, 120))
@@ -20,7 +22,7 @@ SMOKER = Column(name="smoker", values=("never", "former", "current"))
 PAIN = Column(name="pain")
 PATIENTS = FeatureSchema(columns=(AGE, SMOKER, PAIN), classes=("well", "ill"), note="Agreed by the ward.")
 
-texts = st.text(st.characters(codec="utf-8"), max_size=8)
+texts = st.text(st.characters(codec="utf-8"), max_size=8).filter(lambda text: misleading_character(text) is None)
 values = st.lists(texts, min_size=2, max_size=5, unique=True).map(tuple)
 edges = st.lists(st.floats(allow_nan=False), min_size=3, max_size=6, unique=True).map(sorted).map(tuple)
 
@@ -291,3 +293,25 @@ def test_a_proposal_accepts_the_numbers_that_it_was_made_from(numbers: list[int]
 def test_a_proposal_needs_the_label() -> None:
     with pytest.raises(SchemaError, match="the sample has no column 'outcome'"):
         propose_schema(SAMPLE, label="outcome")
+
+
+@pytest.mark.parametrize("kind", MISLEADING_TEXTS)
+def test_a_schema_refuses_texts_that_could_mislead(kind: str, tmp_path: Path) -> None:
+    text = MISLEADING_TEXTS[kind]
+    for make in (
+        lambda: Column(name=text),
+        lambda: Column(name="x", values=("a", text)),
+        lambda: FeatureSchema.binary(1, classes=("a", text)),
+        lambda: FeatureSchema(columns=(Column(name="x"),), classes=("a", "b"), note=text),
+        lambda: propose_schema({"x": ["a", text, "b"], "y": ["n", "y", "n"]}, label="y"),
+    ):
+        with pytest.raises(SchemaError, match="holds U") as caught:
+            make()
+        assert str(caught.value).isprintable()
+
+
+def test_a_schema_file_refuses_texts_that_could_mislead(tmp_path: Path) -> None:
+    path = tmp_path / "schema.toml"
+    path.write_text('classes = ["a", "b"]\ncolumns = [{name = "x\\u001b[2K"}]\n')
+    with pytest.raises(SchemaError, match=r"a column's name holds U\+001B"):
+        FeatureSchema.load(path)

@@ -26,7 +26,7 @@ MIXED = FeatureSchema(
         Column(name="city", values=("oslo", "rome", "lima", "bonn", "kyiv")),
         Column(name="smoker", values=("no", "yes")),
         Column(name="weight", edges=(-1.5, 0.1, 1e-7 + 0.1, 2.5e10, float("inf"))),
-        Column(name="größe \U0001f4cf", values=("<1", "≥1", '"quoted\\"\n\x7f')),
+        Column(name="größe \U0001f4cf", values=("<1", "≥1", '"quoted\\" \u2192 \xa0')),
     ),
     classes=("ill", "well", "é"),
     note="Declared by a person.",

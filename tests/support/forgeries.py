@@ -77,6 +77,52 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "a label named like a column": {"schema__label__name": "x1"},
 }
 
+# Texts that could hide a guarantee and show another, by what they hold; docs/reference/campaign-format.md has the rule.
+MISLEADING_TEXTS: dict[str, str] = {
+    "a newline": "To learn\nUser level, any two records: epsilon = 0.1000 in total.",
+    "a carriage return": "To learn\rUser level",
+    "a tab": "To\tlearn",
+    "an escape sequence": "To learn\x1b[1A\x1b[2K",
+    "a null character": "To learn\x00",
+    "a delete character": "To learn\x7f",
+    "a C1 control": "To learn\x9b2K",
+    "a next line": "To learn\x85",
+    "a soft hyphen": "To le\xadarn",
+    "a line separator": "To learn\u2028",
+    "a paragraph separator": "To learn\u2029",
+    "an Arabic letter mark": "To learn\u061c",
+    "a left-to-right mark": "To learn\u200e",
+    "a right-to-left mark": "To learn\u200f",
+    "a right-to-left override": "epsilon \u202e0.1",
+    "a left-to-right embedding": "epsilon \u202a0.1",
+    "an isolate": "epsilon \u2066 0.1",
+    "the end of an isolate": "epsilon \u2069 0.1",
+    "a zero-width space": "To\u200blearn",
+    "a word joiner": "To\u2060learn",
+    "a byte order mark": "\ufeffTo learn",
+    "a combining grapheme joiner": "To\u034flearn",
+    "a Hangul filler": "To learn\u3164",
+    "a variation selector": "To learn\ufe00",
+    "a noncharacter": "To learn\uffff",
+    "half of a surrogate pair": "To learn\ud83d",
+    "hidden tags": "To learn\U000e0041",
+    "a joiner after ASCII": "To\u200dlearn",
+    "a joiner at the end": "\u00e9\u200c",
+    "a joiner before ASCII": "\u00e9\u200dx",
+    "an emoji selector after ASCII": "To learn\ufe0f",
+    "an emoji selector at the start": "\ufe0fTo learn",
+}
+HONEST_TEXTS: dict[str, str] = {
+    "accents and symbols": "Größe ≥ 1 → été, “why”?",
+    "a no-break space": "10\u00a0km",
+    "Arabic and Hebrew": "تعلم ללמוד",
+    "a joiner in Persian": "می\u200cخواهم",
+    "a joiner in Hindi": "क्\u200dष",
+    "an emoji of several": "\U0001f469\U0001f3fd\u200d\u2764\ufe0f\u200d\U0001f468",
+    "Chinese": "学习",
+    "quotation marks and a backslash": '"quoted\\"',
+}
+
 # Changes to a record of the campaign "all features sampled".
 SECRET = "31337"  # noqa: S105
 MISTAKES: dict[str, dict[str, Any]] = {

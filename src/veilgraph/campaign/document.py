@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -33,6 +34,7 @@ from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.mechanisms import GRR, GRRFS
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
+from veilgraph.privacy.plain_text import quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 FORMAT = 1
@@ -194,32 +196,48 @@ class Campaign:
         """Upper bound of what a whole report reveals, computed from the integers."""
         return guarantee_of(self.feature_mechanism, self.label_mechanism)
 
-    def in_words(self) -> list[str]:
-        """Return plain sentences for participants, and for the person who approves the campaign."""
-        sentences = [self.purpose, f"Contact: {self.contact}. Open until {self.closes:%Y-%m-%d %H:%M:%S} UTC."]
-        features, label = self.feature_mechanism, self.label_mechanism
-        if features is not None:
-            sentences.append(
-                f"Asked: {features.num_features} features. A device picks {features.sampled} of them at random and "
-                "reports the true answer to each with the probability below; for all others it reports a random value."
-            )
-            names = zip(self.schema.feature_names, self.schema.code_names, features.responses, strict=True)
-            sentences += [
-                f"  {name}: {', '.join(codes)} (if picked, true with {_probability_text(response)})"
-                for name, codes, response in names
-            ]
-        if label is not None:
-            sentences.append(
-                f"Asked: {self.label}, one of {', '.join(self.schema.classes)} (true with {_probability_text(label)})."
-            )
+    def in_words(self, *, width: int = 80) -> list[str]:
+        """Return plain lines for participants, and for the person who approves the campaign.
+
+        The guarantee comes first, in our own words. Texts of the campaign come last: they are quoted, and each of
+        their lines begins with a bar.
+
+        Args:
+            width: columns of the terminal.
+        """
         return [
-            *sentences,
             *self.guarantee.in_words(theorem_1=False),
             "Not protected: who takes part and when, whether a part of a report is left out, and the public graph. "
             "Reports to several campaigns add up.",
+            *self._method_in_words(),
+            f"Open until {self.closes:%Y-%m-%d %H:%M:%S} UTC.",
             f"Graph: {self.nodes} nodes, SHA-256 {self.graph}.",
             f"Campaign {self.id}.",
+            "The organiser's own words, which nobody checked:",
+            *(line for text in self._texts() for line in quoted_lines(text, width)),
         ]
+
+    def _method_in_words(self) -> Iterator[str]:
+        features, label = self.feature_mechanism, self.label_mechanism
+        if features is not None:
+            yield (
+                f"Asked: {features.num_features} features. A device picks {features.sampled} of them at random and "
+                "reports the true answer to each with the probability below; for all others it reports a random value."
+            )
+        if label is not None:
+            yield f"Asked: the label, one of {label.domain_size} classes. It is true with {_probability_text(label)}."
+
+    def _texts(self) -> Iterator[str]:
+        yield f"Purpose: {quote(self.purpose)}"
+        yield f"Contact: {quote(self.contact)}"
+        if self.schema.note:
+            yield f"Note: {quote(self.schema.note)}"
+        if self.feature_mechanism is not None:
+            responses = self.feature_mechanism.responses
+            for name, codes, response in zip(self.schema.feature_names, self.schema.code_names, responses, strict=True):
+                yield f"If picked, true with {_probability_text(response)}: {_question_text(name, codes)}"
+        if self.label_mechanism is not None:
+            yield f"Label: {_question_text(self.label, self.schema.classes)}"
 
     def is_open(self, now: datetime) -> bool:
         """Return whether reports are still accepted."""
@@ -288,6 +306,10 @@ def _guarantee_document(guarantee: Guarantee) -> dict[str, Any]:
 
 def _probability_text(response: GRR) -> str:
     return f"probability {float(response.channel.keep):.3f}"
+
+
+def _question_text(name: str, answers: Sequence[str]) -> str:
+    return f"{quote(name)}: {', '.join(map(quote, answers))}"
 
 
 def _mechanisms(stated: dict[str, Any], schema: FeatureSchema) -> dict[str, Any]:

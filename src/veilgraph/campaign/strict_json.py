@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from veilgraph.errors import CampaignError
+from veilgraph.privacy.plain_text import misleading_character
 
 MAX_TEXT_LENGTH = 4000
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
@@ -88,11 +89,13 @@ def expect_list(value: object, where: str) -> Sequence[object]:
 
 
 def expect_text(value: object, where: str, *, min_length: int = 1) -> str:
-    """Return text of at least `min_length` characters."""
+    """Return text of at least `min_length` characters, none of which could mislead a reader."""
     if not isinstance(value, str) or not min_length <= len(value) <= MAX_TEXT_LENGTH:
         raise CampaignError(f"{where} must be text of {min_length} to {MAX_TEXT_LENGTH} characters")
     if any("\ud800" <= character <= "\udfff" for character in value):
         raise CampaignError(f"{where} is not valid Unicode text")
+    if character := misleading_character(value):
+        raise CampaignError(f"{where} holds {character}, a control or invisible character: remove it")
     return value
 
 

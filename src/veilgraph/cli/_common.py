@@ -1,18 +1,21 @@
-"""Helpers that several commands share: missing extras, amounts of memory, and progress on standard error."""
+"""Helpers that several commands share: printing, missing extras, amounts of memory, and progress."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 
 from veilgraph.errors import MissingExtraError, RunError
+from veilgraph.privacy.plain_text import escape
 from veilgraph.progress import Progress
 
 _BYTES = {
@@ -28,6 +31,17 @@ _BYTES = {
 }
 # Lines of progress that a task writes to a log.
 _LOG_LINES = 10
+
+
+def echo(*lines: str, err: bool = False) -> None:
+    """Print lines. What could move the cursor, hide text or reorder it is escaped, also in names and messages."""
+    for line in lines:
+        typer.echo(escape(line), err=err)
+
+
+def echo_json(document: object, *, indent: int | None = 2) -> None:
+    """Print JSON, which is printable ASCII wherever its texts come from."""
+    typer.echo(json.dumps(document, indent=indent))
 
 
 @contextmanager
@@ -69,7 +83,9 @@ def show_progress(task: str) -> Iterator[Progress]:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         with ProgressBar(*columns, console=console, transient=True) as bar:
             row = bar.add_task(task, total=None)
-            yield lambda what, done, total: bar.update(row, description=f"{task}: {what}", completed=done, total=total)
+            yield lambda what, done, total: bar.update(
+                row, description=escape(f"{task}: {what}"), completed=done, total=total
+            )
 
 
 @contextmanager
@@ -110,4 +126,4 @@ def _progress_lines(console: Console, task: str) -> Progress:
 
 
 def _print_line(console: Console, task: str, message: str) -> None:
-    console.print(f"{task}: {message}", highlight=False, markup=False, soft_wrap=True)
+    console.print(escape(f"{task}: {message}"), highlight=False, markup=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 import veilgraph
+from veilgraph.cli._common import echo
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.data import data_app
 from veilgraph.cli.model import predict, train
@@ -59,7 +60,7 @@ for group, name in (
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(veilgraph.__version__)
+        echo(veilgraph.__version__)
         raise typer.Exit
 
 
@@ -100,7 +101,7 @@ def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilg
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     if code == _INTERRUPTED:
-        typer.echo(_STOPPED[resumable], err=True)
+        echo(_STOPPED[resumable], err=True)
     return code if isinstance(code, int) else 0
 
 
@@ -123,5 +124,5 @@ def _explain(error: Exception, arguments: list[str]) -> str:
 
 
 def _fail(message: str) -> int:
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    echo(f"error: {' '.join(message.split())}", err=True)
     return 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
+from veilgraph.cli._common import echo, echo_json
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph, read_ids
@@ -72,19 +73,20 @@ def new(
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
     write_atomically(out, made.to_json() + "\n")
     if as_json:
-        typer.echo(json.dumps(_facts(made), indent=2))
+        echo_json(_facts(made))
     else:
         epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, made.guarantee.total_user_level)
-        typer.echo(f"Campaign {made.id}\n{epsilon} in total. Written to {out}.")
+        echo(f"Campaign {made.id}", f"{epsilon} in total. Written to {out}.")
 
 
 @campaign_app.command()
 def show(campaign: CampaignFile, as_json: AsJson = False) -> None:
-    """Explain a campaign in plain words."""
+    """Explain a campaign in plain words: first the guarantee, last the organiser's texts, quoted."""
     read = _read(campaign)
-    typer.echo(
-        json.dumps(_facts(read) | {"document": read.document}, indent=2) if as_json else "\n".join(read.in_words())
-    )
+    if as_json:
+        echo_json(_facts(read) | {"document": read.document})
+    else:
+        echo(*read.in_words(width=shutil.get_terminal_size().columns))
 
 
 @campaign_app.command()
@@ -104,12 +106,12 @@ def check(
     if graph is not None and Graph.from_files(graph, nodes=nodes).fingerprint != read.graph:
         raise CampaignError(f"{graph} is not the campaign's graph: nodes or edges differ")
     if as_json:
-        typer.echo(json.dumps(_facts(read), indent=2))
+        echo_json(_facts(read))
         return
-    typer.echo(f"Campaign {read.id} is unaltered, and its tables give what it states.")
-    typer.echo(read.guarantee.in_words()[0])
+    echo(f"Campaign {read.id} is unaltered, and its tables give what it states.")
+    echo(read.guarantee.in_words()[0])
     if not read.is_open(datetime.now(UTC)):
-        typer.echo(f"It closed at {read.closes:%Y-%m-%d %H:%M:%S} UTC.")
+        echo(f"It closed at {read.closes:%Y-%m-%d %H:%M:%S} UTC.")
 
 
 @campaign_app.command()
@@ -140,9 +142,9 @@ def tokens(
         out, _table([(check_node(name), token_for(key, read.id, name)) for name in names], url), secret=True
     )
     if as_json:
-        typer.echo(json.dumps({"campaign": read.id, "tokens": len(names), "out": str(out)}, indent=2))
+        echo_json({"campaign": read.id, "tokens": len(names), "out": str(out)})
     else:
-        typer.echo(f"{len(names)} tokens written to {out}. Keep it and {keys_file} secret.")
+        echo(f"{len(names)} tokens written to {out}. Keep it and {keys_file} secret.")
 
 
 @campaign_app.command()
@@ -156,9 +158,9 @@ def receipt(
     if not read.is_signed_by(read_keys(keys_file)):
         raise ReportError(f"no key in {keys_file} signed {receipt}: it is altered, or another collector's")
     if as_json:
-        typer.echo(json.dumps(read.document, indent=2))
+        echo_json(read.document)
     else:
-        typer.echo(
+        echo(
             f"The collector stored the report with SHA-256 {read.report_sha256} of node {read.node!a} "
             f"in campaign {read.campaign}, in the hour from {read.stored}."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.datasets import EMBEDDED, catalogue
 from veilgraph.datasets.catalogue import (
     Dataset,
@@ -40,12 +39,12 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List the data sets and their files."""
     facts = [_facts(dataset, data_dir) for dataset in _sorted()]
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        echo_json(facts)
         return
     shown = ("name", "nodes", "edges", "features", "path")
     rows = [[fact[key] if fact[key] is not None else "not fetched" for key in shown] for fact in facts]
     _print_rows([("name", "nodes", "edges", "features", "found"), *rows])
-    typer.echo(f"Built in, no download needed: {', '.join(sorted(EMBEDDED))}.")
+    echo(f"Built in, no download needed: {', '.join(sorted(EMBEDDED))}.")
 
 
 @data_app.command()
@@ -64,22 +63,22 @@ def info(
         "origins": [asdict(origin) for origin in dataset.origins],
     }
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        echo_json(facts)
         return
     merged = f", merged by {dataset.group} into {dataset.features} features" if dataset.group > 1 else ""
-    typer.echo(dataset.title)
-    typer.echo(
+    echo(dataset.title)
+    echo(
         f"{dataset.nodes:,} nodes, {dataset.edges:,} edges, {dataset.classes} classes, {dataset.columns:,} "
         f"binary columns{merged}"
     )
     for key in ("note", "licence", "citation", "checksum"):
         if facts[key]:
-            typer.echo(f"{key}: {facts[key]}")
+            echo(f"{key}: {facts[key]}")
     for number, reason in dataset.differences.items():
-        typer.echo(f"differs from the paper in {number}: {reason}")
+        echo(f"differs from the paper in {number}: {reason}")
     for file in dataset.origins[0].files:
-        typer.echo(f"origin: {file.url}")
-    typer.echo(f"found: {facts['path'] or 'not fetched'}")
+        echo(f"origin: {file.url}")
+    echo(f"found: {facts['path'] or 'not fetched'}")
 
 
 @data_app.command()
@@ -94,11 +93,11 @@ def fetch(
     datasets = [find_dataset(name) for name in names]
     for dataset in datasets:
         if not force and (path := _intact(dataset, data_dir)):
-            typer.echo(f"{dataset.name}: already in {path.parent}")
+            echo(f"{dataset.name}: already in {path.parent}")
             continue
         with show_progress(dataset.name) as progress:
             path = fetch_dataset(dataset, data_folders(data_dir)[0], progress=progress)
-        typer.echo(f"{dataset.name}: written to {path.parent}")
+        echo(f"{dataset.name}: written to {path.parent}")
 
 
 @data_app.command()
@@ -115,7 +114,7 @@ def table(
     accuracies = {dataset.name: _accuracy(dataset.name, results, data_dir) for dataset in published}
     if as_json:
         rows_as_json = [_comparison(d, measured[d.name], accuracies[d.name]) for d in published]
-        typer.echo(json.dumps(rows_as_json, indent=2))
+        echo_json(rows_as_json)
         return
     rows: list[Sequence[object]] = [_HEADINGS]
     for dataset in published:
@@ -126,13 +125,13 @@ def table(
     _print_rows(rows)
     for dataset in published:
         if (ours := measured[dataset.name]) is None:
-            typer.echo(f"{dataset.name}: not fetched; run 'veilgraph data fetch {dataset.name}'")
+            echo(f"{dataset.name}: not fetched; run 'veilgraph data fetch {dataset.name}'")
             continue
         for number in differing(ours, dataset.published) if dataset.published else ():
-            typer.echo(f"{dataset.name}, {number}: {dataset.differences[number]}.")
-    typer.echo("Accuracy is without privacy, on the columns before merging.")
+            echo(f"{dataset.name}, {number}: {dataset.differences[number]}.")
+    echo("Accuracy is without privacy, on the columns before merging.")
     if None in accuracies.values():
-        typer.echo("Our accuracy is empty where it is not computed yet: run 'veilgraph paper run table1'.")
+        echo("Our accuracy is empty where it is not computed yet: run 'veilgraph paper run table1'.")
 
 
 def _sorted() -> list[Dataset]:
@@ -209,7 +208,7 @@ def _print_rows(rows: Iterable[Sequence[object]]) -> None:
     numeric = [any(text[:1].isdigit() for text in column) for column in zip(*texts, strict=True)]
     for row in texts:
         cells = zip(row, widths, numeric, strict=True)
-        typer.echo("  ".join(f"{t:>{w}}" if right else f"{t:<{w}}" for t, w, right in cells).rstrip())
+        echo("  ".join(f"{t:>{w}}" if right else f"{t:<{w}}" for t, w, right in cells).rstrip())
 
 
 def _text(cell: object) -> str:

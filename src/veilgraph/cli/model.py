@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
+from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
 
 if TYPE_CHECKING:
     from veilgraph.deploy import Model
@@ -61,7 +60,7 @@ def train(
     if model is None:  # another process leads and prints
         return
     if as_json:
-        typer.echo(json.dumps(model.facts | {"folder": str(out)}, indent=2))
+        echo_json(model.facts | {"folder": str(out)})
     else:
         _print_training(model, out)
 
@@ -87,26 +86,26 @@ def predict(
     wanted = None if nodes is None else [str(node) for node in read_ids(nodes)]
     table = predict_nodes(loaded, Graph.from_files(graph), nodes=wanted, store=store, watch=show_progress)
     write_predictions(table, out)
-    typer.echo(f"Predicted {len(table):,} nodes: {out}")
+    echo(f"Predicted {len(table):,} nodes: {out}")
 
 
 def _print_training(model: Model, folder: Path) -> None:
     facts = model.facts
-    typer.echo(
+    echo(
         f"Trained {facts['method']} on {facts['feature_reports']:,} feature reports and {facts['label_reports']:,} "
         f"label reports of {facts['nodes']:,} nodes."
     )
     if facts["resumed_after_epochs"]:
-        typer.echo(f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
+        echo(f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
     for suspicion in facts["screening"]["suspicions"]:
         fate = "left out" if facts["screening"]["excluded"] else "kept, --screen leaves them out"
         flagged, expected = suspicion["flagged"], suspicion["expected"]
-        typer.echo(f"{flagged:,} implausible ({suspicion['kind']}), {expected:.3g} expected at most: {fate}")
+        echo(f"{flagged:,} implausible ({suspicion['kind']}), {expected:.3g} expected at most: {fate}")
     for name, estimate in facts.get("estimated_accuracy", {}).items():
-        typer.echo(
+        echo(
             f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "
             f"(standard error, from {facts['held_out']:,} randomized labels that were held out)"
         )
     for sentence in model.campaign.guarantee.in_words(theorem_1=False):
-        typer.echo(sentence)
-    typer.echo(f"Model: {folder}")
+        echo(sentence)
+    echo(f"Model: {folder}")

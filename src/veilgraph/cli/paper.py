@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import tomli_w
 import typer
 
 from veilgraph.atomic_files import write_atomically
-from veilgraph.cli._common import needs_extra, parse_bytes, show_progress
+from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
 from veilgraph.errors import RunError
 
 if TYPE_CHECKING:
@@ -33,10 +32,10 @@ def list_experiments(as_json: Json = False) -> None:
     experiments = [_load(name) for name in _names()]
     if as_json:
         rows = [{"name": e.name, "title": e.title, "cells": len(e.cells)} for e in experiments]
-        typer.echo(json.dumps(rows, indent=2))
+        echo_json(rows)
         return
     for experiment in experiments:
-        typer.echo(f"{experiment.name:20} {len(experiment.cells):5} fits   {experiment.title}")
+        echo(f"{experiment.name:20} {len(experiment.cells):5} fits   {experiment.title}")
 
 
 @paper_app.command("run")
@@ -75,9 +74,9 @@ def run_paper(
             progress=progress,
         )
     if as_json:
-        typer.echo(json.dumps({"name": name, "finished": len(experiment.cells), "folder": str(out)}))
+        echo_json({"name": name, "finished": len(experiment.cells), "folder": str(out)}, indent=None)
     else:
-        typer.echo(f"{len(experiment.cells)} fits finished. See: veilgraph paper report {name}", err=True)
+        echo(f"{len(experiment.cells)} fits finished. See: veilgraph paper report {name}", err=True)
 
 
 @paper_app.command()
@@ -89,7 +88,10 @@ def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_jso
     experiment, store, data = _load(name), ResultStore(out), DatasetLoader(data_dir)
     finished = sum(store.has(key_of(cell, data)) for cell in experiment.cells)
     facts = {"name": name, "finished": finished, "cells": len(experiment.cells)}
-    typer.echo(json.dumps(facts) if as_json else f"{name}: {finished} of {len(experiment.cells)} fits finished")
+    if as_json:
+        echo_json(facts, indent=None)
+    else:
+        echo(f"{name}: {finished} of {len(experiment.cells)} fits finished")
 
 
 @paper_app.command()
@@ -118,11 +120,11 @@ def report(
             for name, results in found.items()
             for row in results
         ]
-        typer.echo(json.dumps({"rows": rows}, indent=2))
+        echo_json({"rows": rows})
         return
     for name in (name for name in titles if name not in found):
-        typer.echo(f"Left out: nothing of {name} is finished (veilgraph paper run {name})", err=True)
-    typer.echo(str(page))
+        echo(f"Left out: nothing of {name} is finished (veilgraph paper run {name})", err=True)
+    echo(str(page))
 
 
 def _names() -> list[str]:
@@ -185,11 +187,9 @@ def tune(
             found.setdefault(dataset, {})[f"{label_budget:g}"] = search
         write_atomically(out / f"{dataset}.toml", tomli_w.dumps(_parameters({dataset: found[dataset]})))
     if as_json:
-        typer.echo(
-            json.dumps({name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()}, indent=2)
-        )
+        echo_json({name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()})
     else:
-        typer.echo(tomli_w.dumps(_parameters(found)))
+        echo(*tomli_w.dumps(_parameters(found)).split("\n"))
 
 
 def _parameters(found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:

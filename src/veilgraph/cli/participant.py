@@ -12,7 +12,7 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.report import check_node
-from veilgraph.cli._common import show_progress
+from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.client import answer, send
 from veilgraph.errors import RunError, SendError
 
@@ -42,7 +42,10 @@ def randomize(
     if out.exists() and out.read_bytes() != text.encode():
         raise RunError(f"{out} exists and holds something else: choose another --out")
     write_atomically(out, text)
-    typer.echo(json.dumps(report, indent=2) if as_json else f"The report of {node} is in {out}; send it with 'submit'.")
+    if as_json:
+        echo_json(report)
+    else:
+        echo(f"The report of {node} is in {out}; send it with 'submit'.")
 
 
 class _Record(dict[str, Any]):
@@ -117,12 +120,10 @@ def submit(
             progress(path.name, i, len(report))
             outcomes.append({"file": str(path), "node": document["node"]} | _send(url, document, token_of, attempts))
     if as_json:
-        typer.echo(json.dumps(outcomes, indent=2))
+        echo_json(outcomes)
     else:
         for outcome in outcomes:
-            typer.echo(
-                f"{outcome['node']}: {outcome['status']}{': ' + outcome['reason'] if 'reason' in outcome else ''}"
-            )
+            echo(f"{outcome['node']}: {outcome['status']}{': ' + outcome['reason'] if 'reason' in outcome else ''}")
     if failed := [outcome for outcome in outcomes if outcome["status"] == "failed"]:
         raise SendError(f"{len(failed)} of {len(outcomes)} reports were not accepted ({failed[0]['reason']})")
 

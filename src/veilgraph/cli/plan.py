@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.privacy.mechanisms.registry import joint_grr
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def plan(
             progress=progress,
         )
     if as_json:
-        typer.echo(json.dumps(_document(found), indent=2))
+        echo_json(_document(found))
     else:
         _print(found)
 
@@ -84,15 +83,15 @@ def _document(found: Plan) -> dict[str, Any]:
 def _print(found: Plan) -> None:
     best, (low, high) = found.recommended, found.expected_accuracy
     if best.features is None:
-        typer.echo(f"Ask for the label alone: GRR with epsilon_y = {best.label.epsilon:g}.")
+        echo(f"Ask for the label alone: GRR with epsilon_y = {best.label.epsilon:g}.")
     else:
-        typer.echo(
+        echo(
             f"Ask for the label by GRR with epsilon_y = {best.label.epsilon:g}, and for {best.features.sampled} of "
             f"{best.features.num_features} features by joint GRR with epsilon_x = {best.features.epsilon:g} each."
         )
     for sentence in best.guarantee.in_words():
-        typer.echo(sentence)
-    typer.echo(f"Expected accuracy: {low:.0%} to {high:.0%}.")
+        echo(sentence)
+    echo(f"Expected accuracy: {low:.0%} to {high:.0%}.")
     table = Table(title="Accuracy in simulations, mean ± standard deviation between draws")
     table.add_column("for the label")
     for scenario in found.scenarios:
@@ -101,6 +100,6 @@ def _print(found: Plan) -> None:
         cells = (f"{100 * m:.1f} ± {100 * s:.1f}" for m, s in zip(each.accuracies, each.spreads, strict=True))
         table.add_row(f"{each.label_share:.0%}" + (" *" if each is best else ""), *cells)
     Console().print(table)
-    typer.echo("Assumed:")
+    echo("Assumed:")
     for sentence in found.assumptions:
-        typer.echo(f"- {sentence}")
+        echo(f"- {sentence}")

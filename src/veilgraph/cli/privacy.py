@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from veilgraph.cli._common import show_progress
+from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.errors import BudgetError, SchemaError
 from veilgraph.graph import read_table
 from veilgraph.privacy.accounting import guarantee_of
@@ -39,18 +38,18 @@ def propose(
     table = read_table(sample)
     draft = propose_schema(table.drop(columns="id", errors="ignore"), label=label, bins=bins)
     draft.save(out)
-    typer.echo(f"{draft.note} Written to {out}.")
+    echo(f"{draft.note} Written to {out}.")
 
 
 @schema_app.command()
 def show(path: Annotated[Path, typer.Argument(help="A schema file.")]) -> None:
     """Explain a schema."""
     schema = FeatureSchema.load(path)
-    typer.echo(f"{schema.num_features} features, {schema.num_classes} classes: {', '.join(schema.classes)}")
+    echo(f"{schema.num_features} features, {schema.num_classes} classes: {', '.join(schema.classes)}")
     for name, codes in zip(schema.feature_names, schema.code_names, strict=True):
-        typer.echo(f"  {name}: {', '.join(codes)}")
+        echo(f"  {name}: {', '.join(codes)}")
     if schema.note:
-        typer.echo(schema.note)
+        echo(schema.note)
 
 
 def account(
@@ -81,9 +80,9 @@ def account(
     label = None if epsilon_y is None else GRR(classes, epsilon_y)
     guarantee = guarantee_of(entry.make(sizes, sampled, epsilon_x), label)
     if as_json:
-        typer.echo(json.dumps(guarantee.as_dict(), indent=2))
+        echo_json(guarantee.as_dict())
     else:
-        typer.echo("\n".join(guarantee.in_words()))
+        echo(*guarantee.in_words())
 
 
 def audit(
@@ -118,14 +117,14 @@ def audit(
     if as_json:
         relation = f"{result.relation.title}: {result.relation.value}"
         facts = {"mechanism": entry.name, "relation": relation, "seed": seed}
-        typer.echo(json.dumps({**asdict(result), **facts}, indent=2))
+        echo_json({**asdict(result), **facts})
         return
     verdict = "REFUTED: the claim is too low." if result.refuted else "Not refuted."
-    typer.echo(
-        f"{entry.name}, {result.relation}, {result.trials:,} reports, seed {seed}\n"
-        f"claimed epsilon      {show_epsilon(result.claim)}\n"
-        f"measured at least    {result.lower_bound:.4f} at {result.confidence:.0%} confidence\n"
-        f"{verdict}"
+    echo(
+        f"{entry.name}, {result.relation}, {result.trials:,} reports, seed {seed}",
+        f"claimed epsilon      {show_epsilon(result.claim)}",
+        f"measured at least    {result.lower_bound:.4f} at {result.confidence:.0%} confidence",
+        verdict,
     )
 
 

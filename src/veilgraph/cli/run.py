@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +9,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from veilgraph.cli._common import needs_extra, show_progress
+from veilgraph.cli._common import echo_json, needs_extra, show_progress
 from veilgraph.errors import RunError
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.epsilon import show_epsilon
+from veilgraph.privacy.plain_text import escape
 
 if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph
@@ -70,7 +70,7 @@ def run(
     if as_json:
         methods = {name: {key: row[key] for key in _PRINTED} for name, row in result["methods"].items()}
         printed = {key: result[key] for key in ("dataset", "guarantee")} | {"methods": methods, "folder": str(folder)}
-        typer.echo(json.dumps(printed, indent=2))
+        echo_json(printed)
     else:
         _print_result(result, folder)
 
@@ -92,8 +92,8 @@ def _default_name(dataset: str, budget: PrivacyBudget, backbone: str, seeds: int
 
 
 def _print_result(result: dict[str, Any], folder: Path) -> None:
-    console = Console()
-    table = Table(title=f"{result['dataset']}: test accuracy over {result['configuration']['seeds']} seeds")
+    console = Console(markup=False)
+    table = Table(title=f"{escape(result['dataset'])}: test accuracy over {result['configuration']['seeds']} seeds")
     for heading in ("method", "user-level epsilon", "accuracy"):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for name, row in result["methods"].items():
@@ -106,4 +106,4 @@ def _print_result(result: dict[str, Any], folder: Path) -> None:
     console.print(table)
     for sentence in result["guarantee_in_words"]:
         console.print(sentence, highlight=False, soft_wrap=True)
-    console.print(f"Page: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+    console.print(escape(f"Page: {folder / 'report.html'}"), highlight=False, soft_wrap=True)

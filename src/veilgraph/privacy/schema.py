@@ -19,6 +19,7 @@ import tomli_w
 from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.errors import DomainError, SchemaError
+from veilgraph.privacy.plain_text import misleading_character
 
 NO_LABEL = -1
 """Code of a node whose label is unknown, even to the person."""
@@ -50,6 +51,8 @@ widen the range or correct the record
     edges: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        _check_texts("a column's name", (self.name,))
+        _check_texts(f"a value of column '{self.name}'", self.values)
         if self.edges:
             if len(self.edges) < 3:
                 raise SchemaError(f"column '{self.name}': {len(self.edges)} edges; at least 3 make 2 bins")
@@ -130,6 +133,8 @@ class FeatureSchema:
     note: str = ""
 
     def __post_init__(self) -> None:
+        _check_texts("a class", self.classes)
+        _check_texts("the note", (self.note,))
         if not self.columns:
             raise SchemaError("the schema has no columns: declare at least one")
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
@@ -300,6 +305,13 @@ def _propose_column(name: str, raw: ArrayLike, bins: int) -> Column:
     if not (np.diff(edges) > 0).all():  # many rows share a value: use quantiles of the distinct values instead
         edges = np.quantile(np.unique(numbers), shares)
     return Column(name=name, edges=tuple(edges.tolist()))
+
+
+def _check_texts(where: str, texts: Sequence[str]) -> None:
+    """Refuse texts that could mislead a reader, such as one with a newline."""
+    for text in texts:
+        if character := misleading_character(text):
+            raise SchemaError(f"{where} holds {character}, a control or invisible character: remove it")
 
 
 def _code(value: object, code_of: Mapping[str, int], unknown: int = -1) -> int:

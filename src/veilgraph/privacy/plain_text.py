@@ -1,0 +1,70 @@
+r"""Text that shows what it holds: without control, bidirectional and invisible characters.
+
+A newline, an escape sequence or a bidirectional control in a campaign's text could hide its guarantee and show
+another. Schemas and campaigns refuse such characters; the command line escapes them wherever they come from.
+docs/reference/campaign-format.md lists them, and both clients refuse the same ones.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+
+# Controls, line and paragraph separators, surrogates, and the code points that Unicode calls default-ignorable.
+_HIDDEN = (
+    r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\uffff"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+# Persian, Indic scripts and emoji need joiners and the selectors U+FE0E and U+FE0F, always after a character outside
+# ASCII. A joiner stands between two of them.
+_STRAY = r"(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d](?![^\x00-\x7f])"
+_MISLEADING = re.compile(f"[{_HIDDEN}]|{_STRAY}")
+
+
+def misleading_character(text: str) -> str | None:
+    r"""Return the name of the first character that could mislead a reader, or None.
+
+    >>> misleading_character("To learn\u202e"), misleading_character("Größe \U0001f469\u200d\U0001f680")
+    ('U+202E', None)
+    """
+    found = _MISLEADING.search(text)
+    return None if found is None else f"U+{ord(found[0]):04X}"
+
+
+def escape(text: str) -> str:
+    r"""Return one line that a terminal shows as it is: misleading characters become escape sequences.
+
+    >>> print(escape("a\nb\x1b[2K"))
+    a\u000ab\u001b[2K
+    """
+    return _MISLEADING.sub(lambda found: _escaped(ord(found[0])), text)
+
+
+def quote(text: str) -> str:
+    r"""Return text from elsewhere between quotation marks, so that no part of it reads as our own words.
+
+    >>> print(quote('an "honest" survey'))
+    "an \"honest\" survey"
+    """
+    return escape(json.dumps(text, ensure_ascii=False))
+
+
+def quoted_lines(text: str, width: int) -> list[str]:
+    r"""Break quoted text into lines that begin with a bar, so that no line of it reads as one of ours.
+
+    Args:
+        text: our words and quoted texts.
+        width: columns of the terminal. A character outside ASCII may fill two.
+
+    >>> print("\n".join(quoted_lines('Purpose: "To learn who needs a vaccine"', 24)))
+      | Purpose: "To learn
+      | who needs a vaccine"
+    """
+    columns = width if text.isascii() else width // 2
+    return textwrap.wrap(text, max(columns, 20), initial_indent="  | ", subsequent_indent="  | ")
+
+
+def _escaped(code: int) -> str:
+    return f"\\u{code:04x}" if code < 2**16 else f"\\U{code:08x}"

@@ -1,0 +1,74 @@
+"""Texts that could hide or forge what a person reads are found, escaped and quoted."""
+
+from __future__ import annotations
+
+import ast
+import json
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import veilgraph.cli
+from tests.support.forgeries import HONEST_TEXTS, MISLEADING_TEXTS
+from veilgraph.privacy.plain_text import escape, misleading_character, quote, quoted_lines
+
+BIDIRECTIONAL = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+
+
+@pytest.mark.parametrize("kind", MISLEADING_TEXTS)
+def test_a_misleading_text_is_found_and_escaped(kind: str) -> None:
+    text = MISLEADING_TEXTS[kind]
+    assert misleading_character(text)
+    assert misleading_character(escape(text)) is None
+
+
+@pytest.mark.parametrize("kind", HONEST_TEXTS)
+def test_texts_of_people_stay_as_they_are(kind: str) -> None:
+    assert misleading_character(HONEST_TEXTS[kind]) is None
+    assert escape(HONEST_TEXTS[kind]) == HONEST_TEXTS[kind]
+
+
+def test_controls_separators_surrogates_and_bidirectional_controls_mislead_wherever_they_stand() -> None:
+    controls = [code for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp", "Cs")]
+    for code in [*controls, *BIDIRECTIONAL]:
+        for text in (chr(code), f"a{chr(code)}b", f"é{chr(code)}é"):
+            assert misleading_character(text) == f"U+{code:04X}"
+
+
+@given(text=st.text())
+def test_escaped_text_is_one_line_without_misleading_characters(text: str) -> None:
+    assert misleading_character(escape(text)) is None
+    assert len(escape(text).splitlines()) <= 1
+
+
+@given(text=st.text())
+def test_quoted_text_ends_where_its_quotation_ends(text: str) -> None:
+    quoted = quote(text)
+    assert misleading_character(quoted) is None
+    inside = quoted[1:-1].replace("\\\\", "").replace('\\"', "")
+    assert '"' not in inside
+
+
+@given(text=st.text(max_size=300), width=st.integers(20, 120))
+def test_every_line_of_a_quotation_fits_and_begins_with_a_bar(text: str, width: int) -> None:
+    for line in quoted_lines(f"Purpose: {quote(text)}", width):
+        assert line.startswith("  | ")
+        assert sum(1 if character.isascii() else 2 for character in line) <= max(width, 40)
+
+
+def test_quotations_read_back_as_json() -> None:
+    for text in [*HONEST_TEXTS.values(), MISLEADING_TEXTS["an escape sequence"]]:
+        assert json.loads(quote(text)) == text
+
+
+def test_every_command_prints_through_the_function_that_escapes() -> None:
+    folder = Path(veilgraph.cli.__file__).parent
+    for path in folder.glob("*.py"):
+        if path.name == "_common.py":
+            continue
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        printed = [ast.unparse(call) for call in calls if ast.unparse(call) in ("print", "typer.echo", "typer.secho")]
+        assert printed == [], path.name
