@@ -287,6 +287,18 @@ def test_randomize_takes_a_row_of_a_table(table: str, label: bool, folder: Path)
     assert len(list(Path("mine").iterdir())) == 1
 
 
+def test_another_person_on_a_shared_device_is_counted(folder: Path, capsys: Capture) -> None:
+    """The campaign costs 1.5 at user level (any two records)."""
+    made()
+    assert main(randomize()) == 0
+    assert "so far: 1. User level, any two records: epsilon = 1.5000" in capsys.readouterr().out
+    Path("r.json").unlink()
+    assert "one device answers a campaign once" in complaint(capsys, randomize(node="c/d"))
+    assert "above your limit of 2" in complaint(capsys, randomize("--shared-device", node="c/d"))
+    assert main(randomize("--shared-device", node="c/d", limit="3")) == 0
+    assert "so far: 2. User level, any two records: epsilon = 3.0000" in capsys.readouterr().out
+
+
 def test_randomize_refuses_before_it_opens_the_record(folder: Path, capsys: Capture) -> None:
     campaign = made()
     Path("record.json").unlink()
@@ -328,7 +340,7 @@ def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pyt
     campaign = made()
     assert main([*TOKENS, "--graph", "edges.csv"]) == 0
     for node, name in (("007", "r1.json"), ("c/d", "r2.json")):
-        assert main([*randomize(node=node)[:-1], name]) == 0
+        assert main([*randomize("--store", f"device of {name}", node=node), "--out", name]) == 0
     with serving(campaign.to_json()) as collector:
         collector.codes = [201, 200]
         url = collector.url

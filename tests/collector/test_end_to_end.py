@@ -46,7 +46,7 @@ def test_5000_clients_a_store_and_a_model_equal_to_the_one_in_memory(store_url: 
         def participate(i: int) -> dict[str, object]:
             record = dict(zip(columns, private.features[i].tolist(), strict=True))
             record["label"] = None if i % 5 == 0 else classes[private.labels[i]]
-            report = answer(text, record, node=f"u{i}", store=tmp_path / "devices", max_epsilon=5.0)
+            report = answer(text, record, node=f"u{i}", store=tmp_path / "devices" / f"u{i}", max_epsilon=5.0)
             assert send(collector.url, report, collection.token(f"u{i}"))
             return report
 

@@ -15,6 +15,28 @@ async function attempt(work) {
   }
 }
 
+/** A storage, and locks that are granted in order. */
+function makeDevice(planted = {}) {
+  const kept = new Map(Object.entries(planted));
+  const storage = {
+    getItem: (key) => kept.get(key) ?? null,
+    setItem: (key, value) => kept.set(key, value),
+    key: (i) => [...kept.keys()][i],
+    get length() { return kept.size; },
+  };
+  let last = Promise.resolve();
+  const request = (_, work) => {
+    const mine = last.then(work);
+    last = mine.catch(() => null);
+    return mine;
+  };
+  return { storage, locks: { request }, kept: () => Object.fromEntries(kept) };
+}
+
+function spent({ storage }) {
+  try { return module.total(module.answered(storage)); } catch { return null; }
+}
+
 const work = {
   vectors: ({ campaign, cases }) => attempt(async () => {
     const question = await module.verify(campaign, { maxEpsilon, now });
@@ -31,13 +53,19 @@ const work = {
   encode: ({ campaign, record }) => attempt(async () =>
     module.encode(await module.verify(campaign, { maxEpsilon, now }), record)),
   answer: async ({ campaign, record, node, times, planted }) => attempt(async () => {
-    const kept = new Map(Object.entries(planted ?? {}));
-    const storage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
+    const device = makeDevice(planted);
     const reports = [];
     for (let i = 0; i < times; i++)
-      reports.push(await module.answer(campaign, record, { node, storage, maxEpsilon, now }));
-    return { reports, kept: Object.fromEntries(kept) };
+      reports.push(await module.answer(campaign, record, { node, ...device, maxEpsilon, now }));
+    return { reports, kept: device.kept() };
   }),
+  // Many requests to one device, each with its own campaign, node and limit.
+  device: ({ planted, requests }) => {
+    const device = makeDevice(planted);
+    const answered = requests.map(({ campaign, record, ...settings }) =>
+      attempt(() => module.answer(campaign, record, { ...device, maxEpsilon, now, ...settings })));
+    return attempt(async () => ({ replies: await Promise.all(answered), kept: device.kept(), spent: spent(device) }));
+  },
   // The operating system's randomness, as it comes from the browser: pairs of 32 bits.
   system: ({ campaign, cases }) => attempt(async () => {
     const question = await module.verify(campaign, { maxEpsilon, now });

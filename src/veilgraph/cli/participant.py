@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +14,9 @@ import typer
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import echo, echo_json, show_progress
-from veilgraph.client import answer, send
+from veilgraph.client import answer, answered, send
 from veilgraph.errors import RunError, SendError
+from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon
 
 
 def randomize(
@@ -22,21 +24,30 @@ def randomize(
     record: Annotated[Path, typer.Option(help="The private record: a JSON object, or a row of a .csv table.")],
     node: Annotated[str, typer.Option(help="The person's node in the public graph.")],
     max_epsilon: Annotated[
-        float, typer.Option(help="The largest epsilon that you accept: user level (any two records), in total.")
+        float,
+        typer.Option(
+            help="The largest epsilon that you accept for all reports in the store: user level (any two records)."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The report file to write.")],
     store: Annotated[
         Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: in your home.")
     ] = None,
+    shared_device: Annotated[
+        bool,
+        typer.Option("--shared-device", help="Another person answers a campaign that this device has answered."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report.")] = False,
 ) -> None:
     """Randomize a record with the operating system's randomness; a second call returns the same report."""
+    folder = store or _default_store()
     report = answer(
         campaign.read_bytes(),
         _Record(record, node),
         node=node,
-        store=store or _default_store(),
+        store=folder,
         max_epsilon=max_epsilon,
+        shared_device=shared_device,
     )
     text = json.dumps(report, sort_keys=True, separators=(",", ":")) + "\n"
     if out.exists() and out.read_bytes() != text.encode():
@@ -44,8 +55,11 @@ def randomize(
     write_atomically(out, text)
     if as_json:
         echo_json(report)
-    else:
-        echo(f"The report of {node} is in {out}; send it with 'submit'.")
+        return
+    echo(f"The report of {node} is in {out}; send it with 'submit'.")
+    costs = [one.epsilon for one in answered(folder)]
+    total = describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(sum(costs)), math.inf))
+    echo(f"Reports of this device so far: {len(costs)}. {total} together, of your limit of {max_epsilon:g}.")
 
 
 class _Record(dict[str, Any]):

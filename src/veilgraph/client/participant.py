@@ -27,6 +27,7 @@ import os
 import re
 import secrets
 import ssl
+import sys
 import time
 import urllib.error
 import urllib.parse
@@ -34,14 +35,19 @@ import urllib.request
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from decimal import Decimal, localcontext
+from decimal import ROUND_CEILING, Decimal, localcontext
 from email.utils import parsedate_to_datetime
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 try:
     from veilgraph.errors import CampaignError, DomainError, RunError, SendError
@@ -60,7 +66,18 @@ except ImportError:  # without the package
         """A report that could not be sent."""
 
 
-__all__ = ["CampaignError", "DomainError", "RunError", "SendError", "answer", "encode", "randomize", "send", "verify"]
+__all__ = [
+    "CampaignError",
+    "DomainError",
+    "RunError",
+    "SendError",
+    "answer",
+    "answered",
+    "encode",
+    "randomize",
+    "send",
+    "verify",
+]
 
 WORD_BITS = 53
 WORDS = 2**WORD_BITS
@@ -75,6 +92,10 @@ _MAX_STEPS = 1_000_000
 _TOLERANCE = Decimal("1e-9")
 
 _NUMBER = re.compile(r"\s*[+-]?(Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)\s*")
+_KEPT_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{32})?\.json")
+_DRAFT_NAME = re.compile(r"\.[0-9a-f]{64}(\.[0-9a-f]{32})?\.json\.[0-9a-f]{16}\.part")
+_COST = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
+_MAX_TABLE_EPSILON = Decimal("36.74")  # above ln(2**53), the largest epsilon that an integer table can have
 _RETRIED_STATUSES = {429, 502, 503, 504}
 _MAX_PAUSE_SECONDS = 300.0
 _REFUSALS = {
@@ -113,6 +134,14 @@ class Question(NamedTuple):
     """Epsilon that the tables give: user level (any two records), features and label together."""
 
 
+class Answered(NamedTuple):
+    """One report of this device: its campaign, its node, and its epsilon at user level (any two records)."""
+
+    campaign: str
+    node: str
+    epsilon: Decimal
+
+
 # --- The report ------------------------------------------------------------------------------------------------------
 
 
@@ -123,13 +152,15 @@ def answer(
     node: str,
     store: str | os.PathLike[str],
     max_epsilon: float,
+    shared_device: bool = False,
     now: datetime | None = None,
 ) -> dict[str, Any]:
     """Return the report of one person. It is drawn once and stored; later calls return the same report.
 
-    The campaign is checked before the record is read. It is refused if it is altered or closed, if its tables do not
-    give the guarantee that it states, or if that exceeds `max_epsilon`. If the store holds a report for the campaign
-    and node, the record is not read at all: a second draw would reveal more.
+    The campaign is checked before the record is read. It is refused if it is altered or closed, or if its tables do
+    not give the guarantee that it states. It is refused, too, if all reports in the store together would exceed
+    `max_epsilon`. One store answers a campaign once, whatever node it is invited as, because an organiser can invent
+    nodes. If it holds the report of this node, the record is not read at all: a second draw would reveal more.
 
     Args:
         campaign: the campaign's JSON.
@@ -137,7 +168,10 @@ def answer(
             leaves the label out, which is visible and not protected.
         node: the person's node in the public graph.
         store: a permanent folder on the device.
-        max_epsilon: the most that the person accepts: user level (any two records), features and label together.
+        max_epsilon: the most that the person accepts for all reports in the store together: user level (any two
+            records), features and label.
+        shared_device: let another person answer a campaign that this device has answered. The cost is counted again:
+            if it is the same person, both reports together reveal that much.
         now: the time; default: the device's clock.
 
     Returns:
@@ -145,22 +179,39 @@ def answer(
     """
     question = verify(campaign, max_epsilon=max_epsilon, now=now)
     check_node(node)
-    path = Path(store) / f"{question.id}.{hashlib.sha256(node.encode()).hexdigest()[:32]}.json"
-    if (stored := _stored(path, question, node)) is not None:
-        return stored
-    features, label = encode(question, record)
-    codes, reported = randomize(question, features, label)
-    report = {
-        "campaign": question.id,
-        "node": node,
-        "features": None if codes is None else list(codes),
-        "label": reported,
-    }
-    _keep(path, _canonical(report))
-    kept = _stored(path, question, node)  # another process may have been first
-    if kept is None:
-        raise RunError(f"{path} was removed while it was written; nothing was sent")
-    return kept
+    with _locked(Path(store)) as folder:
+        drawn = _reports_of(question, folder)
+        if node in drawn:
+            return drawn[node]
+        if drawn and shared_device is not True:
+            raise CampaignError(
+                "this device has answered the campaign as another node: one device answers a campaign once. If another "
+                "person shares it, answer with shared_device=True (--shared-device), which counts the cost again"
+            )
+        _check_sum(_kept_reports(folder), question, max_epsilon)
+        features, label = encode(question, record)
+        codes, reported = randomize(question, features, label)
+        report = {
+            "campaign": question.id,
+            "node": node,
+            "features": None if codes is None else list(codes),
+            "label": reported,
+        }
+        hashed = f".{hashlib.sha256(node.encode()).hexdigest()[:32]}" if drawn else ""
+        _write(folder / f"{question.id}{hashed}.json", report, question.epsilon)
+        if node not in (drawn := _reports_of(question, folder)):
+            raise RunError(f"the report was removed from {folder} while it was written; nothing was sent")
+        return drawn[node]
+
+
+def answered(store: str | os.PathLike[str]) -> tuple[Answered, ...]:
+    """Return what this device has answered, with its cost; `answer` adds the costs up against `max_epsilon`."""
+    if not Path(store).exists():
+        return ()
+    with _locked(Path(store)) as folder:
+        return tuple(
+            Answered(kept.report["campaign"], kept.report["node"], kept.epsilon) for kept in _kept_reports(folder)
+        )
 
 
 def encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None, int | None]:
@@ -511,33 +562,120 @@ def check_node(node: object) -> str:
 # --- The store -------------------------------------------------------------------------------------------------------
 
 
-def _stored(path: Path, question: Question, node: str) -> dict[str, Any] | None:
+class _Kept(NamedTuple):
+    path: Path
+    report: dict[str, Any]
+    epsilon: Decimal
+    recorded: bool  # a report that an earlier version wrote has no epsilon
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[Path]:
+    """Hold the store alone: what is counted stays true until the report is written. Remove drafts of killed clients."""
+    descriptor = None
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = _lock(folder)
+        for path in folder.iterdir():
+            if _DRAFT_NAME.fullmatch(path.name):
+                path.unlink()
+    except OSError as error:
+        if descriptor is not None:
+            os.close(descriptor)
+        raise RunError(f"the store {folder} cannot be used: {error.strerror}; nothing was sent") from None
+    try:
+        yield folder
+    finally:
+        os.close(descriptor)  # this unlocks it
+
+
+def _lock(folder: Path) -> int:
+    if sys.platform == "win32":  # folders cannot be opened on Windows
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+    else:
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def _kept_reports(folder: Path, campaign: str = "") -> list[_Kept]:
+    names = sorted(path.name for path in folder.iterdir())
+    return [_read_kept(folder / name) for name in names if _KEPT_NAME.fullmatch(name) and name.startswith(campaign)]
+
+
+def _read_kept(path: Path) -> _Kept:
+    """Read a stored report. An unrecorded epsilon is the largest that a report of this length can have."""
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise _damaged(path) from None
     with suppress(ValueError, RecursionError):
         report = json.loads(text)
-        if _fits(report, question, node):
-            return dict(report)
-    raise RunError(
+        if isinstance(report, dict):
+            cost = report.pop("epsilon", None)
+            if _is_report(report) and path.name.startswith(report["campaign"]):
+                codes = len(report["features"] or ()) + (report["label"] is not None)
+                if cost is None:
+                    return _Kept(path, report, codes * _MAX_TABLE_EPSILON, recorded=False)
+                if isinstance(cost, str) and _COST.fullmatch(cost):
+                    return _Kept(path, report, Decimal(cost), recorded=True)
+    raise _damaged(path)
+
+
+def _damaged(path: Path) -> RunError:
+    return RunError(
         f"{path} is damaged: restore it from a backup. Do not delete it: if its report was sent, "
         "a second draw would reveal more than the campaign states"
     )
 
 
-def _fits(report: object, question: Question, node: str) -> bool:
-    if not isinstance(report, dict) or set(report) != {"campaign", "node", "features", "label"}:
-        return False
-    features, label = report["features"], report["label"]
+def _reports_of(question: Question, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return this campaign's stored reports by node; record the epsilon where an earlier version did not."""
+    drawn = {}
+    for kept in _kept_reports(folder, question.id):
+        if not _fits(kept.report, question):
+            raise _damaged(kept.path)
+        if not kept.recorded:
+            _write(kept.path, kept.report, question.epsilon, replace=True)
+        drawn[kept.report["node"]] = kept.report
+    return drawn
+
+
+def _check_sum(before: list[_Kept], question: Question, max_epsilon: float) -> None:
+    spent = sum((kept.epsilon for kept in before), Decimal(0))
+    if spent + question.epsilon > Decimal(max_epsilon) + _slack(Decimal(max_epsilon)):
+        unknown = sum(not kept.recorded for kept in before)
+        remark = (
+            f"; the cost of {unknown} is not recorded: answer its campaign again, which draws nothing"
+            if unknown
+            else ""
+        )
+        raise CampaignError(
+            f"a report would cost epsilon {question.epsilon:.4f}. With {spent:.4f} for {len(before)} reports before "
+            f"(user level, any two records) this is above your limit of {max_epsilon:g}{remark}"
+        )
+
+
+def _is_report(report: dict[str, Any]) -> bool:
+    features, label = report.get("features"), report.get("label")
     return (
-        report["campaign"] == question.id
-        and report["node"] == node
+        set(report) == {"campaign", "node", "features", "label"}
+        and isinstance(report["campaign"], str)
+        and len(report["campaign"]) == 64
+        and isinstance(report["node"], str)
         and not (features is None and label is None)
-        and (features is None or _are_codes(features, question.features or ()))
-        and (label is None or _are_codes([label], (question.label,) if question.label else ()))
+        and (features is None or (isinstance(features, list) and all(type(code) is int for code in features)))
+        and (label is None or type(label) is int)
+    )
+
+
+def _fits(report: dict[str, Any], question: Question) -> bool:
+    features, label = report["features"], report["label"]
+    return (features is None or _are_codes(features, question.features or ())) and (
+        label is None or _are_codes([label], (question.label,) if question.label else ())
     )
 
 
@@ -549,16 +687,20 @@ def _are_codes(codes: object, tables: Sequence[Table]) -> bool:
     )
 
 
-def _keep(path: Path, text: str) -> None:
-    """Write a report to disk, unless there is one. A crash leaves a whole file or none; two processes agree on one."""
+def _write(path: Path, report: Mapping[str, Any], epsilon: Decimal, *, replace: bool = False) -> None:
+    """Write a report with its epsilon, rounded up, to disk. A crash leaves a whole file or none."""
+    with localcontext(prec=60):
+        cost = epsilon.quantize(Decimal("1e-18"), rounding=ROUND_CEILING)
+    text = _canonical({**report, "epsilon": f"{cost:f}"})
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        with suppress(FileExistsError):
+        if replace:
+            draft.replace(path)
+        else:
             os.link(draft, path)  # unlike a rename, it does not replace a file
         _sync_folder(path.parent)
     except OSError as error:

@@ -1,10 +1,11 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
-import { VeilgraphError, answer, canonical, stored, verify } from "./client.js";
+import { VeilgraphError, answer, answered, canonical, stored, total, verify } from "./client.js";
 
 const FEW = 6;
 const $ = (id) => document.getElementById(id);
 const LIMIT = "veilgraph:limit";
+const DEFAULT_LIMIT = 4; // from even odds, at most 98.3 in 100: below what the page calls weak
 
 let text, campaign, question, report;
 let entered = null;
@@ -19,7 +20,7 @@ async function start() {
   readInvitation();
   explain();
   buildForm();
-  $("limit").value = localStorage.getItem(LIMIT) ?? "";
+  $("limit").value = localStorage.getItem(LIMIT) ?? DEFAULT_LIMIT;
   $("form").addEventListener("submit", (event) => { event.preventDefault(); attempt(draw); });
   $("send").addEventListener("click", () => attempt(deliver));
   $("node").addEventListener("change", () => attempt(resume));
@@ -127,25 +128,31 @@ function shown(value, values) {
 
 /** Continue with a report that this device drew before: it can be shown and sent again, but never drawn again. */
 function resume() {
-  const node = $("node").value;
-  const kept = node && stored(question, node, localStorage);
-  $("form").hidden = Boolean(kept);
+  const kept = stored(question, localStorage), before = answered(localStorage);
+  report = kept.get($("node").value);
+  $("form").hidden = Boolean(report);
   $("review").hidden = $("done").hidden = true;
-  if (!kept) return;
-  report = kept;
+  $("spent").textContent = before.length === 0 ? "This device has sent no report from this site yet."
+    : `This device drew ${before.length === 1 ? "one report" : `${before.length} reports`} on this site before: epsilon ${roundedUp(total(before), 4)} together. `
+      + `With this one it would be ${roundedUp(total(before) + question.epsilon, 4)}.`;
+  $("shared").hidden = !kept.size;
+  $("shared-person").required = Boolean(kept.size);
+  $("shared-cost").textContent = `I am another person, and I share this device. If both are the same person, the reports can give away epsilon `
+    + `${roundedUp((kept.size + 1) * question.epsilon, 4)} together. It counts against this device's limit.`;
+  $("shared-names").replaceChildren(...[...kept.keys()].map((name) => element("li", {}, name)));
+  if (!report) return;
   if (localStorage.getItem(sentKey())) confirmed("This device has sent your report before.");
   else review();
 }
 
 async function draw() {
   setProblem("");
-  const limit = $("limit").value;
-  if (limit) localStorage.setItem(LIMIT, limit);
-  else localStorage.removeItem(LIMIT);
+  const limit = $("limit").value || DEFAULT_LIMIT;
+  localStorage.setItem(LIMIT, limit);
   const data = new FormData($("form"));
   const record = Object.fromEntries(asked().map((column, i) => [column.name, data.get(`q${i}`)]));
-  const maxEpsilon = limit ? Number(limit) : Infinity;
-  report = await answer(text, record, { node: $("node").value, storage: localStorage, maxEpsilon });
+  const sharedDevice = $("shared-person").checked;
+  report = await answer(text, record, { node: $("node").value, storage: localStorage, maxEpsilon: Number(limit), sharedDevice });
   entered = record;
   $("form").hidden = true;
   review();

@@ -12,27 +12,50 @@ function need(condition, message = "This is not a campaign.") {
 }
 
 /** Return a person's report. It is drawn once and stored; later calls return the same one. */
-export async function answer(campaign, record, { node, storage, maxEpsilon, now }) {
+export async function answer(campaign, record, { node, storage, maxEpsilon, now, sharedDevice, locks = globalThis.navigator?.locks }) {
 	const question = await verify(campaign, { maxEpsilon, now });
 	need(/^(?!\.\.?$)[^\0-\x1f\x7f\ud800-\udfff]{1,256}$/u.test(node), "A node has 1 to 256 characters.");
-	const kept = stored(question, node, storage);
-	if (kept) return kept;
-	// No await below: two calls at once could both draw.
-	const [features, label] = randomize(question, ...encode(question, record));
-	storage.setItem(place(question, node), canonical({ campaign: question.id, node, features, label }));
-	return stored(question, node, storage);
+	need(locks, "This browser is too old: two tabs could answer at once.");
+	return locks.request("veilgraph", () => {
+		const kept = stored(question, storage), spent = total(answered(storage)), epsilon = `${question.epsilon}`;
+		if (kept.has(node)) return kept.get(node);
+		need(!kept.size || sharedDevice === true, "This device has answered the campaign before, and answers it once.");
+		need(within(spent + question.epsilon, maxEpsilon),
+			`With ${spent.toFixed(4)} for earlier reports, epsilon ${question.epsilon.toFixed(4)} is above your limit of ${maxEpsilon}.`);
+		const [features, label] = randomize(question, ...encode(question, record));
+		storage.setItem(`veilgraph:${question.id}${kept.size ? `:${node}` : ""}`,
+			canonical({ campaign: question.id, node, features, label, epsilon }));
+		return stored(question, storage).get(node);
+	});
 }
 
-/** Return the report that was drawn before, or null. */
-export function stored(question, node, storage) {
-	const text = storage.getItem(place(question, node));
-	const report = text && parse(text);
-	need(text === null || (report?.campaign === question.id && report.node === node),
-		"The stored report is damaged, and a second one would reveal more.");
-	return report;
+/** Return the reports that this device drew for a campaign before, by node. */
+export function stored({ id, features, label }, storage) {
+	const fits = (codes, tables) => codes.length === tables.length && codes.every((code, i) => code >= 0 && code < tables[i].domain_size);
+	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report }) => {
+		const { features: x, label: y } = report;
+		need((x === null || fits(x, features ?? [])) && (y === null || fits([y], label ? [label.table] : [])), DAMAGED);
+		return [node, report];
+	}));
 }
 
-const place = (question, node) => `veilgraph:${question.id}:${node}`;
+/** List the reports of this device. Earlier versions recorded no epsilon: the largest possible one stands for it. */
+export function answered(storage) {
+	const places = Array.from({ length: storage.length }, (_, i) => storage.key(i));
+	return places.filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place)).map((place) => {
+		const { epsilon, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label } = report;
+		const codes = [features ?? [], label ?? []].flat();
+		need(Object.keys(report).sort().join() === "campaign,features,label,node" && place.slice(10, 74) === campaign
+			&& isText(node) && codes.length && codes.every(Number.isSafeInteger)
+			&& /^(undefined|\d+(\.\d+)?(e-\d+)?)$/.test(epsilon), DAMAGED);
+		return { campaign, node, report, epsilon: Number(epsilon ?? codes.length * 36.74) };
+	});
+}
+
+/** Return the sum of epsilons, user level (any two records). */
+export const total = (reports) => reports.reduce((sum, { epsilon }) => sum + epsilon, 0);
+
+const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 
 /** Return the codes [features, label] of a raw record; a label of null is left out. */
 export function encode({ features, label, columns, group }, record) {
@@ -95,7 +118,7 @@ export async function verify(text, { maxEpsilon, now = new Date() }) {
 	need(id === (await sha256(canonical(content))), "The campaign was altered.");
 	const question = read(campaign);
 	need(now < question.closes, "The campaign is closed.");
-	need(question.epsilon <= maxEpsilon + slack(maxEpsilon),
+	need(within(question.epsilon, maxEpsilon),
 		`A report costs epsilon ${question.epsilon.toFixed(4)}, above your limit of ${maxEpsilon}.`);
 	return question;
 }
@@ -181,6 +204,7 @@ function logMean(factors, sampled) {
 }
 
 const slack = (epsilon) => 1e-9 * Math.max(1, epsilon);
+const within = (epsilon, limit) => epsilon <= limit + slack(limit);
 
 /** Canonical JSON: sorted, no spaces, ASCII only. */
 export function canonical(value) {
