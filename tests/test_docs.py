@@ -17,10 +17,12 @@ from benchmarks.__main__ import app as benchmarks
 
 from tests.support.collection import Collection
 from tests.test_layers import LAYERS
+from veilgraph.campaign.plausibility import estimate_with_liars, shift_per_liar
 from veilgraph.cli import main
 from veilgraph.cli.app import app
 from veilgraph.collector.store import ReportStore
 from veilgraph.models.registry import METHODS
+from veilgraph.privacy.mechanisms import GRR
 from veilgraph.privacy.mechanisms.registry import MECHANISMS
 
 ROOT = Path(__file__).parents[1]
@@ -282,6 +284,17 @@ def test_the_page_of_methods_follows_the_registries() -> None:
     mechanisms = [f"| `{name}` | {entry.title} |" for name, entry in MECHANISMS.items()]
     assert [row for row in [*methods, *mechanisms] if row not in text] == []
     assert text.count("\n| `") == len(methods) + len(mechanisms)
+
+
+def test_the_threat_model_has_the_figures_of_the_formula() -> None:
+    text = (DOCS / "explanation" / "threat-model.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) points \| (.+) \|$", text, flags=re.MULTILINE)
+    assert len(rows) == 4
+    for epsilon, shift, shares in rows:
+        channel = GRR(7, float(epsilon)).channel
+        assert f"{shift_per_liar(channel):.2f}" == shift
+        expected = [f"{100 * estimate_with_liars(0.07, liars, channel):.0f} %" for liars in (0, 0.05, 0.1, 0.2)]
+        assert shares.split(" | ") == expected
 
 
 def test_images_are_small_and_load_nothing() -> None:

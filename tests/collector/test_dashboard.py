@@ -6,6 +6,7 @@ import importlib
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from tests.support.collection import Collection
 from tests.support.running_collector import collecting, listening
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import SESSION_SECONDS, Credentials
 from veilgraph.collector.dashboard import MAX_BARS, arrivals_chart
@@ -146,6 +148,50 @@ def test_a_collection_without_a_report_has_a_page_too(tmp_path: Path) -> None:
     assert "No report has arrived yet" in text
     assert "No request was refused" in text
     assert '<span class="tag closed">closed</span>' in text
+
+
+def page_of_labels(folder: Path, ill: int, plausible: PlausibleShares | None, *, classes: tuple[str, str]) -> str:
+    """Return the dashboard of 300 label reports, of which some name the second class."""
+    ring = Collection.ring(300)
+    collection = Collection.on(ring.graph, schema=replace(ring.campaign.schema, classes=classes))
+    store = ReportStore.open(f"sqlite:///{folder}/reports.db")
+    store.put([collection.report(f"n{i}", features=None, label=int(i < ill)) for i in range(300)], now=0)
+    app = make_app(
+        campaign=collection.campaign,
+        graph=collection.graph,
+        store=store,
+        credentials=collection.credentials,
+        plausible=plausible,
+    )
+    with listening(app) as client:
+        return client.get("/dashboard", headers=collection.admin).text
+
+
+def test_a_share_that_is_not_plausible_raises_an_alarm_that_counts_the_liars(tmp_path: Path) -> None:
+    """With two classes and epsilon_y = 1, a fraction x of reports is estimated as (x - 0.269) / 0.462."""
+    classes = ("well", "<b>ill")
+    plausible = PlausibleShares(classes=classes, ranges={"<b>ill": (0.05, 0.1)})
+    text = page_of_labels(tmp_path, 150, plausible, classes=classes)
+    assert "Alarm: class shares that are not plausible" in text
+    # (0.5 - 0.1) / (1.582 - 0.1) = 27.0 %.
+    assert "&lt;b&gt;ill&#39; is estimated at 50.0 %" in text
+    assert "About 27.0 % coordinated liars who always report it would explain this: 81 of 300 people" in text
+    assert "above the range" in text
+
+
+def test_a_plausible_share_raises_no_alarm(tmp_path: Path) -> None:
+    classes = ("well", "ill")
+    plausible = PlausibleShares(classes=classes, ranges={"ill": (0.05, 0.1)})
+    text = page_of_labels(tmp_path, 95, plausible, classes=classes)
+    assert "Alarm" not in text
+    assert "99 % interval" in text
+
+
+def test_without_declared_shares_the_page_says_what_liars_can_do(tmp_path: Path) -> None:
+    text = page_of_labels(tmp_path, 300, None, classes=("well", "ill"))
+    assert "Alarm" not in text
+    assert "<code>--plausible</code>" in text
+    assert "move its estimated share by up to 1.6 points" in text
 
 
 def test_a_chart_of_years_has_few_bars_and_all_reports() -> None:

@@ -173,6 +173,8 @@ def test_serve_stops_in_good_order_and_keeps_what_it_acknowledged(tmp_path: Path
         ({"--graph": "no.csv"}, "no.csv"),
         ({"--admin-token-file": "keys.txt"}, "nothing else"),
         ({"--keys-file": "admin.txt"}, "token key"),
+        ({"--plausible": "no.toml"}, "no.toml cannot be read as plausible shares"),
+        ({"--plausible": "shares.toml"}, "shares.toml: 'il' is not a class of the campaign: known are well, ill"),
         ({"--host": "192.0.2.1"}, "cannot listen on 192.0.2.1"),
         ({"--port": "70000"}, "70000"),
     ],
@@ -187,6 +189,7 @@ def test_serve_refuses_unusable_options_in_one_sentence(
     monkeypatch.chdir(tmp_path)
     words = [*COLLECTION.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db"]
     (tmp_path / "keys.txt").write_text("\n".join([*COLLECTION.credentials.keys, "x" * 50]), encoding="utf-8")
+    (tmp_path / "shares.toml").write_text("il = [0, 1]", encoding="utf-8")
     options = dict(zip(words[::2], words[1::2], strict=True)) | change
     assert main(["serve", *(word for pair in options.items() for word in pair)]) == 2
     error = capsys.readouterr().err

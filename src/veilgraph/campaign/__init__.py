@@ -1,6 +1,7 @@
 """A campaign: the public document that people answer, their reports, and the graph that the reports make.
 
-`veilgraph.campaign.screening` finds implausible reports; it is not imported here, because it loads scipy's statistics.
+`veilgraph.campaign.screening` finds implausible reports, and `veilgraph.campaign.plausibility` implausible shares of
+classes. They are not imported here, because they load scipy's statistics.
 """
 
 from veilgraph.campaign.assemble import ReportCodes, check_graph, perturbed_graph, read_codes, reports_of

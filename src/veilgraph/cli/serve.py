@@ -30,6 +30,9 @@ def serve(
     trusted_proxy: Annotated[
         str | None, typer.Option(help="Address of the reverse proxy whose statement of a sender's address is trusted.")
     ] = None,
+    plausible: Annotated[
+        Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm on the dashboard.")
+    ] = None,
     rate: Annotated[float, typer.Option(help="Maximum requests per second of one address; 0 means no limit.")] = 50.0,
 ) -> None:
     """Collect reports over HTTP until stopped; every acknowledged report is on disk."""
@@ -40,6 +43,7 @@ def serve(
         from veilgraph.collector.server import serve as serve_app
         from veilgraph.collector.store import ReportStore
     from veilgraph.campaign import Campaign
+    from veilgraph.campaign.plausibility import PlausibleShares
     from veilgraph.campaign.tokens import read_keys
     from veilgraph.graph import Graph, read_ids
 
@@ -50,6 +54,7 @@ def serve(
         store=ReportStore.open(store),
         joined=[] if joined is None else [str(node) for node in read_ids(joined)],
         credentials=Credentials(keys=read_keys(keys_file), admin_token=_only_line(admin_token_file)),
+        plausible=None if plausible is None else PlausibleShares.load(plausible, loaded),
         limits=Limits(report_bytes=max_report_bytes(loaded), requests_per_second=rate),
     )
     serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
+from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.campaign.report import Report
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, bearer_token, require_admin
@@ -59,6 +60,7 @@ def make_app(
     credentials: Credentials,
     joined: Iterable[str] = (),
     limits: Limits | None = None,
+    plausible: PlausibleShares | None = None,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """Make the collector of one campaign on its public graph.
@@ -70,6 +72,7 @@ def make_app(
         credentials: signing keys of node tokens, and the admin token.
         joined: names of nodes that joined the graph after the campaign was made, and may report too.
         limits: limits on requests; default: those that the campaign needs.
+        plausible: class shares that the owner declared plausible; the dashboard compares the estimates with them.
         clock: Unix time.
     """
     check_graph(campaign, graph)
@@ -115,7 +118,15 @@ def make_app(
     _add_submission(app, validator, writer, metrics, limits)
     _add_administration(app, campaign, validator, store, credentials, metrics)
     _add_participant_page(app)
-    add_dashboard(app, campaign=campaign, graph=graph, store=store, credentials=credentials, limits=limits)
+    add_dashboard(
+        app,
+        campaign=campaign,
+        graph=graph,
+        store=store,
+        credentials=credentials,
+        limits=limits,
+        plausible=plausible,
+    )
     return app
 
 

@@ -18,6 +18,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, require_admin
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.export import write_parquet
@@ -133,13 +134,20 @@ def _step_text(step: int) -> str:
 
 
 def add_dashboard(
-    app: FastAPI, *, campaign: Campaign, graph: Graph, store: ReportStore, credentials: Credentials, limits: Limits
+    app: FastAPI,
+    *,
+    campaign: Campaign,
+    graph: Graph,
+    store: ReportStore,
+    credentials: Credentials,
+    limits: Limits,
+    plausible: PlausibleShares | None = None,
 ) -> None:
     """Add the pages below /dashboard; all but the login need a session or the admin token.
 
     Links are relative, so that the pages also work below a path of a reverse proxy.
     """
-    cache = StatisticsCache(campaign, graph, store)
+    cache = StatisticsCache(campaign, graph, store, plausible=plausible)
 
     @app.get("/dashboard", include_in_schema=False)
     async def show(request: Request) -> Response:
@@ -202,6 +210,8 @@ def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache)
         "reports": sum(count for _, count in hours),
         "chart": arrivals_chart(hours),
         "statistics": statistics,
+        "level": LEVEL,
+        "shift_per_liar": shift_per_liar(campaign.label_mechanism.channel) if campaign.label_mechanism else None,
         "computed_at": datetime.fromtimestamp(statistics.computed_at, tz=UTC),
         "refused": sorted(((count, _reason_text(reason)) for reason, count in refused.items()), reverse=True),
     }

@@ -1,4 +1,4 @@
-r"""Statistics of all reports for the dashboard: estimated shares of each value, and coverage of the graph.
+r"""Statistics of all reports for the dashboard: estimated shares, what is implausible, and coverage of the graph.
 
 Differential privacy is closed under post-processing, so estimates reveal nothing that the reports do not. An interval
 is :math:`\tilde\pi \pm 1.96\,\hat\sigma`, with the unbiased variance estimate of `veilgraph.privacy.frequency`: it
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import ReportCodes, perturbed_graph_of_codes, read_codes
+from veilgraph.campaign.plausibility import CheckedShare, PlausibleShares
 from veilgraph.campaign.screening import Suspicion, screen
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
@@ -101,6 +102,7 @@ class Statistics:
         label: estimated distribution of the label; None with too few reports.
         features: estimated distribution of each feature; empty with too few reports.
         suspicions: findings of the screening for implausible reports.
+        checked_shares: comparison of the label's shares with those that the owner declared plausible.
     """
 
     computed_at: float
@@ -110,10 +112,25 @@ class Statistics:
     label: Marginal | None
     features: Sequence[Marginal]
     suspicions: Sequence[Suspicion]
+    checked_shares: Sequence[CheckedShare]
+
+    @property
+    def alarms(self) -> list[CheckedShare]:
+        """The label's shares that are not plausible."""
+        return [share for share in self.checked_shares if share.verdict != "plausible"]
 
 
-def compute_statistics(campaign: Campaign, graph: Graph, codes: ReportCodes) -> Statistics:
-    """Compute the statistics of all reports."""
+def compute_statistics(
+    campaign: Campaign, graph: Graph, codes: ReportCodes, *, plausible: PlausibleShares | None = None
+) -> Statistics:
+    """Compute the statistics of all reports.
+
+    Args:
+        campaign: campaign of the reports.
+        graph: its public graph.
+        codes: codes of the reports.
+        plausible: class shares that the owner declared plausible.
+    """
     reported = codes.has_report
     covered = reported.copy()
     for sources, targets in (graph.edges, graph.edges[::-1]):
@@ -127,6 +144,9 @@ def compute_statistics(campaign: Campaign, graph: Graph, codes: ReportCodes) -> 
         features=feature_marginals(campaign, codes),
         suspicions=screen(perturbed_graph_of_codes(campaign, graph, codes)).suspicions
         if campaign.label_mechanism
+        else [],
+        checked_shares=plausible.check(codes.labels[codes.has_label], campaign.label_mechanism.channel)
+        if plausible and campaign.label_mechanism
         else [],
     )
 
@@ -180,6 +200,7 @@ class StatisticsCache:
         campaign: campaign whose reports are collected.
         graph: its public graph.
         store: store of the reports.
+        plausible: class shares that the owner declared plausible.
         max_duty: largest share of the time that may go into computing statistics.
         clock: monotonic time in seconds.
     """
@@ -190,11 +211,12 @@ class StatisticsCache:
         graph: Graph,
         store: ReportStore,
         *,
+        plausible: PlausibleShares | None = None,
         max_duty: float = 0.05,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._campaign, self._graph, self._store = campaign, graph, store
-        self._max_duty, self._clock = max_duty, clock
+        self._plausible, self._max_duty, self._clock = plausible, max_duty, clock
         self._lock = threading.Lock()
         self._latest: Statistics | None = None
         self._next_at = 0.0
@@ -205,7 +227,7 @@ class StatisticsCache:
             if self._latest is None or (self._has_new_reports(self._latest) and self._clock() >= self._next_at):
                 started = self._clock()
                 codes = read_codes(self._campaign, self._graph, self._store.iterate(self._campaign))
-                self._latest = compute_statistics(self._campaign, self._graph, codes)
+                self._latest = compute_statistics(self._campaign, self._graph, codes, plausible=self._plausible)
                 ended = self._clock()
                 self._next_at = ended + (ended - started) / self._max_duty
             return self._latest
