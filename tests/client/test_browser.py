@@ -22,6 +22,7 @@ from veilgraph.client import participant
 from veilgraph.errors import CampaignError, VeilgraphError
 
 BINARY = CAMPAIGNS["binary"]
+COMPLETE = {"age": 1, "city": "oslo", "smoker": "no", "weight": 1, "größe \U0001f4cf": "<1", "label": "ill"}
 
 
 def test_the_module_is_below_12_kb_and_imports_nothing() -> None:
@@ -59,14 +60,40 @@ def test_every_client_computes_the_same_guarantee(tmp_path: Path) -> None:
 
 @needs_node
 def test_no_message_contains_a_private_value(tmp_path: Path) -> None:
-    complete = {"age": 1, "city": "oslo", "smoker": "no", "weight": 1, "größe \U0001f4cf": "<1", "label": "ill"}
     text = CAMPAIGNS["all features sampled"].to_json()
     wrong = {name: change for name, change in MISTAKES.items() if "huge" not in name and name != "not a number"}
-    items = [{"campaign": text, "record": complete | change} for change in wrong.values()]
+    items = [{"campaign": text, "record": COMPLETE | change} for change in wrong.values()]
     for name, reply in zip(wrong, in_node(tmp_path, "encode", items), strict=True):
         assert "error" in reply, name
         assert SECRET not in reply["error"]
-    assert "result" in in_node(tmp_path, "encode", [{"campaign": text, "record": complete}])[0]
+    assert "result" in in_node(tmp_path, "encode", [{"campaign": text, "record": COMPLETE}])[0]
+
+
+@needs_node
+def test_no_message_contains_a_private_value_whatever_it_is(tmp_path: Path) -> None:
+    """Control and bidirectional characters in texts and numbers, and values that quote themselves in their errors."""
+    rng = random.Random(13)
+    odd = "\x00\x1c\x1f\x85\xa0\u2028\u202e\u2066\u200f\u0663 +-.eE_\ud800"
+    text = CAMPAIGNS["all features sampled"].to_json()
+    names = ["age", "weight", "city", "smoker", "größe \U0001f4cf", "label"]
+    items = []
+    for i in range(600):
+        before, after = ("".join(rng.choices(odd, k=rng.randrange(4))) for _ in range(2))
+        items.append({"campaign": text, "record": COMPLETE | {names[i % 6]: f"{before}{SECRET}{after}"}})
+    replies = in_node(tmp_path, "encode", items)
+    items = [{"campaign": text, "record": COMPLETE, "name": name, "secret": SECRET} for name in names]
+    replies += [{"error": message} for reply in in_node(tmp_path, "explode", items) for message in reply["result"]]
+    for reply in replies:
+        assert SECRET not in str(reply.get("error"))
+    assert sum("error" in reply for reply in replies) > 500
+
+
+@needs_node
+def test_only_spaces_may_stand_around_a_number(tmp_path: Path) -> None:
+    text = CAMPAIGNS["all features sampled"].to_json()
+    ages = ["  44 ", *(f"{separator}44" for separator in "\x1c\x1f\x85\xa0\u2007\t\n")]
+    replies = in_node(tmp_path, "encode", [{"campaign": text, "record": COMPLETE | {"age": age}} for age in ages])
+    assert ["result" in reply for reply in replies] == [True] + [False] * 7
 
 
 @needs_node

@@ -52,6 +52,16 @@ const work = {
   }),
   encode: ({ campaign, record }) => attempt(async () =>
     module.encode(await module.verify(campaign, { maxEpsilon, now }), record)),
+  // Values that quote a secret in their errors; returns the messages of those that are refused.
+  explode: ({ campaign, record, name, secret }) => attempt(async () => {
+    const question = await module.verify(campaign, { maxEpsilon, now });
+    const explode = () => { throw new TypeError(secret); };
+    const values = [{ toString: explode, valueOf: explode }, Symbol(secret), BigInt(secret), () => secret, [secret]];
+    const odd = [...values.map((value) => ({ ...record, [name]: value })), null, undefined, secret,
+      Object.defineProperty({ ...record }, name, { get: explode }), new Proxy(record, { get: explode, getOwnPropertyDescriptor: explode })];
+    const messages = await Promise.all(odd.map((each) => attempt(() => module.encode(question, each))));
+    return messages.filter(({ error }) => error).map(({ error }) => error);
+  }),
   answer: async ({ campaign, record, node, times, planted }) => attempt(async () => {
     const device = makeDevice(planted);
     const reports = [];

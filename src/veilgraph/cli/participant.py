@@ -80,6 +80,8 @@ def _read(path: Path, node: str) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise RunError(f"{path} is not text in UTF-8") from None
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
     return _row(path, text, node) if path.suffix == ".csv" else _json_object(path, text)
 
 

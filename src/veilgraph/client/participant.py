@@ -42,7 +42,7 @@ from email.utils import parsedate_to_datetime
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 if sys.platform == "win32":
     import msvcrt
@@ -84,6 +84,7 @@ WORDS = 2**WORD_BITS
 
 Word = Callable[[], int]
 Codes = tuple[int, ...]
+T = TypeVar("T")
 
 _MAX_CAMPAIGN_LENGTH = 64 * 2**20
 _MAX_FEATURES = 2**14
@@ -91,7 +92,8 @@ _MAX_STEPS = 1_000_000
 # Tolerance of stated epsilons, relative above 1: they are doubles as text, which agree far better with the exact ones.
 _TOLERANCE = Decimal("1e-9")
 
-_NUMBER = re.compile(r"\s*[+-]?(Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)\s*")
+_NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
+_ENTERED_NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _KEPT_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{32})?\.json")
 _DRAFT_NAME = re.compile(r"\.[0-9a-f]{64}(\.[0-9a-f]{32})?\.json\.[0-9a-f]{16}\.part")
 _COST = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
@@ -177,6 +179,8 @@ def answer(
     Returns:
         The report as JSON values, for `send`.
     """
+    private = _Private(record)
+    del record
     question = verify(campaign, max_epsilon=max_epsilon, now=now)
     check_node(node)
     with _locked(Path(store)) as folder:
@@ -189,8 +193,7 @@ def answer(
                 "person shares it, answer with shared_device=True (--shared-device), which counts the cost again"
             )
         _check_sum(_kept_reports(folder), question, max_epsilon)
-        features, label = encode(question, record)
-        codes, reported = randomize(question, features, label)
+        codes, reported = _withhold_details(lambda: randomize(question, *encode(question, private.value)))
         report = {
             "campaign": question.id,
             "node": node,
@@ -216,6 +219,12 @@ def answered(store: str | os.PathLike[str]) -> tuple[Answered, ...]:
 
 def encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None, int | None]:
     """Return the codes of the reported features and of the label; refuse undeclared values, naming only the column."""
+    private = _Private(record)
+    del record
+    return _withhold_details(lambda: _encode(question, private.value))
+
+
+def _encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None, int | None]:
     features = label = None
     if question.features is not None:
         codes = [encode_value(column, record) for column in question.columns]
@@ -271,6 +280,27 @@ def _respond(value: int, table: Table, word: Word) -> int:
 # --- The record ------------------------------------------------------------------------------------------------------
 
 
+class _Private(NamedTuple):
+    """A private record in a local variable, which tracebacks may show."""
+
+    value: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return "<private, withheld>"
+
+
+def _withhold_details(work: Callable[[], T]) -> T:
+    """Return the result of work on private values. Its errors keep neither their causes nor the frames of the work."""
+    failure: Exception
+    try:
+        return work()
+    except (DomainError, RunError) as error:
+        failure = type(error)(str(error))
+    except Exception as error:  # noqa: BLE001 (whatever it is, it may quote a value)
+        failure = DomainError(f"the record cannot be used: {type(error).__name__} (details withheld)")
+    raise failure
+
+
 def encode_value(column: Mapping[str, Any], record: Mapping[str, Any]) -> int:
     """Return the code of a column's value in a raw record."""
     name = column["name"]
@@ -296,7 +326,7 @@ def _bin(name: str, edges: list[float], value: object) -> int:
 
 def _readable_number(value: object) -> float | None:
     if isinstance(value, str):
-        return float(value) if len(value) <= 400 and _NUMBER.fullmatch(value) else None
+        return float(value) if len(value) <= 400 and _ENTERED_NUMBER.fullmatch(value) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**1023:
         return None
     return float(value)

@@ -2,7 +2,8 @@
 // word, uniform below 2 ** 53, with integers; participant.py defines the order of the words.
 
 const WORDS = 2 ** 53;
-const NUMBER = /^\s*[+-]?(Infinity|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)\s*$/i;
+const NUMBER = /^(?=.{1,40}$)-?(Infinity|\d+(\.\d+)?(e[+-]\d+)?)$/;
+const ENTERED = /^(?=.{1,400}$) *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)? *$/i;
 
 /** Holds no private value. */
 export class VeilgraphError extends Error {}
@@ -15,7 +16,7 @@ function need(condition, message = "This is not a campaign.") {
 export async function answer(campaign, record, { node, storage, maxEpsilon, now, sharedDevice, locks = globalThis.navigator?.locks }) {
 	const question = await verify(campaign, { maxEpsilon, now });
 	need(/^(?!\.\.?$)[^\0-\x1f\x7f\ud800-\udfff]{1,256}$/u.test(node), "A node has 1 to 256 characters.");
-	need(locks, "This browser is too old: two tabs could answer at once.");
+	need(locks, "This browser is too old.");
 	return locks.request("veilgraph", () => {
 		const kept = stored(question, storage), spent = total(answered(storage)), epsilon = `${question.epsilon}`;
 		if (kept.has(node)) return kept.get(node);
@@ -29,17 +30,17 @@ export async function answer(campaign, record, { node, storage, maxEpsilon, now,
 	});
 }
 
-/** Return the reports that this device drew for a campaign before, by node. */
+/** Return this device's reports for a campaign, by node. */
 export function stored({ id, features, label }, storage) {
-	const fits = (codes, tables) => codes.length === tables.length && codes.every((code, i) => code >= 0 && code < tables[i].domain_size);
+	const fits = (codes, tables) => codes === null
+		|| (codes.length === tables?.length && codes.every((code, i) => code >= 0 && code < tables[i].domain_size));
 	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report }) => {
-		const { features: x, label: y } = report;
-		need((x === null || fits(x, features ?? [])) && (y === null || fits([y], label ? [label.table] : [])), DAMAGED);
+		need(fits(report.features, features) && fits(report.label === null ? null : [report.label], label && [label.table]), DAMAGED);
 		return [node, report];
 	}));
 }
 
-/** List the reports of this device. Earlier versions recorded no epsilon: the largest possible one stands for it. */
+/** List this device's reports; where an earlier version recorded no epsilon, with the largest possible one. */
 export function answered(storage) {
 	const places = Array.from({ length: storage.length }, (_, i) => storage.key(i));
 	return places.filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place)).map((place) => {
@@ -52,31 +53,34 @@ export function answered(storage) {
 	});
 }
 
-/** Return the sum of epsilons, user level (any two records). */
 export const total = (reports) => reports.reduce((sum, { epsilon }) => sum + epsilon, 0);
 
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 
 /** Return the codes [features, label] of a raw record; a label of null is left out. */
 export function encode({ features, label, columns, group }, record) {
-	const codes = features && columns.map((column) => code(column, record));
-	const merged = codes && features.map((_, i) => Math.max(...codes.slice(i * group, (i + 1) * group)));
-	const answered = label && record[label.name] !== null ? code(label, record) : null;
-	need(merged || answered !== null, "The record is empty.");
-	return [merged, answered];
+	try {
+		const codes = features && columns.map((column) => code(column, record));
+		const merged = codes && features.map((_, i) => Math.max(...codes.slice(i * group, (i + 1) * group)));
+		const answered = label && record[label.name] !== null ? code(label, record) : null;
+		need(merged || answered !== null, "The record is empty.");
+		return [merged, answered];
+	} catch (error) { // another error may quote a value
+		throw error instanceof VeilgraphError ? error : new VeilgraphError("The record cannot be used.");
+	}
 }
 
 function code({ name, values, edges }, record) {
 	need(Object.hasOwn(record, name), `The record has no '${name}'.`);
 	const value = record[name];
 	if (edges) {
-		const x = isText(value) && NUMBER.test(value) ? Number(value) : value, last = edges.length - 1;
+		const x = isText(value) && ENTERED.test(value) ? Number(value) : value, last = edges.length - 1;
 		need(Number.isFinite(x) && x >= edges[0] && x <= edges[last],
 			`'${name}' must be a number from ${edges[0]} to ${edges[last]}.`);
 		return Math.min(edges.filter((edge) => edge <= x).length, last) - 1;
 	}
-	const index = values.indexOf(typeof value === "boolean" ? `${+value}` : `${value}`);
-	need(index >= 0 && value != null && !isObject(value), `'${name}' is not a declared value.`);
+	const index = isObject(value) ? -1 : values.indexOf(typeof value === "boolean" ? `${+value}` : `${value}`);
+	need(index >= 0 && value != null, `'${name}' is not a declared value.`);
 	return index;
 }
 
