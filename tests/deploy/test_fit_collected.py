@@ -138,3 +138,60 @@ def test_what_is_implausible_is_counted_or_left_out(
     facts = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
     assert facts["screening"]["excluded"]
     assert facts["feature_reports"] < int(collected.perturbed.has_features.sum())
+
+
+def test_shares_that_are_not_plausible_raise_an_alarm_in_print_and_in_the_folder(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """40 of 100 label reports are replaced by the first class, with honest features."""
+    classes = collected.campaign.schema.classes
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    reports = list(reports_of(collected.perturbed, collected.campaign))
+    labelled = [report for report in reports if report.label is not None]
+    lies = {report.node for report in labelled[: round(0.4 * len(labelled))]}
+    store.put([replace(r, label=0) if r.node in lies else r for r in reports], now=0)
+    store.close()
+    shares = tmp_path / "shares.toml"
+    shares.write_text(f'"{classes[0]}" = [0.1, 0.3]\n"{classes[1]}" = [0.0, 1.0]\n', encoding="utf-8")
+    options = {"out": tmp_path / "model", "epochs": 1, "plausible": shares}
+    files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
+    words = [str(w) for key, name in files.items() for w in (f"--{key}", collected.folder / name)]
+    words += [str(w) for key, value in options.items() for w in (f"--{key}", value)]
+    assert main(["train", *words, "--store", f"sqlite:///{tmp_path}/reports.db", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    facts = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
+    first, second = facts["plausibility"]["shares"]
+    assert (first["verdict"], second["verdict"]) == ("above", "plausible")
+    assert first["declared"] == [0.1, 0.3]
+    assert first["least_liars"] < 0.4
+    assert f"ALARM: {first['sentence']}" in printed
+    assert "coordinated liars who always report it would explain this" in first["sentence"]
+    assert "1 of 2 declared class shares are plausible." in printed
+
+
+def test_honest_reports_raise_no_alarm_and_nothing_is_compared_unless_declared(
+    collected: Collected, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    undeclared = json.loads((trained / "training.json").read_text(encoding="utf-8"))["plausibility"]
+    assert undeclared["shares"] == []
+    channel = collected.perturbed.label_mechanism.channel
+    assert undeclared["shift_per_liar"] == float((1 - channel.other) / channel.gain)
+    counts = np.bincount(collected.private.labels) / NODES
+    lines = [
+        f'"{name}" = [{max(0, share - 0.05)}, {share + 0.05}]'
+        for name, share in zip(collected.campaign.schema.classes, counts, strict=True)
+    ]
+    (tmp_path / "shares.toml").write_text("\n".join(lines), encoding="utf-8")
+    assert collected.train(out=tmp_path / "model", epochs=1, plausible=tmp_path / "shares.toml") == 0
+    printed = capsys.readouterr().out
+    assert "ALARM" not in printed
+    assert f"{len(lines)} of {len(lines)} declared class shares are plausible." in printed
+
+
+def test_an_unknown_class_is_refused_before_training(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shares.toml").write_text("nobody = [0, 1]", encoding="utf-8")
+    assert collected.train(out=tmp_path / "model", plausible=tmp_path / "shares.toml") == 2
+    assert "'nobody' is not a class of the campaign: known are" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()

@@ -28,6 +28,9 @@ def train(
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100,
     hold_out: Annotated[float, typer.Option(help="Share of label reports that only estimate the accuracy.")] = 0.0,
     screened: Annotated[bool, typer.Option("--screen", help="Leave out implausible reports.")] = False,
+    plausible: Annotated[
+        Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm, and training goes on.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split and the weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB",
@@ -47,6 +50,7 @@ def train(
         seed=seed,
         hold_out=hold_out,
         screened=screened,
+        plausible=plausible,
         device=device,
         memory=parse_bytes(memory),
         watch=show_progress,
@@ -101,6 +105,11 @@ def _print_training(model: Model, folder: Path) -> None:
         fate = "left out" if facts["screening"]["excluded"] else "kept, --screen leaves them out"
         flagged, expected = suspicion["flagged"], suspicion["expected"]
         echo(f"{flagged:,} implausible ({suspicion['kind']}), {expected:.3g} expected at most: {fate}")
+    if shares := facts["plausibility"]["shares"]:
+        alarms = [share for share in shares if share["verdict"] != "plausible"]
+        for share in alarms:
+            typer.echo(f"ALARM: {share['sentence']}")
+        typer.echo(f"{len(shares) - len(alarms):,} of {len(shares):,} declared class shares are plausible.")
     for name, estimate in facts.get("estimated_accuracy", {}).items():
         echo(
             f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "

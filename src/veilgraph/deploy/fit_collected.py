@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from veilgraph.atomic_files import write_draft
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph, perturbed_graph, reports_of
+from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.screening import screen
 from veilgraph.deploy.model_folder import (
     CHECKPOINT,
@@ -54,6 +55,7 @@ def train_on_store(
     seed: int = 0,
     hold_out: float = 0.0,
     screened: bool = False,
+    plausible: Path | None = None,
     device: str = "auto",
     memory: int = DEFAULT_MEMORY,
     watch: Watch = unwatched,
@@ -74,6 +76,8 @@ def train_on_store(
         seed: seed of the split and the weights.
         hold_out: share of the label reports that only estimate the accuracy.
         screened: leave out reports that are implausible.
+        plausible: file of class shares that the owner declares plausible. The model's facts say which estimates are
+            outside.
         device: "auto", "cpu" or "cuda".
         memory: limit of a process for inputs and hidden units, in bytes.
         watch: shows the progress of reading and training.
@@ -91,6 +95,7 @@ def train_on_store(
         seed=seed,
         hold_out=hold_out,
         screened=screened,
+        plausible=plausible,
         watch=watch,
         parameters=parameters | {"device": device},
     )
@@ -325,23 +330,37 @@ def _prepare_from_store(
     seed: int,
     hold_out: float,
     screened: bool,
+    plausible: Path | None,
     watch: Watch,
     parameters: Mapping[str, Any],
 ) -> PreparedFit:
     """Read campaign, graph and reports, and prepare the fit. It may be called in a worker process."""
     asked = Campaign.from_json(campaign.read_bytes())
+    declared = None if plausible is None else PlausibleShares.load(plausible, asked)
     public = check_graph(asked, Graph.from_files(graph, nodes=nodes))
     with stored_reports(store, asked, watch=watch) as reports:
         perturbed = perturbed_graph(asked, public, reports)
     screening = screen(perturbed)
+    facts = {
+        "screening": {"excluded": screened, "suspicions": [asdict(suspicion) for suspicion in screening.suspicions]},
+        "plausibility": _plausibility(perturbed, declared),
+    }
     if screened:
         perturbed = screening.exclude(perturbed)
-    found = {"excluded": screened, "suspicions": [asdict(suspicion) for suspicion in screening.suspicions]}
     chosen = method_for_graph(method, public, seed=seed, **parameters)
     with watch("train"):
-        return prepare_fit(
-            asked, perturbed, chosen, seed=seed, hold_out=hold_out, folder=folder, facts={"screening": found}
-        )
+        return prepare_fit(asked, perturbed, chosen, seed=seed, hold_out=hold_out, folder=folder, facts=facts)
+
+
+def _plausibility(perturbed: PerturbedGraph, declared: PlausibleShares | None) -> dict[str, Any]:
+    """Return what coordinated liars can do, and the comparison of all label reports with the declared shares."""
+    channel = perturbed.label_mechanism.channel
+    checked = () if declared is None else declared.check(perturbed.labels[perturbed.has_label], channel)
+    return {
+        "shift_per_liar": shift_per_liar(channel),
+        "level": LEVEL,
+        "shares": [asdict(share) | {"sentence": share.sentence} for share in checked],
+    }
 
 
 def _fit_in_processes(
