@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.support.collection import Collection
-from veilgraph.collector.middleware import TokenBuckets, max_report_bytes
+from veilgraph.collector.middleware import TokenBuckets, max_report_bytes, sender_of
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -41,6 +41,19 @@ def test_senders_do_not_share_a_bucket() -> None:
     assert limit.allow("a")
     assert limit.allow("b")
     assert not limit.allow("a")
+
+
+def test_an_ipv4_address_is_one_sender_however_it_is_written() -> None:
+    assert sender_of(("::ffff:192.0.2.1", 1)) == sender_of(("192.0.2.1", 2)) == sender_of(("::ffff:c000:201", 3))
+    assert sender_of(("::ffff:192.0.2.1", 1)) != sender_of(("::ffff:192.0.2.2", 1))
+
+
+def test_an_ipv6_network_of_64_bits_is_one_sender() -> None:
+    assert sender_of(("2001:db8::1", 1)) == sender_of(("2001:db8::ffff:0:1", 1))
+    assert sender_of(("2001:db8:0:1::1", 1)) != sender_of(("2001:db8::1", 1))
+    assert sender_of(("fe80::1%eth0", 1)) == sender_of(("fe80::2", 1))
+    assert sender_of(None) == ""
+    assert sender_of(("no address", 1)) == "no address"
 
 
 def test_quiet_time_does_not_add_up_beyond_a_burst() -> None:

@@ -1,4 +1,4 @@
-"""Silent connections are closed in time while others are served, and stopping loses no report."""
+"""Connections that do not send, do not read or are too many are closed; others are served, and no report is lost."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ from pathlib import Path
 import httpx
 import pytest
 from benchmarks.performance.collecting import Server
+from fastapi import Response
 
 from tests.support.collection import Collection
-from tests.support.running_collector import listening
+from tests.support.running_collector import listening, wait_until
 from veilgraph.cli import main
 from veilgraph.collector.app import make_app
+from veilgraph.collector.connections import ConnectionLimits
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.server import DeadlineProtocol
 from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring()
 SECONDS = 0.3
+# More than the kernel keeps for a peer that does not read.
+LARGE = 32 * 1024 * 1024
 
 
 class Impatient(DeadlineProtocol):
     """A protocol with a deadline that a test can wait for."""
 
     header_seconds = SECONDS
+    write_seconds = SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +45,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         credentials=COLLECTION.credentials,
         limits=Limits(requests_per_second=0, body_seconds=SECONDS),
     )
+
+    @app.get("/large")
+    async def large() -> Response:
+        return Response(b"x" * LARGE)
+
     with listening(app, protocol=Impatient) as client:
         yield client
 
@@ -71,6 +81,7 @@ HEAD = b"PUT /v1/reports/n1 HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
         (HEAD + b"\r\n", b"HTTP/1.1 408"),
         (HEAD + b"\r\nhalf of a body", b"HTTP/1.1 408"),
         (b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /hea", b"HTTP/1.1 200"),
+        (b"\r\n\r\n", b""),
         (b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab", b"HTTP/1.1 200"),
         (b"\x16\x03\x01nonsense\r\n\r\n", b"HTTP/1.1 400"),
     ],
@@ -133,6 +144,70 @@ def test_a_hundred_silent_connections_do_not_keep_others_waiting(client: httpx.C
     assert time.monotonic() - started < 2
     for connection in silent:
         connection.close()
+
+
+def test_empty_lines_after_a_request_keep_no_connection_open(client: httpx.Client) -> None:
+    with connect(client) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b'{"status":"ok"}'):
+            answer += connection.recv(65536)
+        started = time.monotonic()
+        connection.sendall(b"\r\n")
+        assert received(connection) == b""
+        assert time.monotonic() - started < 4
+
+
+@pytest.mark.parametrize("close", [b"", b"Connection: close\r\n"])
+def test_a_peer_that_does_not_read_is_dropped(client: httpx.Client, close: bytes) -> None:
+    with connect(client) as connection:
+        connection.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n" + close + b"\r\n")
+        time.sleep(4 * SECONDS)
+        assert client.get("/health").status_code == 200
+        assert len(received(connection)) < LARGE
+
+
+def test_a_peer_that_reads_slowly_but_in_time_gets_everything(client: httpx.Client) -> None:
+    assert len(client.get("/large").content) == LARGE
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Return whether the collector serves the connection."""
+    try:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        return connection.recv(65536).startswith(b"HTTP/1.1 200")
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("limits", "proxy", "served"),
+    [
+        # Of the addresses ending in 1, 1, 1, 2, 3, 3.
+        (ConnectionLimits(total=10, per_sender=2), None, [True, True, False, True, True, True]),
+        (ConnectionLimits(total=3, per_sender=2), None, [True, True, False, True, False, False]),
+        (ConnectionLimits(total=4, per_sender=1), "127.0.0.1", [True, True, True, True, False, False]),
+    ],
+)
+def test_connections_are_limited_for_each_address_and_in_all(
+    tmp_path: Path, limits: ConnectionLimits, proxy: str | None, served: list[bool]
+) -> None:
+    app = make_app(
+        campaign=COLLECTION.campaign,
+        graph=COLLECTION.graph,
+        store=ReportStore.open(f"sqlite:///{tmp_path}/reports.db"),
+        credentials=COLLECTION.credentials,
+    )
+    with listening(app, limits=limits, trusted_proxy=proxy) as client:
+        address = (client.base_url.host, client.base_url.port or 0)
+        connections = []
+        for last in (1, 1, 1, 2, 3, 3):
+            connections.append(socket.create_connection(address, timeout=5, source_address=(f"127.0.0.{last}", 0)))
+            assert is_open(connections[-1]) == served[len(connections) - 1]
+        for connection in connections:
+            connection.close()
+        # Closed connections make room for others.
+        wait_until(lambda: client.get("/health").status_code == 200)
 
 
 def test_serve_stops_in_good_order_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from tests.support.collection import Collection
 from veilgraph.collector.app import make_app
+from veilgraph.collector.connections import ConnectionLimits
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.server import DeadlineProtocol, make_server
 from veilgraph.collector.store import ReportStore
@@ -20,9 +21,15 @@ _TIMEOUT = 20.0
 
 
 @contextmanager
-def listening(app: FastAPI, *, protocol: type[DeadlineProtocol] = DeadlineProtocol) -> Iterator[httpx.Client]:
+def listening(
+    app: FastAPI,
+    *,
+    protocol: type[DeadlineProtocol] = DeadlineProtocol,
+    limits: ConnectionLimits | None = None,
+    trusted_proxy: str | None = None,
+) -> Iterator[httpx.Client]:
     """Serve the application on a free port; yield a client of it."""
-    server = make_server(app, host="127.0.0.1", port=0, protocol=protocol)
+    server = make_server(app, host="127.0.0.1", port=0, protocol=protocol, limits=limits, trusted_proxy=trusted_proxy)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -154,7 +154,7 @@ class RateLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or self._buckets.allow(_sender(scope)):
+        if scope["type"] != "http" or self._buckets.allow(sender_of(scope.get("client"))):
             await self._app(scope, receive, send)
             return
         refusal = Refusal(RefusalReason.TOO_MANY_REQUESTS)
@@ -162,16 +162,24 @@ class RateLimit:
         await refusal.response()(scope, receive, send)
 
 
-def _sender(scope: Scope) -> str:
-    """Return the part of an address that one sender controls: an IPv4 address, or an IPv6 network of 64 bits."""
-    client = scope.get("client")
+def sender_of(client: tuple[str, int] | None) -> str:
+    """Return the part of an address that one sender controls: an IPv4 address, or an IPv6 network of 64 bits.
+
+    An IPv4 address that is written as an IPv6 address is the same sender.
+
+    >>> sender_of(("192.0.2.1", 80)), sender_of(("::ffff:192.0.2.1", 80)), sender_of(("2001:db8::7", 80))
+    ('192.0.2.1', '192.0.2.1', '2001:db8::/64')
+    """
     if not client:
         return ""
     try:
         address = ipaddress.ip_address(client[0])
     except ValueError:
         return str(client[0])
-    return str(address) if address.version == 4 else str(ipaddress.ip_network((address, 64), strict=False))
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+        return str(mapped or ipaddress.ip_network((address, 64), strict=False))
+    return str(address)
 
 
 class SecurityHeaders:

@@ -1,46 +1,84 @@
-"""HTTP server that closes connections which do not send a request in time."""
+"""HTTP server that limits connections, and closes those that neither send nor read in time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
+from functools import partial
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from veilgraph.collector.connections import (
+    ACCEPTED_PER_TURN,
+    ConnectionLimits,
+    OpenConnections,
+    raise_descriptor_limit,
+)
+from veilgraph.collector.log_limit import LogRateLimit
+from veilgraph.collector.middleware import sender_of
 from veilgraph.errors import RunError
+
+logger = logging.getLogger("veilgraph.collector")
 
 _KEEP_ALIVE_SECONDS = 15
 _SHUTDOWN_SECONDS = 10
-_MAX_CONNECTIONS = 2000
+# Number of connections that may wait for the collector to accept them.
+_WAITING_CONNECTIONS = 2048
 
 
 class DeadlineProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with a deadline and a maximum size for the headers of a request.
+    """uvicorn's HTTP protocol with limits: connections of one sender, time and size of headers, time to read answers.
 
-    Without them, a connection that sends nothing, or one byte at a time, stays open for ever.
+    Without them, a connection that sends nothing, one byte at a time, or reads nothing, stays open for ever.
+
+    Args:
+        *arguments: arguments of uvicorn's protocol.
+        connections: open connections of the server.
+        **options: options of uvicorn's protocol.
 
     Attributes:
         header_seconds: time within which the headers of a request must arrive.
         max_header_bytes: maximum size of the headers of a request.
+        write_seconds: time within which the peer must read what was written.
     """
 
     header_seconds = 10.0
     max_header_bytes = 64 * 1024
+    write_seconds = 20.0
     _deadline: asyncio.TimerHandle | None = None
+    _write_deadline: asyncio.TimerHandle | None = None
     _header_bytes = 0
+    _sender: str | None = None
+
+    def __init__(self, *arguments: Any, connections: OpenConnections, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._open_connections = connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the deadline of the first request."""
+        """Start the deadline of the first request; close a connection that is beyond the limits."""
+        self.transport = transport
+        sender = sender_of(transport.get_extra_info("peername"))
+        if not self._open_connections.admit(sender):
+            logger.warning("a connection was closed: too many are open, of its address or in all")
+            transport.abort()
+            return
+        self._sender = sender
         super().connection_made(transport)
+        # Pauses the protocol as soon as anything waits for the peer to read it.
+        transport.set_write_buffer_limits(high=0)
         self._start_deadline()
 
     def data_received(self, data: bytes) -> None:
         """Parse received bytes; close the connection if the headers are too long."""
+        # Empty lines before a request end the time of the idle connection, and begin no request.
+        if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+            self._start_deadline()
         self._header_bytes += len(data)
         super().data_received(data)
         if self._deadline is not None and self._header_bytes > self.max_header_bytes:
@@ -62,9 +100,23 @@ class DeadlineProtocol(HttpToolsProtocol):
             self.transport.close()
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        """Start the deadline of the peer to read what was written."""
+        super().pause_writing()
+        self._write_deadline = self.loop.call_later(self.write_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop the deadline: the peer has read everything."""
+        self._stop_write_deadline()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the deadline of a closed connection."""
+        """Stop the deadlines of a closed connection."""
         self._stop_deadline()
+        self._stop_write_deadline()
+        if self._sender is not None:
+            self._open_connections.release(self._sender)
+            self._sender = None
         super().connection_lost(exc)
 
     def _start_deadline(self) -> None:
@@ -76,6 +128,23 @@ class DeadlineProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _stop_write_deadline(self) -> None:
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+            self._write_deadline = None
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which accepts few connections in one turn and lets many wait for theirs."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen; asyncio has one number for both, so the second is set on the socket afterwards."""
+        await super().startup(sockets)
+        for server in self.servers:
+            for listener in server.sockets:
+                with socket.socket(fileno=os.dup(listener.fileno())) as same:
+                    same.listen(_WAITING_CONNECTIONS)
 
 
 def serve(app: FastAPI, *, host: str, port: int, trusted_proxy: str | None = None) -> None:
@@ -89,11 +158,14 @@ def serve(app: FastAPI, *, host: str, port: int, trusted_proxy: str | None = Non
     """
     _check_address(host, port)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(LogRateLimit())
     logging.getLogger("alembic").setLevel(logging.WARNING)
     # uvicorn shuts down and then raises the signal again, which would end the process with a failure.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
-    make_server(app, host=host, port=port, trusted_proxy=trusted_proxy).run()
+    limits = ConnectionLimits.within(raise_descriptor_limit())
+    make_server(app, host=host, port=port, trusted_proxy=trusted_proxy, limits=limits).run()
 
 
 def make_server(
@@ -103,6 +175,7 @@ def make_server(
     port: int,
     trusted_proxy: str | None = None,
     protocol: type[DeadlineProtocol] = DeadlineProtocol,
+    limits: ConnectionLimits | None = None,
 ) -> uvicorn.Server:
     """Make a server, which `run` starts and `should_exit` stops.
 
@@ -112,12 +185,17 @@ def make_server(
         port: port to listen on; 0 takes a free one.
         trusted_proxy: address of the reverse proxy whose statement of a sender's address is trusted.
         protocol: HTTP protocol with its deadlines.
+        limits: maximum numbers of open connections; default: those of a process that may open 1,024 files.
     """
+    proxies = {sender_of((address.strip(), 0)) for address in trusted_proxy.split(",")} if trusted_proxy else set()
+    connections = OpenConnections(limits or ConnectionLimits.within(1024), proxies=proxies)
+    # uvicorn calls it as it would call the class.
+    limited: Any = partial(protocol, connections=connections)
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=protocol,
+        http=limited,
         ws="none",
         log_config=None,
         # A request line names a node: the log must not show which node reports when.
@@ -125,11 +203,11 @@ def make_server(
         server_header=False,
         proxy_headers=trusted_proxy is not None,
         forwarded_allow_ips=trusted_proxy,
-        limit_concurrency=_MAX_CONNECTIONS,
+        backlog=ACCEPTED_PER_TURN,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
 
 
 def _check_address(host: str, port: int) -> None:
