@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support.collected import Collected
+from tests.support.damage import (
+    DOCUMENT_TEXTS,
+    FILE_DAMAGES,
+    bomb,
+    changed_arrays,
+    packed,
+    retyped,
+    strip_comment,
+    unpacked,
+)
 from veilgraph.deploy import Model
 from veilgraph.deploy.fit_collected import fit_reports, method_for_graph
 from veilgraph.errors import RunError
@@ -45,3 +57,113 @@ def test_an_unfinished_model_is_refused(trained: Path, tmp_path: Path, missing: 
             (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(RunError, match="no model"):
         Model.load(tmp_path)
+
+
+FILES = ["campaign.json", "model.json", "reports.jsonl", "training.json", "weights.npz"]
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(params=["manifest", "earlier version"])
+def copy(trained: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return a copy of the model's folder, as it is written today or as earlier versions wrote it."""
+    folder = shutil.copytree(trained, tmp_path / "model")
+    if request.param == "earlier version":
+        document = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+        del document["manifest"]
+        (folder / "training.json").write_text(json.dumps(document), encoding="utf-8")
+        strip_comment(folder / "weights.npz")
+    return folder
+
+
+def check_refused(collected: Collected, folder: Path, capsys: Capture, damage: str) -> str:
+    """Check that a prediction ends with one sentence and code 2, and writes nothing; return the sentence."""
+    out = folder.parent / "predictions.csv"
+    capsys.readouterr()
+    assert collected.command("predict", model=folder, graph=collected.folder / "edges.csv", out=out) == 2, damage
+    (sentence,) = capsys.readouterr().err.strip().splitlines()
+    assert not out.exists(), damage
+    assert len(sentence) < 800, damage
+    return sentence
+
+
+def test_an_intact_folder_predicts(collected: Collected, copy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "predictions.csv"
+    assert collected.command("predict", model=copy, graph=collected.folder / "edges.csv", out=out) == 0
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("damage", FILE_DAMAGES)
+def test_a_damaged_file_is_one_sentence(
+    collected: Collected, copy: Path, capsys: Capture, file: str, damage: str
+) -> None:
+    FILE_DAMAGES[damage](copy / file)
+    if (
+        file == "reports.jsonl"
+        and damage == "empty"
+        and "manifest" not in json.loads((copy / "training.json").read_text())
+    ):
+        return  # a model of no reports: in an earlier version nothing says otherwise
+    check_refused(collected, copy, capsys, f"{file} {damage}")
+
+
+@pytest.mark.parametrize("file", ["campaign.json", "model.json", "training.json"])
+@pytest.mark.parametrize("text", DOCUMENT_TEXTS)
+def test_another_document_is_one_sentence(
+    collected: Collected, copy: Path, capsys: Capture, file: str, text: str
+) -> None:
+    (copy / file).write_text(DOCUMENT_TEXTS[text], encoding="utf-8")
+    check_refused(collected, copy, capsys, f"{file} {text}")
+
+
+@pytest.mark.parametrize("key", ["method", "campaign"])
+def test_a_description_of_another_type_is_one_sentence(
+    collected: Collected, copy: Path, capsys: Capture, key: str
+) -> None:
+    document = json.loads((copy / "training.json").read_text(encoding="utf-8"))
+    for place, changed in retyped({key: document[key]}):
+        (copy / "training.json").write_text(json.dumps(document | changed), encoding="utf-8")
+        check_refused(collected, copy, capsys, place)
+
+
+def test_changed_weights_are_one_sentence(collected: Collected, copy: Path, capsys: Capture) -> None:
+    for place, content in changed_arrays((copy / "weights.npz").read_bytes()):
+        (copy / "weights.npz").write_bytes(content)
+        check_refused(collected, copy, capsys, place)
+    (copy / "weights.npz").write_bytes(bomb(2**24))
+    check_refused(collected, copy, capsys, "bomb")
+
+
+def test_weights_that_are_finite_and_too_large_are_one_sentence(
+    collected: Collected, copy: Path, capsys: Capture
+) -> None:
+    saved = unpacked((copy / "weights.npz").read_bytes())
+    arrays = {name: np.sign(array) * np.float32(3e38) for name, array in saved.items()}
+    arrays["probabilities"] = saved["probabilities"]
+    (copy / "weights.npz").write_bytes(packed(arrays))
+    check_refused(collected, copy, capsys, "large weights")
+
+
+@pytest.mark.parametrize(
+    "parts", [["campaign.json"], ["model.json", "weights.npz"], ["campaign.json", "training.json"]]
+)
+def test_a_folder_mixed_from_two_campaigns_is_one_sentence(
+    collected: Collected, copy: Path, capsys: Capture, tmp_path_factory: pytest.TempPathFactory, parts: list[str]
+) -> None:
+    other = Collected(tmp_path_factory.mktemp("other"), features=12)
+    method = method_for_graph("rgnn", other.perturbed.graph, epochs=1, device="cpu")
+    fit_reports(other.campaign, other.perturbed, method).save(other.folder / "model")
+    for part in parts:
+        shutil.copy(other.folder / "model" / part, copy / part)
+    check_refused(collected, copy, capsys, f"{parts} of another campaign")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_any_changed_byte_is_named_with_its_file(
+    collected: Collected, trained: Path, tmp_path: Path, capsys: Capture, file: str
+) -> None:
+    folder = shutil.copytree(trained, tmp_path / "model")
+    content = bytearray((folder / file).read_bytes())
+    digit = min(place for place, byte in enumerate(content) if chr(byte).isdigit())
+    content[digit] = ord("1") if content[digit] != ord("1") else ord("2")
+    (folder / file).write_bytes(content)
+    assert file in check_refused(collected, folder, capsys, file)

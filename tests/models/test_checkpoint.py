@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.support.damage import FILE_DAMAGES, bomb, changed_arrays, packed, unpacked
 from tests.support.distributed_cases import SPLIT, perturbed
 from veilgraph.errors import RunError
 from veilgraph.models import RGNN, PlainGNN
@@ -102,3 +103,73 @@ def test_a_module_of_the_users_own_leaves_no_checkpoint(tmp_path: Path) -> None:
     checkpoint = Checkpoint(task_digest="w", path=tmp_path / "checkpoint.npz", every=1)
     PlainGNN(backbone=Rows, epochs=2, device="cpu").fit(perturbed(True), SPLIT, checkpoint=checkpoint)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(params=["digest", "earlier version"])
+def interrupted(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the checkpoint of an interrupted fit, as it is written today or as earlier versions wrote it."""
+    path = tmp_path / "checkpoint.npz"
+    with pytest.raises(KeyboardInterrupt):
+        rgnn("sage").fit(perturbed(False), SPLIT, checkpoint=Interrupted(task_digest="w", path=path, every=7))
+    arrays = unpacked(path.read_bytes())
+    if request.param == "earlier version":
+        del arrays["content"]
+        path.write_bytes(packed(arrays))
+    return path
+
+
+def resume(path: Path) -> RGNN:
+    return rgnn("sage").fit(perturbed(False), SPLIT, checkpoint=Checkpoint.open(path, "w", every=7))
+
+
+def refusal(path: Path) -> str:
+    """Return the sentence by which a checkpoint is refused; nothing if it is continued."""
+    try:
+        resume(path)
+    except RunError as error:
+        return str(error)
+    return ""
+
+
+def test_a_checkpoint_of_an_earlier_version_is_continued(interrupted: Path) -> None:
+    expected = rgnn("sage").fit(perturbed(False), SPLIT)
+    np.testing.assert_array_equal(resume(interrupted).predict_proba(), expected.predict_proba())
+
+
+@pytest.mark.parametrize("damage", [name for name in FILE_DAMAGES if name not in ("missing", "a folder")])
+def test_a_damaged_checkpoint_is_refused(interrupted: Path, damage: str) -> None:
+    FILE_DAMAGES[damage](interrupted)
+    with pytest.raises(RunError, match="remove it to start again"):
+        Checkpoint.open(interrupted, "w")
+
+
+def test_a_checkpoint_that_would_fill_the_memory_is_refused(interrupted: Path) -> None:
+    interrupted.write_bytes(bomb(2**24))
+    with pytest.raises(RunError, match="unpacks to"):
+        Checkpoint.open(interrupted, "w")
+
+
+def test_a_checkpoint_with_a_missing_added_or_changed_array_is_refused(interrupted: Path) -> None:
+    original = interrupted.read_bytes()
+    for place, content in changed_arrays(original, kept=["work", "content"]):
+        if "content" not in unpacked(original) and place.startswith("record.") and place.endswith(("inf", "nan")):
+            continue  # the loss of an epoch may be infinite
+        interrupted.write_bytes(content)
+        assert "remove it to start again" in refusal(interrupted), place
+
+
+@pytest.mark.parametrize(("name", "value"), [("record.steps", 31), ("record.steps", -1), ("record.selected", 30)])
+def test_a_checkpoint_of_more_epochs_than_the_fit_is_refused(interrupted: Path, name: str, value: int) -> None:
+    arrays = unpacked(interrupted.read_bytes())
+    arrays[name].flat[0] = value
+    interrupted.write_bytes(packed(arrays))
+    with pytest.raises(RunError, match="remove it to start again"):
+        resume(interrupted)
+
+
+def test_a_state_of_a_generator_that_is_none_is_refused(interrupted: Path) -> None:
+    arrays = unpacked(interrupted.read_bytes())
+    arrays["generator.0"][:] = 255
+    interrupted.write_bytes(packed(arrays))
+    with pytest.raises(RunError, match="remove it to start again"):
+        resume(interrupted)

@@ -25,8 +25,8 @@ BUDGET = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=8)
 class Collected:
     """A simulated collection whose reports are also in a store, with the files that the commands read."""
 
-    def __init__(self, folder: Path) -> None:
-        private = csbm(NODES, seed=0)
+    def __init__(self, folder: Path, *, features: int = 32) -> None:
+        private = csbm(NODES, num_features=features, seed=0)
         names = [f"u{i}" for i in range(NODES)]
         graph = Graph.from_edges(private.graph.edges, NODES, node_ids=names)
         self.private, self.folder = private, folder

@@ -1,14 +1,16 @@
 """A model that was trained on a campaign's reports, and its folder.
 
 The folder holds the method (`model.json`, `weights.npz`), the campaign (`campaign.json`), the reports of the training
-(`reports.jsonl`: randomized, as they left the devices) and a description of the training (`training.json`). Until the
-training is finished, it holds the state of the fit (`checkpoint.npz`) and drafts of these files. No file contains code.
+(`reports.jsonl`: randomized, as they left the devices) and a description of the training (`training.json`), with a
+manifest: the digest of every file. Until the training is finished, it holds the state of the fit (`checkpoint.npz`) and
+drafts of these files. No file contains code.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,14 +20,19 @@ from veilgraph.atomic_files import is_draft, write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import perturbed_graph
 from veilgraph.campaign.report import Report
-from veilgraph.errors import RunError
+from veilgraph.errors import ReportError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models import Method
 from veilgraph.models.registry import deployable_methods
+from veilgraph.models.saved_state import DOCUMENT, WEIGHTS, digest_of_document, read_object
 
 CHECKPOINT = "checkpoint.npz"
 REPORTS = "reports.jsonl"
 _TRAINING = "training.json"
+_CAMPAIGN = "campaign.json"
+_FILES = (DOCUMENT, WEIGHTS, _CAMPAIGN, REPORTS)
+_MANIFEST = "manifest"
+_REMEDY = "copy the folder again, or train again"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,41 +57,51 @@ class Model:
         # Removed first and written last: a folder without this file is not finished.
         (folder / _TRAINING).unlink(missing_ok=True)
         self.method.save(folder)
-        write_atomically(folder / "campaign.json", self.campaign.to_json())
+        write_atomically(folder / _CAMPAIGN, self.campaign.to_json())
         write_atomically(folder / REPORTS, self.report_lines())
-        write_atomically(folder / _TRAINING, json.dumps(self.facts, indent=2))
+        described = self.facts | {_MANIFEST: _manifest(folder, self.facts)}
+        write_atomically(folder / _TRAINING, json.dumps(described, indent=2))
         (folder / CHECKPOINT).unlink(missing_ok=True)
         remove_drafts(folder)
         return replace(self, report_lines=partial(read_lines, folder / REPORTS))
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "auto") -> Model:
-        """Read a folder that `save` wrote.
+        """Read a folder that `save` wrote; refuse one that is unfinished, damaged or mixed up.
+
+        Folders of earlier versions have no manifest: then types, shapes and finite numbers are checked.
 
         Args:
             folder: folder of the model.
             device: device for predictions: "auto", "cpu" or "cuda".
         """
         try:
-            facts = json.loads((folder / _TRAINING).read_text(encoding="utf-8"))
-            campaign = Campaign.from_json((folder / "campaign.json").read_bytes())
+            facts = read_object(folder / _TRAINING)
+            if _MANIFEST in facts:
+                _check_manifest(folder, facts)
+            campaign = Campaign.from_json((folder / _CAMPAIGN).read_bytes())
             kind = deployable_methods()[facts["method"]].estimator
-            (folder / REPORTS).stat()
+            (folder / REPORTS).open("rb").close()
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__})"
             ) from error
-        return cls(
-            method=kind.load(folder, device=device),
-            campaign=campaign,
-            facts=facts,
-            report_lines=partial(read_lines, folder / REPORTS),
-        )
+        if facts.get("campaign") != campaign.id:
+            raise RunError(f"{folder}: {_CAMPAIGN} is not the campaign that the model was trained for; {_REMEDY}")
+        method = kind.load(folder, device=device)
+        shape, expected = method.predict_proba().shape, (facts.get("nodes"), campaign.schema.num_classes)
+        if shape != expected:
+            raise RunError(f"{folder}: the weights are of {shape} nodes and classes, not {expected}; {_REMEDY}")
+        return cls(method=method, campaign=campaign, facts=facts, report_lines=partial(read_lines, folder / REPORTS))
 
     def reports(self) -> Iterator[Report]:
         """Yield the reports of the training."""
-        for line in self.report_lines():
-            yield Report.from_json(line, self.campaign)
+        for number, line in enumerate(self.report_lines(), start=1):
+            try:
+                report = Report.from_json(line, self.campaign)
+            except ReportError as error:
+                raise ReportError(f"{REPORTS}, line {number}: {error}; {_REMEDY}") from None
+            yield report
 
     def perturbed(self, graph: Graph, reports: Iterable[Report] | None = None) -> PerturbedGraph:
         """Return a graph with the campaign's reports on it.
@@ -99,7 +116,7 @@ class Model:
 def check_model_folder(folder: Path) -> Path:
     """Return `folder` if a model can be written there; refuse a folder that holds other files."""
     held = sorted(p.name for p in folder.iterdir() if not is_draft(p)) if folder.exists() else []
-    if "model.json" not in held and (others := [name for name in held if name != CHECKPOINT]):
+    if DOCUMENT not in held and (others := [name for name in held if name != CHECKPOINT]):
         raise RunError(f"{folder} holds '{others[0]}' and no model: choose another folder")
     return folder
 
@@ -113,4 +130,25 @@ def remove_drafts(folder: Path) -> None:
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file, without reading all of it at once."""
     with path.open(encoding="utf-8") as lines:
-        yield from lines
+        try:
+            yield from lines
+        except UnicodeDecodeError:
+            raise ReportError(f"{path} is not readable as text; {_REMEDY}") from None
+
+
+def _manifest(folder: Path, facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the SHA-256 of every file of a model, and of the description of its training."""
+    return {name: _digest(folder / name) for name in _FILES} | {_TRAINING: digest_of_document(facts)}
+
+
+def _check_manifest(folder: Path, facts: dict[str, Any]) -> None:
+    """Take the manifest out of the description of the training, and refuse files that it does not describe."""
+    stated = facts.pop(_MANIFEST)
+    for name, digest in _manifest(folder, facts).items():
+        if not isinstance(stated, dict) or stated.get(name) != digest:
+            raise RunError(f"{folder}: {name} was changed after the training, by the manifest; {_REMEDY}")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

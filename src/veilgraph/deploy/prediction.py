@@ -6,12 +6,13 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.stored_reports import stored_reports
-from veilgraph.errors import GraphError, RunError
+from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.progress import Watch, unwatched
@@ -82,6 +83,8 @@ def _table(model: Model, perturbed: PerturbedGraph, nodes: Sequence[str]) -> pd.
         node = nodes[int(known.argmin())]
         raise GraphError(f"node '{node}' has neither an edge nor a report: nothing is known to predict it from")
     rows = model.method.predict_proba(perturbed)[numbers]
+    if not np.isfinite(rows).all():
+        raise FitError("predictions are not finite numbers: the model is damaged; train it again")
     classes = model.campaign.schema.classes
     columns: dict[str, object] = {
         "node": nodes,

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import inspect
-import io
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
-from zipfile import BadZipFile
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.atomic_files import write_atomically
 from veilgraph.distributed.communicator import LOCAL, Communicator
-from veilgraph.errors import FitError
+from veilgraph.errors import FitError, VeilgraphError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.checkpoint import Checkpoint
+from veilgraph.models.saved_state import FittedState, SavedMethod, check_types
 from veilgraph.privacy.accounting import Guarantee
 
 DEFAULT_MEMORY = 8 * 2**30
 """Default memory limit of fits that are trained together, in bytes."""
+
+_REMEDY = "train it again, or copy the folder again"
+
+# Errors of a method on fitted values of an unexpected form.
+_MALFORMED = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 M_co = TypeVar("M_co", bound="Method", covariant=True)
 
@@ -64,19 +66,6 @@ class PendingFit(Generic[M_co]):
     def result(self) -> Sequence[FitTask[M_co]]:
         """Wait until every method is fitted, and return the tasks."""
         return self.tasks
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FittedState:
-    """What a fitted method saves besides its parameters.
-
-    Attributes:
-        values: JSON-ready values; they become keys of `model.json` beside "method" and "parameters".
-        arrays: arrays of numbers; they become the entries of `weights.npz`.
-    """
-
-    values: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class Method(ABC):
@@ -153,24 +142,21 @@ class Method(ABC):
         return FittedState(arrays=arrays, values={name: value for name, value in fitted.items() if name not in arrays})
 
     def restore(self, state: FittedState) -> None:
-        """Set the fitted attributes to a state that `fitted_state` returned."""
+        """Set the fitted attributes to a state that `fitted_state` returned; refuse one of another form."""
+        declared = {name.removesuffix("_"): kind for name, kind in _types(type(self)).items() if name.endswith("_")}
+        if declared:
+            state.check(declared)
         for name, value in (state.values | state.arrays).items():
             setattr(self, f"{name}_", value)
 
     def save(self, folder: str | Path) -> None:
-        """Write `model.json` (name, parameters, fitted values) and `weights.npz` (arrays). Neither contains code."""
+        """Write `model.json` (name, parameters, fitted values) and `weights.npz` (arrays, manifest), without code."""
         check_is_fitted(self)
-        state = self.fitted_state()
-        document = {"method": self.name, "parameters": self.parameters()} | state.values
-        buffer = io.BytesIO()
-        arrays: dict[str, Any] = dict(state.arrays)
-        np.savez(buffer, **arrays)
-        write_atomically(Path(folder) / "weights.npz", buffer.getvalue())
-        write_atomically(Path(folder) / "model.json", json.dumps(document, indent=2))
+        SavedMethod(method=self.name, parameters=self.parameters(), state=self.fitted_state()).write(Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", **replaced: Any) -> Self:
-        """Read a fitted method that `save` wrote.
+        """Read a fitted method that `save` wrote; refuse files that are damaged or belong to another method.
 
         Args:
             folder: folder of the model.
@@ -178,16 +164,27 @@ class Method(ABC):
             replaced: other parameters to replace, by name.
         """
         try:
-            document = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
-            weights = io.BytesIO((Path(folder) / "weights.npz").read_bytes())
-            arrays = dict(np.load(weights, allow_pickle=False))
-        except (OSError, ValueError, BadZipFile) as error:
-            raise FitError(f"{folder} does not hold a readable model: {error}") from error
-        if (found := document.pop("method", None)) != cls.name:
-            raise FitError(f"{folder} holds a model of '{found}', not of '{cls.name}'")
-        parameters: dict[str, Any] = document.pop("parameters")
-        method = cls(**parameters | ({"device": device} if "device" in parameters else {}) | replaced)
-        method.restore(FittedState(values=document, arrays=arrays))
+            saved = SavedMethod.read(Path(folder))
+            if saved.method == cls.name:
+                _check_parameters(cls, saved.parameters)
+        except (OSError, ValueError) as error:
+            raise FitError(f"{folder} does not hold a readable model: {error}; {_REMEDY}") from error
+        if saved.method != cls.name:
+            raise FitError(f"{folder} holds a model of '{saved.method}', not of '{cls.name}'")
+        own_device = {"device": device} if "device" in saved.parameters else {}
+        method = cls(**saved.parameters | own_device | replaced)
+        try:
+            method.restore(saved.state)
+            _check_distributions(method.predict_proba())
+        except FitError as error:
+            raise FitError(f"{folder} does not hold a readable model: {error}; {_REMEDY}") from error
+        except VeilgraphError:
+            raise
+        except _MALFORMED as error:
+            raise FitError(
+                f"{folder} does not hold a readable model: its fitted values have an unexpected form "
+                f"({type(error).__name__}); {_REMEDY}"
+            ) from error
         return method
 
 
@@ -213,3 +210,25 @@ def _anywhere(nodes: NDArray[np.bool_], communicator: Communicator) -> bool:
 
 def _fitted_attributes(method: Method) -> dict[str, Any]:
     return {name: value for name, value in vars(method).items() if name.endswith("_") and value is not None}
+
+
+def _types(cls: type[Method]) -> dict[str, Any]:
+    """Return the declared types of parameters and fitted attributes, by name."""
+    return {name: kind for name, kind in get_type_hints(cls).items() if get_origin(kind) is not ClassVar}
+
+
+def _check_parameters(cls: type[Method], parameters: dict[str, Any]) -> None:
+    """Raise FitError if a parameter is unknown to the class or of another type than it declares."""
+    declared = _types(cls)
+    for name in parameters:
+        if name not in inspect.signature(cls).parameters:
+            raise FitError(f"the method '{cls.name}' has no parameter '{name[:40]}'")
+    check_types(parameters, {name: declared.get(name, Any) for name in parameters})
+
+
+def _check_distributions(probabilities: NDArray[np.float32]) -> None:
+    """Raise FitError unless each row is a probability distribution, [nodes, classes]."""
+    if probabilities.ndim != 2 or not np.allclose(probabilities.sum(axis=1), 1, rtol=0, atol=1e-3):
+        raise FitError(f"its probabilities, of shape {probabilities.shape}, are not one distribution for each node")
+    if probabilities.size and probabilities.min() < 0:
+        raise FitError("its probabilities are below 0")

@@ -11,11 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import FitTask, Method, check_fit_input, check_is_fitted, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import cross_entropy, weighted_targets
 from veilgraph.models.engine.node_subset import NodeSubset
+from veilgraph.models.saved_state import FittedState
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.features import one_hot_features
 from veilgraph.reconstruct.labels import one_hot_labels
@@ -74,6 +76,12 @@ class MajorityClass(Method):
         self.distribution_ = project_to_simplex(shares.to(torch.float32).unsqueeze(0)).numpy()
         self.num_nodes_ = perturbed.graph.num_nodes
         return self
+
+    def restore(self, state: FittedState) -> None:
+        """Set the fitted attributes; refuse more or fewer distributions than one."""
+        super().restore(state)
+        if len(self.distribution_) != 1:
+            raise FitError(f"its distribution has {len(self.distribution_)} rows, not 1")
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Return the same class distribution for every node, [nodes, classes]."""

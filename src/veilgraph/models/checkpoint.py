@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -17,10 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.atomic_files import write_atomically
-from veilgraph.errors import RunError
+from veilgraph.errors import FitError, RunError
+from veilgraph.graph.array_files import digest_of_arrays, is_finite, pack_arrays, unpack_arrays
+from veilgraph.models.saved_state import check_layout
 from veilgraph.progress import say
 
-_DIGEST_KEY = "work"
+_TASK_DIGEST = "work"
+_CONTENT_DIGEST = "content"
+_STEPS = "record.steps"
+_REMEDY = "remove it to start again"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +55,7 @@ class Checkpoint:
     @property
     def epochs(self) -> int:
         """Number of epochs that the saved state has seen."""
-        return 0 if self.saved_state is None else int(self.saved_state["record.steps"])
+        return 0 if self.saved_state is None else int(self.saved_state[_STEPS])
 
     def reader(self) -> Checkpoint:
         """Return a checkpoint with the same state that writes nothing, for another process of the same fit."""
@@ -62,10 +65,22 @@ class Checkpoint:
         """Replace the file."""
         if self.path is None:
             return
-        buffer = io.BytesIO()
-        arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in state.items()}
-        np.savez(buffer, **(arrays | {_DIGEST_KEY: np.array(self.task_digest)}))
-        write_atomically(self.path, buffer.getvalue())
+        arrays = {name: tensor.cpu().numpy() for name, tensor in state.items()}
+        digests = {_TASK_DIGEST: self.task_digest, _CONTENT_DIGEST: digest_of_arrays(arrays)}
+        write_atomically(self.path, pack_arrays(arrays | {name: np.array(each) for name, each in digests.items()}))
+
+    def state_like(self, expected: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return the saved state; refuse one of other names, shapes or types.
+
+        Args:
+            expected: any state of this fit.
+        """
+        state = self.saved_state or {}
+        try:
+            check_layout(state, expected)
+        except FitError as error:
+            raise RunError(f"the checkpoint of this fit is damaged: {error}; {_REMEDY}") from error
+        return state
 
 
 def digest_of_task(settings: Mapping[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
@@ -87,10 +102,27 @@ def _read(path: Path, task_digest: str) -> dict[str, Tensor] | None:
     except FileNotFoundError:
         return None
     try:
-        arrays = dict(np.load(io.BytesIO(content), allow_pickle=False))
-    except (ValueError, EOFError, BadZipFile):
-        raise RunError(f"{path} is not a readable checkpoint: remove it to start again") from None
-    if str(arrays.pop(_DIGEST_KEY, None)) != task_digest:
+        arrays = unpack_arrays(content)
+    except ValueError as error:
+        raise RunError(f"{path} is not a readable checkpoint: {error}; {_REMEDY}") from error
+    if str(arrays.pop(_TASK_DIGEST, None)) != task_digest:
         say(f"{path} belongs to another fit (other reports, settings or graph): training starts again")
         return None
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    _check(path, arrays)
+    try:
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    except TypeError:
+        raise RunError(f"{path} is not a readable checkpoint: it holds text or other values; {_REMEDY}") from None
+
+
+def _check(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse content that is not what was written; without a digest (earlier versions), weights that are no numbers."""
+    digest = arrays.pop(_CONTENT_DIGEST, None)
+    if digest is not None and str(digest) != digest_of_arrays(arrays):
+        raise RunError(f"{path} was changed after it was written, by its digest; {_REMEDY}")
+    steps = arrays.get(_STEPS)
+    if steps is None or steps.size != 1 or steps.dtype.kind != "i" or steps.item() < 0:
+        raise RunError(f"{path} is not a readable checkpoint: it has no number of epochs; {_REMEDY}")
+    for name, array in arrays.items():
+        if digest is None and not name.startswith("record.") and not is_finite(array):
+            raise RunError(f"{path} is damaged: '{name}' holds values that are not finite numbers; {_REMEDY}")

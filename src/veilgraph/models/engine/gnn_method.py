@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.base import (
     DEFAULT_MEMORY,
     FitTask,
-    FittedState,
     Method,
     PendingFit,
     check_fit_input,
@@ -44,6 +43,7 @@ from veilgraph.models.engine.module_network import ModuleNetwork
 from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset, needed_nodes
 from veilgraph.models.engine.replica_networks import ReplicaNetworks, ReplicaSettings, stack_propagated_inputs
 from veilgraph.models.engine.training_loop import LearningCurve, Networks, Training, train
+from veilgraph.models.saved_state import FittedState
 from veilgraph.progress import say
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
@@ -189,7 +189,13 @@ class GNNMethod(Method):
         classes = self.probabilities_.shape[1]
         with torch.random.fork_rng():
             networks = _make_networks([self], [inputs], operators, classes, estimate.block_nodes)
-        networks.load_weights(self.weights_)
+        try:
+            networks.load_weights(self.weights_)
+        except FitError as error:
+            raise FitError(
+                f"the weights are not those of a network for these reports: {error}; give the reports of the campaign "
+                "that the model was trained for"
+            ) from error
         (probabilities,) = _probabilities(networks.prediction_logits()).cpu().numpy()
         return np.asarray(probabilities)
 
@@ -199,8 +205,11 @@ class GNNMethod(Method):
         return FittedState(values={"curve": vars(self.curve_)}, arrays={"probabilities": self.probabilities_} | weights)
 
     def restore(self, state: FittedState) -> None:
-        """Set learning curve, probabilities and weights."""
+        """Set learning curve, probabilities and weights; the network checks the weights' shapes when it takes them."""
         arrays = dict(state.arrays)
+        weights = {name: NDArray[Any] for name in arrays if name.startswith("weight:")}
+        state.check({"curve": dict[str, Any], "probabilities": NDArray[np.float32], **weights})
+        FittedState(values=state.values["curve"]).check(get_type_hints(LearningCurve))
         self.curve_ = LearningCurve(**state.values["curve"])
         self.probabilities_ = arrays.pop("probabilities")
         self.weights_ = {name.removeprefix("weight:"): torch.from_numpy(array) for name, array in arrays.items()}
@@ -218,6 +227,7 @@ class GNNMethod(Method):
             replaced: other parameters to replace, by name.
         """
         method = super().load(folder, device=device, **replaced | ({} if backbone is None else {"backbone": backbone}))
+        method.check_settings()
         if method.backbone == _CUSTOM:
             raise FitError(f"{folder} was trained with a backbone of your own: give load(..., backbone=factory)")
         return method

@@ -12,6 +12,7 @@ from veilgraph.errors import FitError
 from veilgraph.models.engine.backbones import BackboneFactory
 from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset
 from veilgraph.models.engine.replica_networks import ReplicaSettings
+from veilgraph.models.saved_state import check_layout
 from veilgraph.reconstruct.operators import GraphOperators
 
 
@@ -108,7 +109,8 @@ class ModuleNetwork:
         return [{name: tensor.detach().cpu() for name, tensor in self._module.state_dict().items()}]
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the weights."""
+        """Set the weights; refuse weights of another module."""
+        check_layout(weights, self._module.state_dict())
         self._module.load_state_dict(dict(weights))
 
     def _logits(self) -> Tensor:

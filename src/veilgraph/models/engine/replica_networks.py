@@ -19,6 +19,7 @@ from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset
 from veilgraph.models.engine.output_layer import OutputLayer
 from veilgraph.models.engine.replica_adam import ReplicaAdam
 from veilgraph.models.engine.replica_dropout import ReplicaDropout
+from veilgraph.models.saved_state import check_layout
 from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.reconstruct.sparse import repeated_product
 
@@ -228,7 +229,8 @@ class ReplicaNetworks:
         return [{name: part[replica] for name, part in parts.items()} for replica in range(self.replicas)]
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the weights of every replica."""
+        """Set the weights of every replica; refuse weights of another network."""
+        check_layout(weights, self.weights_by_replica()[0])
         flat = torch.cat([weights[name].flatten() for name in self._shapes])
         with torch.no_grad():
             self.weights.copy_(flat.to(self.weights.device).expand_as(self.weights))

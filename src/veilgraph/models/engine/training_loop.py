@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from veilgraph.errors import FitError
+from veilgraph.errors import FitError, RunError
 from veilgraph.models.checkpoint import Checkpoint
 from veilgraph.models.engine.cuda_graphs import run_epochs
 
@@ -158,8 +158,13 @@ def _resume(networks: Networks, record: _EpochRecord, checkpoint: Checkpoint | N
     """Continue from the state of a checkpoint, if it has one; return the number of epochs that it has seen."""
     if checkpoint is None or checkpoint.saved_state is None:
         return 0
-    networks.resume(checkpoint.saved_state)
-    return record.resume(checkpoint.saved_state)
+    state = checkpoint.state_like((networks.state() or {}) | record.state)
+    record.resume(state)
+    try:
+        networks.resume(state)
+    except RuntimeError as error:  # of a generator
+        raise RunError("the checkpoint holds no state of a random generator: remove it to start again") from error
+    return checkpoint.epochs
 
 
 class _EpochRecord:
@@ -189,11 +194,13 @@ class _EpochRecord:
             "record.steps": self._steps,
         }
 
-    def resume(self, state: Mapping[str, Tensor]) -> int:
-        """Continue from a state; return the number of epochs that it has seen."""
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from a state; refuse one of more epochs than there are."""
         for name, tensor in self.state.items():
             tensor.copy_(state[name])
-        return int(self._steps)
+        epochs, selected = self._losses.shape[1] - 1, self._selected_epochs.tolist()
+        if int(self._steps) > epochs or not all(0 <= epoch < epochs for epoch in selected):
+            raise RunError(f"the checkpoint is of more than {epochs} epochs: remove it to start again")
 
     def add_scores(self, scores: Tensor) -> Tensor:
         """Record the scores of the present weights; return a mask of the replicas that improved.

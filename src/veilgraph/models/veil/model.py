@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self, TypeVar
@@ -17,18 +18,18 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.base import (
     DEFAULT_MEMORY,
     FitTask,
-    FittedState,
     Method,
     PendingFit,
     check_fit_input,
     check_is_fitted,
 )
 from veilgraph.models.engine.device import map_in_threads, resolve_device, thread_workers
-from veilgraph.models.veil.calibration import Parameters, calibrate, calibrated_log_probabilities, log_softmax
+from veilgraph.models.saved_state import FittedState, check_types
+from veilgraph.models.veil.calibration import Parameters, View, calibrate, calibrated_log_probabilities, log_softmax
 from veilgraph.models.veil.communities import bisection_plan
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
-from veilgraph.models.veil.views import COMMUNITIES, feature_terms, structural_views
+from veilgraph.models.veil.views import COMMUNITIES, FEATURE_RESTARTS, feature_terms, structural_views
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 _EDGE_ARRAYS, _NODE_ARRAYS = 3, 100
@@ -123,6 +124,7 @@ class Veil(Method):
         labels, operators = _cross_fitting(self, perturbed), _bisected_operators(self, perturbed.graph)
         with thread_workers(labels.device):
             views = structural_views(labels, operators, seed=self.seed)
+            _check_calibration(self.calibration_, views)
             terms = calibrated_log_probabilities(views, self.calibration_, labels)
             return _posterior(self.pool_, self.feature_pool_, terms, labels, operators)
 
@@ -136,15 +138,25 @@ class Veil(Method):
         return FittedState(values={"calibration": self.calibration_, "objectives": objectives}, arrays=arrays)
 
     def restore(self, state: FittedState) -> None:
-        """Set the fitted attributes to a state that `fitted_state` returned."""
+        """Set the fitted attributes to a state that `fitted_state` returned; refuse one of another form."""
+        names = ("pool", "feature_pool") if "feature_pool.weights" in state.arrays else ("pool",)
+        numbers = [f"{name}.{part}" for name in names for part in ("weights", "bias")]
+        floats = dict.fromkeys(["probabilities", *numbers], NDArray[np.float32])
+        state.check(floats | {"calibration": dict[str, list[float]], "objectives": dict[str, float]})
+        check_types(state.values["objectives"], dict.fromkeys(names, float))
+        views, classes = len(state.values["calibration"]), state.arrays["probabilities"].shape[-1:]
+        for name, terms in zip(names, (views, views + len(FEATURE_RESTARTS)), strict=False):
+            shapes = state.arrays[f"{name}.weights"].shape, state.arrays[f"{name}.bias"].shape
+            if shapes != ((terms,), classes):
+                raise FitError(f"'{name}' has weights and bias of shapes {shapes}, not {((terms,), classes)}")
         device = resolve_device(self.device)
         pools = {
             name: OpinionPool(
                 weights=torch.from_numpy(state.arrays[f"{name}.weights"]).to(device),
                 bias=torch.from_numpy(state.arrays[f"{name}.bias"]).to(device),
-                objective=objective,
+                objective=state.values["objectives"][name],
             )
-            for name, objective in state.values["objectives"].items()
+            for name in names
         }
         self.calibration_ = {name: tuple(parameters) for name, parameters in state.values["calibration"].items()}
         self.pool_, self.feature_pool_ = pools["pool"], pools.get("feature_pool")
@@ -161,6 +173,14 @@ class LabelVeil(Veil):
 
     name: ClassVar[str] = "veil_labels"
     uses_features: ClassVar[bool] = False
+
+
+def _check_calibration(calibration: Mapping[str, Parameters], views: Mapping[str, View]) -> None:
+    """Raise FitError unless there are as many finite parameters as each view has."""
+    needed = {name: len(view.candidates()[0]) for name, view in views.items()}
+    given = {name: len(parameters) for name, parameters in calibration.items()}
+    if given != needed or not all(math.isfinite(number) for each in calibration.values() for number in each):
+        raise FitError("the calibration of Veil does not fit its views: train the model again")
 
 
 def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:

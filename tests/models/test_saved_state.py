@@ -1,0 +1,183 @@
+"""A folder of any method is what was saved, or it is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.support.damage import (
+    DOCUMENT_TEXTS,
+    FILE_DAMAGES,
+    bomb,
+    changed_arrays,
+    lacking,
+    packed,
+    retyped,
+    strip_comment,
+    unpacked,
+)
+from veilgraph.datasets import csbm
+from veilgraph.errors import FitError, VeilgraphError
+from veilgraph.experiments import simulate
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph.array_files import comment_of
+from veilgraph.models import Method
+from veilgraph.models.registry import METHODS
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms.registry import grr_fs
+
+PRIVATE = csbm(40, num_classes=3, num_features=4, seed=0)
+SPLIT = Split.random(40, seed=0)
+SMALL = {"epochs": 2, "feature_hops": 2, "label_hops": 2, "num_clusters": 3, "device": "cpu"}
+
+# Entries that differ in a title or in a mechanism alone are the same class.
+NAMES = list({(entry.estimator, str(entry.fixed)): name for name, entry in METHODS.items()}.values())
+
+
+@cache
+def fitted(name: str) -> tuple[Method, PerturbedGraph]:
+    """Return a method of the registry, fitted to reports of the mechanism that it needs."""
+    entry = METHODS[name]
+    mechanism, rng = entry.features or grr_fs, np.random.default_rng(0)
+    perturbed = simulate(PRIVATE, PrivacyBudget(1.0, 2.0, 2), SPLIT, rng=rng, features=mechanism)
+    return entry.make(SMALL).fit(perturbed, SPLIT), perturbed
+
+
+@cache
+def predictions(name: str) -> NDArray[np.float32]:
+    method, perturbed = fitted(name)
+    return method.predict_proba(perturbed)
+
+
+def predict(name: str, folder: Path) -> NDArray[np.float32]:
+    method, perturbed = fitted(name)
+    return type(method).load(folder, device="cpu").predict_proba(perturbed)
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["manifest", "earlier version"])
+def saved(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the folder of a method, as it is written today or as earlier versions wrote it."""
+    fitted(name)[0].save(tmp_path / "saved")
+    if request.param == "earlier version":
+        strip_comment(tmp_path / "saved" / "weights.npz")
+    return tmp_path / "saved"
+
+
+def read(folder: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    return document
+
+
+def write(folder: Path, document: object) -> None:
+    (folder / "model.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def check_refused(name: str, folder: Path, damage: str) -> None:
+    """Check that a folder is refused in one sentence, or that its damage does not reach the predictions."""
+    found = outcome(name, folder)
+    if isinstance(found, VeilgraphError):
+        assert len(str(found).splitlines()) == 1, damage
+        assert len(str(found)) < 600, damage
+    else:
+        assert not comment_of((folder / "weights.npz").read_bytes()), damage
+        np.testing.assert_array_equal(found, predictions(name), err_msg=damage)
+
+
+def outcome(name: str, folder: Path) -> NDArray[np.float32] | VeilgraphError:
+    try:
+        return predict(name, folder)
+    except VeilgraphError as error:
+        return error
+
+
+def test_an_intact_folder_predicts_the_same_bits(name: str, saved: Path) -> None:
+    np.testing.assert_array_equal(predict(name, saved), predictions(name))
+
+
+@pytest.mark.parametrize("file", ["model.json", "weights.npz"])
+@pytest.mark.parametrize("damage", FILE_DAMAGES)
+def test_a_damaged_file_is_refused(name: str, saved: Path, file: str, damage: str) -> None:
+    FILE_DAMAGES[damage](saved / file)
+    check_refused(name, saved, damage)
+
+
+@pytest.mark.parametrize("text", DOCUMENT_TEXTS)
+def test_another_document_is_refused(name: str, saved: Path, text: str) -> None:
+    (saved / "model.json").write_text(DOCUMENT_TEXTS[text], encoding="utf-8")
+    check_refused(name, saved, text)
+
+
+def test_a_value_of_another_type_at_any_key_is_refused(name: str, saved: Path) -> None:
+    for place, document in retyped(read(saved)):
+        write(saved, document)
+        check_refused(name, saved, place)
+
+
+def test_a_document_without_a_key_or_with_another_one_is_refused(name: str, saved: Path) -> None:
+    document = read(saved)
+    for key, rest in lacking(document):
+        write(saved, rest)
+        check_refused(name, saved, key)
+    for unknown in (document | {"unknown": 1}, document | {"parameters": document["parameters"] | {"unknown": 1}}):
+        write(saved, unknown)
+        check_refused(name, saved, "unknown")
+
+
+def test_another_name_of_the_method_is_refused(name: str, saved: Path) -> None:
+    write(saved, read(saved) | {"method": "another"})
+    check_refused(name, saved, "another method")
+
+
+def test_an_array_that_is_missing_added_or_changed_is_refused(name: str, saved: Path) -> None:
+    for place, content in changed_arrays((saved / "weights.npz").read_bytes()):
+        (saved / "weights.npz").write_bytes(content)
+        check_refused(name, saved, place)
+
+
+def test_an_archive_that_would_fill_the_memory_is_refused(name: str, saved: Path) -> None:
+    (saved / "weights.npz").write_bytes(bomb(2**26))
+    check_refused(name, saved, "bomb")
+
+
+def test_the_weights_of_another_fit_are_noticed_by_the_manifest(name: str, tmp_path: Path) -> None:
+    method, _ = fitted(name)
+    method.save(tmp_path)
+    content = (tmp_path / "weights.npz").read_bytes()
+    arrays = unpacked(content)
+    arrays[list(arrays)[-1]].flat[0] += np.float32(1e-3)
+    (tmp_path / "weights.npz").write_bytes(packed(arrays, comment_of(content)))
+    with pytest.raises(FitError, match=r"weights\.npz was changed after it was written, by the manifest"):
+        type(method).load(tmp_path)
+
+
+def test_a_changed_parameter_is_noticed_by_the_manifest(name: str, tmp_path: Path) -> None:
+    method, _ = fitted(name)
+    method.save(tmp_path)
+    document = read(tmp_path)
+    if "feature_hops" in document["parameters"]:
+        document["parameters"]["feature_hops"] = 3
+    else:
+        document["parameters"].pop("device", None)
+        document["parameters"]["seed"] = 3
+    write(tmp_path, document)
+    with pytest.raises(FitError, match=r"model\.json was changed after it was written"):
+        type(method).load(tmp_path)
+
+
+def test_numbers_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    method = METHODS["majority"].make({})
+    vars(method).update(distribution_=np.array([[np.nan, 1.0]], dtype=np.float32), num_nodes_=3)
+    with pytest.raises(FitError, match="'distribution' holds values that are not finite"):
+        method.save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
