@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -15,7 +16,7 @@ from tests.support.campaigns import CAMPAIGNS, CLOSES, GRAPH, MIXED, campaign
 from tests.support.forgeries import HONEST_TEXTS, MISLEADING_TEXTS, rewritten
 from tests.support.mutations import mutated_campaigns
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.strict_json import content_id
+from veilgraph.campaign.strict_json import content_id, number_text
 from veilgraph.client import participant
 from veilgraph.errors import BudgetError, CampaignError, VeilgraphError
 from veilgraph.graph import Graph
@@ -211,6 +212,29 @@ def test_a_guarantee_that_is_not_what_the_tables_give_is_refused() -> None:
         Campaign.from_json(rewritten(BINARY, guarantee__user_level__total="1.5"))
     with pytest.raises(CampaignError, match="does not hold the integers that an epsilon of 1 gives"):
         Campaign.from_json(rewritten(BINARY, label__table__true=BINARY.document["label"]["table"]["true"] + 1))
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_a_document_that_rounds_a_total_otherwise_keeps_its_id_and_is_shown_rounded_up(name: str) -> None:
+    """Earlier versions rounded sums to nearest. Their documents stand, and clients answer them."""
+    made = CAMPAIGNS[name]
+    below = math.nextafter(made.guarantee.total_user_level, 0.0)
+    text = rewritten(made, guarantee__user_level__total=number_text(below))
+    read = Campaign.from_json(text)
+    assert read.id == json.loads(text)["id"] != made.id
+    assert json.loads(read.to_json()) == json.loads(text)
+    assert read.guarantee == made.guarantee
+    assert read != made
+    assert Campaign.from_json(read.to_json()) == read
+    assert participant.verify(text, max_epsilon=1e6, now=datetime(1000, 1, 1, tzinfo=UTC)).id == read.id
+
+
+@pytest.mark.parametrize("off", [-3e-9, 3e-9])
+def test_a_stated_epsilon_may_differ_by_a_billionth_and_no_more(off: float) -> None:
+    total = BINARY.guarantee.total_user_level
+    with pytest.raises(CampaignError, match="not what the tables give"):
+        Campaign.from_json(rewritten(BINARY, guarantee__user_level__total=number_text(total + off)))
+    assert Campaign.from_json(rewritten(BINARY, guarantee__user_level__total=number_text(total + off / 2)))
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veilgraph.privacy.accounting import Guarantee, theorem_1_figure
-from veilgraph.privacy.epsilon import PrivacyLoss
+from veilgraph.campaign.strict_json import number_text
+from veilgraph.privacy.accounting import Guarantee, guarantee_of, theorem_1_figure
+from veilgraph.privacy.epsilon import PrivacyLoss, show_epsilon, state_epsilon
+from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 
 FEATURES = PrivacyLoss(user_level=10.0, attribute_level=(0.25, 0.5))
 LABEL = PrivacyLoss(user_level=3.0, attribute_level=(3.0,))
@@ -78,6 +84,63 @@ def test_the_sentences_say_when_nothing_is_private() -> None:
     total, warning, *_ = OPEN.in_words()
     assert "epsilon = not private in total" in total
     assert warning == "This is not private: a report can give its record away completely."
+
+
+EPSILONS = (0.01, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0)
+SHAPES = (((2,), 1), ((2,) * 5, 1), ((2,) * 5, 3), ((2,) * 5, 5), ((2, 3, 4), 2), ((5, 2, 2, 7), 1), ((5, 2, 2, 7), 3))
+
+
+def exact_user_level(tables: Iterable[IntegerTable], sampled: int) -> Fraction:
+    """Return the sum of the `sampled` largest ln(true / other), to 80 digits."""
+    with localcontext(prec=80):
+        ordered = sorted(((Decimal(table.true) / table.other).ln() for table in tables), reverse=True)
+        return Fraction(sum(ordered[:sampled], Decimal(0)))
+
+
+def exact_attribute_level(mechanism: GRRFS, feature: int) -> Fraction:
+    """Return ln of the likelihood ratio of two records that differ in one feature, from exact probabilities."""
+    report = (0,) * mechanism.num_features
+    others = [1] * mechanism.num_features
+    others[feature] = 0
+    ratio = mechanism.probability(report, tuple(others)) / mechanism.probability(report, (1,) * mechanism.num_features)
+    with localcontext(prec=80):
+        return Fraction((Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln())
+
+
+def assert_not_below(epsilon: float, exact: Fraction) -> None:
+    """Compare the number, the text that a document has, and the four decimals that people read."""
+    assert Fraction(epsilon) >= exact
+    assert Fraction(number_text(state_epsilon(epsilon))) >= exact
+    assert Fraction(show_epsilon(state_epsilon(epsilon))) >= exact
+    assert epsilon == pytest.approx(float(exact), rel=1e-15, abs=1e-300)
+
+
+@pytest.mark.parametrize("epsilon_x", EPSILONS)
+def test_no_stated_epsilon_is_below_what_the_integers_give(epsilon_x: float) -> None:
+    """12 * 7 * 13 = 1,092 guarantees, by exact enumeration."""
+    for sizes, sampled in SHAPES:
+        mechanism = GRRFS(sizes, sampled, epsilon_x)
+        features = exact_user_level([response.table for response in mechanism.responses], sampled)
+        levels = {size: exact_attribute_level(mechanism, sizes.index(size)) for size in set(sizes)}
+        for epsilon_y in (None, *EPSILONS):
+            response = None if epsilon_y is None else GRR(3, epsilon_y)
+            label = Fraction(0) if response is None else exact_user_level([response.table], 1)
+            guarantee = guarantee_of(mechanism, response)
+            assert_not_below(guarantee.features_user_level, features)
+            assert_not_below(guarantee.label_user_level, label)
+            assert_not_below(guarantee.total_user_level, features + label)
+            for size, level in zip(
+                sizes, guarantee.features.attribute_level if guarantee.features else (), strict=True
+            ):
+                assert_not_below(level, levels[size])
+
+
+@given(epsilon_x=st.floats(1e-6, 40), epsilon_y=st.floats(1e-6, 40), sampled=st.integers(1, 6))
+@settings(deadline=None)
+def test_a_total_is_not_below_what_the_integers_give(epsilon_x: float, epsilon_y: float, sampled: int) -> None:
+    features, label = GRRFS((2, 3, 3, 4, 7, 11), sampled, epsilon_x), GRR(4, epsilon_y)
+    exact = exact_user_level([response.table for response in features.responses], sampled)
+    assert_not_below(guarantee_of(features, label).total_user_level, exact + exact_user_level([label.table], 1))
 
 
 @given(epsilon=st.floats(1e-3, 600))

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+from veilgraph.campaign.stated_guarantee import StatedGuarantee
 from veilgraph.campaign.strict_json import (
     TIME_FORMAT,
     canonical_json,
@@ -60,13 +61,14 @@ class Campaign:
         closes: time until which reports are accepted, to the second.
         nodes: number of nodes of the public graph.
         graph: fingerprint of the public graph.
+        stated: epsilons of a document that rounds them otherwise than this version; default: as this version does.
 
     >>> campaign = Campaign.new(
     ...     schema=FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_x=0.5, sampled=2, epsilon_y=1.0,
     ...     graph=Graph.from_edges([[0], [1]], num_nodes=2), purpose="Learn who needs a vaccine",
     ...     contact="privacy@example.org", closes=datetime(2027, 1, 31, tzinfo=UTC))
     >>> campaign.id[:8], round(campaign.guarantee.total_user_level, 9)
-    ('78ad58f7', 2.0)
+    ('8786ae41', 2.0)
     >>> Campaign.from_json(campaign.to_json()) == campaign
     True
     >>> Campaign.from_json(campaign.to_json().replace('"sampled":2', '"sampled":3'))
@@ -83,6 +85,7 @@ class Campaign:
     closes: datetime
     nodes: int
     graph: str
+    stated: StatedGuarantee | None = None
 
     def __post_init__(self) -> None:
         if self.feature_mechanism is None and self.label_mechanism is None:
@@ -100,6 +103,8 @@ class Campaign:
         if not _SHA256.fullmatch(self.graph):
             raise CampaignError("graph.sha256 is not a SHA-256 in hexadecimal digits")
         self._check_mechanisms()
+        if self.stated is not None:
+            self.stated.check(self.guarantee)
 
     def _check_mechanisms(self) -> None:
         features, label = self.feature_mechanism, self.label_mechanism
@@ -174,7 +179,12 @@ class Campaign:
             )
         except (BudgetError, SchemaError) as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from error
-        _check_consistency(stated, campaign._content)
+        _check_tables(stated, campaign._content)
+        guarantee = StatedGuarantee.parse(stated["guarantee"])
+        if guarantee != StatedGuarantee.of(campaign.guarantee):
+            campaign = replace(campaign, stated=guarantee)
+        if canonical_json(stated) != canonical_json(campaign._content):
+            raise CampaignError("a number or a date is not written in its canonical form; write it with 'campaign new'")
         return campaign
 
     def to_json(self) -> str:
@@ -258,7 +268,7 @@ class Campaign:
             },
             "features": None if self.feature_mechanism is None else _features_document(self.feature_mechanism),
             "label": None if self.label_mechanism is None else _label_document(self.label_mechanism),
-            "guarantee": _guarantee_document(self.guarantee),
+            "guarantee": (self.stated or StatedGuarantee.of(self.guarantee)).document,
             "graph": {"nodes": self.nodes, "sha256": self.graph},
         }
 
@@ -290,17 +300,6 @@ def _label_document(mechanism: GRR) -> dict[str, Any]:
         "mechanism": "grr",
         "epsilon": number_text(mechanism.epsilon),
         "table": _table_document(mechanism.table),
-    }
-
-
-def _guarantee_document(guarantee: Guarantee) -> dict[str, Any]:
-    return {
-        "user_level": {
-            "features": number_text(guarantee.features_user_level),
-            "label": number_text(guarantee.label_user_level),
-            "total": number_text(guarantee.total_user_level),
-        },
-        "attribute_level": [number_text(e) for e in guarantee.features.attribute_level] if guarantee.features else [],
     }
 
 
@@ -347,20 +346,12 @@ def _column(entry: object) -> Column:
     return Column(name=name, values=tuple(expect_text(value, f"a value of '{name}'", min_length=0) for value in items))
 
 
-def _check_consistency(stated: dict[str, Any], derived: dict[str, Any]) -> None:
-    """Refuse a document that differs from what follows from its schema and budget."""
+def _check_tables(stated: dict[str, Any], derived: dict[str, Any]) -> None:
+    """Refuse a document whose integers are not those that follow from its schema and budget."""
     for part, which in (("features", "tables"), ("label", "table")):
         if derived[part] is not None and stated[part][which] != derived[part][which]:
             epsilon = derived[part]["epsilon"]
             raise CampaignError(f"{part}.{which} does not hold the integers that an epsilon of {epsilon} gives")
-    if stated["guarantee"] != derived["guarantee"]:
-        total = derived["guarantee"]["user_level"]["total"]
-        raise CampaignError(
-            "the stated guarantee is not what the tables give: "
-            f"user level (any two records) {total} in total; do not answer it"
-        )
-    if canonical_json(stated) != canonical_json(derived):
-        raise CampaignError("a number or a date is not written in its canonical form; write it with 'campaign new'")
 
 
 def _check_finite(epsilon: float, name: str) -> None:

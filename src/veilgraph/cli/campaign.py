@@ -21,7 +21,7 @@ from veilgraph.cli._common import echo, echo_json
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph, read_ids
-from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon
+from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon, state_epsilon
 from veilgraph.privacy.schema import FeatureSchema
 
 campaign_app = typer.Typer(help="Make, explain and check campaigns, and make their tokens.")
@@ -75,7 +75,7 @@ def new(
     if as_json:
         echo_json(_facts(made))
     else:
-        epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, made.guarantee.total_user_level)
+        epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(made.guarantee.total_user_level))
         echo(f"Campaign {made.id}", f"{epsilon} in total. Written to {out}.")
 
 
@@ -194,7 +194,7 @@ def _facts(campaign: Campaign) -> dict[str, object]:
         "id": campaign.id,
         "closes": f"{campaign.closes:%Y-%m-%dT%H:%M:%SZ}",
         "open": campaign.is_open(datetime.now(UTC)),
-        "epsilon_user_level": json_epsilon(campaign.guarantee.total_user_level),
+        "epsilon_user_level": json_epsilon(state_epsilon(campaign.guarantee.total_user_level)),
         "guarantee": campaign.guarantee.as_dict(),
     }
 

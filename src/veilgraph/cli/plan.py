@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
+from veilgraph.privacy.epsilon import state_epsilon
 from veilgraph.privacy.mechanisms.registry import joint_grr
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _allocation(candidate: Candidate) -> dict[str, Any]:
         "sampled": 0 if features is None else features.sampled,
         "epsilon_y": candidate.label.epsilon,
         "label_share": candidate.label_share,
-        "epsilon_user_level": candidate.guarantee.total_user_level,
+        "epsilon_user_level": state_epsilon(candidate.guarantee.total_user_level),
     }
 
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, ROUND_CEILING, Context, Decimal
 from functools import lru_cache
 
-from veilgraph.privacy.epsilon import NeighbourRelation, PrivacyLoss, describe_epsilon, json_epsilon, show_epsilon
+from veilgraph.privacy.epsilon import (
+    NeighbourRelation,
+    PrivacyLoss,
+    add_epsilons,
+    describe_epsilon,
+    json_epsilon,
+    show_epsilon,
+    state_epsilon,
+)
 from veilgraph.privacy.mechanisms import GRRFS, Mechanism
 
 
@@ -38,20 +46,22 @@ class Guarantee:
 
     @property
     def total_user_level(self) -> float:
-        """User-level epsilon of the whole report: features and label compose by addition."""
-        return self.features_user_level + self.label_user_level
+        """User-level epsilon of the whole report: features and label compose by addition, rounded up."""
+        return add_epsilons(self.features_user_level, self.label_user_level)
 
     def as_dict(self) -> dict[str, object]:
         """Return a dictionary for JSON, with every epsilon under the key of its relation."""
         return {
             NeighbourRelation.USER_LEVEL.key: {
-                "features": json_epsilon(self.features_user_level),
-                "label": json_epsilon(self.label_user_level),
-                "total": json_epsilon(self.total_user_level),
+                "features": json_epsilon(state_epsilon(self.features_user_level)),
+                "label": json_epsilon(state_epsilon(self.label_user_level)),
+                "total": json_epsilon(state_epsilon(self.total_user_level)),
             },
             NeighbourRelation.ATTRIBUTE_LEVEL.key: {
-                "features": [json_epsilon(e) for e in self.features.attribute_level] if self.features else [],
-                "label": json_epsilon(self.label_user_level),
+                "features": [json_epsilon(state_epsilon(e)) for e in self.features.attribute_level]
+                if self.features
+                else [],
+                "label": json_epsilon(state_epsilon(self.label_user_level)),
             },
             "theorem_1": None if self.unsound_theorem_1 is None else json_epsilon(self.unsound_theorem_1),
             "theorem_1_is_a_guarantee": False,
@@ -68,9 +78,10 @@ class Guarantee:
         >>> print(label_only.in_words()[0])
         User level, any two records: epsilon = 1.0000 in total (features 0.0000, label 1.0000).
         """
+        features, label = map(state_epsilon, (self.features_user_level, self.label_user_level))
         sentences = [
-            f"{describe_epsilon(NeighbourRelation.USER_LEVEL, self.total_user_level)} in total "
-            f"(features {show_epsilon(self.features_user_level)}, label {show_epsilon(self.label_user_level)})."
+            f"{describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(self.total_user_level))} in total "
+            f"(features {show_epsilon(features)}, label {show_epsilon(label)})."
         ]
         if math.isinf(self.total_user_level):
             sentences.append("This is not private: a report can give its record away completely.")
@@ -80,7 +91,7 @@ class Guarantee:
                 f"{_show_odds(self.total_user_level)} times as likely as it would be with any other record."
             )
         if self.features:
-            levels = self.features.attribute_level
+            levels = map(state_epsilon, self.features.attribute_level)
             sentences.append(f"{describe_epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, *levels)}.")
         if theorem_1 and self.unsound_theorem_1 is not None:
             sentences.append(

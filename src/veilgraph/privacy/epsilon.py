@@ -13,12 +13,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from enum import Enum
+from fractions import Fraction
 
 from veilgraph.errors import BudgetError
 
 NOT_PRIVATE = math.inf
 """The epsilon of a report that can reveal its record completely."""
+
+# Enough digits to write any double with four decimals.
+_ANY_DOUBLE = Context(prec=400)
 
 
 class NeighbourRelation(Enum):
@@ -82,6 +87,41 @@ def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
     return float(epsilon)
 
 
+def round_up(exact: Fraction) -> float:
+    """Return the least float that is not below `exact`.
+
+    >>> round_up(Fraction(1, 2)), round_up(Fraction(1, 3))
+    (0.5, 0.33333333333333337)
+    """
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def add_epsilons(*epsilons: float) -> float:
+    """Return the sum of epsilons, rounded up: it is never below the exact sum.
+
+    >>> add_epsilons(0.1, 0.2), add_epsilons(0.1, 0.0), add_epsilons(1.0, math.inf)
+    (0.30000000000000004, 0.1, inf)
+    """
+    if any(map(math.isinf, epsilons)):
+        return NOT_PRIVATE
+    return round_up(sum(map(Fraction, epsilons), Fraction(0)))
+
+
+def state_epsilon(epsilon: float) -> float:
+    """Return the least float whose decimal text is not below `epsilon`, for documents that people read.
+
+    The shortest text of a double can be below it: 0.1 is 0.1000000000000000055... as a double.
+
+    >>> state_epsilon(1.0), state_epsilon(0.3), state_epsilon(0.1)
+    (1.0, 0.3, 0.10000000000000002)
+    """
+    stated = float(epsilon)
+    while Decimal(repr(stated)) < Decimal(epsilon):
+        stated = math.nextafter(stated, math.inf)
+    return stated
+
+
 def describe_epsilon(relation: NeighbourRelation, *epsilons: float) -> str:
     """Write an epsilon, or the range of several, with its neighbour relation.
 
@@ -95,15 +135,15 @@ def describe_epsilon(relation: NeighbourRelation, *epsilons: float) -> str:
 def show_epsilon(epsilon: float) -> str:
     """Write the digits of an epsilon where the relation is written beside it, such as in a table's heading.
 
-    Four decimals, rounded up: a printed guarantee is not below the computed one, to a billionth.
+    Four decimals, rounded up: what is printed is never below what `repr` shows. Guarantees go through `state_epsilon`
+    first, so that it is not below the double either.
 
-    >>> show_epsilon(0.28111), show_epsilon(math.inf)
-    ('0.2812', 'not private')
+    >>> show_epsilon(0.28111), show_epsilon(1.0000000000000002), show_epsilon(math.inf)
+    ('0.2812', '1.0001', 'not private')
     """
     if math.isinf(epsilon):
         return "not private"
-    # A number within a billionth of a round one is written as the round one: 9.999999999 is shown as 10.
-    return f"{math.ceil(epsilon * 1e4 - 1e-5) / 1e4:.4f}"
+    return f"{Decimal(repr(float(epsilon))).quantize(Decimal('0.0001'), ROUND_CEILING, _ANY_DOUBLE):f}"
 
 
 def json_epsilon(epsilon: float) -> float | str:

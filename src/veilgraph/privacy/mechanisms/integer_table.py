@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.epsilon import NOT_PRIVATE, check_epsilon
+from veilgraph.privacy.epsilon import NOT_PRIVATE, check_epsilon, round_up
 from veilgraph.privacy.mechanisms.random_source import WORDS
 
 # In larger domains the rounding of the table could change epsilon by more than 1e-6.
@@ -17,6 +18,8 @@ LARGEST_DOMAIN = 2**16
 # ln 2**53 is 36.7: all larger epsilons have the same table.
 _LARGEST_EPSILON = 100.0
 _DIGITS = 60
+# Above the error of a ratio's logarithm, and far below the spacing of doubles.
+_MARGIN = Decimal("1e-40")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +83,12 @@ def joint_epsilon(tables: Sequence[IntegerTable]) -> float:
 
 
 def log_ratio(numerator: Decimal, denominator: Decimal) -> float:
-    """Return ln(numerator / denominator), rounded up to a float.
+    """Return ln(numerator / denominator), rounded up to a float; both may carry a relative error of 1e-44.
 
     >>> log_ratio(Decimal(1), Decimal(1))
     0.0
     """
+    if numerator == denominator:
+        return 0.0
     with localcontext(prec=_DIGITS):
-        exact = (numerator / denominator).ln()
-        nearest = float(exact)
-        return nearest if Decimal(nearest) >= exact else math.nextafter(nearest, math.inf)
+        return round_up(Fraction((numerator / denominator).ln() + _MARGIN))
