@@ -19,7 +19,7 @@ from tests.support.running_collector import collecting, listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.collector.app import make_app
-from veilgraph.collector.auth import SESSION_SECONDS, Credentials
+from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials
 from veilgraph.collector.dashboard import MAX_BARS, arrivals_chart
 from veilgraph.collector.store import ReportStore
 
@@ -66,27 +66,55 @@ def test_the_session_cookie_is_out_of_reach_for_scripts_and_other_sites(client: 
     assert client.get("/dashboard").status_code == 401
 
 
+def session_of(client: httpx.Client) -> dict[str, str]:
+    """Sign in; return the header that a copy of the cookie sends."""
+    value = login(client).cookies[SESSION_COOKIE]
+    client.cookies.clear()
+    return {"Cookie": f"{SESSION_COOKIE}={value}"}
+
+
+def test_a_session_ends_on_the_server_when_its_owner_signs_out(store_url: str) -> None:
+    """A copy of the cookie opens nothing afterwards, at another collector or after a restart either."""
+    collector, other = (collecting(COLLECTION, ReportStore.open(store_url)) for _ in range(2))
+    with collector as client, other as elsewhere:
+        ended, kept = session_of(client), session_of(client)
+        for session in (ended, kept):
+            assert elsewhere.get("/dashboard", headers=session).status_code == 200
+        assert client.post("/dashboard/logout", headers=ended).status_code == 303
+        for place in (client, elsewhere):
+            for path in ("/dashboard", "/dashboard/reports.parquet", "/metrics"):
+                assert place.get(path, headers=ended).status_code == 401
+            # Another session of the same owner goes on, and so does the token.
+            assert place.get("/dashboard", headers=kept).status_code == 200
+            assert place.get("/dashboard", headers=COLLECTION.admin).status_code == 200
+    with collecting(COLLECTION, ReportStore.open(store_url)) as restarted:
+        assert restarted.get("/dashboard", headers=ended).status_code == 401
+        # Signing out twice, or without a session, is no error.
+        for headers in (ended, {}):
+            assert restarted.post("/dashboard/logout", headers=headers).status_code == 303
+
+
 def test_a_session_ends_and_cannot_be_forged(monkeypatch: pytest.MonkeyPatch) -> None:
     credentials = COLLECTION.credentials
     now = [1e9]
     monkeypatch.setattr("itsdangerous.timed.time.time", lambda: now[0])
     value = credentials.new_session()
-    assert credentials.is_session(value)
+    assert credentials.session_id(value)
     now[0] = 1e9 + SESSION_SECONDS
-    assert credentials.is_session(value)
+    assert credentials.session_id(value)
     now[0] += 1
-    assert not credentials.is_session(value)
+    assert not credentials.session_id(value)
     # The clock was set back since: the session would last longer than it may.
     now[0] = 1e9 - 1
-    assert not credentials.is_session(value)
+    assert not credentials.session_id(value)
     now[0] = 1e9 + 9
     later = credentials.new_session()
     start, _, signature = value.rpartition(".")
     forgeries = (f"{later.rpartition('.')[0]}.{signature}", f"{start}.", start, "", ".", f"x.{signature}", "9" * 30)
     for forged in (*forgeries, "\xff.\xff.\xff", value.replace(".", "x.", 1)):
-        assert not credentials.is_session(forged)
+        assert not credentials.session_id(forged)
     other = Credentials(keys=credentials.keys, admin_token="another admin token, as long")
-    assert not other.is_session(value)
+    assert not other.session_id(value)
 
 
 def test_the_page_shows_the_statistics_of_the_reports(client: httpx.Client) -> None:

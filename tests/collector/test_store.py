@@ -101,6 +101,35 @@ def test_refusals_add_up(store_url: str) -> None:
     store.close()
 
 
+def test_ended_sessions_are_remembered_until_they_expire(store_url: str) -> None:
+    store = ReportStore.open(store_url)
+    for _ in range(2):
+        store.end_session("a", expires=100.0, now=50.0)
+    store.end_session("b", expires=200.0, now=100.0)
+    assert (store.has_ended("a"), store.has_ended("b"), store.has_ended("c")) == (True, True, False)
+    store.end_session("c", expires=300.0, now=150.0)
+    with store.engine.connect() as connection:
+        kept = connection.execute(text("SELECT session FROM ended_sessions ORDER BY session")).scalars().all()
+    assert kept == ["b", "c"]
+    store.close()
+
+
+def test_reports_of_the_first_version_can_be_read_without_migrating(store_url: str) -> None:
+    store = ReportStore.open(store_url)
+    store.put([COLLECTION.report("n1")], now=0)
+    with store.engine.begin() as connection:
+        connection.execute(text("DROP TABLE ended_sessions"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    store.close()
+    reader = ReportStore.open(store_url, create=False)
+    assert list(reader.iterate(COLLECTION.campaign)) == [COLLECTION.report("n1")]
+    reader.close()
+    store = ReportStore.open(store_url)
+    assert not store.has_ended("a")
+    assert store.count(COLLECTION.campaign.id) == 1
+    store.close()
+
+
 def test_the_migrations_lead_to_the_tables_that_the_code_uses(store_url: str) -> None:
     ReportStore.open(store_url).close()
     store = ReportStore.open(store_url)  # again: nothing is left to do

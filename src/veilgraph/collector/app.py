@@ -234,7 +234,7 @@ def _add_administration(
         }
         if not bearer_token(request):
             return body
-        require_admin(request, credentials)
+        await require_admin(request, credentials, store)
         reports, refusals = await asyncio.gather(
             asyncio.to_thread(store.count, campaign.id), asyncio.to_thread(store.refusals, campaign.id)
         )
@@ -242,7 +242,7 @@ def _add_administration(
 
     @app.get("/metrics", summary="Metrics for Prometheus; needs the admin token", responses=openapi.METRICS)
     async def get_metrics(request: Request) -> Response:
-        require_admin(request, credentials)
+        await require_admin(request, credentials, store)
         return Response(metrics.render(), media_type="text/plain; version=0.0.4")
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from itsdangerous import TimestampSigner
+from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import Request
 
 from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import check_key, check_token
 from veilgraph.collector.errors import Refusal, RefusalReason
+from veilgraph.collector.store import ReportStore
 from veilgraph.errors import RunError
 
 SESSION_COOKIE = "veilgraph_session"
 SESSION_SECONDS = 8 * 3600
+_SESSION_ID_BYTES = 16
 _MIN_ADMIN_TOKEN_LENGTH = 24
 
 
@@ -55,15 +60,19 @@ class Credentials:
         return hmac.compare_digest(_digest(token), _digest(self.admin_token))
 
     def new_session(self) -> str:
-        """Return a value for the session cookie: a signed time stamp. The server keeps nothing of it."""
-        return self._signer.sign("").decode()
+        """Return a value for the session cookie: a random id and a time stamp, signed. The server keeps neither."""
+        return self._signer.sign(secrets.token_hex(_SESSION_ID_BYTES)).decode()
 
-    def is_session(self, value: str) -> bool:
-        """Return whether `new_session` made the value at most `SESSION_SECONDS` ago.
+    def session_id(self, value: str) -> str | None:
+        """Return the id of a session that `new_session` made at most `SESSION_SECONDS` ago, or None.
 
         A time stamp in the future was made before the clock was set back; it is refused too.
         """
-        return self._signer.validate(value, max_age=SESSION_SECONDS)
+        try:
+            session = self._signer.unsign(value, max_age=SESSION_SECONDS).decode()
+        except BadSignature:
+            return None
+        return session or None
 
     @property
     def _signer(self) -> TimestampSigner:
@@ -76,11 +85,21 @@ def bearer_token(request: Request) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def require_admin(request: Request, credentials: Credentials) -> None:
-    """Refuse requests that have neither the admin token nor a session that was opened with it."""
-    session = request.cookies.get(SESSION_COOKIE, "")
-    if not (credentials.opens_administration(bearer_token(request)) or credentials.is_session(session)):
+async def require_admin(request: Request, credentials: Credentials, store: ReportStore) -> None:
+    """Refuse requests that have neither the admin token nor a session that was opened with it and goes on."""
+    if credentials.opens_administration(bearer_token(request)):
+        return
+    session = credentials.session_id(request.cookies.get(SESSION_COOKIE, ""))
+    if session is None or await asyncio.to_thread(store.has_ended, session):
         raise Refusal(RefusalReason.NOT_ADMIN)
+
+
+async def end_session(request: Request, credentials: Credentials, store: ReportStore) -> None:
+    """End the session of a request, if it has one: from now on its cookie opens nothing."""
+    session = credentials.session_id(request.cookies.get(SESSION_COOKIE, ""))
+    if session is not None:
+        now = time.time()
+        await asyncio.to_thread(store.end_session, session, expires=now + SESSION_SECONDS, now=now)
 
 
 def _digest(text: str) -> bytes:

@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
-from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, require_admin
+from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, end_session, require_admin
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.export import write_parquet
 from veilgraph.collector.middleware import Limits, read_body
@@ -152,7 +152,7 @@ def add_dashboard(
     @app.get("/dashboard", include_in_schema=False)
     async def show(request: Request) -> Response:
         try:
-            require_admin(request, credentials)
+            await require_admin(request, credentials, store)
         except Refusal:
             return _page("login.html", 401, wrong=False, base="")
         return _page("dashboard.html", **await asyncio.to_thread(_page_values, campaign, store, cache))
@@ -175,14 +175,15 @@ def add_dashboard(
         return response
 
     @app.post("/dashboard/logout", include_in_schema=False)
-    async def logout() -> Response:
+    async def logout(request: Request) -> Response:
+        await end_session(request, credentials, store)
         response = RedirectResponse("../dashboard", 303)
         response.delete_cookie(SESSION_COOKIE)
         return response
 
     @app.get("/dashboard/reports.parquet", include_in_schema=False)
     async def export(request: Request) -> Response:
-        require_admin(request, credentials)
+        await require_admin(request, credentials, store)
         path = Path(tempfile.mkdtemp(prefix="veilgraph-export-")) / "reports.parquet"
         try:
             await asyncio.to_thread(write_parquet, campaign, store.iterate(campaign), path)

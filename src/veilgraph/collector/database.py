@@ -33,6 +33,15 @@ refusals = Table(
     Column("count", BigInteger, nullable=False),
 )
 
+ended_sessions = Table(
+    "ended_sessions",
+    metadata,
+    # Random id of a dashboard session, without the signature that would open the dashboard.
+    Column("session", Text, primary_key=True),
+    # Unix time after which the session would be refused anyway.
+    Column("expires", BigInteger, nullable=False),
+)
+
 # Key of the advisory lock: collectors that start at the same time migrate one after the other.
 _MIGRATION_LOCK = 7_239_114_001
 
@@ -58,6 +67,14 @@ def is_current(connection: Connection) -> bool:
             f"the database has version {current}, this program knows version {max(known)} and older: upgrade veilgraph"
         )
     return current == scripts.get_current_head()
+
+
+def holds_reports(connection: Connection) -> bool:
+    """Return whether this version can read the reports; refuse a database of a newer version.
+
+    No migration has changed the table of reports since the first version.
+    """
+    return is_current(connection) or MigrationContext.configure(connection).get_current_revision() is not None
 
 
 def _config() -> Config:

@@ -99,7 +99,7 @@ def _responses(granted: dict[int, Any], *refused: int) -> Responses:
 CAMPAIGN = _responses({200: dict[str, Any], 304: None})
 HEALTH = _responses({200: HealthBody}, 503)
 STATUS = _responses({200: StatusBody}, 401, 503)
-METRICS = _responses({200: None}, 401)
+METRICS = _responses({200: None}, 401, 503)
 METRICS[200]["content"] = {"text/plain": {"schema": {"type": "string"}}}
 
 _SUBMISSION_REFUSALS = (400, 408, 410, 413, 422, 503, 507)

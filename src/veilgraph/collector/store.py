@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
+from sqlalchemy import Connection, Engine, create_engine, delete, event, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.collector.database import is_current, migrate, refusals, reports
+from veilgraph.collector.database import ended_sessions, holds_reports, migrate, refusals, reports
 from veilgraph.errors import MissingExtraError, StoreError, StoreFullError, StoreUnavailableError
 
 _HOUR = 3600
@@ -89,7 +89,7 @@ class ReportStore:
                 migrate(connection)
             return
         with self._engine.connect() as connection:
-            if not is_current(connection):
+            if not holds_reports(connection):
                 raise StoreError("the database holds no reports of this version; run 'veilgraph serve' on it")
 
     @property
@@ -205,6 +205,19 @@ class ReportStore:
         query = select(refusals.c.reason, refusals.c.count).where(refusals.c.campaign == campaign_id)
         with _translate_errors(), self._engine.connect() as connection:
             return {reason: int(count) for reason, count in connection.execute(query.order_by(refusals.c.reason))}
+
+    def end_session(self, session: str, *, expires: float, now: float) -> None:
+        """Remember that a dashboard session ended, until the Unix time when it would expire anyway."""
+        statement = self._insert(ended_sessions).on_conflict_do_nothing()
+        with _translate_errors(), self._writing() as connection:
+            connection.execute(delete(ended_sessions).where(ended_sessions.c.expires < int(now)))
+            connection.execute(statement, [{"session": session, "expires": int(expires) + 1}])
+
+    def has_ended(self, session: str) -> bool:
+        """Return whether a dashboard session was ended, by any collector on this database."""
+        query = select(ended_sessions.c.session).where(ended_sessions.c.session == session)
+        with _translate_errors(), self._engine.connect() as connection:
+            return connection.execute(query).first() is not None
 
     def check(self) -> None:
         """Raise an error unless the database answers."""
