@@ -63,6 +63,54 @@ def mean_over_subsets(factors: Sequence[Any], sampled: int, *, one: Any) -> Any:
     return means[sampled]
 
 
+def split_means(factors: Sequence[Any], sampled: int, count: int, *, one: Any) -> Iterator[tuple[Any, Any]]:
+    r"""Yield (a, b) for each of the first `count` features: `mean_over_subsets` is a + b * factor for any factor.
+
+    a is the part of the subsets without the feature, b that of the subsets with it. One pass from the last feature to
+    the first gives the means of what follows, one from the first feature gives the means of what precedes. Both take
+    d * m steps together, whatever the factors and `count` are. All terms are positive.
+
+    Args:
+        factors: one factor per feature.
+        sampled: m, the size of the subsets.
+        count: number of features to split by, the first ones.
+        one: the number 1 in the type of the factors.
+
+    >>> from fractions import Fraction
+    >>> list(split_means([Fraction(2), Fraction(3), Fraction(5)], 2, 1, one=Fraction(1)))  # 15 / 3 + (3 + 5) / 3 * 2
+    [(Fraction(5, 1), Fraction(8, 3))]
+    """
+    num_features = len(factors)
+    following = [{sampled: one}]  # for the last feature first, by the number of features taken up to it
+    for i in range(num_features - 1, 0, -1):
+        rest = {
+            before: sum(share * (factors[i] if more else one) * following[-1][before + more] for more, share in shares)
+            for before, shares in _choices(i, sampled, num_features, one)
+        }
+        if i > count:
+            following.pop()
+        following.append(rest)
+    preceding = {0: one}
+    for i in range(count):
+        rest, extended, split = following.pop(), dict[int, Any](), [one * 0, one * 0]
+        for before, shares in _choices(i, sampled, num_features, one):
+            for more, share in shares:
+                mean = preceding[before] * share
+                split[more] += mean * rest[before + more]
+                extended[before + more] = extended.get(before + more, one * 0) + mean * (factors[i] if more else one)
+        preceding = extended
+        yield split[0], split[1]
+
+
+def _choices(i: int, sampled: int, num_features: int, one: Any) -> Iterator[tuple[int, list[tuple[int, Any]]]]:
+    """Yield each possible number of features taken before i, with the shares of skipping (0) and taking (1) it."""
+    left = num_features - i
+    for taken in range(max(0, sampled - left), min(i, sampled) + 1):
+        missing = sampled - taken
+        shares = ((0, left - missing), (1, missing))
+        yield taken, [(more, one * share / left) for more, share in shares if share]
+
+
 def _reachable(i: int, sampled: int, num_features: int) -> Iterable[int]:
     """Return the possible numbers of taken features among 0..i, in falling order."""
     return range(min(i + 1, sampled), max(0, sampled - (num_features - i - 1)) - 1, -1)

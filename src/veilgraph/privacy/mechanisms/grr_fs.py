@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
@@ -17,7 +18,7 @@ from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import NOT_PRIVATE, PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_table
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
-from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, mean_over_subsets
+from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, mean_over_subsets, split_means
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import joint_epsilon, log_ratio
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
@@ -94,18 +95,18 @@ class GRRFS:
     def _attribute_levels(self) -> tuple[float, ...]:
         if math.isinf(self.epsilon):
             return (NOT_PRIVATE,) * self.num_features
-        by_size = {size: self._attribute_level(self.domain_sizes.index(size)) for size in set(self.domain_sizes)}
-        return tuple(by_size[size] for size in self.domain_sizes)
-
-    def _attribute_level(self, feature: int) -> float:
+        # One feature of each size first: the level depends on the size alone.
+        features = Counter(self.domain_sizes)
+        sizes = [*features, *(features - Counter(set(features))).elements()]
         with localcontext(prec=50):
-            matches = [_decimal(size * r.channel.keep) for size, r in self._sized_responses()]
-            misses = [_decimal(size * r.channel.other) for size, r in self._sized_responses()]
-            report_matches = [*misses[:feature], matches[feature], *misses[feature + 1 :]]
-            return log_ratio(
-                mean_over_subsets(report_matches, self.sampled, one=Decimal(1)),
-                mean_over_subsets(misses, self.sampled, one=Decimal(1)),
-            )
+            matches = {size: _decimal(size * r.channel.keep) for size, r in self._sized_responses()}
+            misses = {size: _decimal(size * r.channel.other) for size, r in self._sized_responses()}
+            splits = split_means([misses[size] for size in sizes], self.sampled, len(features), one=Decimal(1))
+            by_size = {
+                size: log_ratio(rest + share * matches[size], rest + share * misses[size])
+                for size, (rest, share) in zip(sizes, splits, strict=False)
+            }
+        return tuple(by_size[size] for size in self.domain_sizes)
 
     def _sized_responses(self) -> Iterator[tuple[int, GRR]]:
         return zip(self.domain_sizes, self.responses, strict=True)
