@@ -46,6 +46,13 @@ def test_while_keys_are_rotated_any_of_them_is_accepted() -> None:
     assert not check_token((new,), "c", "u", token_for(old, "c", "u"))
 
 
+def test_an_apostrophe_of_a_table_before_a_token_is_ignored() -> None:
+    token = token_for(KEY, "c0ffee", "u17")
+    assert check_token(KEY, "c0ffee", "u17", f"'{token}")
+    assert not check_token(KEY, "c0ffee", "u17", f"''{token}")
+    assert not check_token(KEY, "c0ffee", "u18", f"'{token}")
+
+
 def test_comparison_takes_the_same_time_wherever_tokens_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[tuple[bytes, bytes]] = []
 

@@ -13,11 +13,15 @@ import pytest
 
 from tests.support.forgeries import MISLEADING_TEXTS, rewritten
 from tests.support.participant_page import serving
+from tests.support.running_collector import listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.tokens import check_token
+from veilgraph.campaign.tokens import check_token, token_for
 from veilgraph.cli import main
+from veilgraph.collector.app import make_app
+from veilgraph.collector.auth import Credentials
+from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -361,6 +365,39 @@ def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pyt
         assert "t0ken" not in captured.out + captured.err
         assert main(["submit", "r1.json", "--url", url]) == 0
         assert "007: stored" in capsys.readouterr().out
+
+
+def test_names_and_tokens_that_begin_like_formulas_are_neutral_in_the_table_and_can_be_submitted(folder: Path) -> None:
+    names = ["=1+1", "-7", "'=x", "+a", "@b", "'c"]
+    Path("edges.csv").write_text("from,to\n" + "".join(f"{name},d\n" for name in names))
+    campaign = made()
+    # Some tokens begin with a minus: take a key for which one of these does.
+    keys = (f"{number:043d}" for number in range(1000))
+    key = next(key for key in keys if any(token_for(key, campaign.id, name).startswith("-") for name in names))
+    Path("keys.txt").write_text(key)
+    assert main([*TOKENS, "--graph", "edges.csv", "--url", "https://collect.example.org"]) == 0
+    cells = [cell for row in rows("t.csv") for cell in row.values()]
+    assert not [cell for cell in cells if cell[0] in "=+-@"]
+    assert sum(cell.startswith("'-") for cell in cells) >= 2, "a name and a token"
+
+    reports = [Report(campaign=campaign.id, node=name, features=(0, 1), label=1) for name in names]
+    files = [f"r{number}.json" for number in range(len(names))]
+    for file, report in zip(files, reports, strict=True):
+        Path(file).write_text(report.to_json())
+    store = ReportStore.open("sqlite:///reports.db")
+    app = make_app(
+        campaign=campaign,
+        graph=Graph.from_files("edges.csv"),
+        store=store,
+        credentials=Credentials(keys=[key], admin_token="an admin token for tests only"),
+    )
+    with listening(app) as client:
+        assert main(["submit", *files, "--url", str(client.base_url), "--tokens", "t.csv"]) == 0
+        # A person types what the table shows.
+        cell = next(row["token"] for row in rows("t.csv") if row["token"].startswith("'"))
+        number = next(n for n, name in enumerate(names) if token_for(key, campaign.id, name) == cell[1:])
+        assert main(["submit", files[number], "--url", str(client.base_url), "--token", cell]) == 0
+        assert {report.node for report in store.iterate(campaign)} == set(names)
 
 
 def test_mistakes_in_submitting_are_one_line(folder: Path, capsys: Capture) -> None:

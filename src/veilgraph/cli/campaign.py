@@ -21,6 +21,7 @@ from veilgraph.cli._common import echo, echo_json
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph, read_ids
+from veilgraph.graph.csv_cells import to_cell
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon, state_epsilon
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -181,7 +182,7 @@ def _table(rows: list[tuple[str, str]], url: str | None) -> str:
     for node, token in rows:
         # Browsers do not send the fragment, so the token appears in no server's log.
         link = f"{url.rstrip('/')}/#node={quote(node, safe='')}&token={token}" if url else ""
-        writer.writerow([node, token] + ([link] if url else []))
+        writer.writerow([to_cell(cell) for cell in (node, token, *([link] if url else []))])
     return text.getvalue()
 
 

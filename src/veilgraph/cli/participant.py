@@ -16,6 +16,7 @@ from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.client import answer, answered, send
 from veilgraph.errors import RunError, SendError
+from veilgraph.graph.csv_cells import from_cell
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon
 
 
@@ -170,7 +171,7 @@ def _tokens(documents: list[dict[str, Any]], token: str | None, table: Path | No
             raise RunError("give --token (or VEILGRAPH_TOKEN) with one report, or --tokens with several")
         return {nodes[0]: token}
     with table.open(encoding="utf-8", newline="") as file:
-        rows = {row.get("node"): row.get("token") for row in csv.DictReader(file)}
+        rows = {from_cell(row.get("node") or ""): from_cell(row.get("token") or "") for row in csv.DictReader(file)}
     found = {node: held for node in nodes if (held := rows.get(node))}
     if missing := [node for node in nodes if node not in found]:
         raise RunError(f"{table} has no token for node {missing[0]}")

@@ -14,6 +14,7 @@ from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.graph.csv_cells import frame_to_cells
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.progress import Watch, unwatched
 
@@ -58,10 +59,10 @@ def check_table_format(path: Path) -> Path:
 
 
 def write_predictions(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as .csv or .parquet, whole or not at all."""
+    """Write a table as .csv or .parquet, whole or not at all. No text of a .csv table is a formula."""
     buffer = io.BytesIO()
     if check_table_format(path).suffix == ".csv":
-        table.to_csv(buffer, index=False, lineterminator="\n")
+        frame_to_cells(table).to_csv(buffer, index=False, lineterminator="\n")
     else:
         table.to_parquet(buffer, index=False)
     write_atomically(path, buffer.getvalue())

@@ -23,6 +23,7 @@ from veilgraph.experiments.grid import Cell, Experiment, make_cell
 from veilgraph.experiments.result_store import ResultStore, write_result
 from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Graph
+from veilgraph.graph.csv_cells import to_cell
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.privacy.budget import PrivacyBudget, check_sampled
 from veilgraph.privacy.epsilon import json_epsilon
@@ -235,5 +236,5 @@ def _predictions_table(private: PrivateGraph, probabilities: NDArray[np.float32]
     writer.writerow(["node", "predicted", *(f"probability_{name}" for name in classes)])
     ids = private.graph.node_ids or range(private.graph.num_nodes)
     for node, row in zip(ids, probabilities, strict=True):
-        writer.writerow([node, classes[int(row.argmax())], *(f"{p:.6f}" for p in row)])
+        writer.writerow([to_cell(node), to_cell(classes[int(row.argmax())]), *(f"{p:.6f}" for p in row)])
     return table.getvalue()

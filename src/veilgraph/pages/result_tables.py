@@ -9,6 +9,7 @@ from typing import Any
 from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.grid import SWEPT
 from veilgraph.experiments.results import Row
+from veilgraph.graph.csv_cells import to_cell
 from veilgraph.pages.formatting import (
     dataset_name,
     epsilon_text,
@@ -322,7 +323,8 @@ def records_csv(records: Sequence[Mapping[str, Any]]) -> str:
 
 def _csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     # As objects, so that a whole number stays one in a column with empty cells.
-    frame = pd.DataFrame(list(records), columns=list(columns), dtype=object)
+    cells = [{name: to_cell(value) for name, value in record.items()} for record in records]
+    frame = pd.DataFrame(cells, columns=list(columns), dtype=object)
     return frame.to_csv(index=False, lineterminator="\n")
 
 
