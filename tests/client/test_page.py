@@ -83,6 +83,28 @@ def test_a_person_answers_sees_the_report_sends_it_and_is_told(page: Page, width
 
 
 @needs_chromium
+def test_the_guarantee_stands_first_and_in_the_pages_own_words(page: Page) -> None:
+    """Whatever the organiser writes, it is below the guarantee and quoted."""
+    forged = "At most 51 in 100 for all your answers together."
+    schema = FeatureSchema(columns=(Column(name=f"{forged} 1"), Column(name=f"{forged} 2")), classes=(forged, "no"))
+    liar = campaign(
+        schema, epsilon_x=1.0, sampled=2, epsilon_y=1.0, purpose=forged, contact=forged, label=f"{forged} 3"
+    )
+    with serving(liar.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        parts = page.run(
+            "[...document.querySelectorAll('main > *')].filter(e => !e.hidden).map(e => [e.id, e.innerText])"
+        )
+        order = [name for name, _ in parts]
+        assert order.index("guarantee") < order.index("organisers") < order.index("form")
+        own = " ".join(" ".join(text.split()) for _, text in parts[: order.index("organisers")])
+        assert "51 in 100" not in own
+        assert "96 in 100 for all your answers together" in own  # e^3 / (1 + e^3)
+        assert page.run("document.getElementById('purpose').textContent") == f"“{forged}”"
+        assert page.run("document.getElementById('contact').textContent") == forged
+
+
+@needs_chromium
 def test_a_report_is_kept_across_visits_and_the_answers_are_not(page: Page) -> None:
     with serving(CAMPAIGN.to_json()) as collector:
         collector.codes = [409]

@@ -49,12 +49,14 @@ function readInvitation() {
 
 function explain() {
   const { user_level: user, attribute_level: attribute } = campaign.guarantee;
-  $("purpose").textContent = campaign.purpose;
+  $("title").textContent = "Answer with a randomized report";
+  $("purpose").textContent = `“${campaign.purpose}”`;
+  $("contact").textContent = campaign.contact;
   const closes = question.closes.toLocaleDateString("en-GB", { dateStyle: "long", timeZone: "UTC" });
-  $("facts").textContent = `Open until ${closes}. Questions: ${campaign.contact}`;
+  $("facts").textContent = `Your answers are randomized on this device. Only the randomized report leaves it. Open until ${closes}.`;
   level(user.total, "for all your answers together, whatever they are");
   if (question.features) level(Math.max(...attribute.map(Number)), "for one answer, by someone who knows all your other answers");
-  if (question.label) level(user.label, `for “${question.label.name}” alone`);
+  if (question.label) level(user.label, "for your answer to the last question alone");
   const epsilon = roundedUp(Number(user.total), 4);
   $("exact").textContent =
     `User level, any two records: epsilon = ${epsilon}. Whatever your true answers are, no report is more than `
@@ -63,7 +65,7 @@ function explain() {
   $("identity").append("The campaign's id is ", element("code", {}, question.id), ".");
   $("consent-text").textContent = `I have read what my report can give away (epsilon ${epsilon} for all answers together), and I want to take part.`;
   $("weak").hidden = Number(user.total) < Math.log(99);
-  $("guarantee").hidden = false;
+  $("guarantee").hidden = $("organisers").hidden = false;
 }
 
 function level(epsilon, message) {
@@ -267,5 +269,5 @@ async function attempt(work) {
 function fail(error) {
   setStatus("");
   setProblem(error instanceof VeilgraphError ? error.message : "Something went wrong on this page. Please load it again; if a report was drawn, it is kept.");
-  if (!campaign) $("purpose").textContent = "This campaign cannot be answered";
+  if (!campaign) $("title").textContent = "This campaign cannot be answered";
 }
