@@ -12,7 +12,7 @@ from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.privacy.mechanisms import GRR
 from veilgraph.reconstruct import bag_proportions
 from veilgraph.reconstruct.bags import bags_of_draws
-from veilgraph.reconstruct.simplex import project_to_simplex
+from veilgraph.reconstruct.labels import project_to_simplex
 
 RING = Graph.from_edges([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]], num_nodes=6)
 CLUSTERS = np.array([0, 0, 0, 2, 2, 5])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from veilgraph.atomic_files import write_draft
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph, perturbed_graph, reports_of
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
+from veilgraph.campaign.report import Report
 from veilgraph.campaign.screening import screen
 from veilgraph.deploy.model_folder import (
     CHECKPOINT,
@@ -25,9 +26,8 @@ from veilgraph.deploy.model_folder import (
     read_lines,
     remove_drafts,
 )
-from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.distributed.process_group import ProcessGroup, join_process_group
-from veilgraph.errors import FitError
+from veilgraph.errors import FitError, MissingExtraError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import Method, StructureOnly
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
@@ -38,8 +38,40 @@ from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import deployable_methods
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
-from veilgraph.progress import Watch, unwatched
+from veilgraph.progress import Progress, Watch, unwatched
 from veilgraph.reconstruct.propagation import default_hops
+
+_PROGRESS_STEP = 1000
+
+
+@contextmanager
+def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) -> Iterator[Iterator[Report]]:
+    """Open a store and yield the reports of a campaign, which are read one at a time.
+
+    Args:
+        store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
+        campaign: the campaign.
+        watch: shows the progress of reading.
+    """
+    try:
+        from veilgraph.collector.store import ReportStore
+    except ImportError as error:
+        raise MissingExtraError(error.name or "a library", "collector") from error
+    opened = ReportStore.open(store, create=False)
+    try:
+        total = opened.count(campaign.id)
+        with watch("read reports") as progress:
+            yield _counted(opened.iterate(campaign), total, progress)
+    finally:
+        opened.close()
+
+
+def _counted(reports: Iterator[Report], total: int, progress: Progress) -> Iterator[Report]:
+    for number, report in enumerate(reports, start=1):
+        yield report
+        if number % _PROGRESS_STEP == 0:
+            progress("", number, total)
+
 
 _TRAIN_SHARE = 2 / 3
 

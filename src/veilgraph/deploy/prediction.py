@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from veilgraph.atomic_files import write_atomically
+from veilgraph.deploy.fit_collected import stored_reports
 from veilgraph.deploy.model_folder import Model
-from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.csv_cells import frame_to_cells

@@ -20,9 +20,8 @@ from veilgraph.models.engine.node_subset import NodeSubset
 from veilgraph.models.saved_state import FittedState
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.features import one_hot_features
-from veilgraph.reconstruct.labels import one_hot_labels
+from veilgraph.reconstruct.labels import one_hot_labels, project_to_simplex
 from veilgraph.reconstruct.operators import GraphOperators
-from veilgraph.reconstruct.simplex import project_to_simplex
 
 
 @dataclass(kw_only=True)

@@ -16,9 +16,8 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit, check_fit_input, check_is_fitted
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.privacy.frequency import estimate_frequencies
-from veilgraph.reconstruct.labels import one_hot_label_draws
+from veilgraph.reconstruct.labels import one_hot_label_draws, project_to_simplex
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
-from veilgraph.reconstruct.simplex import project_to_simplex
 from veilgraph.reconstruct.sparse import block_width, repeated_product
 
 RESTARTS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)

@@ -13,8 +13,7 @@ from torch import Tensor
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import estimate_frequencies, population_variance
-from veilgraph.reconstruct.labels import ChannelRows, one_hot_label_draws
-from veilgraph.reconstruct.simplex import project_to_simplex
+from veilgraph.reconstruct.labels import ChannelRows, one_hot_label_draws, project_to_simplex
 from veilgraph.reconstruct.sparse import csr_from_entries, sparse_product
 
 

@@ -19,9 +19,9 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, population_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.progress import tracked
+from veilgraph.reconstruct.labels import project_to_simplex
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
 from veilgraph.reconstruct.report_codes import ReportCodes
-from veilgraph.reconstruct.simplex import project_to_simplex
 from veilgraph.reconstruct.sparse import block_width
 
 Decoding = Literal["distribution", "argmax"]

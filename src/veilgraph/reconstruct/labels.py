@@ -18,6 +18,22 @@ from veilgraph.privacy.schema import NO_LABEL
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
 
 
+def project_to_simplex(estimates: Tensor) -> Tensor:
+    """Return the nearest distribution in Euclidean distance, for each row (Held, Wolfe and Crowder 1974).
+
+    >>> project_to_simplex(torch.tensor([[1.2, -0.1, -0.1], [0.2, 0.3, 0.5]]))
+    tensor([[1.0000, 0.0000, 0.0000],
+            [0.2000, 0.3000, 0.5000]])
+    """
+    # Adding a number to a whole row does not move its projection; near 0 the differences are exact.
+    estimates = estimates - estimates.amax(dim=-1, keepdim=True)
+    ordered = estimates.sort(dim=-1, descending=True).values
+    ranks = torch.arange(1, estimates.shape[-1] + 1, device=estimates.device, dtype=estimates.dtype)
+    excess = (ordered.cumsum(-1) - 1) / ranks
+    support = (ordered > excess).sum(-1, keepdim=True)
+    return (estimates - excess.gather(-1, support - 1)).clamp(min=0)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChannelRows:
     """Label channels of several draws, as tensors that broadcast against shares with one row per draw.

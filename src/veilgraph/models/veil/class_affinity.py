@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.reconstruct.simplex import project_to_simplex
+from veilgraph.reconstruct.labels import project_to_simplex
 
 _RAREST = 0.2
 _MIN_AFFINITY = 0.02

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import estimate_frequencies
-from veilgraph.reconstruct.simplex import project_to_simplex
+from veilgraph.reconstruct.labels import project_to_simplex
 
 _FOLDS, _FOLDS_OF_LARGE_GRAPHS = 5, 3
 _LARGE = 2**22
