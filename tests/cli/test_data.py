@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,7 +28,10 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LocalSer
     for variable, value in {"no_proxy": "127.0.0.1", "VEILGRAPH_DATA": "", "XDG_CACHE_HOME": str(tmp_path)}.items():
         monkeypatch.setenv(variable, value)
     with serving(FILES) as running:
-        files = tuple(OriginalFile(part=part, url=running.url(part)) for part in FILES)
+        files = tuple(
+            OriginalFile(part=part, url=running.url(part), sha256=hashlib.sha256(content).hexdigest())
+            for part, content in FILES.items()
+        )
         small = replace(
             SMALL,
             note="A note",
@@ -74,6 +78,19 @@ def test_a_damaged_file_is_fetched_again_without_being_asked(
     assert "checksum" not in fail(capsys, "table", "--data-dir", str(tmp_path))
     assert "written" in succeed(capsys, "fetch", "small", "--data-dir", str(tmp_path))
     assert "already" in succeed(capsys, "fetch", "small", "--data-dir", str(tmp_path))
+
+
+def test_an_original_whose_hash_is_not_known_needs_an_option(
+    server: LocalServer, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (small,) = catalogue.known_datasets().values()
+    (origin,) = small.origins
+    files = tuple(replace(file, sha256=None) for file in origin.files)
+    unknown = replace(small, origins=(replace(origin, files=files),))
+    monkeypatch.setattr(catalogue, "known_datasets", lambda: {"small": unknown})
+    assert "--unverified reads it nevertheless" in fail(capsys, "fetch", "small")
+    assert server.requested == []
+    assert "written to" in succeed(capsys, "fetch", "small", "--unverified")
 
 
 def test_a_folder_can_be_chosen(server: LocalServer, tmp_path: Path, capsys: Capture) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.damage import bomb
 from tests.support.originals import small_archive
 from veilgraph.datasets.archive import Archive
 from veilgraph.errors import GraphError
@@ -81,6 +82,12 @@ def test_a_damaged_file_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "bad.npz").write_bytes(content)
     with pytest.raises(GraphError, match=r"bad\.npz is not a readable data set"):
         Archive.read(tmp_path / "bad.npz")
+
+
+def test_a_small_file_of_gigabytes_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "bomb.npz").write_bytes(bomb(2**28))
+    with pytest.raises(GraphError, match=r"unpacks to 268,435,\d+ bytes, and at most 67,108,864 are allowed"):
+        Archive.read(tmp_path / "bomb.npz")
 
 
 def test_a_file_with_pickled_objects_is_refused(tmp_path: Path) -> None:

@@ -50,6 +50,20 @@ def test_every_origin_can_be_converted_and_is_fetched_over_tls(dataset: Dataset)
 
 
 @pytest.mark.parametrize("dataset", DATASETS, ids=named)
+def test_every_address_names_a_commit_and_the_preferred_originals_are_pinned(dataset: Dataset) -> None:
+    for origin in dataset.origins:
+        for file in origin.files:
+            owner_and_name = "[A-Za-z]+/[A-Za-z0-9]+|karuna-bhaila/RGNN"
+            assert re.match(rf"https://raw\.githubusercontent\.com/({owner_and_name})/[0-9a-f]{{40}}/", file.url)
+    assert all(file.sha256 for file in dataset.origins[0].files)
+
+
+def test_one_original_has_no_known_hash() -> None:
+    unknown = [f.url for dataset in DATASETS for o in dataset.origins for f in o.files if f.sha256 is None]
+    assert [url.split("/")[4] for url in unknown] == ["graph2gauss"]
+
+
+@pytest.mark.parametrize("dataset", DATASETS, ids=named)
 def test_every_entry_says_what_it_is_and_whom_to_cite(dataset: Dataset) -> None:
     assert re.fullmatch("[0-9a-f]{64}", dataset.checksum)
     assert dataset.title

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.support.damage import bomb
 from tests.support.file_server import LocalServer, serving
 from tests.support.originals import SMALL, graph2gauss_file, musae_files, planetoid_files, small_archive
 from veilgraph.datasets.archive import Archive
 from veilgraph.datasets.catalogue import Dataset, Origin, OriginalFile, open_archive
-from veilgraph.datasets.fetch import MAX_FILE_BYTES, fetch
+from veilgraph.datasets.fetch import MAX_FILE_BYTES
+from veilgraph.datasets.fetch import fetch as fetch_verified
 from veilgraph.errors import RunError
 
 FILES = planetoid_files(small_archive(), rest=3)
+
+fetch = partial(fetch_verified, unverified=True)  # the file "graph" of `planetoid` has no known SHA-256
 
 
 @pytest.fixture
@@ -148,3 +154,38 @@ def test_text_originals_are_fetched_too(monkeypatch: pytest.MonkeyPatch, tmp_pat
         origin = Origin(format="musae-twitch", files=originals)
         path = fetch(replace(entry(origin), checksum=archive.checksum), tmp_path)
     assert Archive.read(path).checksum == archive.checksum
+
+
+def pinned(origin: Origin) -> Origin:
+    """Return an origin with the SHA-256 of every file."""
+    hashes = {part: hashlib.sha256(content).hexdigest() for part, content in FILES.items()}
+    return replace(origin, files=tuple(replace(file, sha256=hashes[file.part]) for file in origin.files))
+
+
+def test_an_original_without_a_known_hash_is_not_even_downloaded(server: LocalServer, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"no SHA-256 of http://.*/graph \(--unverified reads it nevertheless\)"):
+        fetch_verified(entry(planetoid(server)), tmp_path)
+    assert server.requested == []
+    assert fetch_verified(entry(planetoid(server), pinned(planetoid(server))), tmp_path).is_file()
+
+
+def test_an_original_with_another_hash_is_not_read(server: LocalServer, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="/text is not the file of the catalogue"):
+        fetch_verified(entry(pinned(planetoid(server, graph="text"))), tmp_path)
+
+
+@pytest.mark.parametrize("unverified", [False, True])
+def test_a_small_archive_that_unpacks_to_gigabytes_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unverified: bool
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving({"archive": bomb(2**28)}) as server:
+        file = OriginalFile(part="archive", url=server.url("archive"), sha256=None if unverified else "0" * 64)
+        dataset = entry(Origin(format="graph2gauss", files=(file,)))
+        tracemalloc.start()
+        try:
+            with pytest.raises(RunError, match="ArchiveError" if unverified else "SHA-256 differs"):
+                fetch_verified(dataset, tmp_path, unverified=unverified)
+            assert tracemalloc.get_traced_memory()[1] < 2**24
+        finally:
+            tracemalloc.stop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -87,3 +89,85 @@ def test_bytes_can_be_encoded_as_latin1_only() -> None:
 def test_a_function_cannot_be_changed(name: bytes) -> None:
     with pytest.raises(pickle.UnpicklingError, match="a function has no state"):
         load_restricted(name + b"(dVa\nVb\nsb.")
+
+
+class Forged:
+    """Pickles as a call with a state."""
+
+    def __init__(self, function: Any, arguments: tuple[Any, ...], state: Any) -> None:
+        self.reduced = function, arguments, state
+
+    def __reduce__(self) -> Any:
+        return self.reduced
+
+
+RECONSTRUCT, SCALAR = np.empty(0).__reduce__()[0], np.float64(0).__reduce__()[0]
+PLAIN_STATE = (3, "<", None, None, None, -1, -1, 0)
+OBJECT_AT_AN_ADDRESS = Forged(np.dtype, ("V8", False, True), (3, "|", None, ("a",), {"a": (np.dtype("O"), 0)}, 8, 1, 0))
+
+
+def forged_array(dtype: Any, shape: Any = (1,), content: Any = b"A" * 8) -> Forged:
+    return Forged(RECONSTRUCT, (np.ndarray, (0,), b"b"), (1, shape, dtype, False, content))
+
+
+FORGERIES: dict[str, Any] = {
+    "objects at an address": forged_array(OBJECT_AT_AN_ADDRESS),
+    "objects that are not counted": forged_array(Forged(np.dtype, ("O8", False, True), PLAIN_STATE), content=b"A" * 8),
+    "a subarray": forged_array(
+        Forged(np.dtype, ("V8", False, True), (3, "|", (np.dtype("O"), (1,)), None, None, 8, 1, 0))
+    ),
+    "fields of a number": forged_array(Forged(np.dtype, ("f8", False, True), (3, "<", None, ("a",), {}, 8, 1, 0))),
+    "a state of another version": forged_array(
+        Forged(np.dtype, ("f8", False, True), (4, "<", None, None, None, 8, 1, 0, {}))
+    ),
+    "another byte order": forged_array(Forged(np.dtype, ("f8", False, True), (3, "?", None, None, None, -1, -1, 0))),
+    "no state of a type": forged_array(Forged(np.dtype, ("f8", False, True), ())),
+    "times": forged_array(
+        Forged(np.dtype, ("M8", False, True), (4, "<", None, None, None, -1, -1, 0, ({}, (b"s", 1, 1, 1))))
+    ),
+    "a type that is text": forged_array("f8"),
+    "more than its content": forged_array(np.dtype("f8"), shape=(10**9,)),
+    "less than its content": forged_array(np.dtype("f8"), shape=(0,)),
+    "a negative shape": forged_array(np.dtype("f8"), shape=(-1, -1)),
+    "a shape that is true": forged_array(np.dtype("f8"), shape=(True,)),
+    "a shape that overflows": forged_array(np.dtype("f8"), shape=(2**63, 2, 2**63)),
+    "fewer objects than its shape": forged_array(np.dtype("O"), shape=(2,), content=[1]),
+    "a class of arrays": Forged(RECONSTRUCT, (dict, (0,), b"b"), None),
+    "an array without content": Forged(np.ndarray, ((10**6,),), None),
+    "a number of another size": Payload(SCALAR, np.dtype("f8"), b"A"),
+    "a number of an object": Payload(SCALAR, np.dtype("O"), b"A" * 8),
+    "a number of fields": Payload(SCALAR, OBJECT_AT_AN_ADDRESS, b"A" * 8),
+    "a long text": forged_array(Forged(np.dtype, ("U99999", False, True), PLAIN_STATE)),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_an_array_that_points_outside_its_content_is_refused(forgery: str, protocol: int) -> None:
+    with pytest.raises((pickle.UnpicklingError, TypeError, ValueError)):
+        load_restricted(pickle.dumps(FORGERIES[forgery], protocol=protocol))
+
+
+def test_a_forged_type_does_not_crash_the_process(tmp_path: Path) -> None:
+    """Objects at an address of the file's choice used to end the process when the array was read."""
+    (tmp_path / "original").write_bytes(pickle.dumps(FORGERIES["objects at an address"], protocol=2))
+    program = (
+        "import pathlib, sys; from veilgraph.datasets.restricted_unpickler import load_restricted\n"
+        "try: print(load_restricted(pathlib.Path(sys.argv[1]).read_bytes()))\n"
+        "except Exception as error: sys.exit(str(error))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path / "original")], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr.strip()) == (1, "an array is neither of numbers nor of text nor of objects")
+
+
+def test_text_objects_and_both_byte_orders_come_through() -> None:
+    value = [
+        np.array(["a", "bc"]),
+        np.array([b"a"]),
+        np.array([{}, None]),
+        np.array([1.5], dtype=">f8"),
+        np.array(True),
+    ]
+    read = load_restricted(pickle.dumps(value, protocol=2))
+    assert [array.tolist() for array in read] == [array.tolist() for array in value]
+    assert [array.dtype for array in read] == [array.dtype.newbyteorder("=") for array in value]

@@ -86,6 +86,9 @@ def fetch(
     names: Annotated[list[str], typer.Argument(help="Names of data sets.", metavar="NAME...")],
     data_dir: DataDir = None,
     force: Annotated[bool, typer.Option("--force", help="Download again even if the file is there.")] = False,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Read originals whose SHA-256 is not known.")
+    ] = False,
 ) -> None:
     """Download data sets from their public sources, check and convert them."""
     from veilgraph.datasets.fetch import fetch as fetch_dataset
@@ -96,7 +99,7 @@ def fetch(
             echo(f"{dataset.name}: already in {path.parent}")
             continue
         with show_progress(dataset.name) as progress:
-            path = fetch_dataset(dataset, data_folders(data_dir)[0], progress=progress)
+            path = fetch_dataset(dataset, data_folders(data_dir)[0], unverified=unverified, progress=progress)
         echo(f"{dataset.name}: written to {path.parent}")
 
 

@@ -15,12 +15,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +27,11 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.datasets.private_graph import PrivateGraph
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
+from veilgraph.graph.array_files import ArchiveError, pack_arrays, unpack_arrays
 from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema
+
+MAX_UNPACKED_BYTES = 64 * 2**20
+"""Largest size of an archive's arrays together; the largest data set of the catalogue takes 2 MiB."""
 
 _REQUIRED = ("edge_index", "num_nodes", "y", "x_indptr", "x_indices", "x_shape")
 
@@ -54,17 +56,15 @@ class Archive:
     def read(cls, path: Path) -> Archive:
         """Read a file; refuse a file that is not an archive of plain arrays."""
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
-                arrays = dict(archive)
-        except (OSError, ValueError, BadZipFile, EOFError) as error:
-            raise GraphError(f"{path} is not a readable data set ({type(error).__name__}); fetch it again") from error
+            arrays = unpack_arrays(path.read_bytes(), max_bytes=MAX_UNPACKED_BYTES)
+        except (OSError, ArchiveError) as error:
+            reason = error if isinstance(error, ArchiveError) else type(error).__name__
+            raise GraphError(f"{path} is not a readable data set ({reason}); fetch it again") from error
         return cls(name=path.stem, arrays=arrays)
 
     def write(self, path: Path) -> None:
         """Write the file atomically."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **self.arrays)
-        write_atomically(path, buffer.getvalue())
+        write_atomically(path, pack_arrays(self.arrays, compress=True))
 
     @classmethod
     def from_parts(

@@ -87,7 +87,7 @@ class OriginalFile:
     Attributes:
         part: role of the file in its format, such as "graph".
         url: address of the file.
-        sha256: SHA-256 of its bytes; None where it is not known and only the converted arrays are checked.
+        sha256: SHA-256 of its bytes; None where it is not known; then the file is refused unless asked for.
     """
 
     part: str

@@ -1,7 +1,7 @@
 """Download of public data sets: original files are checked, converted, checked again and written atomically.
 
-Original files stay in memory. Only the converted file is written, and only if its arrays have the checksum of the
-catalogue. A changed, damaged or replaced original is therefore refused.
+An original is read only if it has the SHA-256 of the catalogue. It stays in memory. Only the converted file is written,
+and only if its arrays have the checksum of the catalogue.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def fetch(
     *,
     timeout: float = 60.0,
     max_file_bytes: int = MAX_FILE_BYTES,
+    unverified: bool = False,
     progress: ProgressCallback | None = None,
 ) -> Path:
     """Download a data set, write NAME.npz into a folder and return its path.
@@ -62,12 +63,15 @@ def fetch(
         folder: folder to write to; created if it is missing.
         timeout: seconds to wait for an answer of the server.
         max_file_bytes: largest accepted original file.
+        unverified: whether to read originals whose SHA-256 the catalogue does not know.
         progress: function to call before each file.
     """
     path = folder / f"{dataset.name}.npz"
     problems = []
     for origin in dataset.origins:
         try:
+            if not unverified:
+                _check_hashes_known(origin)
             files = _download_all(origin, timeout, max_file_bytes, progress or _silent)
             archive = _convert(dataset, origin, files)
         except RunError as error:
@@ -80,6 +84,12 @@ def fetch(
         f"{dataset.name} could not be fetched: {problems[0]}{others}; try again, "
         f"or put {path.name} from another machine into a folder and set {DATA_VARIABLE} to it"
     )
+
+
+def _check_hashes_known(origin: Origin) -> None:
+    for file in origin.files:
+        if file.sha256 is None:
+            raise RunError(f"the catalogue has no SHA-256 of {file.url} (--unverified reads it nevertheless)")
 
 
 def _download_all(origin: Origin, timeout: float, max_file_bytes: int, progress: ProgressCallback) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,7 @@ def unpack_arrays(content: bytes, *, max_bytes: int | None = None) -> dict[str, 
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             check_members(members, limit)
-            return {member.filename.removesuffix(_SUFFIX): _array(archive, member) for member in members}
+            return {member.filename.removesuffix(_SUFFIX): _member(archive, member) for member in members}
     except ArchiveError:
         raise
     except _DAMAGED as error:
@@ -124,20 +124,31 @@ def is_finite(array: NDArray[Any]) -> bool:
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        if version not in _HEADERS:
-            raise ArchiveError(f"'{member.filename}' has version {version} of the format, which is not used")
-        shape, by_columns, dtype = _HEADERS[version](file)
-        content = bytearray(file.read())
+def read_plain_array(file: IO[bytes]) -> NDArray[Any]:
+    """Read an array in the format .npy; raise ArchiveError if it is not plain, or not as large as its header says."""
+    shape, by_columns, dtype = read_header(file)
+    content = bytearray(file.read())
     if dtype.kind not in _KINDS or not dtype.isnative:
-        raise ArchiveError(f"'{member.filename}' holds values of type {dtype}, not plain numbers or text")
+        raise ArchiveError(f"an array holds values of type {str(dtype)[:40]}, not plain numbers or text")
     if math.prod(shape) * dtype.itemsize != len(content):
-        raise ArchiveError(f"'{member.filename}' claims the shape {shape}, which is not its size")
+        raise ArchiveError(f"an array claims the shape {str(shape)[:40]}, which is not its size")
     if not content:
         return np.empty(shape, dtype=dtype)
     return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if by_columns else "C")
+
+
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of an array in the format .npy: its shape, whether columns come first, and its type."""
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ArchiveError(f"an array has version {version} of the format, which is not used")
+    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = _HEADERS[version](file)
+    return header
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(member) as file:
+        return read_plain_array(file)
 
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

@@ -7,6 +7,7 @@ import os
 import pickle
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.support.originals import graph2gauss_file, small_archive
 from tests.support.public_data import real_archive
 from veilgraph.datasets.catalogue import find_dataset
 from veilgraph.datasets.sources.graph2gauss import convert
+from veilgraph.graph.array_files import ArchiveError
 
 
 @pytest.mark.parametrize("pickled", [False, True])
@@ -27,6 +29,18 @@ def test_a_small_graph_is_converted_whole(pickled: bool) -> None:
 def test_a_file_like_the_real_one_gives_the_catalogued_arrays(pickled: bool) -> None:
     files = graph2gauss_file(real_archive("dblp"), pickled=pickled)
     assert convert("dblp", files).checksum == find_dataset("dblp").checksum
+
+
+@pytest.mark.parametrize("member", ["adj_matrix", "labels"])
+def test_a_header_that_claims_any_size_is_refused(member: str) -> None:
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w") as archive:
+        text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }\n"
+        content = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(8)
+        archive.writestr(f"{member}.npy", content)
+        archive.writestr("adj_data.npy" if member == "labels" else "node_attr.npy", content)
+    with pytest.raises((ArchiveError, pickle.UnpicklingError)):
+        convert("small", {"archive": buffer.getvalue()})
 
 
 def test_a_member_that_is_a_program_is_not_executed(tmp_path: Path) -> None:

@@ -15,13 +15,15 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.datasets.archive import Archive, positive_entries
+from veilgraph.datasets.archive import MAX_UNPACKED_BYTES, Archive, positive_entries
 from veilgraph.datasets.restricted_unpickler import load_restricted
+from veilgraph.graph.array_files import check_members, read_header, read_plain_array
 
 
 def convert(name: str, files: Mapping[str, bytes]) -> Archive:
     """Convert an archive; edges of both directions count once, and a feature is 1 where its weight is positive."""
     with ZipFile(io.BytesIO(files["archive"])) as archive:
+        check_members(archive.infolist(), MAX_UNPACKED_BYTES)
         plain = "adj_data.npy" in archive.namelist()
         adjacency = _plain_matrix(archive, "adj") if plain else _pickled_matrix(archive, "adj_matrix")
         attributes = _plain_matrix(archive, "attr") if plain else _pickled_matrix(archive, "node_attr")
@@ -43,18 +45,13 @@ def _plain_matrix(archive: ZipFile, prefix: str) -> dict[str, Any]:
 
 
 def _pickled_matrix(archive: ZipFile, member: str) -> dict[str, Any]:
-    state: dict[str, Any] = _array(archive, member).item().state
+    """Read an array of one pickled object, without the unrestricted unpickler of NumPy."""
+    stream = io.BytesIO(archive.read(f"{member}.npy"))
+    read_header(stream)
+    state: dict[str, Any] = load_restricted(stream.read()).item().state
     return state
 
 
 def _array(archive: ZipFile, member: str) -> NDArray[Any]:
-    """Read an array of plain values or of pickled objects, without the unrestricted unpickler of NumPy."""
-    stream = io.BytesIO(archive.read(f"{member}.npy"))
-    version = np.lib.format.read_magic(stream)
-    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    _, _, dtype = read_header(stream)
-    if dtype.hasobject:
-        array: NDArray[Any] = load_restricted(stream.read())
-        return array
-    stream.seek(0)
-    return np.lib.format.read_array(stream, allow_pickle=False)
+    with archive.open(f"{member}.npy") as file:
+        return read_plain_array(file)
