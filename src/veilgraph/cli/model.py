@@ -108,8 +108,8 @@ def _print_training(model: Model, folder: Path) -> None:
     if shares := facts["plausibility"]["shares"]:
         alarms = [share for share in shares if share["verdict"] != "plausible"]
         for share in alarms:
-            typer.echo(f"ALARM: {share['sentence']}")
-        typer.echo(f"{len(shares) - len(alarms):,} of {len(shares):,} declared class shares are plausible.")
+            echo(f"ALARM: {share['sentence']}")
+        echo(f"{len(shares) - len(alarms):,} of {len(shares):,} declared class shares are plausible.")
     for name, estimate in facts.get("estimated_accuracy", {}).items():
         echo(
             f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "
