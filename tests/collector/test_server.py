@@ -171,6 +171,30 @@ def test_a_peer_that_reads_slowly_but_in_time_gets_everything(client: httpx.Clie
     assert len(client.get("/large").content) == LARGE
 
 
+def test_requests_beyond_the_rate_end_their_connection_and_the_rest_is_not_answered(tmp_path: Path) -> None:
+    app = make_app(
+        campaign=COLLECTION.campaign,
+        graph=COLLECTION.graph,
+        store=ReportStore.open(f"sqlite:///{tmp_path}/reports.db"),
+        credentials=COLLECTION.credentials,
+        limits=Limits(requests_per_second=0.001, burst=3),
+    )
+    with listening(app) as client, connect(client) as connection:
+        connection.sendall(b"GET /v1/campaign HTTP/1.1\r\nHost: x\r\n\r\n" * 10)
+        answer = received(connection)
+    assert (answer.count(b"HTTP/1.1 200"), answer.count(b"HTTP/1.1 429")) == (3, 1)
+
+
+@pytest.mark.parametrize(("requests", "answers"), [(17, 17), (1000, 0)])
+def test_a_connection_on_which_too_many_requests_wait_is_closed(
+    client: httpx.Client, requests: int, answers: int
+) -> None:
+    with connect(client) as connection:
+        request = b"GET /v1/campaign HTTP/1.1\r\nHost: x\r\n"
+        connection.sendall((request + b"\r\n") * (requests - 1) + request + b"Connection: close\r\n\r\n")
+        assert received(connection).count(b"HTTP/1.1 200") == answers
+
+
 def is_open(connection: socket.socket) -> bool:
     """Return whether the collector serves the connection."""
     try:

@@ -56,14 +56,13 @@ class Receipt:
         >>> receipt.stored, receipt.is_signed_by(["k" * 43]), receipt.is_signed_by(["l" * 43])
         ('1970-01-01T02:00:00Z', True, False)
         """
-        unsigned = cls(
-            campaign=report.campaign,
-            node=report.node,
-            report_sha256=hashlib.sha256(report.to_json().encode()).hexdigest(),
-            stored=datetime.fromtimestamp(hour, tz=UTC).strftime(TIME_FORMAT),
-            signature="",
-        )
-        return dataclasses.replace(unsigned, signature=unsigned._signature(key))
+        content = {
+            "campaign": report.campaign,
+            "node": report.node,
+            "report_sha256": hashlib.sha256(report.to_json().encode()).hexdigest(),
+            "stored": datetime.fromtimestamp(hour, tz=UTC).strftime(TIME_FORMAT),
+        }
+        return cls(**content, signature=_signature(key, content))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Receipt:
@@ -85,20 +84,21 @@ class Receipt:
 
     def is_signed_by(self, keys: Iterable[str]) -> bool:
         """Return whether one of the keys signed exactly this receipt; every key is tried, in constant time."""
-        given = self.signature.encode(errors="replace")
-        matches = [hmac.compare_digest(self._signature(key).encode(), given) for key in keys]
+        content = self.document
+        given = content.pop("signature").encode(errors="replace")
+        matches = [hmac.compare_digest(_signature(key, content).encode(), given) for key in keys]
         return any(matches)
 
     @property
     def document(self) -> dict[str, str]:
         """The receipt as JSON values."""
-        return dataclasses.asdict(self)
+        return dict(vars(self))
 
-    def _signature(self, key: str) -> str:
-        """Return the HMAC-SHA256 of purpose, a null character, and canonical JSON of everything but the signature.
 
-        The purpose separates it from node tokens, which the same keys sign.
-        """
-        content = {name: value for name, value in self.document.items() if name != "signature"}
-        digest = hmac.digest(key.encode(), _PURPOSE + b"\0" + canonical_json(content).encode(), hashlib.sha256)
-        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+def _signature(key: str, content: dict[str, str]) -> str:
+    """Return the HMAC-SHA256 of purpose, a null character, and canonical JSON of everything but the signature.
+
+    The purpose separates it from node tokens, which the same keys sign.
+    """
+    digest = hmac.digest(key.encode(), _PURPOSE + b"\0" + canonical_json(content).encode(), hashlib.sha256)
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -74,6 +74,9 @@ class Refusal(Exception):  # noqa: N818 (an answer to a sender, not an error of 
         """Return the HTTP response, with the headers that its status requires."""
         status = self.reason.status
         headers = {"Retry-After": str(RETRY_SECONDS)} if status in _RETRY_STATUSES else {}
+        if status == 429:
+            # The sender's further requests on this connection are not even read.
+            headers["Connection"] = "close"
         if status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         return AsciiJSON({"error": self.reason.value, "detail": self.detail}, status, headers)

@@ -45,11 +45,13 @@ class DeadlineProtocol(HttpToolsProtocol):
     Attributes:
         header_seconds: time within which the headers of a request must arrive.
         max_header_bytes: maximum size of the headers of a request.
+        max_waiting_requests: number of requests that may wait for the answer of an earlier one.
         write_seconds: time within which the peer must read what was written.
     """
 
     header_seconds = 10.0
     max_header_bytes = 64 * 1024
+    max_waiting_requests = 16
     write_seconds = 20.0
     _deadline: asyncio.TimerHandle | None = None
     _write_deadline: asyncio.TimerHandle | None = None
@@ -85,7 +87,11 @@ class DeadlineProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """Start the deadline of a request."""
+        """Start the deadline of a request; close a connection with too many that wait for an answer."""
+        if len(self.pipeline) >= self.max_waiting_requests:
+            self.transport.abort()
+            # Ends the parsing of what was received already.
+            raise ConnectionAbortedError
         super().on_message_begin()
         self._start_deadline()
 
