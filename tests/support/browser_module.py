@@ -27,12 +27,13 @@ def in_node(
 ) -> list[dict[str, Any]]:
     """Run a function of the module on each item; return {"result": ...} or {"error": ...}, and fail on a crash."""
     assert NODE is not None
-    module = folder / "veilgraph.mjs"  # by this ending, node knows that it is an ES module
-    module.write_bytes(MODULE.read_bytes())
+    (folder / "package.json").write_text('{"type": "module"}')
+    for name, served in ((MODULE.name, "client.js"), ("device.js", "device.js")):  # as the collector serves them
+        (folder / served).write_bytes((BROWSER / name).read_bytes())
     request = {"work": work, "items": items, "now": now.isoformat(), "maxEpsilon": max_epsilon}
     script = Path(__file__).with_name("run_vectors.mjs")
     done = subprocess.run(
-        [NODE, str(script), str(module)], input=json.dumps(request), capture_output=True, text=True, check=False
+        [NODE, str(script), str(folder)], input=json.dumps(request), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     replies: list[dict[str, Any]] = json.loads(done.stdout)

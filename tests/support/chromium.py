@@ -53,12 +53,30 @@ _OPTIONS = [
 
 
 class Page:
-    """One tab. Messages of the page's console and its exceptions are kept in `complaints`."""
+    """One tab, or several by turns. Messages of the page's console and its exceptions are kept in `complaints`."""
 
     def __init__(self, to_browser: int, from_browser: int) -> None:
         self._to, self._from, self._buffer, self._number = to_browser, from_browser, b"", 0
         self._session: str | None = None
         self.complaints: list[str] = []
+        self._attach()
+
+    def new_tab(self) -> None:
+        """Open another tab of the same browser, and continue in it."""
+        self._session = None
+        self._attach()
+
+    def switch(self, session: str) -> None:
+        """Continue in a tab, which `session` named while it was the current one."""
+        self._session = session
+
+    @property
+    def session(self) -> str:
+        """Name of the current tab."""
+        assert self._session is not None
+        return self._session
+
+    def _attach(self) -> None:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):

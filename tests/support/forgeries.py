@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.strict_json import content_id
+from veilgraph.campaign.strict_json import canonical_json, content_id
 
 RECORD: dict[str, Any] = {f"x{i}": i % 2 for i in range(8)} | {"ill": "yes"}
 
@@ -22,7 +22,7 @@ def rewritten(campaign: Campaign, **changes: Any) -> str:
             inner = inner[int(key) if key.isdigit() else key]
         inner[int(last) if last.isdigit() else last] = value
     document.pop("id")
-    return json.dumps({**document, "id": content_id(document)})
+    return canonical_json({**document, "id": content_id(document)})
 
 
 # Changes to the campaign "binary".

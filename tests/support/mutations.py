@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -48,6 +49,24 @@ ODD: list[Any] = [
     [None],
     "2027-02-30T00:00:00Z",
     "2027-1-1T0:0:0Z",
+    "2100-02-30T00:00:00Z",
+    "2100-12-31T24:00:00Z",
+    "2100-12-31T23:59:60Z",
+    "0999-01-01T00:00:00Z",
+    "+012100-01-01T00:00:00Z",
+    "2100-01-01T00:00:00.000Z",
+    "2100",
+    "1.",
+    "+1",
+    "1E5",
+    "1e5",
+    "infinity",
+    "-0",
+    "\u202e",
+    "a\u200d",
+    "\U0001f469\u200d\U0001f680",
+    "\U0001f4cf" * 3000,
+    "__proto__",
 ]
 
 
@@ -108,11 +127,44 @@ def mutated_campaigns(text: str, count: int, rng: random.Random) -> Iterator[str
         if i % 10 and isinstance(mutant, dict):
             mutant.pop("id", None)
             mutant = {**mutant, "id": content_id_or_none(mutant)}
-        written = json.dumps(mutant)
+        written = json.dumps(mutant, sort_keys=True, separators=(",", ":"))
+        if i % 10 == 8:
+            written = rng.choice(OTHER_WRITINGS)(written, rng)
         if i % 10 == 9:
             at = rng.randrange(len(written))
             written = written[:at] + rng.choice(["", '"', "}", "\x00", "[[", "1e5", "NaN"]) + written[at + 1 :]
         yield written
+
+
+def _replaced_one(pattern: str, replacement: str) -> Callable[[str, random.Random], str]:
+    def replace(text: str, rng: random.Random) -> str:
+        found = list(re.finditer(pattern, text))
+        if not found:
+            return text
+        match = rng.choice(found)
+        return text[: match.start()] + match.expand(replacement) + text[match.end() :]
+
+    return replace
+
+
+# Other writings of the same document, which a lenient reader could take for it.
+OTHER_WRITINGS: list[Callable[[str, random.Random], str]] = [
+    lambda text, _: json.dumps(json.loads(text)),
+    lambda text, _: json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False),
+    lambda text, _: text + "\n",
+    lambda text, _: text + "\n\n",
+    lambda text, _: text + " ",
+    lambda text, _: "\ufeff" + text,
+    _replaced_one(r'("\w+":)(\d+)', r"\1\2,\1\2"),
+    _replaced_one(r'("\w+":)("[^"\\]*")', r'\1"x",\1\2'),
+    _replaced_one(r":(\d+)", r":\1.0"),
+    _replaced_one(r":(\d+)", r":\1e0"),
+    _replaced_one(r":(\d+)", r":-\1"),
+    _replaced_one(r'"(\w)', r'"\\u00e9\1'),
+    _replaced_one(r"\\u(\w)", r"\\U\1"),
+    _replaced_one("x", r"\\u0078"),
+    _replaced_one("/", r"\\/"),
+]
 
 
 def content_id_or_none(document: Any) -> str | None:

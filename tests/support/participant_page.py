@@ -17,6 +17,7 @@ FILES = {
     "/participant.css": ("participant.css", "text/css"),
     "/participant.js": ("participant.js", "text/javascript"),
     "/client.js": ("veilgraph.js", "text/javascript"),
+    "/device.js": ("device.js", "text/javascript"),
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; "
@@ -30,6 +31,7 @@ class Collector(ThreadingHTTPServer):
     def __init__(self, campaign: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.campaign = campaign
+        self.broken = False
         self.codes: list[int] = []
         self.received: list[tuple[str, str, dict[str, Any]]] = []
         self.url = f"http://127.0.0.1:{self.server_port}/"
@@ -39,7 +41,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: Collector
 
     def do_GET(self) -> None:
-        if self.path == "/v1/campaign":
+        if self.path == "/v1/campaign" and self.server.broken:
+            self._reply(503, b"", "text/plain")
+        elif self.path == "/v1/campaign":
             self._reply(200, self.server.campaign.encode(), "application/json")
         elif self.path in FILES:
             name, kind = FILES[self.path]

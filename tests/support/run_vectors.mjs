@@ -2,10 +2,14 @@
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const module = await import(pathToFileURL(process.argv[2]));
+const module = { ...await load("client.js"), ...await load("device.js") };
 const request = JSON.parse(readFileSync(0, "utf-8"));
 const now = new Date(request.now ?? Date.now());
 const maxEpsilon = request.maxEpsilon ?? 1e6;
+
+function load(name) {
+  return import(pathToFileURL(`${process.argv[2]}/${name}`));
+}
 
 async function attempt(work) {
   try {
@@ -30,7 +34,7 @@ function makeDevice(planted = {}) {
     last = mine.catch(() => null);
     return mine;
   };
-  return { storage, locks: { request }, kept: () => Object.fromEntries(kept) };
+  return { storage, locks: { request }, settle: 0, kept: () => Object.fromEntries(kept) };
 }
 
 function spent({ storage }) {

@@ -99,7 +99,7 @@ class Campaign:
         if self.closes.tzinfo is None or self.closes.microsecond or self.closes.year < 1000:
             raise CampaignError(f"closes is {self.closes}: give a date with its time zone, to the second")
         object.__setattr__(self, "closes", self.closes.astimezone(UTC))
-        expect_whole(self.nodes, "graph.nodes", 1, 2**53)
+        expect_whole(self.nodes, "graph.nodes", 1, 2**53 - 1)
         if not _SHA256.fullmatch(self.graph):
             raise CampaignError("graph.sha256 is not a SHA-256 in hexadecimal digits")
         self._check_mechanisms()
@@ -331,7 +331,7 @@ def _schema(stated: object) -> FeatureSchema:
     return FeatureSchema(
         columns=tuple(_column(entry) for entry in expect_list(parts["columns"], "schema.columns")),
         classes=tuple(expect_text(name, "a class") for name in expect_list(label["classes"], "schema.label.classes")),
-        group=expect_whole(parts["group"], "schema.group", 1, 2**53),
+        group=expect_whole(parts["group"], "schema.group", 1, 2**53 - 1),
         note=expect_text(parts["note"], "schema.note", min_length=0),
     )
 

@@ -49,7 +49,10 @@ def number_text(number: float) -> str:
 
 
 def parse_strict(text: str | bytes) -> object:
-    """Parse JSON without fractions, constants such as NaN, and repeated keys."""
+    """Parse canonical JSON: no fractions, no repeated keys, and no second way to write the same document.
+
+    A line break at the end is allowed.
+    """
 
     def refuse_number(_: str) -> None:
         raise CampaignError("a number is not whole: a campaign holds whole numbers and text only")
@@ -68,6 +71,8 @@ def parse_strict(text: str | bytes) -> object:
         raise
     except (ValueError, RecursionError) as error:
         raise CampaignError(f"it is not a campaign: not readable as JSON ({type(error).__name__})") from None
+    if content.removesuffix("\n") != canonical_json(document):
+        raise CampaignError("it is not written in its canonical form: get the file as 'campaign new' wrote it")
     return document
 
 

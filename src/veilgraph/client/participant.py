@@ -89,6 +89,15 @@ T = TypeVar("T")
 _MAX_CAMPAIGN_LENGTH = 64 * 2**20
 _MAX_FEATURES = 2**14
 _MAX_STEPS = 1_000_000
+_MAX_TEXT_LENGTH = 4000
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+# Control, bidirectional and invisible characters could hide what a campaign says; the campaign format lists them.
+_MISLEADING = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\uffff"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    r"|(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d](?![^\x00-\x7f])"
+)
 # Tolerance of stated epsilons, relative above 1: they are doubles as text, which agree far better with the exact ones.
 _TOLERANCE = Decimal("1e-9")
 
@@ -385,10 +394,18 @@ def _parsed(campaign: str | bytes) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError):
         raise CampaignError("the campaign is not readable as JSON") from None
+    if text.removesuffix("\n") != _canonical(document):
+        raise CampaignError("the campaign is not in its canonical form, so two readers could understand it differently")
     keys = "closes contact features format graph guarantee id label purpose schema"
     content = dict(_object(document, keys, "the campaign"))
     if type(content["format"]) is not int or content["format"] != 1:
         raise CampaignError("the campaign's format is not 1: this client is too old for it, or it is not a campaign")
+    graph = _object(content["graph"], "nodes sha256", "graph")
+    _whole(graph["nodes"], "graph.nodes")
+    if not re.fullmatch("[0-9a-f]{64}", _text(graph["sha256"], "graph.sha256")):
+        raise CampaignError("graph.sha256 must be 64 hexadecimal digits")
+    _text(content["purpose"], "purpose")
+    _text(content["contact"], "contact")
     stated = content.pop("id")
     if stated != hashlib.sha256(_canonical(content).encode()).hexdigest():
         raise CampaignError("the campaign was altered: its content is not what its id says")
@@ -398,6 +415,7 @@ def _parsed(campaign: str | bytes) -> dict[str, Any]:
 def _question(campaign: dict[str, Any]) -> Question:
     schema = _object(campaign["schema"], "columns group label note", "schema")
     label = _object(schema["label"], "classes name", "schema.label")
+    _text(schema["note"], "schema.note", min_length=0)
     columns = tuple(_column(entry) for entry in _list(schema["columns"], "schema.columns"))
     sizes = _merged([_size(column) for column in columns], _whole(schema["group"], "schema.group"))
     classes = tuple(_text(name, "a class") for name in _list(label["classes"], "schema.label.classes"))
@@ -406,8 +424,8 @@ def _question(campaign: dict[str, Any]) -> Question:
     if features is None and table is None:
         raise CampaignError("the campaign collects nothing")
     names = [column["name"] for column in columns] + [_text(label["name"], "schema.label.name")]
-    if len(set(names)) < len(names) or len(set(classes)) < len(classes):
-        raise CampaignError("the campaign declares a name twice")
+    if len(set(names)) < len(names) or len(set(classes)) < len(classes) or len(classes) < 2:
+        raise CampaignError("the campaign declares a name twice, or fewer than two classes")
     return Question(
         id=campaign["id"],
         columns=columns,
@@ -430,7 +448,7 @@ def _column(entry: object) -> dict[str, Any]:
             raise CampaignError("a column's edges must be 3 or more, and rise")
     else:
         parts = _object(entry, "name values", "a column")
-        values = [_text(value, "a value") for value in _list(parts["values"], "values")]
+        values = [_text(value, "a value", min_length=0) for value in _list(parts["values"], "values")]
         if len(values) < 2 or len(set(values)) < len(values):
             raise CampaignError("a column's values must be 2 or more, all different")
     _text(parts["name"], "a column's name")
@@ -451,7 +469,7 @@ def _features(stated: object, sizes: list[int]) -> tuple[int, tuple[Table, ...] 
     if stated is None:
         return 0, None
     parts = _object(stated, "epsilon mechanism sampled tables", "features")
-    _number(parts["epsilon"], "features.epsilon")
+    _epsilon(parts["epsilon"], "features.epsilon")
     sampled = _whole(parts["sampled"], "features.sampled")
     if sampled > len(sizes) or len(sizes) > _MAX_FEATURES or sampled * (len(sizes) - sampled) > _MAX_STEPS:
         raise CampaignError(f"the campaign samples {sampled} of {len(sizes)} features, which is not possible")
@@ -465,7 +483,7 @@ def _label(stated: object, size: int) -> Table | None:
     if stated is None:
         return None
     parts = _object(stated, "epsilon mechanism table", "label")
-    _number(parts["epsilon"], "label.epsilon")
+    _epsilon(parts["epsilon"], "label.epsilon")
     if parts["mechanism"] != "grr":
         raise CampaignError("label: another mechanism than grr")
     return _table(parts["table"], size)
@@ -511,29 +529,47 @@ def _user_level(tables: Sequence[Table], sampled: int) -> Decimal:
 
 
 def _attribute_levels(tables: tuple[Table, ...], sampled: int) -> list[Decimal]:
-    """Return ln of the likelihood ratio of two records that differ in one feature, if no other feature matches."""
-    misses = [Decimal(t.domain_size * t.other) / WORDS for t in tables]
-    least = _mean_product(misses, sampled)
-    levels: dict[Table, Decimal] = {}
-    for i, table in enumerate(tables):
-        if table not in levels:
-            match = Decimal(table.domain_size * table.true) / WORDS
-            levels[table] = (_mean_product([*misses[:i], match, *misses[i + 1 :]], sampled) / least).ln()
+    """Return ln of the likelihood ratio of two records that differ in one feature, if no other feature matches.
+
+    The mean product over all subsets of `sampled` features is a + b * factor in the factor of one feature. A pass
+    over what follows each feature and one over what precedes it give a and b for every table, up to a common factor.
+    """
+    kinds = Counter(tables)
+    ordered = [*kinds, *(kinds - Counter(kinds.keys())).elements()]  # one feature of each table first
+    misses = [Decimal(table.domain_size * table.other) / WORDS for table in ordered]
+    after: dict[int, dict[int, Decimal]] = {}
+    none, one = Decimal(0), Decimal(1)
+    means = {sampled: one}  # of the features that follow, by the number taken before
+    for i in range(len(ordered) - 1, -1, -1):
+        if i < len(kinds):
+            after[i] = means
+        means = {
+            taken: take * misses[i] * means.get(taken + 1, none) + skip * means.get(taken, none)
+            for taken, take, skip in _steps(i, sampled, len(ordered))
+        }
+    levels = {}
+    before = {0: one}  # of the features that precede, by the number taken
+    for i, table in enumerate(kinds):
+        taking, passing, means = none, none, dict[int, Decimal]()
+        for taken, take, skip in _steps(i, sampled, len(ordered)):
+            if take:
+                mean = before[taken] * take
+                taking += mean * after[i][taken + 1]
+                means[taken + 1] = means.get(taken + 1, none) + mean * misses[i]
+            if skip:
+                mean = before[taken] * skip
+                passing += mean * after[i][taken]
+                means[taken] = means.get(taken, none) + mean
+        before = means
+        match = Decimal(table.domain_size * table.true) / WORDS
+        levels[table] = ((passing + taking * match) / (passing + taking * misses[i])).ln()
     return [levels[table] for table in tables]
 
 
-def _mean_product(factors: list[Decimal], sampled: int) -> Decimal:
-    """Return the mean product of `sampled` of the factors, over all subsets of that size."""
-    means = {0: Decimal(1)}  # by the number of factors taken so far
-    for i, factor in enumerate(factors):
-        left, after = len(factors) - i, dict[int, Decimal]()
-        for taken, mean in means.items():
-            if missing := sampled - taken:
-                after[taken + 1] = after.get(taken + 1, Decimal(0)) + mean * factor * missing / left
-            if left > missing:
-                after[taken] = after.get(taken, Decimal(0)) + mean * (left - missing) / left
-        means = after
-    return means[sampled]
+def _steps(i: int, sampled: int, count: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the possible numbers of features taken before feature i, with the odds to take and to skip it."""
+    for taken in range(max(0, sampled - count + i), min(i, sampled) + 1):
+        yield taken, sampled - taken, count - i - sampled + taken
 
 
 def _slack(epsilon: Decimal) -> Decimal:
@@ -556,9 +592,11 @@ def _list(value: object, where: str) -> list[Any]:
     return value
 
 
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise CampaignError(f"{where} must be text")
+def _text(value: object, where: str, *, min_length: int = 1) -> str:
+    if not isinstance(value, str) or not min_length <= len(value) <= _MAX_TEXT_LENGTH:
+        raise CampaignError(f"{where} must be text of {min_length} to {_MAX_TEXT_LENGTH} characters")
+    if found := _MISLEADING.search(value):
+        raise CampaignError(f"{where} holds U+{ord(found[0]):04X}, a control or invisible character")
     return value
 
 
@@ -574,11 +612,17 @@ def _number(value: object, where: str) -> float:
     return float(value)
 
 
+def _epsilon(value: object, where: str) -> None:
+    if not _number(value, where) > 0:
+        raise CampaignError(f"{where} must be above 0")
+
+
 def _date(value: object) -> datetime:
-    try:
-        return datetime.strptime(_text(value, "closes"), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        raise CampaignError("closes must be a UTC time such as 2027-01-31T00:00:00Z") from None
+    with suppress(ValueError):
+        time = datetime.strptime(_text(value, "closes"), _TIME).replace(tzinfo=UTC)
+        if time.year >= 1000 and time.strftime(_TIME) == value:
+            return time
+    raise CampaignError("closes must be a UTC time such as 2027-01-31T00:00:00Z")
 
 
 def check_node(node: object) -> str:

@@ -47,6 +47,7 @@ _ENTRIES_PER_TURN = 50
 _PARTICIPANT_FILES = (
     ("/", "participant.html", "text/html; charset=utf-8"),
     ("/client.js", "veilgraph.js", "text/javascript; charset=utf-8"),
+    ("/device.js", "device.js", "text/javascript; charset=utf-8"),
     ("/participant.js", "participant.js", "text/javascript; charset=utf-8"),
     ("/participant.css", "participant.css", "text/css; charset=utf-8"),
 )

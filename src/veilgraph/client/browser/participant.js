@@ -1,6 +1,7 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
-import { VeilgraphError, answer, answered, canonical, stored, total, verify } from "./client.js";
+import { VeilgraphError, canonical, verify } from "./client.js";
+import { answer, answered, stored, total } from "./device.js";
 
 const FEW = 6;
 const $ = (id) => document.getElementById(id);
@@ -13,11 +14,11 @@ let entered = null;
 attempt(start);
 
 async function start() {
+  readInvitation(); // first, so that a token does not stay in the address if anything fails
   text = await fetchCampaign();
   // No limit yet, so that the page can explain the cost; the person's own limit applies before a report is drawn.
   question = await verify(text, { maxEpsilon: Infinity });
   campaign = JSON.parse(text);
-  readInvitation();
   explain();
   buildForm();
   $("limit").value = localStorage.getItem(LIMIT) ?? DEFAULT_LIMIT;
@@ -29,20 +30,20 @@ async function start() {
 
 async function fetchCampaign() {
   const reply = await fetch("v1/campaign", { cache: "no-store" }).catch(() => null);
-  if (!reply?.ok) throw new VeilgraphError("The campaign cannot be loaded. Try again later.");
+  if (!reply?.ok) throw new VeilgraphError("The campaign cannot be loaded. Open the link in your invitation again later.");
   return reply.text();
 }
 
 /** Read node and token from the part of the address after #, which browsers do not send, and remove them from it. */
 function readInvitation() {
   const invitation = new URLSearchParams(location.hash.slice(1));
+  history.replaceState(null, "", location.pathname);
   if (!invitation.has("node") || !invitation.has("token")) return;
   $("node").value = invitation.get("node");
   $("token").value = invitation.get("token");
   $("identification").hidden = true;
   $("invited").hidden = false;
   $("invited").append("You answer as ", element("strong", {}, invitation.get("node")), ".");
-  history.replaceState(null, "", location.pathname);
 }
 
 // --- What is guaranteed ---------------------------------------------------------------------------------------------

@@ -1,73 +1,32 @@
 // Turns a private record into one randomized report, after verifying the campaign. Every decision compares a
 // word, uniform below 2 ** 53, with integers; participant.py defines the order of the words.
 
-const WORDS = 2 ** 53;
+const WORDS = 2 ** 53, NO_CAMPAIGN = "This is not a campaign.";
 const NUMBER = /^(?=.{1,40}$)-?(Infinity|\d+(\.\d+)?(e[+-]\d+)?)$/;
+const MISLEADING = /[\p{Cc}\p{Cs}\u2028\u2029\ufff9-\uffff]|(?![\u200c\u200d\ufe0e\ufe0f])\p{DI}|(^|[\0-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d]([\0-\x7f]|$)/u;
 const ENTERED = /^(?=.{1,400}$) *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)? *$/i;
 
 /** Holds no private value. */
 export class VeilgraphError extends Error {}
 
-function need(condition, message = "This is not a campaign.") {
+export function need(condition, message = NO_CAMPAIGN) {
 	if (!condition) throw new VeilgraphError(message);
 }
 
-/** Return a person's report. It is drawn once and stored; later calls return the same one. */
-export async function answer(campaign, record, { node, storage, maxEpsilon, now, sharedDevice, locks = globalThis.navigator?.locks }) {
-	const question = await verify(campaign, { maxEpsilon, now });
-	need(/^(?!\.\.?$)[^\0-\x1f\x7f\ud800-\udfff]{1,256}$/u.test(node), "A node has 1 to 256 characters.");
-	need(locks, "This browser is too old.");
-	return locks.request("veilgraph", () => {
-		const kept = stored(question, storage), spent = total(answered(storage)), epsilon = `${question.epsilon}`;
-		if (kept.has(node)) return kept.get(node);
-		need(!kept.size || sharedDevice === true, "This device has answered the campaign before, and answers it once.");
-		need(within(spent + question.epsilon, maxEpsilon),
-			`With ${spent.toFixed(4)} for earlier reports, epsilon ${question.epsilon.toFixed(4)} is above your limit of ${maxEpsilon}.`);
-		const [features, label] = randomize(question, ...encode(question, record));
-		storage.setItem(`veilgraph:${question.id}${kept.size ? `:${node}` : ""}`,
-			canonical({ campaign: question.id, node, features, label, epsilon }));
-		return stored(question, storage).get(node);
-	});
+/** Replace errors of others: they may quote a value. */
+function guarded(message, work) {
+	try { return work(); } catch (error) { throw error instanceof VeilgraphError ? error : new VeilgraphError(message); }
 }
-
-/** Return this device's reports for a campaign, by node. */
-export function stored({ id, features, label }, storage) {
-	const fits = (codes, tables) => codes === null
-		|| (codes.length === tables?.length && codes.every((code, i) => code >= 0 && code < tables[i].domain_size));
-	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report }) => {
-		need(fits(report.features, features) && fits(report.label === null ? null : [report.label], label && [label.table]), DAMAGED);
-		return [node, report];
-	}));
-}
-
-/** List this device's reports; where an earlier version recorded no epsilon, with the largest possible one. */
-export function answered(storage) {
-	const places = Array.from({ length: storage.length }, (_, i) => storage.key(i));
-	return places.filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place)).map((place) => {
-		const { epsilon, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label } = report;
-		const codes = [features ?? [], label ?? []].flat();
-		need(Object.keys(report).sort().join() === "campaign,features,label,node" && place.slice(10, 74) === campaign
-			&& isText(node) && codes.length && codes.every(Number.isSafeInteger)
-			&& /^(undefined|\d+(\.\d+)?(e-\d+)?)$/.test(epsilon), DAMAGED);
-		return { campaign, node, report, epsilon: Number(epsilon ?? codes.length * 36.74) };
-	});
-}
-
-export const total = (reports) => reports.reduce((sum, { epsilon }) => sum + epsilon, 0);
-
-const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 
 /** Return the codes [features, label] of a raw record; a label of null is left out. */
 export function encode({ features, label, columns, group }, record) {
-	try {
+	return guarded("The record cannot be used.", () => {
 		const codes = features && columns.map((column) => code(column, record));
 		const merged = codes && features.map((_, i) => Math.max(...codes.slice(i * group, (i + 1) * group)));
 		const answered = label && record[label.name] !== null ? code(label, record) : null;
 		need(merged || answered !== null, "The record is empty.");
 		return [merged, answered];
-	} catch (error) { // another error may quote a value
-		throw error instanceof VeilgraphError ? error : new VeilgraphError("The record cannot be used.");
-	}
+	});
 }
 
 function code({ name, values, edges }, record) {
@@ -116,46 +75,49 @@ function respond(value, { domain_size: k, true: yes, other }, word) {
 /** Refuse a campaign that is altered, closed, too revealing, or untrue. */
 export async function verify(text, { maxEpsilon, now = new Date() }) {
 	need(maxEpsilon > 0, "Your limit must be above 0.");
-	const campaign = parse(text);
-	keys(campaign, "closes contact features format graph guarantee id label purpose schema");
-	const { id, ...content } = campaign;
+	const { id, ...content } = keys(parse(text), "closes contact features format graph guarantee id label purpose schema");
 	need(id === (await sha256(canonical(content))), "The campaign was altered.");
-	const question = read(campaign);
+	const question = { id, ...guarded(NO_CAMPAIGN, () => read(content)) };
 	need(now < question.closes, "The campaign is closed.");
 	need(within(question.epsilon, maxEpsilon),
 		`A report costs epsilon ${question.epsilon.toFixed(4)}, above your limit of ${maxEpsilon}.`);
 	return question;
 }
 
-function read({ id, format, closes, schema, features: asked, label: answered, guarantee }) {
-	need(format === 1 && /^\d{4}(-\d\d){2}T\d\d(:\d\d){2}Z$/.test(closes) && Date.parse(closes));
-	const { group, label } = keys(schema, "columns group label note");
+function read({ format, purpose, contact, closes, graph, schema, features: asked, label: answered, guarantee }) {
+	const { nodes, sha256 } = keys(graph, "nodes sha256"), { group, label, note } = keys(schema, "columns group label note");
+	need(format === 1 && whole(nodes) && /^[0-9a-f]{64}$/.test(sha256) && isName(purpose) && isName(contact) && isClear(note));
+	need(/^[1-9]/.test(closes) && JSON.stringify(new Date(closes)) === `"${closes.replace("Z", ".000Z")}"`);
 	const columns = list(schema.columns).map(readColumn);
 	const sizes = columns.map(({ values, edges }) => (edges ? edges.length - 1 : values.length));
 	need(whole(group) && (group === 1 || sizes.every((size) => size === 2)));
 	const { name, classes } = keys(label, "classes name");
-	distinct([name, ...columns.map((column) => column.name)]);
-	const features = asked && readFeatures(asked, sizes.filter((_, i) => i % group === 0));
+	distinct([name, ...columns.map((column) => column.name)], isName);
+	distinct(classes, isName);
 	need(asked || answered);
-	need(!answered || keys(answered, "epsilon mechanism table").mechanism === "grr");
+	part(asked, "epsilon mechanism sampled tables", "grr_fs");
+	part(answered, "epsilon mechanism table", "grr");
 	const question = {
-		id, closes: new Date(closes), columns, group, features, sampled: asked?.sampled ?? 0,
-		label: answered && { name, values: distinct(classes), table: readTable(answered.table, classes.length) },
+		closes: new Date(closes), columns, group, sampled: asked?.sampled ?? 0,
+		features: asked && readFeatures(asked, sizes.filter((_, i) => i % group === 0)),
+		label: answered && { name, values: classes, table: readTable(answered.table, classes.length) },
 	};
 	return { ...question, epsilon: checkGuarantee(guarantee, question) };
 }
 
+const part = (stated, names, mechanism) =>
+	need(stated === null || (keys(stated, names).mechanism === mechanism && number(stated.epsilon) > 0));
+
 function readColumn(column) {
-	if (!column?.edges) return distinct(keys(column, "name values").values) && column;
-	const edges = list(keys(column, "edges name").edges).map(number);
+	if (!column.edges) return distinct(keys(column, "name values").values, isClear) && column;
+	const edges = keys(column, "edges name").edges.map(number);
 	need(edges.length > 2 && edges.every((edge, i) => !i || edges[i - 1] < edge));
 	return { name: column.name, edges };
 }
 
-function readFeatures(stated, sizes) {
-	const { mechanism, sampled, tables } = keys(stated, "epsilon mechanism sampled tables"), d = sizes.length;
-	need(mechanism === "grr_fs" && list(tables).length === d && d <= 2 ** 14);
-	need(whole(sampled) && sampled <= d && sampled * (d - sampled) <= 1e6);
+function readFeatures({ sampled, tables }, sizes) {
+	const d = sizes.length;
+	need(list(tables).length === d && d <= 2 ** 14 && whole(sampled) && sampled <= d && sampled * (d - sampled) <= 1e6);
 	return tables.map((table, i) => readTable(table, sizes[i]));
 }
 
@@ -173,42 +135,57 @@ function checkGuarantee(stated, { features, sampled, label }) {
 	const cost = (table) => Math.log(table.true / table.other);
 	const most = (features ?? []).map(cost).sort((a, b) => b - a).slice(0, sampled);
 	const x = most.reduce((a, b) => a + b, 0), y = label ? cost(label.table) : 0;
-	const exact = [x, y, x + y, ...attributeLevels(features ?? [], sampled)];
 	const texts = [user.features, user.label, user.total, ...list(levels, 0)];
+	const exact = [x, y, x + y, ...attributeLevels(features ?? [], sampled)];
 	need(texts.length === exact.length && exact.every((e, i) => Math.abs(number(texts[i]) - e) <= slack(e)),
 		"The tables do not give the stated guarantee.");
 	return x + y;
 }
 
-/** ln of the likelihood ratio if one feature matches and no other. */
-function attributeLevels(tables, sampled) {
-	const misses = tables.map((table) => (table.domain_size * table.other) / WORDS);
-	const least = logMean(misses, sampled), levels = {};
-	return tables.map(({ domain_size: k, true: yes }, i) =>
-		(levels[[k, yes]] ??= logMean(misses.map((miss, j) => (j === i ? (k * yes) / WORDS : miss)), sampled) - least));
+/** ln of the likelihood ratio if one feature matches and no other; `_attribute_levels` of participant.py explains it. */
+function attributeLevels(tables, m) {
+	const kinds = new Map(), others = [], after = [], levels = {}, d = tables.length, kind = canonical;
+	for (const table of tables) kinds.has(kind(table)) ? others.push(table) : kinds.set(kind(table), table);
+	const ordered = [...kinds.values(), ...others];
+	const misses = ordered.map((table) => (table.domain_size * table.other) / WORDS);
+	/** Call `step` for every possible number of features taken before i, with the odds to take and to skip it. */
+	const steps = (i, step) => {
+		for (let t = Math.max(0, m - d + i); t <= Math.min(i, m); t++) step(t, m - t, d - i - m + t);
+	};
+	let row = { [m]: 1 };
+	for (let i = d - 1; i >= 0; i--) {
+		const next = {};
+		if (i < kinds.size) after[i] = row;
+		steps(i, (t, take, skip) => (next[t] = take * misses[i] * (row[t + 1] ?? 0) + skip * (row[t] ?? 0)));
+		row = scaled(next);
+	}
+	row = { 0: 1 };
+	ordered.slice(0, kinds.size).forEach((table, i) => {
+		let taking = 0, passing = 0;
+		const next = {}, add = (t, mean) => (next[t] = (next[t] ?? 0) + mean);
+		steps(i, (t, take, skip) => {
+			taking += row[t] * take * (after[i][t + 1] ?? 0);
+			passing += row[t] * skip * (after[i][t] ?? 0);
+			add(t + 1, row[t] * take * misses[i]);
+			add(t, row[t] * skip);
+		});
+		row = scaled(next);
+		const more = (table.domain_size * (table.true - table.other)) / WORDS;
+		levels[kind(table)] = Math.log1p((more * taking) / (passing + taking * misses[i]));
+	});
+	return tables.map((table) => levels[kind(table)]);
 }
 
-/** ln of the mean product of `sampled` factors, scaled against underflow. */
-function logMean(factors, sampled) {
-	let means = { 0: 1 }, log = 0; // by the number taken
-	factors.forEach((factor, i) => {
-		const left = factors.length - i, after = {};
-		const add = (taken, mean) => (after[taken] = (after[taken] ?? 0) + mean / left);
-		for (const taken in means) {
-			const missing = sampled - taken;
-			if (missing) add(+taken + 1, means[taken] * factor * missing);
-			if (left > missing) add(taken, means[taken] * (left - missing));
-		}
-		const top = Math.max(...Object.values(after));
-		for (const taken in after) after[taken] /= top;
-		means = after;
-		log += Math.log(top);
-	});
-	return log + Math.log(means[sampled]);
+/** Scale against underflow. */
+function scaled(row) {
+	const top = Math.max(...Object.values(row));
+	for (const taken in row) row[taken] /= top;
+	return row;
 }
 
 const slack = (epsilon) => 1e-9 * Math.max(1, epsilon);
-const within = (epsilon, limit) => epsilon <= limit + slack(limit);
+/** Compare with a limit, tolerating the last digits of doubles. */
+export const within = (epsilon, limit) => epsilon <= limit + slack(limit);
 
 /** Canonical JSON: sorted, no spaces, ASCII only. */
 export function canonical(value) {
@@ -223,8 +200,12 @@ async function sha256(text) {
 	return [...new Uint8Array(digest)].map((byte) => hex(byte, 2)).join("");
 }
 
-function parse(text) {
-	try { return JSON.parse(text); } catch { return undefined; }
+/** Return the value of canonical JSON; of any other text undefined, since two readers could understand it differently. */
+export function parse(text) {
+	try {
+		const value = JSON.parse(text);
+		return canonical(value) === text.replace(/\n$/, "") ? value : undefined;
+	} catch { return undefined; }
 }
 
 const hex = (value, digits) => value.toString(16).padStart(digits, "0");
@@ -234,5 +215,7 @@ const whole = (value) => Number.isSafeInteger(value) && value > 0;
 const must = (value, condition) => need(condition) ?? value;
 const keys = (value, names) => must(value, isObject(value) && Object.keys(value).sort().join(" ") === names);
 const list = (value, least = 1) => must(value, Array.isArray(value) && value.length >= least);
-const distinct = (texts) => must(texts, list(texts, 2).every(isText) && new Set(texts).size === texts.length);
+const isClear = (text) => isText(text) && /^.{0,4000}$/u.test(text) && !MISLEADING.test(text);
+const isName = (text) => isClear(text) && text !== "";
+const distinct = (texts, are) => must(texts, list(texts, 2).every(are) && new Set(texts).size === texts.length);
 const number = (text) => Number(must(text, isText(text) && NUMBER.test(text)));
