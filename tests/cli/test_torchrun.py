@@ -100,7 +100,8 @@ def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Coll
     np.testing.assert_allclose(together.curve_.train_loss, apart.curve_.train_loss, rtol=1e-3)
     np.testing.assert_allclose(together.predict_proba(), apart.predict_proba(), atol=1e-3)
     expected = json.loads((alone / "training.json").read_text(encoding="utf-8"))
-    differ = {"processes", "resumed_after_epochs", "estimated_accuracy"}
+    # The weights differ by the rounding of sums, and so do their digests in the manifest.
+    differ = {"processes", "resumed_after_epochs", "estimated_accuracy", "manifest"}
     assert {key: facts[key] for key in facts.keys() - differ} == {
         key: expected[key] for key in expected.keys() - differ
     }
