@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,22 @@ def test_controls_separators_surrogates_and_bidirectional_controls_mislead_where
     for code in [*controls, *BIDIRECTIONAL]:
         for text in (chr(code), f"a{chr(code)}b", f"é{chr(code)}é"):
             assert misleading_character(text) == f"U+{code:04X}"
+
+
+def test_the_page_of_the_format_lists_exactly_what_is_refused() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "campaign-format.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (U\+[^|]+) \|", page, flags=re.MULTILINE)
+    always = {code for row in rows if " at the " not in row for code in _codes(row)}
+    starting, ending = ({*_codes(row)} for row in rows if " at the " in row)
+    for refused, before, after in ((always, "é", "é"), (always | starting, "x", "é"), (always | ending, "é", "x")):
+        assert all(misleading_character(f"{before}{chr(code)}{after}") for code in refused)
+        others = "".join(f"{before}{chr(code)}{after}" for code in range(128, 0x110000) if code not in refused)
+        assert misleading_character(others) is None
+
+
+def _codes(row: str) -> Iterator[int]:
+    for first, last in re.findall(r"U\+([0-9A-F]+)(?:-([0-9A-F]+))?", row):
+        yield from range(int(first, 16), int(last or first, 16) + 1)
 
 
 @given(text=st.text())
