@@ -352,6 +352,7 @@ def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pyt
         assert main(["submit", "r1.json", "r2.json", "--url", url, "--tokens", "t.csv", "--json"]) == 0
         outcomes: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
         assert [(each["node"], each["status"]) for each in outcomes] == [("007", "stored"), ("c/d", "stored before")]
+        assert [each["receipt"]["signature"] for each in outcomes] == ["s1gnature"] * 2
         key = Path("keys.txt").read_text().strip()
         for node, authorization, document in collector.received:
             assert check_token(key, campaign.id, node, authorization.removeprefix("Bearer "))
@@ -364,7 +365,7 @@ def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pyt
         assert "1 of 1 reports were not accepted" in captured.err
         assert "t0ken" not in captured.out + captured.err
         assert main(["submit", "r1.json", "--url", url]) == 0
-        assert "007: stored" in capsys.readouterr().out
+        assert "007: stored, in the hour from 2027-01-31T17:00:00Z; receipt s1gnature" in capsys.readouterr().out
 
 
 def test_names_and_tokens_that_begin_like_formulas_are_neutral_in_the_table_and_can_be_submitted(folder: Path) -> None:

@@ -192,6 +192,25 @@ def test_a_busy_collector_is_tried_again(page: Page) -> None:
 
 
 @needs_chromium
+def test_an_answer_that_does_not_confirm_the_report_is_not_believed(page: Page) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        collector.answer = b"<html>Welcome! Please accept our terms.</html>"
+        ready(page, collector.url + INVITATION)
+        page.run(FILL + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        page.run("document.getElementById('send').click()")
+        page.until("document.getElementById('problem').textContent.includes('did not confirm')")
+        assert not shown(page, "done")
+        collector.answer = None
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        receipt = page.run("document.getElementById('signed-receipt').textContent")
+        assert json.loads(receipt)["signature"] == "s1gnature"
+        ready(page, collector.url + INVITATION)
+        assert page.run("document.getElementById('signed-receipt').textContent") == receipt
+
+
+@needs_chromium
 def test_everything_can_be_done_from_the_keyboard(page: Page) -> None:
     def focused() -> str:
         return str(

@@ -33,8 +33,10 @@ from scipy.stats import chisquare
 
 from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, records
 from tests.support.forgeries import FORGERIES, MISTAKES, RECORD, SECRET, rewritten
+from tests.support.participant_page import answer_to
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
+from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.client import answer, answered, participant, send
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
 from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets
@@ -579,6 +581,7 @@ class Collector:
 
     def __init__(self, replies: list[tuple[int, dict[str, str]]]) -> None:
         self.replies = replies
+        self.answer: bytes | None = None
         self.seen: list[tuple[str, str, bytes]] = []
         collector = self
 
@@ -593,8 +596,10 @@ class Collector:
                 self.send_response(code)
                 for name, value in headers.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", "0")
+                answer = collector.answer if collector.answer is not None else answer_to(body)
+                self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
+                self.wfile.write(answer)
 
             def log_message(self, *_: Any) -> None: ...
 
@@ -618,11 +623,55 @@ def collector(*replies: int | tuple[int, dict[str, str]]) -> Iterator[Collector]
 @pytest.mark.parametrize(("code", "stored"), [(201, True), (200, False)])
 def test_a_report_is_put_under_its_node_with_its_token(code: int, stored: bool) -> None:
     with collector(code) as running:
-        assert send(running.url + "/", REPORT, "t0ken") is stored
+        receipt = send(running.url + "/", REPORT, "t0ken")
+    assert bool(receipt) is receipt.is_new is stored
+    assert receipt.document == json.loads(answer_to(canonical_json(REPORT).encode()))["receipt"]
     ((path, token, body),) = running.seen
     assert path == "/v1/reports/a%2Fb%20%C3%BC"
     assert token == "Bearer t0ken"  # noqa: S105
     assert json.loads(body) == REPORT
+
+
+def altered_answer(**changes: Any) -> bytes:
+    document = json.loads(answer_to(canonical_json(REPORT).encode()))
+    document["receipt"] |= changes
+    return json.dumps(document).encode()
+
+
+NO_CONFIRMATIONS = {
+    "a login page": b"<html>Welcome! Please accept our terms.</html>",
+    "nothing": b"",
+    "an empty object": b"{}",
+    "a list": b"[]",
+    "no receipt": b'{"node": "a/b", "status": "stored"}',
+    "a receipt of another campaign": altered_answer(campaign="d"),
+    "a receipt of another node": altered_answer(node="b"),
+    "a receipt of another report": altered_answer(report_sha256="0" * 64),
+    "a signature that is not text": altered_answer(signature=1),
+    "a signature that steers a terminal": altered_answer(signature="\x1b[2K"),
+    "an endless answer": b" " * 2**17 + altered_answer(),
+    "deep nesting": b"[" * 2**16,
+}
+
+
+@pytest.mark.parametrize("code", [200, 201])
+@pytest.mark.parametrize("answer", NO_CONFIRMATIONS)
+def test_an_answer_that_does_not_confirm_the_report_is_not_believed(answer: str, code: int) -> None:
+    """Such as that of a captive portal, which answers 200 to everything."""
+    with collector(code) as running:
+        running.answer = NO_CONFIRMATIONS[answer]
+        with pytest.raises(SendError, match="did not confirm this report"):
+            send(running.url, REPORT, "t", sleep=lambda _: pytest.fail("it waited"))
+    assert len(running.seen) == 1
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "all_proxy"])
+def test_no_proxy_is_used_for_this_machine(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with collector() as proxy, collector(201) as running:
+        monkeypatch.setenv(variable, proxy.url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert send(running.url, REPORT, "t")
+    assert proxy.seen == []
 
 
 def test_a_busy_or_absent_collector_is_tried_again_with_the_same_report() -> None:

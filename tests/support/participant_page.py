@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterator
@@ -25,6 +26,19 @@ POLICY = (
 )
 
 
+def answer_to(body: bytes) -> bytes:
+    """Return what a collector answers to a report that it stored."""
+    report = json.loads(body)
+    receipt = {
+        "campaign": report["campaign"],
+        "node": report["node"],
+        "report_sha256": hashlib.sha256(body).hexdigest(),
+        "stored": "2027-01-31T17:00:00Z",
+        "signature": "s1gnature",
+    }
+    return json.dumps({"node": report["node"], "status": "stored", "receipt": receipt}).encode()
+
+
 class Collector(ThreadingHTTPServer):
     """Server of a campaign and the page, which answers reports with the given statuses, then with 201."""
 
@@ -32,6 +46,7 @@ class Collector(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.campaign = campaign
         self.broken = False
+        self.answer: bytes | None = None
         self.codes: list[int] = []
         self.received: list[tuple[str, str, dict[str, Any]]] = []
         self.url = f"http://127.0.0.1:{self.server_port}/"
@@ -52,10 +67,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(204 if self.path == "/favicon.ico" else 404, b"", "text/plain")
 
     def do_PUT(self) -> None:
-        report = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        report = json.loads(body)
         node = unquote(self.path.removeprefix("/v1/reports/"))
         self.server.received.append((node, self.headers["Authorization"], report))
-        self._reply(self.server.codes.pop(0) if self.server.codes else 201, b"{}", "application/json")
+        code = self.server.codes.pop(0) if self.server.codes else 201
+        self._reply(code, self.server.answer or answer_to(body), "application/json")
 
     def _reply(self, code: int, body: bytes, kind: str) -> None:
         self.send_response(code)

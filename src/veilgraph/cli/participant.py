@@ -139,18 +139,27 @@ def submit(
     if as_json:
         echo_json(outcomes)
     else:
-        for outcome in outcomes:
-            echo(f"{outcome['node']}: {outcome['status']}{': ' + outcome['reason'] if 'reason' in outcome else ''}")
+        echo(*map(_in_words, outcomes))
     if failed := [outcome for outcome in outcomes if outcome["status"] == "failed"]:
         raise SendError(f"{len(failed)} of {len(outcomes)} reports were not accepted ({failed[0]['reason']})")
 
 
-def _send(url: str, document: dict[str, Any], token_of: dict[str, str], attempts: int) -> dict[str, str]:
+def _send(url: str, document: dict[str, Any], token_of: dict[str, str], attempts: int) -> dict[str, Any]:
     try:
-        stored = send(url, document, token_of[document["node"]], attempts=attempts)
+        receipt = send(url, document, token_of[document["node"]], attempts=attempts)
     except SendError as error:
         return {"status": "failed", "reason": str(error)}
-    return {"status": "stored" if stored else "stored before"}
+    return {"status": "stored" if receipt.is_new else "stored before", "receipt": receipt.document}
+
+
+def _in_words(outcome: dict[str, Any]) -> str:
+    if "reason" in outcome:
+        return f"{outcome['node']}: {outcome['status']}: {outcome['reason']}"
+    receipt = outcome["receipt"]
+    return (
+        f"{outcome['node']}: {outcome['status']}, in the hour from {receipt['stored']}; "
+        f"receipt {receipt['signature']} for the report with SHA-256 {receipt['report_sha256']}"
+    )
 
 
 def _read_document(path: Path) -> dict[str, Any]:

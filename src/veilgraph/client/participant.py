@@ -69,6 +69,7 @@ except ImportError:  # without the package
 __all__ = [
     "CampaignError",
     "DomainError",
+    "Receipt",
     "RunError",
     "SendError",
     "answer",
@@ -109,6 +110,8 @@ _COST = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 _MAX_TABLE_EPSILON = Decimal("36.74")  # above ln(2**53), the largest epsilon that an integer table can have
 _RETRIED_STATUSES = {429, 502, 503, 504}
 _MAX_PAUSE_SECONDS = 300.0
+_MAX_ANSWER_LENGTH = 2**16
+_PLAIN = re.compile(r"[!-~]{1,1000}")
 _REFUSALS = {
     400: "the collector could not read the report",
     401: "the token is not this node's; ask the campaign's contact for it",
@@ -151,6 +154,29 @@ class Answered(NamedTuple):
     campaign: str
     node: str
     epsilon: Decimal
+
+
+class Receipt(NamedTuple):
+    """The collector's signed statement that it stored a report; true if the report was stored now, not before.
+
+    The signature is the collector's: only a holder of its keys can check it.
+    """
+
+    campaign: str
+    node: str
+    report_sha256: str
+    stored: str
+    """The hour in which the report was stored, such as 2027-01-31T17:00:00Z."""
+    signature: str
+    is_new: bool
+
+    def __bool__(self) -> bool:
+        return self.is_new
+
+    @property
+    def document(self) -> dict[str, str]:
+        """The receipt as JSON values, to keep."""
+        return {key: value for key, value in self._asdict().items() if key != "is_new"}
 
 
 # --- The report ------------------------------------------------------------------------------------------------------
@@ -805,8 +831,11 @@ def send(
     attempts: int = 8,
     timeout: float = 30.0,
     sleep: Callable[[float], None] = time.sleep,
-) -> bool:
+) -> Receipt:
     """Send a report to the collector. Sending it again, after a failure or by mistake, changes nothing.
+
+    An answer counts only if its receipt names this campaign, this node and the hash of this report. So the login page
+    of a network, which answers everything, is not taken for the collector.
 
     An overloaded, restarting or unreachable collector is tried again, after the time that it requests and at least
     0.5, 1, 2, ... seconds. Each pause is shortened at random by up to half, so that many devices do not return at once.
@@ -820,16 +849,17 @@ def send(
         sleep: function that waits.
 
     Returns:
-        True if the report was stored now, False if it had been stored before.
+        The collector's receipt; it is true if the report was stored now, false if it had been stored before.
     """
     request = _request(url, report, token)
+    opener = _opener(request)
     failure = ""
     for attempt in range(attempts):
         pause = 0.5 * 2**attempt * (1 - secrets.randbelow(1000) / 2000)
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310 (the scheme is checked)
+            with opener.open(request, timeout=timeout) as response:
                 if response.status in (200, 201):
-                    return bool(response.status == 201)
+                    return _receipt(response.read(_MAX_ANSWER_LENGTH), report, is_new=response.status == 201)
                 raise SendError(f"the collector answered {response.status}, which is not a response to a report")
         except urllib.error.HTTPError as error:
             with error:
@@ -867,6 +897,37 @@ def _request(url: str, report: Mapping[str, Any], token: str) -> urllib.request.
         method="PUT",
         headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
     )
+
+
+def _opener(request: urllib.request.Request) -> urllib.request.OpenerDirector:
+    """Use the system's proxy, but for this machine: a token for it must not travel to a proxy unencrypted."""
+    if _is_this_machine(urllib.parse.urlsplit(request.full_url).hostname or ""):
+        return urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return urllib.request.build_opener()
+
+
+def _receipt(answer: bytes, report: Mapping[str, Any], *, is_new: bool) -> Receipt:
+    """Return the receipt in the collector's answer if it is that of this report."""
+    document = None
+    with suppress(ValueError, RecursionError):
+        document = json.loads(answer)
+    stated = document.get("receipt") if isinstance(document, dict) else None
+    expected = {
+        "campaign": report["campaign"],
+        "node": report["node"],
+        "report_sha256": hashlib.sha256(_canonical(dict(report)).encode()).hexdigest(),
+    }
+    if (
+        not isinstance(stated, dict)
+        or set(stated) != {*expected, "stored", "signature"}
+        or any(stated[key] != value for key, value in expected.items())
+        or not all(isinstance(stated[key], str) and _PLAIN.fullmatch(stated[key]) for key in ("stored", "signature"))
+    ):
+        raise SendError(
+            "what answered did not confirm this report: it may be the login page of a network, or another collector. "
+            "The report is stored on this device: send the same one again later"
+        )
+    return Receipt(**stated, is_new=is_new)
 
 
 def _is_this_machine(host: str) -> bool:

@@ -1,6 +1,6 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
-import { VeilgraphError, canonical, verify } from "./client.js";
+import { VeilgraphError, canonical, parse, sha256, verify } from "./client.js";
 import { answer, answered, stored, total } from "./device.js";
 
 const FEW = 6;
@@ -144,7 +144,7 @@ function resume() {
     + `${roundedUp((kept.size + 1) * question.epsilon, 4)} together. It counts against this device's limit.`;
   $("shared-names").replaceChildren(...[...kept.keys()].map((name) => element("li", {}, name)));
   if (!report) return;
-  if (localStorage.getItem(sentKey())) confirmed("This device has sent your report before.");
+  if (localStorage.getItem(sentKey())) confirmed("This device has sent your report before.", parse(localStorage.getItem(sentKey())));
   else review();
 }
 
@@ -211,10 +211,10 @@ async function deliver() {
   $("send").disabled = true;
   setStatus("Sending…");
   try {
-    const stored = await send();
-    localStorage.setItem(sentKey(), "1");
+    const [stored, receipt] = await send();
+    localStorage.setItem(sentKey(), canonical(receipt));
     $("review").hidden = true;
-    confirmed(stored ? "Your report was stored." : "Your report had been stored before; nothing was added.");
+    confirmed(stored ? "Your report was stored." : "Your report had been stored before; nothing was added.", receipt);
     $("done-heading").focus();
     setStatus("");
   } finally {
@@ -228,7 +228,7 @@ async function send(attempts = 6) {
   for (let attempt = 0; attempt < attempts; attempt++) {
     const request = { method: "PUT", headers, body: canonical(report), redirect: "error" };
     const reply = await fetch(`v1/reports/${encodeURIComponent(report.node)}`, request).catch(() => null);
-    if (reply?.ok) return reply.status === 201;
+    if (reply?.ok) return [reply.status === 201, await readReceipt(reply)];
     if (reply && ![429, 502, 503, 504].includes(reply.status))
       throw new VeilgraphError(REFUSALS[reply.status] ?? `The collector answered ${reply.status}. Try again later.`);
     if (attempt + 1 === attempts) break;
@@ -239,7 +239,17 @@ async function send(attempts = 6) {
   throw new VeilgraphError("The collector cannot be reached. Your report is kept on this device: open this page again later to send it.");
 }
 
-function confirmed(message) {
+/** Return the receipt if it is that of this report: the login page of a network answers everything, too. */
+async function readReceipt(reply) {
+  const { receipt } = (await reply.json().catch(() => null)) ?? {};
+  if (receipt?.campaign !== report.campaign || receipt.node !== report.node || receipt.report_sha256 !== await sha256(canonical(report)))
+    throw new VeilgraphError("What answered did not confirm your report. Your report is kept on this device: open this page again later to send it.");
+  return receipt;
+}
+
+function confirmed(message, receipt) {
+  $("signed").hidden = !receipt;
+  $("signed-receipt").textContent = receipt ? canonical(receipt) : "";
   $("receipt").textContent = `${message} This device keeps it and will never draw another one for this campaign.`;
   $("done").hidden = false;
 }

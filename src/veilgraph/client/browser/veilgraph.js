@@ -194,7 +194,7 @@ export function canonical(value) {
 	return JSON.stringify(value).replace(/[\x7f-\uffff]/g, (c) => `\\u${hex(c.charCodeAt(), 4)}`);
 }
 
-async function sha256(text) {
+export async function sha256(text) {
 	need(globalThis.crypto?.subtle, "Open this page over https.");
 	const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
 	return [...new Uint8Array(digest)].map((byte) => hex(byte, 2)).join("");
