@@ -18,6 +18,7 @@ import numpy as np
 import tomli_w
 from numpy.typing import ArrayLike, NDArray
 
+from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import DomainError, SchemaError
 from veilgraph.privacy.plain_text import misleading_character
 
@@ -240,7 +241,7 @@ class FeatureSchema:
         if self.group > 1:
             document["group"] = self.group
         document["columns"] = [_column_to_toml(column) for column in self.columns]
-        Path(path).write_text(tomli_w.dumps(document), encoding="utf-8")
+        write_atomically(Path(path), tomli_w.dumps(document))
 
     @classmethod
     def load(cls, path: str | Path) -> FeatureSchema:
