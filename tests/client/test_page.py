@@ -102,6 +102,7 @@ def test_the_guarantee_stands_first_and_in_the_pages_own_words(page: Page) -> No
         assert "96 in 100 for all your answers together" in own  # e^3 / (1 + e^3)
         assert page.run("document.getElementById('purpose').textContent") == f"“{forged}”"
         assert page.run("document.getElementById('contact').textContent") == forged
+        assert page.run("document.querySelector('#invited q[dir=auto]').textContent") == "u/17"
 
 
 @needs_chromium

@@ -43,7 +43,7 @@ function readInvitation() {
   $("token").value = invitation.get("token");
   $("identification").hidden = true;
   $("invited").hidden = false;
-  $("invited").append("You answer as ", element("strong", {}, invitation.get("node")), ".");
+  $("invited").append("You answer as ", element("strong", {}, quoted(invitation.get("node"))), ".");
 }
 
 // --- What is guaranteed ---------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ function resume() {
   $("shared-person").required = Boolean(kept.size);
   $("shared-cost").textContent = `I am another person, and I share this device. If both are the same person, the reports can give away epsilon `
     + `${roundedUp((kept.size + 1) * question.epsilon, 4)} together. It counts against this device's limit.`;
-  $("shared-names").replaceChildren(...[...kept.keys()].map((name) => element("li", {}, name)));
+  $("shared-names").replaceChildren(...[...kept.keys()].map((name) => element("li", {}, quoted(name))));
   if (!report) return;
   if (localStorage.getItem(sentKey())) confirmed("This device has sent your report before.", parse(localStorage.getItem(sentKey())));
   else review();
@@ -165,7 +165,7 @@ async function draw() {
 
 function review() {
   const d = question.features?.length ?? 0, m = question.sampled;
-  const label = question.label ? ` “${question.label.name}” was randomized, too.` : "";
+  const label = question.label ? " The last answer was randomized, too." : "";
   const padding = d > m ? ` It uses only ${m} of your ${d} answers; the other entries are pure chance.${label}` : "";
   $("explained").textContent = `The report was drawn at random: each entry may or may not be what you entered.${padding}`
     + " Only the right-hand column is sent.";
@@ -261,6 +261,11 @@ function element(tag, attributes, ...children) {
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   made.append(...children);
   return made;
+}
+
+/** A text of the organisers inside our own: marked as a quotation, and in a direction of its own. */
+function quoted(text) {
+  return element("q", { dir: "auto" }, text);
 }
 
 function setStatus(message) {
