@@ -94,8 +94,8 @@ class Mutator:
         )
 
     def text(self, document: Any) -> bytes:
-        """Return a document as JSON, sometimes damaged."""
-        text = json.dumps(document).encode()
+        """Return a document as JSON, as canonical as its content is, sometimes damaged."""
+        text = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
         if self._rng.random() < 0.1:
             place = self._rng.randrange(len(text) + 1)
             text = text[:place] + self._rng.choice(_BYTES) + text[place + self._rng.randrange(2) :]

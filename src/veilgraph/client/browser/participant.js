@@ -248,8 +248,8 @@ async function readReceipt(reply) {
 }
 
 function confirmed(message, receipt) {
-  $("signed").hidden = !receipt;
-  $("signed-receipt").textContent = receipt ? canonical(receipt) : "";
+  $("signed").hidden = !receipt?.signature; // earlier versions kept none
+  $("signed-receipt").textContent = canonical(receipt ?? null);
   $("receipt").textContent = `${message} This device keeps it and will never draw another one for this campaign.`;
   $("done").hidden = false;
 }
