@@ -60,6 +60,11 @@ def predict(name: str, folder: Path) -> NDArray[np.float32]:
     return type(method).load(folder, device="cpu").predict_proba(perturbed)
 
 
+# The address of an input decides how vector instructions group a sum of at most 64 single-precision terms: two passes
+# of the same network can differ in the last bits, 6e-8 of a probability each.
+ROUNDING = 1e-6
+
+
 @pytest.fixture(params=NAMES)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -91,7 +96,7 @@ def check_refused(name: str, folder: Path, damage: str) -> None:
         assert len(str(found)) < 600, damage
     else:
         assert not comment_of((folder / "weights.npz").read_bytes()), damage
-        np.testing.assert_array_equal(found, predictions(name), err_msg=damage)
+        np.testing.assert_allclose(found, predictions(name), rtol=0, atol=ROUNDING, err_msg=damage)
 
 
 def outcome(name: str, folder: Path) -> NDArray[np.float32] | VeilgraphError:
@@ -101,8 +106,8 @@ def outcome(name: str, folder: Path) -> NDArray[np.float32] | VeilgraphError:
         return error
 
 
-def test_an_intact_folder_predicts_the_same_bits(name: str, saved: Path) -> None:
-    np.testing.assert_array_equal(predict(name, saved), predictions(name))
+def test_an_intact_folder_predicts_the_same(name: str, saved: Path) -> None:
+    np.testing.assert_allclose(predict(name, saved), predictions(name), rtol=0, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("file", ["model.json", "weights.npz"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import asdict
 from pathlib import Path
@@ -123,7 +124,7 @@ def audit(
     echo(
         f"{entry.name}, {result.relation}, {result.trials:,} reports, seed {seed}",
         f"claimed epsilon      {show_epsilon(result.claim)}",
-        f"measured at least    {result.lower_bound:.4f} at {result.confidence:.0%} confidence",
+        f"measured at least    {math.floor(result.lower_bound * 1e4) / 1e4:.4f} at {result.confidence:.0%} confidence",
         verdict,
     )
 

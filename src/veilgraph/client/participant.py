@@ -394,7 +394,7 @@ def verify(campaign: str | bytes, *, max_epsilon: float, now: datetime | None = 
         raise CampaignError(f"the campaign closed at {question.closes:%Y-%m-%d %H:%M:%S} UTC")
     if question.epsilon > Decimal(max_epsilon) + _slack(Decimal(max_epsilon)):
         raise CampaignError(
-            f"a report would cost epsilon {question.epsilon:.4f} (user level, any two records), "
+            f"a report would cost epsilon {_shown(question.epsilon)} (user level, any two records), "
             f"which is above your limit of {max_epsilon:g}"
         )
     return question
@@ -543,7 +543,7 @@ def _check_guarantee(stated: object, features: tuple[Table, ...] | None, sampled
             if abs(Decimal(_number(text, "an epsilon")) - epsilon) > _slack(epsilon):
                 raise CampaignError(
                     f"the campaign's tables do not give the guarantee that it states: a report would cost "
-                    f"epsilon {exact['total']:.4f} (user level, any two records)"
+                    f"epsilon {_shown(exact['total'])} (user level, any two records)"
                 )
         return exact["total"]
 
@@ -596,6 +596,11 @@ def _steps(i: int, sampled: int, count: int) -> Iterator[tuple[int, int, int]]:
     """Yield the possible numbers of features taken before feature i, with the odds to take and to skip it."""
     for taken in range(max(0, sampled - count + i), min(i, sampled) + 1):
         yield taken, sampled - taken, count - i - sampled + taken
+
+
+def _shown(epsilon: Decimal) -> str:
+    """Write four decimals, rounded up: a person is never told less than a report costs."""
+    return f"{epsilon.quantize(Decimal('0.0001'), ROUND_CEILING):f}"
 
 
 def _slack(epsilon: Decimal) -> Decimal:
@@ -754,8 +759,8 @@ def _check_sum(before: list[_Kept], question: Question, max_epsilon: float) -> N
             else ""
         )
         raise CampaignError(
-            f"a report would cost epsilon {question.epsilon:.4f}. With {spent:.4f} for {len(before)} reports before "
-            f"(user level, any two records) this is above your limit of {max_epsilon:g}{remark}"
+            f"a report would cost epsilon {_shown(question.epsilon)}. With {_shown(spent)} for {len(before)} "
+            f"reports before (user level, any two records) this is above your limit of {max_epsilon:g}{remark}"
         )
 
 

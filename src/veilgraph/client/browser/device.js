@@ -1,6 +1,6 @@
 // What a device remembers: it answers a campaign once, whatever node it is invited as, and adds its reports up.
 
-import { canonical, encode, need, parse, randomize, verify, within } from "./client.js";
+import { canonical, encode, need, parse, randomize, shown, verify, within } from "./client.js";
 
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 
@@ -21,8 +21,8 @@ export async function answer(campaign, record, options) {
 		const kept = stored(question, storage), spent = total(answered(storage));
 		if (kept.has(node)) return kept.get(node);
 		need(!kept.size || sharedDevice === true, "This device has answered the campaign before, and answers it once.");
-		need(within(spent + epsilon, maxEpsilon), `A report costs epsilon ${epsilon.toFixed(4)}. `
-			+ `With ${spent.toFixed(4)} for earlier reports this is above your limit of ${maxEpsilon}.`);
+		need(within(spent + epsilon, maxEpsilon), `A report costs epsilon ${shown(epsilon)}. `
+			+ `With ${shown(spent)} for earlier reports this is above your limit of ${maxEpsilon}.`);
 		const [features, label] = randomize(question, ...encode(question, record));
 		storage.setItem(`veilgraph:${id}${kept.size ? `:${node}` : ""}`,
 			canonical({ campaign: id, node, features, label, epsilon: `${epsilon}` }));

@@ -9,6 +9,9 @@ const ENTERED = /^(?=.{1,400}$) *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)? *$/i;
 /** Holds no private value. */
 export class VeilgraphError extends Error {}
 
+/** Write four decimals, rounded up beyond a billionth. */
+export const shown = (epsilon) => (Math.ceil(epsilon * 1e4 - 1e-5) / 1e4).toFixed(4);
+
 export function need(condition, message = NO_CAMPAIGN) {
 	if (!condition) throw new VeilgraphError(message);
 }
@@ -80,7 +83,7 @@ export async function verify(text, { maxEpsilon, now = new Date() }) {
 	const question = { id, ...guarded(NO_CAMPAIGN, () => read(content)) };
 	need(now < question.closes, "The campaign is closed.");
 	need(within(question.epsilon, maxEpsilon),
-		`A report costs epsilon ${question.epsilon.toFixed(4)}, above your limit of ${maxEpsilon}.`);
+		`A report costs epsilon ${shown(question.epsilon)}, above your limit of ${maxEpsilon}.`);
 	return question;
 }
 
