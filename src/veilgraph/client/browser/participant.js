@@ -229,7 +229,7 @@ async function send(attempts = 6) {
     const request = { method: "PUT", headers, body: canonical(report), redirect: "error" };
     const reply = await fetch(`v1/reports/${encodeURIComponent(report.node)}`, request).catch(() => null);
     if (reply?.ok) return [reply.status === 201, await readReceipt(reply)];
-    if (reply && ![429, 502, 503, 504].includes(reply.status))
+    if (reply && ![408, 429, 500, 502, 503, 504].includes(reply.status))
       throw new VeilgraphError(REFUSALS[reply.status] ?? `The collector answered ${reply.status}. Try again later.`);
     if (attempt + 1 === attempts) break;
     const pause = Math.max(Math.min(Number(reply?.headers.get("Retry-After")) || 0, 60), 2 ** attempt * (1 - Math.random() / 2));
