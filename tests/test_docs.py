@@ -311,10 +311,14 @@ def code_words_of(page: Path) -> list[str]:
     return re.findall(r"`([^`\n]+)`", prose_of(page))
 
 
+# Folders that commands write: they may be there or not.
+RESULTS = {"runs", "site", "build", "dist"}
+
+
 def is_path(word: str) -> bool:
     """Tell paths of this repository (`graph/io.py`, `tests/support/`) from commands, addresses and results."""
     first = word.split("/")[0]
-    parts = {path.name for folder in (ROOT, SOURCE) for path in folder.iterdir() if path.is_dir()}
+    parts = {path.name for folder in (ROOT, SOURCE) for path in folder.iterdir() if path.is_dir()} - RESULTS
     return bool(re.fullmatch(r"[\w.*/-]+", word)) and ((first in parts and "/" in word) or word.endswith(".py"))
 
 
