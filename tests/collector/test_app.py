@@ -19,8 +19,7 @@ import pytest
 from tests.support import running_collector as running
 from tests.support.collection import Collection
 from tests.support.running_collector import listening
-from veilgraph.campaign.receipt import Receipt
-from veilgraph.campaign.report import Report
+from veilgraph.campaign.report import Receipt, Report
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials

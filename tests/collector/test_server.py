@@ -1,8 +1,12 @@
-"""Connections that do not send, do not read or are too many are closed; others are served, and no report is lost."""
+"""Connections that do not send, do not read or are too many are closed; others are served, and no report is lost.
+
+One place in the code writes few lines to the log, however often it is reached, and none is lost without a count.
+"""
 
 from __future__ import annotations
 
 import itertools
+import logging
 import socket
 import threading
 import time
@@ -18,9 +22,8 @@ from tests.support.collection import Collection
 from tests.support.running_collector import listening, wait_until
 from veilgraph.cli import main
 from veilgraph.collector.app import make_app
-from veilgraph.collector.connections import ConnectionLimits
 from veilgraph.collector.middleware import Limits
-from veilgraph.collector.server import DeadlineProtocol
+from veilgraph.collector.server import ConnectionLimits, DeadlineProtocol, LogRateLimit
 from veilgraph.collector.store import ReportStore
 
 COLLECTION = Collection.ring()
@@ -295,3 +298,32 @@ def test_serve_refuses_unusable_options_in_one_sentence(
     assert message in error
     assert "secret" not in error
     assert len(error.strip().splitlines()) == 1
+
+
+class Lines(logging.Handler):
+    """A handler that keeps its lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def test_lines_beyond_the_rate_are_left_out_and_counted() -> None:
+    now = [0.0]
+    logger, handler = logging.Logger("test"), Lines()
+    handler.addFilter(LogRateLimit(per_second=1, burst=3, clock=lambda: now[0]))
+    logger.addHandler(handler)
+
+    def flood(times: int) -> None:
+        for number in range(times):
+            logger.warning("malformed request %d", number)
+
+    flood(1000)
+    logger.warning("another place")
+    assert handler.lines == [f"malformed request {number}" for number in range(3)] + ["another place"]
+    now[0] = 1.0
+    flood(2)
+    assert handler.lines[4:] == ["malformed request 0 (997 more like this were left out)"]

@@ -13,8 +13,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from tests.support.collection import Collection
 from tests.support.services import Postgres
-from veilgraph.collector.database import metadata
-from veilgraph.collector.store import Outcome, PutResult, ReportStore
+from veilgraph.collector.store import Outcome, PutResult, ReportStore, metadata
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 COLLECTION = Collection.ring(50)

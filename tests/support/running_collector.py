@@ -12,9 +12,8 @@ from fastapi import FastAPI
 
 from tests.support.collection import Collection
 from veilgraph.collector.app import make_app
-from veilgraph.collector.connections import ConnectionLimits
 from veilgraph.collector.middleware import Limits
-from veilgraph.collector.server import DeadlineProtocol, make_server
+from veilgraph.collector.server import ConnectionLimits, DeadlineProtocol, make_server
 from veilgraph.collector.store import ReportStore
 
 _TIMEOUT = 20.0

@@ -9,7 +9,7 @@ import typer
 
 import veilgraph
 from veilgraph.cli._common import echo
-from veilgraph.cli.campaign import campaign_app
+from veilgraph.cli.campaign import campaign_app, serve
 from veilgraph.cli.data import data_app
 from veilgraph.cli.model import predict, train
 from veilgraph.cli.paper import paper_app, tune
@@ -17,7 +17,6 @@ from veilgraph.cli.participant import randomize, submit
 from veilgraph.cli.plan import plan
 from veilgraph.cli.privacy import account, audit, schema_app
 from veilgraph.cli.run import run
-from veilgraph.cli.serve import serve
 from veilgraph.errors import VeilgraphError
 
 # Base class of errors in the arguments; typer exports only subclasses of it.

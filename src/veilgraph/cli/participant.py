@@ -16,7 +16,7 @@ from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.client import answer, answered, send
 from veilgraph.errors import RunError, SendError
-from veilgraph.graph.csv_cells import from_cell
+from veilgraph.graph.io import from_cell
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon
 
 

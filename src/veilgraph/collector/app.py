@@ -21,10 +21,10 @@ from veilgraph.collector import openapi
 from veilgraph.collector.auth import Credentials, bearer_token, require_admin
 from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
-from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.middleware import (
     ErrorBoundary,
     Limits,
+    Metrics,
     RateLimit,
     SecurityHeaders,
     TokenBuckets,

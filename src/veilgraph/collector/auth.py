@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import Request
 
-from veilgraph.campaign.receipt import Receipt
-from veilgraph.campaign.report import Report
+from veilgraph.campaign.report import Receipt, Report
 from veilgraph.campaign.tokens import check_key, check_token
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.store import ReportStore

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -19,12 +21,13 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
+from veilgraph.campaign.report import Report
 from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, end_session, require_admin
 from veilgraph.collector.errors import Refusal, RefusalReason
-from veilgraph.collector.export import write_parquet
 from veilgraph.collector.middleware import Limits, read_body
 from veilgraph.collector.statistics import StatisticsCache
 from veilgraph.collector.store import ReportStore
+from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
 
 # Size of the chart, in the coordinates of its SVG element.
@@ -33,6 +36,8 @@ MAX_BARS = 120
 _HOUR = 3600
 _STEPS = (_HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR, 7 * 24 * _HOUR, 28 * 24 * _HOUR)
 _MAX_LOGIN_BYTES = 4096
+# Reports of one row group of the export.
+_ROW_GROUP = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,3 +251,31 @@ _ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> int:
+    """Write one row for each report, with the campaign in the file's metadata.
+
+    Args:
+        campaign: campaign of the reports.
+        reports: its reports; one row group is in memory at a time.
+        path: file to write.
+
+    Returns:
+        Number of reports.
+    """
+    try:
+        # Neither has type stubs.
+        pa: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingExtraError(error.name or "pyarrow", "collector") from None
+    fields = [("node", pa.string()), ("features", pa.list_(pa.uint16())), ("label", pa.uint16())]
+    schema = pa.schema(fields, metadata={"veilgraph.campaign": campaign.to_json()})
+    written, remaining = 0, iter(reports)
+    with parquet.ParquetWriter(path, schema) as writer:
+        while group := list(islice(remaining, _ROW_GROUP)):
+            columns = [[r.node for r in group], [r.features for r in group], [r.label for r in group]]
+            writer.write_table(pa.table(columns, schema=schema))
+            written += len(group)
+    return written

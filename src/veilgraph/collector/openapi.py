@@ -8,8 +8,7 @@ from typing import Any, NotRequired, cast
 from typing_extensions import TypedDict
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.receipt import Receipt
-from veilgraph.campaign.report import MAX_NODE_LENGTH
+from veilgraph.campaign.report import MAX_NODE_LENGTH, Receipt
 from veilgraph.collector.validation import MAX_BATCH_REPORTS
 
 Responses = dict[int | str, dict[str, Any]]
@@ -40,7 +39,7 @@ class StatusBody(TypedDict):
 
 
 class ReceiptBody(TypedDict):
-    """Signed statement that the collector stored a report: `veilgraph.campaign.receipt.Receipt`."""
+    """Signed statement that the collector stored a report: `veilgraph.campaign.report.Receipt`."""
 
     campaign: str
     node: str

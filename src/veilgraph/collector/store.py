@@ -1,4 +1,7 @@
-"""Store of reports in a SQL database: each node's first report counts, and is on disk before it is acknowledged."""
+"""Store of reports in a SQL database: each node's first report counts, and is on disk before it is acknowledged.
+
+The tables are those that the newest migration leaves.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,34 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from importlib import resources
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, func, select, text
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    delete,
+    event,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.collector.database import ended_sessions, holds_reports, migrate, refusals, reports
 from veilgraph.errors import MissingExtraError, StoreError, StoreFullError, StoreUnavailableError
 
 _HOUR = 3600
@@ -27,6 +48,38 @@ _INSERT_ARRAYS = text(
     ") ON CONFLICT DO NOTHING RETURNING campaign, node"
 )
 _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+# Key of the advisory lock: collectors that start at the same time migrate one after the other.
+_MIGRATION_LOCK = 7_239_114_001
+
+metadata = MetaData()
+
+reports = Table(
+    "reports",
+    metadata,
+    Column("campaign", Text, primary_key=True),
+    Column("node", Text, primary_key=True),
+    # Canonical JSON of the report: two reports are equal if these texts are.
+    Column("content", Text, nullable=False),
+    # Unix time of the hour of arrival. A more precise time is not needed, so it is not kept.
+    Column("hour", BigInteger, nullable=False),
+)
+
+refusals = Table(
+    "refusals",
+    metadata,
+    Column("campaign", Text, primary_key=True),
+    Column("reason", Text, primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
+
+ended_sessions = Table(
+    "ended_sessions",
+    metadata,
+    # Random id of a dashboard session, without the signature that would open the dashboard.
+    Column("session", Text, primary_key=True),
+    # Unix time after which the session would be refused anyway.
+    Column("expires", BigInteger, nullable=False),
+)
 
 
 class Outcome(Enum):
@@ -228,6 +281,43 @@ class ReportStore:
     def _writing(self) -> Iterator[Connection]:
         with self._engine.connect().execution_options(veilgraph_writes=True) as connection, connection.begin():
             yield connection
+
+
+def migrate(connection: Connection) -> None:
+    """Run the pending migrations in the connection's transaction."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+    if is_current(connection):
+        return
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def is_current(connection: Connection) -> bool:
+    """Return whether no migration is pending; refuse a database of a newer version."""
+    scripts = ScriptDirectory.from_config(_config())
+    current = MigrationContext.configure(connection).get_current_revision()
+    known = {script.revision for script in scripts.walk_revisions()}
+    if current is not None and current not in known:
+        raise StoreError(
+            f"the database has version {current}, this program knows version {max(known)} and older: upgrade veilgraph"
+        )
+    return current == scripts.get_current_head()
+
+
+def holds_reports(connection: Connection) -> bool:
+    """Return whether this version can read the reports; refuse a database of a newer version.
+
+    No migration has changed the table of reports since the first version.
+    """
+    return is_current(connection) or MigrationContext.configure(connection).get_current_revision() is not None
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(resources.files("veilgraph.collector") / "migrations"))
+    return config
 
 
 def _parse_url(url: str) -> URL:

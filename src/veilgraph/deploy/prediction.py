@@ -14,7 +14,7 @@ from veilgraph.deploy.fit_collected import stored_reports
 from veilgraph.deploy.model_folder import Model
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.graph.csv_cells import frame_to_cells
+from veilgraph.graph.io import frame_to_cells
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.progress import Watch, unwatched
 

@@ -23,7 +23,7 @@ from veilgraph.experiments.grid import Cell, Experiment, make_cell
 from veilgraph.experiments.result_store import ResultStore, write_result
 from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Graph
-from veilgraph.graph.csv_cells import to_cell
+from veilgraph.graph.io import to_cell
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.privacy.budget import PrivacyBudget, check_sampled
 from veilgraph.privacy.epsilon import json_epsilon

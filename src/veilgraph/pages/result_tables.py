@@ -9,7 +9,7 @@ from typing import Any
 from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.grid import SWEPT
 from veilgraph.experiments.results import Row
-from veilgraph.graph.csv_cells import to_cell
+from veilgraph.graph.io import to_cell
 from veilgraph.pages.formatting import (
     dataset_name,
     epsilon_text,
