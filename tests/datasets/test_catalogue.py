@@ -24,7 +24,7 @@ from veilgraph.datasets.catalogue import (
     measure,
     open_archive,
 )
-from veilgraph.datasets.sources import CONVERTERS
+from veilgraph.datasets.converters import CONVERTERS
 from veilgraph.errors import GraphError, RunError
 
 GROUPS = {"citeseer": 70, "cora": 25, "dblp": 50, "facebook": 100, "german": 1, "student": 1}

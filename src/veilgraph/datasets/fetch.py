@@ -18,7 +18,7 @@ from pathlib import Path
 
 from veilgraph.datasets.archive import Archive
 from veilgraph.datasets.catalogue import DATA_VARIABLE, Dataset, Origin, OriginalFile
-from veilgraph.datasets.sources import CONVERTERS
+from veilgraph.datasets.converters import CONVERTERS
 from veilgraph.errors import RunError, VeilgraphError
 
 ProgressCallback = Callable[[str, int, int], None]

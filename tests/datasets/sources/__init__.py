@@ -1,1 +1,0 @@
-"""Tests mirror the source tree."""
