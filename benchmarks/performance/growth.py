@@ -34,7 +34,7 @@ from veilgraph.models import RGNN
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.engine.batch_planner import BLOCK_NODES
 from veilgraph.models.engine.device import resolve_device
-from veilgraph.models.engine.node_subset import NodeSubset
+from veilgraph.models.engine.output_layer import NodeSubset
 from veilgraph.pages.rendering import colour, inline_svg, standalone_svg
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.reconstruct import Bags

@@ -16,7 +16,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import LPGNN
 from veilgraph.models.base import FitTask
-from veilgraph.models.engine.node_subset import ALL_NODES
+from veilgraph.models.engine.output_layer import ALL_NODES
 from veilgraph.models.lpgnn import multi_bit_values
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRR, MultiBit

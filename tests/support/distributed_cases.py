@@ -23,7 +23,7 @@ from veilgraph.models import RGNN, PlainGNN
 from veilgraph.models.base import FitTask
 from veilgraph.models.engine.distributed_fit import fit_distributed, join_fit
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.engine.replica_adam import ReplicaAdam
+from veilgraph.models.engine.replica_networks import ReplicaAdam
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import grr_fs, joint_grr_best
 

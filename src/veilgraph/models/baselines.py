@@ -16,7 +16,7 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import FitTask, Method, check_fit_input, check_is_fitted, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import cross_entropy, weighted_targets
-from veilgraph.models.engine.node_subset import NodeSubset
+from veilgraph.models.engine.output_layer import NodeSubset
 from veilgraph.models.saved_state import FittedState
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.features import one_hot_features

@@ -15,8 +15,7 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import weighted_targets
-from veilgraph.models.engine.node_subset import NodeSubset, needed_nodes
-from veilgraph.models.engine.output_layer import OutputLayer, permuted, transposed
+from veilgraph.models.engine.output_layer import NodeSubset, OutputLayer, needed_nodes, permuted, transposed
 from veilgraph.privacy.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import one_hot_label_draws
 from veilgraph.reconstruct.operators import GraphOperators

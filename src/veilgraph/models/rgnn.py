@@ -14,7 +14,7 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, weighted_targets
-from veilgraph.models.engine.node_subset import NodeSubset
+from veilgraph.models.engine.output_layer import NodeSubset
 from veilgraph.reconstruct import reconstruct_features
 from veilgraph.reconstruct.bags import Bags, bags_of_draws
 from veilgraph.reconstruct.features import Decoding, one_hot_features

@@ -15,8 +15,8 @@ from veilgraph.datasets import csbm
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.models import RGNN, StructureOnly
-from veilgraph.models.engine.backbones import HIDDEN, SAGE
-from veilgraph.models.engine.replica_networks import ReplicaNetworks, ReplicaSettings, stack_propagated_inputs
+from veilgraph.models.engine.backbones import HIDDEN, SAGE, ReplicaSettings
+from veilgraph.models.engine.replica_networks import ReplicaNetworks, stack_propagated_inputs
 from veilgraph.models.structure_only import RESTARTS, STEPS
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.labels import one_hot_labels

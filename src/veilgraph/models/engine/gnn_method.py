@@ -27,7 +27,14 @@ from veilgraph.models.base import (
     training_nodes,
 )
 from veilgraph.models.checkpoint import Checkpoint
-from veilgraph.models.engine.backbones import CONVOLUTIONS, BackboneFactory, Convolution, module_factory
+from veilgraph.models.engine.backbones import (
+    CONVOLUTIONS,
+    BackboneFactory,
+    Convolution,
+    ModuleNetwork,
+    ReplicaSettings,
+    module_factory,
+)
 from veilgraph.models.engine.batch_planner import (
     BLOCK_NODES,
     CACHE_BYTES,
@@ -39,9 +46,8 @@ from veilgraph.models.engine.batch_planner import (
 from veilgraph.models.engine.cuda_graphs import StreamContext, next_stream
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.models.engine.losses import noisy_log_likelihood
-from veilgraph.models.engine.module_network import ModuleNetwork
-from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset, needed_nodes
-from veilgraph.models.engine.replica_networks import ReplicaNetworks, ReplicaSettings, stack_propagated_inputs
+from veilgraph.models.engine.output_layer import ALL_NODES, NodeSubset, needed_nodes
+from veilgraph.models.engine.replica_networks import ReplicaNetworks, stack_propagated_inputs
 from veilgraph.models.engine.training_loop import LearningCurve, Networks, Training, train
 from veilgraph.models.saved_state import FittedState
 from veilgraph.progress import say

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
-from veilgraph.models.engine.node_subset import ALL_NODES, NodeSubset
+from veilgraph.models.engine.output_layer import ALL_NODES, NodeSubset
 from veilgraph.privacy.frequency import expected_observation
 from veilgraph.reconstruct.bags import Bags
 from veilgraph.reconstruct.labels import ChannelRows
