@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from veilgraph.privacy.accounting import Guarantee
     from veilgraph.privacy.audit import AuditResult, statistical_audit, worst_case_epsilon
     from veilgraph.privacy.budget import PrivacyBudget
-    from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
+    from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom, SubsetSelection
     from veilgraph.privacy.schema import Column, FeatureSchema, propose_schema
 
     __version__: str
@@ -46,6 +46,7 @@ _HOME = {
     "Report": "campaign.report",
     "Split": "graph",
     "StructureOnly": "models",
+    "SubsetSelection": "privacy.mechanisms",
     "Veil": "models",
     "statistical_audit": "privacy.audit",
     "propose_schema": "privacy.schema",
@@ -75,6 +76,7 @@ __all__ = [
     "Report",
     "Split",
     "StructureOnly",
+    "SubsetSelection",
     "Veil",
     "propose_schema",
     "simulate",

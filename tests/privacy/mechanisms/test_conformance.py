@@ -15,10 +15,10 @@ from scipy.stats import chisquare
 from veilgraph.errors import DomainError
 from veilgraph.privacy.audit import statistical_audit, worst_case_attribute_epsilon, worst_case_epsilon
 from veilgraph.privacy.epsilon import NeighbourRelation
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom, SubsetSelection
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 
-SMALL: Sequence[GRR | GRRFS | JointGRR | MultiBit] = (
+SMALL: Sequence[GRR | GRRFS | JointGRR | MultiBit | SubsetSelection] = (
     GRR(2, 1.0),
     GRR(5, 0.3),
     GRR(7, 4.0),
@@ -35,6 +35,11 @@ SMALL: Sequence[GRR | GRRFS | JointGRR | MultiBit] = (
     MultiBit((0.0, 0.0, 0.0), (1.0, 1.0, 1.0), sampled=2, epsilon=1.0),
     MultiBit((-1.0, 0.0), (1.0, 10.0), sampled=1, epsilon=0.5),
     MultiBit((0.0, -5.0, 2.0), (1.0, 5.0, 3.0), sampled=3, epsilon=0.2),
+    SubsetSelection(7, 1.0),
+    SubsetSelection(8, 0.25, size=4),
+    SubsetSelection(5, 2.0, size=4),
+    SubsetSelection(6, 0.5, size=1),
+    SubsetSelection(2, 3.0),
 )
 """Mechanisms that are small enough to enumerate all records and reports."""
 
@@ -53,7 +58,13 @@ def all_records(mechanism: Mechanism) -> NDArray[Any]:
 
 
 def all_reports(mechanism: Mechanism) -> NDArray[Any]:
-    return np.array(list(mechanism.reports()))
+    reports = list(mechanism.reports())
+    return mechanism.masks(reports) if isinstance(mechanism, SubsetSelection) else np.array(reports)
+
+
+def as_tuples(mechanism: Mechanism, drawn: NDArray[Any]) -> list[tuple[int, ...]]:
+    """Return the rows of an array of reports in the form of `Mechanism.reports`."""
+    return mechanism.codes(drawn) if isinstance(mechanism, SubsetSelection) else [tuple(row) for row in drawn.tolist()]
 
 
 @every_mechanism
@@ -77,8 +88,10 @@ def test_the_worst_case_over_one_feature_is_its_attribute_level_loss(mechanism: 
 
 
 @every_mechanism
-def test_the_loss_is_at_most_what_was_requested_and_hardly_less(mechanism: GRR | GRRFS | JointGRR | MultiBit) -> None:
-    requested = mechanism.epsilon * (1 if isinstance(mechanism, GRR) else mechanism.sampled)
+def test_the_loss_is_at_most_what_was_requested_and_hardly_less(
+    mechanism: GRR | GRRFS | JointGRR | MultiBit | SubsetSelection,
+) -> None:
+    requested = mechanism.epsilon * (1 if isinstance(mechanism, GRR | SubsetSelection) else mechanism.sampled)
     assert requested - 1e-6 < mechanism.privacy_loss.user_level <= math.nextafter(requested, math.inf)
 
 
@@ -123,7 +136,7 @@ def test_reports_are_distributed_as_probability_says(mechanism: Mechanism) -> No
     people = np.repeat(all_records(mechanism), DRAWS, axis=0)
     drawn = mechanism.randomize(people, rng=np.random.default_rng(1))
     number_of = {report: number for number, report in enumerate(reports)}
-    numbers = np.array([number_of[tuple(row)] for row in drawn.tolist()]).reshape(len(records), DRAWS)
+    numbers = np.array([number_of[report] for report in as_tuples(mechanism, drawn)]).reshape(len(records), DRAWS)
     observed = np.stack([np.bincount(row, minlength=len(reports)) for row in numbers])
     expected = DRAWS * np.array([[float(mechanism.probability(o, x)) for o in reports] for x in records])
     assert expected.min() > 5  # so that the chi-square approximation holds
@@ -148,8 +161,8 @@ def test_the_operating_systems_randomness_is_accepted_as_well(mechanism: Mechani
     for size in (0, 1, 200):  # a device randomizes one record
         people = np.resize(all_records(mechanism), (size, mechanism.num_features))
         reports = mechanism.randomize(people, rng=OSRandom())
-        assert reports.shape == people.shape
-        assert {tuple(row) for row in reports.tolist()} <= possible
+        assert len(reports) == size
+        assert set(as_tuples(mechanism, reports)) <= possible
 
 
 @every_mechanism
@@ -163,7 +176,7 @@ def test_a_value_outside_its_domain_is_refused_by_row_and_never_quoted(mechanism
     assert refusal.value.__context__ is None
 
 
-@pytest.mark.parametrize("mechanism", [m for m in SMALL if not isinstance(m, GRR)], ids=repr)
+@pytest.mark.parametrize("mechanism", [m for m in SMALL if not isinstance(m, GRR | SubsetSelection)], ids=repr)
 @pytest.mark.parametrize("extra", [-1, 1])
 def test_records_of_another_width_are_refused(mechanism: Mechanism, extra: int) -> None:
     people = np.zeros((5, mechanism.num_features + extra), dtype=np.uint8)
@@ -189,12 +202,15 @@ def test_an_infinite_epsilon_reports_the_records_and_says_so(mechanism: Mechanis
 
 # At these sizes enumeration is impossible. The claim to refute lies well below the true epsilon, which is 1. It also
 # lies below the bound that 200 000 reports give for nearly every seed: 0.15 to 0.29 (GRR-FS, whose informative reports
-# are rare), 0.5 to 0.9 (multi-bit) and 0.93 to 1 (GRR, joint GRR).
+# are rare), 0.5 to 0.9 (multi-bit) and 0.93 to 1 (GRR, joint GRR, subset
+# selection).
 REAL = (
     pytest.param(GRRFS((2,) * 53, sampled=10, epsilon=0.1), 0.1, id="GRR-FS"),
     pytest.param(GRRFS((2, 3, 4) * 17, sampled=10, epsilon=0.1), 0.1, id="GRR-FS-unequal"),
     pytest.param(MultiBit((0.0,) * 53, (1.0,) * 53, sampled=10, epsilon=0.1), 0.5, id="multi-bit"),
     pytest.param(GRR(40, 1.0), 0.8, id="GRR"),
+    pytest.param(SubsetSelection(40, 1.0), 0.8, id="subset-selection"),
+    pytest.param(SubsetSelection(100, 1.0), 0.8, id="subset-selection-beyond-64-classes"),
     pytest.param(JointGRR((2,) * 53, sampled=2, epsilon=0.5), 0.8, id="joint-GRR"),
     pytest.param(JointGRR((2, 3, 4) * 17, sampled=2, epsilon=0.5), 0.8, id="joint-GRR-unequal"),
 )

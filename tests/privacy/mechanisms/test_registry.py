@@ -23,7 +23,7 @@ def test_a_misspelled_name_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("entry", MECHANISMS.values(), ids=MECHANISMS)
 def test_every_mechanism_spends_m_epsilon_x_at_user_level(entry: MechanismEntry) -> None:
-    sizes, sampled = ((3,), 1) if entry.name == "grr" else ((2, 3, 4, 2), 2)
+    sizes, sampled = ((3,), 1) if entry.name in ("grr", "subset-selection") else ((2, 3, 4, 2), 2)
     mechanism = entry.make(sizes, sampled, 0.75)
     assert mechanism.num_features == len(sizes)
     assert mechanism.privacy_loss.user_level == pytest.approx(sampled * 0.75, abs=1e-6)
@@ -35,9 +35,10 @@ def test_every_mechanism_is_documented(name: str) -> None:
     assert f"`{name}`" in page.read_text(encoding="utf-8")
 
 
-def test_grr_is_for_a_single_value() -> None:
-    with pytest.raises(BudgetError, match="grr randomizes one value, not 3"):
-        find_mechanism("grr").make((2, 2, 2), 1, 1.0)
+@pytest.mark.parametrize("name", ["grr", "subset-selection"])
+def test_some_mechanisms_are_for_a_single_value(name: str) -> None:
+    with pytest.raises(BudgetError, match=f"{name} randomizes one value, not 3"):
+        find_mechanism(name).make((2, 2, 2), 1, 1.0)
 
 
 @given(st.integers(1, 60), st.data(), st.sampled_from([0.01, 0.1, 0.5, 1.0, 2.0, 3.0]))

@@ -1,21 +1,24 @@
 """Mechanisms: parameters, privacy loss, channel and randomizer in one value."""
 
-from veilgraph.privacy.mechanisms.base import Mechanism
+from veilgraph.privacy.mechanisms.base import LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED, JointGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
 from veilgraph.privacy.mechanisms.random_source import OSRandom, RandomIntegers
+from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
 
 __all__ = [
     "GRR",
     "GRRFS",
     "NOT_ASKED",
     "JointGRR",
+    "LabelMechanism",
     "Mechanism",
     "MultiBit",
     "OSRandom",
     "RandomIntegers",
+    "SubsetSelection",
     "SymmetricChannel",
 ]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import DomainError
 from veilgraph.privacy.epsilon import PrivacyLoss
+from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 
 Record = tuple[float, ...]
@@ -56,6 +57,50 @@ class Mechanism(Hashable, Protocol):
 
     def extreme_records(self) -> tuple[Record, Record]:
         """Return two records whose reports differ most: a pair that attains the user-level epsilon."""
+        ...
+
+
+class LabelMechanism(Mechanism, Protocol):
+    """A mechanism for one class out of a declared domain. Its report names a set of w classes; with GRR, w is 1.
+
+    All consumers of labels read reports through `named`, `channel` and `likelihood`, so any label mechanism will do.
+    """
+
+    @property
+    def domain_size(self) -> int:
+        """Number of classes, k."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """Requested budget."""
+        ...
+
+    @property
+    def set_size(self) -> int:
+        """Number of classes that a report names, w."""
+        ...
+
+    @property
+    def channel(self) -> SymmetricChannel:
+        """Probability that a report names a class, given the true class; each row sums to w."""
+        ...
+
+    @property
+    def likelihood(self) -> SymmetricChannel:
+        """Probability of a report given a class that it names (keep) or does not name (other), up to one factor."""
+        ...
+
+    def named(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which classes each report names, [reports, classes]."""
+        ...
+
+    def blank(self, count: int) -> NDArray[Any]:
+        """Return an array for `count` reports, to be filled in."""
+        ...
+
+    def check_reports(self, reports: NDArray[Any]) -> None:
+        """Refuse an array whose rows are not possible reports."""
         ...
 
 

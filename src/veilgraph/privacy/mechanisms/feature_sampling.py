@@ -14,12 +14,18 @@ from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 
 
 def draw_subsets(
-    num_people: int, *, num_features: int, sampled: int, rng: RandomIntegers
+    num_people: int, *, num_features: int, sampled: int | NDArray[np.int64], rng: RandomIntegers
 ) -> Iterator[NDArray[np.bool_]]:
     """Draw a uniform subset of `sampled` features for each person, and yield for each feature who samples it.
 
     Feature i is taken with probability (m - taken so far) / (d - i), decided by an integer below d - i. No
     permutation of the features is kept in memory.
+
+    Args:
+        num_people: number of subsets.
+        num_features: d.
+        sampled: m, or a number for each person, [people].
+        rng: source of randomness.
 
     Yields:
         A mask for each feature, [people].

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veilgraph.errors import DomainError
 from veilgraph.privacy.epsilon import PrivacyLoss
 from veilgraph.privacy.mechanisms.base import Record, Report, check_codes
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
@@ -67,6 +68,41 @@ class GRR:
             keep=Fraction(self.table.true, WORDS),
             other=Fraction(self.table.other, WORDS),
         )
+
+    @property
+    def set_size(self) -> int:
+        """1: a report names one value."""
+        return 1
+
+    @property
+    def likelihood(self) -> SymmetricChannel:
+        """Probability of a report given the value that it names (keep) or another one (other): the channel."""
+        return self.channel
+
+    def named(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return one-hot reports, [reports, values].
+
+        >>> GRR(3, 1.0).named(np.array([2, 0])).astype(int).tolist()
+        [[0, 0, 1], [1, 0, 0]]
+        """
+        hits: NDArray[np.bool_] = np.asarray(reports)[:, None] == np.arange(self.domain_size)
+        return hits
+
+    def blank(self, count: int) -> NDArray[Any]:
+        """Return an array of codes for `count` reports."""
+        return np.zeros(count, dtype=np.int64)
+
+    def check_reports(self, reports: NDArray[Any]) -> None:
+        """Refuse reports that are not codes of the domain.
+
+        >>> GRR(3, 1.0).check_reports(np.array([2, 3]))
+        Traceback (most recent call last):
+        veilgraph.errors.DomainError: a reported label is outside 0..2
+        """
+        if reports.ndim != 1 or not np.issubdtype(reports.dtype, np.integer):
+            raise DomainError(f"label reports have shape {reports.shape} and type {reports.dtype}: expected codes")
+        if ((reports < 0) | (reports >= self.domain_size)).any():
+            raise DomainError(f"a reported label is outside 0..{self.domain_size - 1}")
 
     def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
         """Randomize each entry of `values` independently; the result has the same shape and type."""

@@ -16,8 +16,8 @@ from veilgraph.privacy.mechanisms.random_source import WORDS
 # In larger domains the rounding of the table could change epsilon by more than 1e-6.
 LARGEST_DOMAIN = 2**16
 # ln 2**53 is 36.7: all larger epsilons have the same table.
-_LARGEST_EPSILON = 100.0
-_DIGITS = 60
+LARGEST_EPSILON = 100.0
+DIGITS = 60
 # Above the error of a ratio's logarithm, and far below the spacing of doubles.
 _MARGIN = Decimal("1e-40")
 
@@ -55,8 +55,8 @@ class IntegerTable:
         epsilon = check_epsilon(epsilon)
         if math.isinf(epsilon):
             return cls(domain_size=domain_size, true=WORDS, other=0)
-        with localcontext(prec=_DIGITS):
-            share = Decimal(WORDS) / (Decimal(min(epsilon, _LARGEST_EPSILON)).exp() + domain_size - 1)
+        with localcontext(prec=DIGITS):
+            share = Decimal(WORDS) / (Decimal(min(epsilon, LARGEST_EPSILON)).exp() + domain_size - 1)
             # At least one word each: a finite epsilon never makes a report impossible.
             other = max(1, int(share.to_integral_value(rounding=ROUND_CEILING)))
         true = WORDS - (domain_size - 1) * other
@@ -90,5 +90,5 @@ def log_ratio(numerator: Decimal, denominator: Decimal) -> float:
     """
     if numerator == denominator:
         return 0.0
-    with localcontext(prec=_DIGITS):
+    with localcontext(prec=DIGITS):
         return round_up(Fraction((numerator / denominator).ln() + _MARGIN))

@@ -16,6 +16,7 @@ from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import JointGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
+from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 
 LPGNN_BEST_EPSILON = 2.18
@@ -65,10 +66,28 @@ def _multi_bit_best(domain_sizes: tuple[int, ...], sampled: int, epsilon: float)
     return _multi_bit(domain_sizes, best, total / best)
 
 
-def _grr(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> GRR:
+def best_label_mechanism(num_classes: int, epsilon: float) -> GRR | SubsetSelection:
+    """Return the label mechanism whose reports carry most information: label sets, or GRR where sets of one are best.
+
+    >>> best_label_mechanism(18, 1.0), best_label_mechanism(4, 1.0)
+    (SubsetSelection(domain_size=18, epsilon=1.0, size=6), GRR(domain_size=4, epsilon=1.0))
+    """
+    sets = SubsetSelection(num_classes, epsilon)
+    return sets if sets.set_size > 1 else GRR(num_classes, epsilon)
+
+
+def _one_value(name: str, domain_sizes: tuple[int, ...]) -> int:
     if len(domain_sizes) != 1:
-        raise BudgetError(f"grr randomizes one value, not {len(domain_sizes)}: use --features 1, or joint-grr")
-    return GRR(domain_sizes[0], epsilon=epsilon)
+        raise BudgetError(f"{name} randomizes one value, not {len(domain_sizes)}: use --features 1, or joint-grr")
+    return domain_sizes[0]
+
+
+def _subset_selection(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> SubsetSelection:
+    return SubsetSelection(_one_value("subset-selection", domain_sizes), epsilon=epsilon)
+
+
+def _grr(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> GRR:
+    return GRR(_one_value("grr", domain_sizes), epsilon=epsilon)
 
 
 grr_fs = MechanismEntry(name="grr-fs", title="GRR-FS", make=GRRFS)
@@ -85,9 +104,12 @@ multi_bit_best = MechanismEntry(name="multi-bit-best", title="multi-bit, best m"
 """LPGNN's mechanism at the same user-level epsilon, with the m that its analysis prefers."""
 grr = MechanismEntry(name="grr", title="GRR", make=_grr)
 """GRR on a single value, such as a label."""
+subset_selection = MechanismEntry(name="subset-selection", title="subset selection", make=_subset_selection)
+"""A set of values that holds a single one, such as a label; the size of the set carries most information."""
 
 MECHANISMS: dict[str, MechanismEntry] = {
-    entry.name: entry for entry in (grr_fs, grr_on_all, joint_grr, joint_grr_best, multi_bit, multi_bit_best, grr)
+    entry.name: entry
+    for entry in (grr_fs, grr_on_all, joint_grr, joint_grr_best, multi_bit, multi_bit_best, grr, subset_selection)
 }
 
 
@@ -99,7 +121,7 @@ def find_mechanism(name: str) -> MechanismEntry:
     >>> find_mechanism("grrfs")
     Traceback (most recent call last):
     veilgraph.errors.BudgetError: there is no mechanism 'grrfs': known are grr-fs, grr-on-all, joint-grr, \
-joint-grr-best, multi-bit, multi-bit-best, grr
+joint-grr-best, multi-bit, multi-bit-best, grr, subset-selection
     """
     if name not in MECHANISMS:
         raise BudgetError(f"there is no mechanism '{name}': known are {', '.join(MECHANISMS)}")
