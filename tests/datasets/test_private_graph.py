@@ -88,7 +88,7 @@ def test_homophily_without_a_labelled_edge_is_undefined() -> None:
         _ = on_path(labels=np.array([0, NO_LABEL, 1, NO_LABEL])).homophily
 
 
-@pytest.mark.parametrize("name", ["csbm", "patients"])
+@pytest.mark.parametrize("name", ["csbm", "patients", "voters"])
 def test_embedded_sets_load_by_their_own_name(name: str) -> None:
     assert load(name).name == name
 

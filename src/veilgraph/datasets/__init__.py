@@ -9,11 +9,12 @@ from veilgraph.datasets.csbm import csbm
 from veilgraph.datasets.patients import patients
 from veilgraph.datasets.private_graph import PrivateGraph
 from veilgraph.datasets.user_tables import from_tables
+from veilgraph.datasets.voters import voters
 from veilgraph.errors import RunError
 
-__all__ = ["EMBEDDED", "PrivateGraph", "csbm", "from_tables", "load", "patients"]
+__all__ = ["EMBEDDED", "PrivateGraph", "csbm", "from_tables", "load", "patients", "voters"]
 
-EMBEDDED = {"csbm": csbm, "patients": patients}
+EMBEDDED = {"csbm": csbm, "patients": patients, "voters": voters}
 """Functions that make the data sets without a file, by name."""
 
 
@@ -35,7 +36,7 @@ def load(
     >>> load("atlantis")
     Traceback (most recent call last):
     veilgraph.errors.RunError: there is no data set 'atlantis': known are citeseer, cora, csbm, dblp, facebook, \
-german, patients, pubmed, student, twitch_engb
+german, patients, pubmed, student, twitch_engb, voters
     """
     if name in EMBEDDED:
         return EMBEDDED[name]()

@@ -1,4 +1,4 @@
-"""The embedded default data set: breast-cancer patients on a graph of similar measurements."""
+"""Embedded records of real measurements: breast-cancer patients on a graph of similar measurements."""
 
 from __future__ import annotations
 
