@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,16 +20,34 @@ _CACHE_NUMBERS = 2**21
 _GPU_BLOCK_BYTES = 2**32
 
 
-def apply_function(function: type[Function], *arguments: Any) -> Any:
-    """Apply a function whose gradient is written out; this wraps torch's `Function.apply`, which has no types."""
-    return function.apply(*arguments)  # type: ignore[no-untyped-call]
+class FusedFunction(Function):
+    """An operation whose gradient is written out: torch's `Function`, whose `apply` has no types of its own."""
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def apply(cls, *arguments: Any, **options: Any) -> Any:
+            """Call `forward`."""
+
+
+def product_formula(matrix: Tensor, columns: Tensor, times: int = 1) -> Tensor:
+    """Compute P^times @ columns in ordinary torch operations.
+
+    Args:
+        matrix: P, `[rows, columns]`, sparse or dense.
+        columns: `[nodes, columns]`.
+        times: the power, 0 or more.
+    """
+    for _ in range(times):
+        columns = matrix @ columns
+    return columns
 
 
 @dataclass(frozen=True, eq=False)
 class SparseProduct:
     """A sparse matrix P with its transpose, computed once, so that products have a fast gradient.
 
-    Plain formula: `P @ columns`.
+    `product_formula` states the same computation in ordinary torch operations.
 
     Attributes:
         matrix: P, `[rows, columns]`.
@@ -52,11 +70,11 @@ class SparseProduct:
 
     def __call__(self, columns: Tensor, times: int = 1) -> Tensor:
         """Return P^times @ columns; gradients flow to `columns`."""
-        product: Tensor = apply_function(_RepeatedProductFunction, columns, self, times)
+        product: Tensor = _RepeatedProductFunction.apply(columns, self, times)
         return product
 
 
-class _RepeatedProductFunction(Function):
+class _RepeatedProductFunction(FusedFunction):
     """P^times @ columns, whose gradient is (P^T)^times @ gradient. torch would transpose P in every backward pass."""
 
     @staticmethod
@@ -82,6 +100,9 @@ def repeated_product(
 ) -> Tensor:
     """Return matrix^times @ columns, computed in blocks of columns that stay in the cache between products.
 
+    On a CPU a product is the weighted sum of rows of an embedding table. That kernel prefetches the rows that it needs:
+    it is twice as fast as torch's sparse product for columns larger than the cache, and not slower for smaller ones.
+
     Args:
         matrix: sparse matrix.
         columns: `[nodes, columns]`.
@@ -91,19 +112,27 @@ def repeated_product(
         max_columns: number of columns of a block; default: `block_width`.
     """
     check_hops(times)
-
-    def power(block: Tensor) -> Tensor:
-        for _ in tracked(range(times), "propagation, hops"):
-            block = sparse_product(matrix, communicator.exchange_halo(block))
-        return block
-
     width = max_columns or block_width(columns.device, communicator.max_extended_rows(columns.shape[0]))
-    if out is None and (columns.shape[1] <= width or times == 0):
-        return power(columns)
-    result = columns.new_empty(matrix.shape[0], columns.shape[1]) if out is None else out
-    for block, target in zip(torch.split(columns, width, dim=1), torch.split(result, width, dim=1), strict=True):
-        target.copy_(power(block.contiguous()))
-    return result
+    if out is not None or (columns.shape[1] > width and times > 0):
+        result = columns.new_empty(matrix.shape[0], columns.shape[1]) if out is None else out
+        for block, target in zip(torch.split(columns, width, dim=1), torch.split(result, width, dim=1), strict=True):
+            block = block.contiguous()
+            target.copy_(repeated_product(matrix, block, times, communicator=communicator, max_columns=width))
+        return result
+    for _ in tracked(range(times), "propagation, hops"):
+        columns = communicator.exchange_halo(columns)
+        if columns.device.type != "cpu" or columns.dtype != torch.float32:
+            columns = matrix @ columns
+        else:
+            columns = embedding_bag(
+                matrix.col_indices(),
+                columns.contiguous(),
+                matrix.crow_indices(),
+                mode="sum",
+                per_sample_weights=matrix.values(),
+                include_last_offset=True,
+            )
+    return columns
 
 
 def block_width(device: torch.device, nodes: int) -> int:
@@ -116,22 +145,9 @@ def block_width(device: torch.device, nodes: int) -> int:
     return max(1, _CACHE_NUMBERS // (nodes * _CACHE_LINE)) * _CACHE_LINE
 
 
-def sparse_product(matrix: Tensor, block: Tensor) -> Tensor:
-    """Return matrix @ block.
-
-    On a CPU this is the weighted sum of rows of an embedding table. That kernel prefetches the rows that it needs: it
-    is twice as fast as torch's sparse product for columns larger than the cache, and not slower for smaller ones.
-    """
-    if block.device.type != "cpu" or block.dtype != torch.float32:
-        return matrix @ block
-    return embedding_bag(
-        matrix.col_indices(),
-        block.contiguous(),
-        matrix.crow_indices(),
-        mode="sum",
-        per_sample_weights=matrix.values(),
-        include_last_offset=True,
-    )
+def sparse_product(matrix: Tensor, columns: Tensor) -> Tensor:
+    """Return matrix @ columns, computed in one block."""
+    return repeated_product(matrix, columns, 1, max_columns=columns.shape[1])
 
 
 def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:

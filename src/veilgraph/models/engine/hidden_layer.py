@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from veilgraph.models.engine.backbones import HIDDEN
-from veilgraph.reconstruct.sparse import apply_function
+from veilgraph.reconstruct.sparse import FusedFunction
 
 TILE_UNITS = 2**18
 """Hidden units of a tile that fit into the cache of one core. Much smaller tiles would spend their time in calls."""
@@ -144,7 +144,7 @@ class HiddenLayer:
         """
         unmasked = second[:0] if second_unmasked is None else second_unmasked
         this_pass = object() if torch.is_grad_enabled() else None
-        outputs = apply_function(_HiddenFunction, self, this_pass, first, bias, second, unmasked.detach(), masks)
+        outputs = _HiddenFunction.apply(self, this_pass, first, bias, second, unmasked.detach(), masks)
         terms = second.shape[1]
         return outputs[:terms], outputs[terms:]
 
@@ -183,7 +183,7 @@ class HiddenLayer:
         return hidden
 
 
-class _HiddenFunction(torch.autograd.Function):
+class _HiddenFunction(FusedFunction):
     """The kernel of the hidden layer and its gradient; automatic differentiation would store every array."""
 
     @staticmethod

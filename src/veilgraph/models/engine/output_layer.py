@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.reconstruct.operators import GraphOperators
-from veilgraph.reconstruct.sparse import SparseProduct, apply_function, repeated_product, select_columns, select_rows
+from veilgraph.reconstruct.sparse import FusedFunction, SparseProduct, repeated_product, select_columns, select_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class OutputLayer:
             aggregated: Z_1, [nodes, replicas * classes].
             own: Z_2, [replicas * classes, nodes], if the convolution has such a term.
         """
-        logits: Tensor = apply_function(_OutputFunction, self, aggregated, *own)
+        logits: Tensor = _OutputFunction.apply(self, aggregated, *own)
         return logits
 
     @cached_property
@@ -119,7 +119,7 @@ class OutputLayer:
         return matrix if nodes is None else select_columns(matrix, nodes)
 
 
-class _OutputFunction(torch.autograd.Function):
+class _OutputFunction(FusedFunction):
     """The output layer with its gradient, which is one product with the transposed rows."""
 
     @staticmethod
@@ -142,7 +142,7 @@ class _OutputFunction(torch.autograd.Function):
 
 def transposed(values: Tensor) -> Tensor:
     """Return a contiguous transpose of a matrix. Its gradient is contiguous too, which plain `.T` does not ensure."""
-    columns: Tensor = apply_function(_TransposeFunction, values)
+    columns: Tensor = _TransposeFunction.apply(values)
     return columns
 
 
@@ -152,11 +152,11 @@ def permuted(values: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
     >>> permuted(torch.tensor([5, 6, 7]), torch.tensor([2, 0, 1]), inverse=torch.tensor([1, 2, 0]))
     tensor([7, 5, 6])
     """
-    rows: Tensor = apply_function(_PermuteFunction, values, order, inverse)
+    rows: Tensor = _PermuteFunction.apply(values, order, inverse)
     return rows
 
 
-class _TransposeFunction(torch.autograd.Function):
+class _TransposeFunction(FusedFunction):
     """A contiguous transpose in both directions: later operations on a strided gradient would be slow."""
 
     @staticmethod
@@ -168,7 +168,7 @@ class _TransposeFunction(torch.autograd.Function):
         return gradients[0].T.contiguous()
 
 
-class _PermuteFunction(torch.autograd.Function):
+class _PermuteFunction(FusedFunction):
     """A permutation of rows: torch would add gradients up, because an index could occur twice."""
 
     @staticmethod
