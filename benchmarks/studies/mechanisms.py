@@ -28,8 +28,7 @@ from veilgraph.privacy.frequency import estimate_frequencies, population_varianc
 from veilgraph.privacy.mechanisms import GRR, Mechanism
 from veilgraph.privacy.mechanisms.registry import grr_fs, grr_on_all, joint_grr_best, multi_bit_best
 from veilgraph.privacy.schema import FeatureSchema
-from veilgraph.reconstruct.features import one_hot_features
-from veilgraph.reconstruct.report_codes import ReportCodes
+from veilgraph.reconstruct.features import ReportCodes, one_hot_features
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 10.0)
 SAMPLED = 10

@@ -13,7 +13,7 @@ from veilgraph.errors import GraphError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import estimate_frequencies, fixed_people_variance, population_variance
 from veilgraph.privacy.schema import NO_LABEL
-from veilgraph.reconstruct.report_codes import ReportCodes
+from veilgraph.reconstruct.features import ReportCodes
 
 
 def accuracy(predicted: NDArray[np.int64], private: PrivateGraph, nodes: NDArray[np.bool_]) -> float:

@@ -19,9 +19,9 @@ from veilgraph.models.engine.backbones import HIDDEN, SAGE, ReplicaSettings
 from veilgraph.models.engine.replica_networks import ReplicaNetworks, stack_propagated_inputs
 from veilgraph.models.structure_only import RESTARTS, STEPS
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
+from veilgraph.reconstruct.features import ReportCodes
 from veilgraph.reconstruct.labels import one_hot_labels
 from veilgraph.reconstruct.operators import operators_of
-from veilgraph.reconstruct.report_codes import ReportCodes
 
 CPU = torch.device("cpu")
 SETTINGS = RGNN(feature_hops=3, label_hops=2, num_clusters=5, llp_weight=0.7, dropout=0.0, epochs=8, seed=3)
