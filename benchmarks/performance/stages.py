@@ -14,7 +14,7 @@ from benchmarks.performance import floors
 from benchmarks.performance.floors import Work
 from benchmarks.performance.machine import Machine
 from benchmarks.performance.timing import seconds
-from benchmarks.performance.workload import BUDGET, Workload
+from benchmarks.performance.workload import BUDGET, EPSILON_X, SAMPLED, Workload
 from benchmarks.reference import literal
 from benchmarks.reference.literal_run import literal_reports, literal_run, literal_training
 from veilgraph.experiments import simulate
@@ -117,8 +117,8 @@ def _preparation(workload: Workload, device: torch.device) -> Iterator[Stage]:
                     hop,
                     perturbed.features,
                     schema.domain_sizes,
-                    BUDGET.epsilon_x,
-                    BUDGET.sampled,
+                    EPSILON_X,
+                    SAMPLED,
                     HOPS,
                     device,
                 )
@@ -283,9 +283,9 @@ def _cell(workload: Workload, seed: int, epsilon_y: float, epochs: int) -> Cell:
     return Cell(
         dataset=workload.private.name,
         method=RGNN.name,
-        epsilon_x=BUDGET.epsilon_x,
+        epsilon_x=EPSILON_X,
         epsilon_y=epsilon_y,
-        sampled=BUDGET.sampled,
+        sampled=SAMPLED,
         seed=seed,
         parameters={"epochs": epochs},
     )

@@ -16,7 +16,8 @@ from veilgraph.models.engine.backbones import HIDDEN
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.schema import NO_LABEL
 
-BUDGET = PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=10)
+EPSILON_X, SAMPLED = 1.0, 10
+BUDGET = PrivacyBudget(epsilon_x=EPSILON_X, epsilon_y=1.0, sampled=SAMPLED)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

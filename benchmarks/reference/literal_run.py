@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from benchmarks.reference import literal
 from veilgraph.datasets import PrivateGraph
+from veilgraph.errors import BudgetError
 from veilgraph.experiments.simulation import simulated_collection
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN
 from veilgraph.models.engine.backbones import HIDDEN
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import GRR
+from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism
 from veilgraph.privacy.mechanisms.registry import grr_fs
 from veilgraph.reconstruct import cluster
 
@@ -33,16 +34,19 @@ def literal_reports(private: PrivateGraph, budget: PrivacyBudget, split: Split, 
     """Randomize features and labels (Algorithm 3, lines 1 and 2)."""
     rng, schema = np.random.default_rng(seed), private.schema
     labels = literal.randomize_labels(private.labels, split.labelled, schema.num_classes, budget.epsilon_y, rng)
-    features = literal.randomize_features(private.features, schema.domain_sizes, budget.epsilon_x, budget.sampled, rng)
+    mechanism = _grr_fs(grr_fs(schema, budget))
+    features = literal.randomize_features(
+        private.features, schema.domain_sizes, mechanism.epsilon, mechanism.sampled, rng
+    )
     label = GRR(schema.num_classes, budget.epsilon_y)
-    return simulated_collection(private, split, label, labels, grr_fs(schema, budget), features)
+    return simulated_collection(private, split, label, labels, mechanism, features)
 
 
 def literal_training(
     perturbed: PerturbedGraph, budget: PrivacyBudget, split: Split, settings: RGNN, device: torch.device
 ) -> literal.Training:
     """Reconstruct and prepare the training (Algorithm 3, lines 3 to 7); torch draws weights and dropout."""
-    graph, schema = perturbed.graph, perturbed.schema
+    graph, schema, mechanism = perturbed.graph, perturbed.schema, _grr_fs(perturbed.feature_mechanism)
     classes, sizes = schema.num_classes, schema.domain_sizes
     members = split.train & perturbed.has_label
     bags = literal.bag_frequencies(
@@ -51,7 +55,7 @@ def literal_training(
     hop = literal.message_hop(graph, device)
     inputs = literal.feature_inputs(
         literal.feature_frequencies(
-            hop, perturbed.features, sizes, budget.epsilon_x, budget.sampled, settings.feature_hops, device
+            hop, perturbed.features, sizes, mechanism.epsilon, mechanism.sampled, settings.feature_hops, device
         )
     )
     estimates = literal.label_frequencies(
@@ -74,3 +78,9 @@ def literal_training(
         llp_weight=settings.llp_weight,
         learning_rate=settings.learning_rate,
     )
+
+
+def _grr_fs(mechanism: Mechanism | None) -> GRRFS:
+    if not isinstance(mechanism, GRRFS):
+        raise BudgetError("the paper's loops randomize features by GRR-FS: give a budget for features")
+    return mechanism

@@ -75,7 +75,8 @@ def invented(
     """Report another person's record of the target class, randomized as the campaign asks."""
     donors = rng.choice(np.flatnonzero(private.labels == target), size=int(hostile.sum()))
     features = perturbed.features.copy()
-    features[hostile] = perturbed.feature_mechanism.randomize(private.features[donors], rng=rng)
+    if perturbed.feature_mechanism is not None:
+        features[hostile] = perturbed.feature_mechanism.randomize(private.features[donors], rng=rng)
     reported = perturbed.labels.copy()
     reported[hostile] = perturbed.label_mechanism.randomize(np.full(int(hostile.sum()), target), rng=rng)
     return replace(perturbed, features=features, labels=np.where(perturbed.has_label, reported, perturbed.labels))

@@ -59,8 +59,10 @@ class FrequencyComparison:
 def compare_frequencies(private: PrivateGraph, perturbed: PerturbedGraph) -> list[FrequencyComparison]:
     """Compare all values of all features over the whole graph; of a binary feature, only value 1.
 
-    Features that no person was asked about are left out.
+    Features that no person was asked about are left out; without features there is nothing to compare.
     """
+    if perturbed.feature_mechanism is None:
+        return []
     answers = ReportCodes.of(perturbed)
     codes = private.schema.code_names
     rows: list[FrequencyComparison] = []

@@ -177,9 +177,24 @@ def test_a_campaign_with_a_misleading_text_cannot_be_made(name: str) -> None:
 
 def test_an_invalid_budget_is_refused() -> None:
     with pytest.raises(BudgetError):
-        campaign(MIXED, epsilon_x=1.0, sampled=6)
+        campaign(MIXED, epsilon_x=1.0, sampled=0)
     with pytest.raises(BudgetError):
         campaign(MIXED, epsilon_y=1e-300)
+
+
+@given(st.integers(1, 12))
+def test_more_sampled_features_than_there_are_means_all_of_them(sampled: int) -> None:
+    made = campaign(MIXED, epsilon_x=1.0, sampled=sampled)
+    assert made.feature_mechanism == GRRFS(MIXED.domain_sizes, min(sampled, MIXED.num_features), 1.0)
+
+
+def test_a_schema_of_classes_alone_collects_the_label_alone() -> None:
+    schema = FeatureSchema(classes=("a", "b", "c"))
+    made = campaign(schema, epsilon_y=1.0)
+    assert made.document["schema"]["columns"] == []
+    assert Campaign.from_json(made.to_json()) == made
+    with pytest.raises(CampaignError, match="the schema has no columns: leave epsilon_x and sampled out"):
+        campaign(schema, epsilon_x=1.0, sampled=1, epsilon_y=1.0)
 
 
 def test_what_a_device_could_not_check_is_refused() -> None:

@@ -176,7 +176,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "epsilon zero": (lambda f: ["run", "--epsilon-x", "0"], "epsilon_x is 0.0"),
     "epsilon negative": (lambda f: ["run", "--epsilon-y=-1"], "epsilon_y is -1.0"),
     "epsilon NaN": (lambda f: ["account", "--features", "3", "--sampled", "1", "--epsilon-x", "nan"], "epsilon is nan"),
-    "sampled above features": (lambda f: ["run", "--sampled", "31"], "sampled is 31 but there are 30 features"),
+    "sampled zero": (lambda f: ["run", "--sampled", "0"], "sampled is 0: give a whole number"),
     "no features": (lambda f: ["account", "--sampled", "1", "--epsilon-x", "1"], "how many features"),
     "domain sizes": (
         lambda f: ["account", "--domain-sizes", "2,x", "--sampled", "1", "--epsilon-x", "1"],

@@ -62,7 +62,7 @@ def test_5000_clients_a_store_and_a_model_equal_to_the_one_in_memory(store_url: 
         labels=np.array([report["label"] or 0 for report in reports], dtype=np.int64),
         has_features=np.ones(CLIENTS, dtype=np.bool_),
         has_label=has_label,
-        feature_mechanism=campaign.feature_mechanism,  # type: ignore[arg-type]
+        feature_mechanism=campaign.feature_mechanism,
         label_mechanism=campaign.label_mechanism,  # type: ignore[arg-type]
     )
     split = Split.random(CLIENTS, seed=0, train=2 / 3, validation=1 / 3, eligible=has_label)

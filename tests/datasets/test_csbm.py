@@ -181,7 +181,7 @@ def test_global_randomness_is_left_alone() -> None:
         ({"homophily": -0.1}, "homophily is -0.1: give a number in 0..1"),
         ({"homophily": math.nan}, "homophily is nan"),
         ({"homophily": "high"}, "homophily is high"),
-        ({"num_features": 0}, "num_features is 0: give a whole number, 1 or more"),
+        ({"num_features": -1}, "num_features is -1: give a whole number, 0 or more"),
         ({"feature_signal": 1.5}, "feature_signal is 1.5: give a number in 0..1"),
         ({"feature_signal": math.nan}, "feature_signal is nan"),
         ({"class_shares": (0.5, 0.5)}, "class_shares has shape (2,): give one number for each of 4 classes"),

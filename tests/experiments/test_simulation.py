@@ -55,9 +55,33 @@ def test_a_devices_random_source_plugs_into_the_same_place() -> None:
     assert perturbed.features.max() <= 1
 
 
-def test_more_sampled_features_than_there_are_is_refused() -> None:
-    with pytest.raises(BudgetError, match="sampled is 6 but there are 5 features"):
-        simulate(PRIVATE, PrivacyBudget(1.0, 1.0, 6), SPLIT, rng=np.random.default_rng(0))
+def test_more_sampled_features_than_there_are_means_all_of_them() -> None:
+    some, more = (
+        simulate(PRIVATE, PrivacyBudget(1.0, 1.0, sampled), SPLIT, rng=np.random.default_rng(0)) for sampled in (5, 60)
+    )
+    assert more.feature_mechanism == some.feature_mechanism
+    assert (more.features == some.features).all()
+
+
+def test_a_budget_for_the_label_alone_collects_the_same_labels_and_no_features() -> None:
+    both, alone = (
+        simulate(PRIVATE, budget, SPLIT, rng=np.random.default_rng(0))
+        for budget in (PrivacyBudget(1.0, 2.0, 2), PrivacyBudget(epsilon_y=2.0))
+    )
+    assert (alone.labels == both.labels).all()
+    assert alone.feature_mechanism is None
+    assert not alone.features.any()
+    assert not alone.has_features.any()
+    assert alone.guarantee.features is None
+
+
+def test_a_graph_without_features_has_no_feature_budget_to_spend() -> None:
+    private = csbm(50, num_features=0, seed=0)
+    split = Split.random(50, seed=0)
+    alone = simulate(private, PrivacyBudget(epsilon_y=2.0), split, rng=np.random.default_rng(0))
+    assert alone.features.shape == (50, 0)
+    with pytest.raises(BudgetError, match="there are no features to randomize: leave epsilon_x and sampled out"):
+        simulate(private, PrivacyBudget(1.0, 2.0, 1), split, rng=np.random.default_rng(0))
 
 
 SIZES = (2, 3, 5, 2)

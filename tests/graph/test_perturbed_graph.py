@@ -36,6 +36,7 @@ REPORTS = PerturbedGraph(
         ({"labels": np.zeros(3, dtype=int)}, r"labels has shape \(3,\)"),
         ({"has_features": np.ones((4, 3), dtype=bool)}, r"has_features has shape \(4, 3\)"),
         ({"has_label": np.ones(5, dtype=bool)}, r"has_label has shape \(5,\)"),
+        ({"feature_mechanism": None}, "nodes have feature reports, but there is no mechanism that randomized them"),
         ({"feature_mechanism": GRRFS((2, 2), 1, 1.0)}, "the feature mechanism is for 2 features, the schema has 3"),
         ({"label_mechanism": GRR(2, 1.0)}, "the label mechanism is for 2 classes, the schema has 3"),
         ({"has_label": np.ones(4, dtype=bool)}, r"a reported label is outside 0\.\.2"),
@@ -49,10 +50,22 @@ def test_reports_that_do_not_fit_the_graph_or_the_schema_are_refused(change: dic
 
 def test_the_guarantee_is_that_of_both_mechanisms_together() -> None:
     guarantee = REPORTS.guarantee
+    assert REPORTS.feature_mechanism is not None
     assert guarantee.features == REPORTS.feature_mechanism.privacy_loss
     assert guarantee.label == REPORTS.label_mechanism.privacy_loss
     assert guarantee.total_user_level == pytest.approx(2 * 0.5 + 1.0, abs=1e-6)
     assert guarantee.unsound_theorem_1 == theorem_1_figure(0.5, sampled=2, num_features=3)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, FeatureSchema(classes=SCHEMA.classes)])
+def test_without_a_feature_mechanism_a_report_spends_the_label_alone(schema: FeatureSchema) -> None:
+    features = np.zeros((4, schema.num_features), dtype=schema.code_dtype)
+    label_only = dataclasses.replace(
+        REPORTS, schema=schema, features=features, has_features=np.zeros(4, dtype=bool), feature_mechanism=None
+    )
+    assert label_only.guarantee.features is None
+    assert label_only.guarantee.total_user_level == REPORTS.label_mechanism.privacy_loss.user_level
+    assert repr(label_only).endswith("0 feature reports, 2 label reports, GRR(domain_size=3, epsilon=1.0))")
 
 
 def test_theorem_1_says_nothing_of_other_mechanisms() -> None:

@@ -16,14 +16,17 @@ from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
+from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import joint_grr_best, multi_bit
+from veilgraph.privacy.schema import FeatureSchema
 
 PRIVATE = csbm(200, num_classes=3, num_features=6, seed=0)
 SPLIT = Split.random(200, seed=0)
 BUDGET = PrivacyBudget(1.0, 2.0, 3)
 PERTURBED = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0))
 JOINT_GRR = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0), features=joint_grr_best)
+LABEL_ONLY = simulate(PRIVATE, PrivacyBudget(epsilon_y=2.0), SPLIT, rng=np.random.default_rng(0))
 MULTI_BIT = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0), features=multi_bit)
 
 MAKERS: dict[str, Callable[[], Method]] = {
@@ -159,6 +162,25 @@ def test_the_spent_epsilon_is_that_of_the_reports_a_method_needs(
     method, guarantee = make(), perturbed.guarantee
     expected = 3 * 1.0 + 2.0 if method.uses_features else 2.0
     assert method.epsilon_spent(guarantee) == pytest.approx(expected)
+
+
+def test_without_features_a_method_learns_from_labels_or_says_what_it_needs(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
+    method = make()
+    if isinstance(method, GNNMethod):
+        with pytest.raises(
+            FitError, match=f"^{type(method).__name__} needs feature reports, and there are none: [^.]+$"
+        ):
+            method.fit(LABEL_ONLY, SPLIT)
+        with pytest.raises(FitError, match="needs feature reports, and there are none"):
+            method.fit(perturbed, SPLIT).predict_proba(LABEL_ONLY)
+        return
+    schema = FeatureSchema(classes=PRIVATE.schema.classes)
+    no_columns = replace(LABEL_ONLY, schema=schema, features=np.zeros((200, 0), dtype=np.uint8))
+    declared, alone = (make().fit(reports, SPLIT).predict_proba() for reports in (LABEL_ONLY, no_columns))
+    assert (declared == alone).all()
+    assert make().epsilon_spent(LABEL_ONLY.guarantee) == pytest.approx(2.0)
 
 
 def clean(private_seed: int) -> tuple[PerturbedGraph, Split]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +74,16 @@ def test_at_most_all_features_are_sampled(num_features: int, sampled: int) -> No
     budget = find_method("rgnn").budget(schema, 1.0, 1.0, sampled)
     assert budget == PrivacyBudget(1.0, 1.0, min(sampled, num_features))
     grr_fs(schema, budget)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_budget_is_for_the_label_alone_where_no_features_are_collected(name: str) -> None:
+    entry = find_method(name)
+    label_only = FeatureSchema(classes=("a", "b"))
+    epsilon = 2.0 if entry.private else math.inf
+    assert entry.budget(label_only, None, 2.0, 10) == PrivacyBudget(epsilon_y=epsilon)
+    if entry.private and not entry.uses_features:
+        assert entry.budget(SCHEMA, 1.0, 2.0, 10) == PrivacyBudget(epsilon_y=2.0)
 
 
 def test_the_budget_of_the_non_private_method_is_never_private() -> None:

@@ -27,5 +27,20 @@ def test_at_least_one_and_at_most_every_feature_is_sampled() -> None:
         PrivacyBudget(epsilon_x=1.0, epsilon_y=1.0, sampled=0)
 
 
+def test_a_budget_without_features_is_for_the_label_alone() -> None:
+    budget = PrivacyBudget(epsilon_y=2.0)
+    assert (budget.epsilon_x, budget.epsilon_y, budget.sampled, budget.collects_features) == (None, 2.0, None, False)
+    assert PrivacyBudget(epsilon_x=1.0, epsilon_y=2.0, sampled=1).collects_features
+
+
+def test_half_a_budget_is_refused() -> None:
+    with pytest.raises(BudgetError, match="epsilon_y is nan"):
+        PrivacyBudget(epsilon_x=1.0, sampled=1)
+    for half in ({"epsilon_x": 1.0}, {"sampled": 1}):
+        with pytest.raises(BudgetError, match="epsilon_x and sampled belong together"):
+            PrivacyBudget(epsilon_y=1.0, **half)
+
+
 def test_the_budget_without_privacy_samples_everything_at_infinity() -> None:
     assert PrivacyBudget.not_private(7) == PrivacyBudget(epsilon_x=math.inf, epsilon_y=math.inf, sampled=7)
+    assert PrivacyBudget.not_private(0) == PrivacyBudget(epsilon_y=math.inf)

@@ -176,7 +176,7 @@ def test_an_inconsistent_column_is_refused_by_name(column: dict[str, Any], reaso
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"columns": ()}, "no columns"),
+        ({"columns": (), "group": 2}, "there are no columns to merge"),
         ({"columns": (PAIN, AGE, PAIN)}, "column 'pain' is declared twice"),
         ({"classes": ("a",)}, "declare 2 or more, all different"),
         ({"classes": ("a", "a")}, "declare 2 or more, all different"),
@@ -195,6 +195,31 @@ def test_a_table_without_a_declared_column_is_refused_by_name() -> None:
         PATIENTS.encode({"age": [1], "pain": [0]})
 
 
+@given(st.integers(0, 20), st.lists(st.text(st.characters(codec="ascii", categories=["L"]), min_size=1), unique=True))
+def test_a_schema_of_classes_alone_has_no_features(rows: int, others: list[str]) -> None:
+    schema = FeatureSchema(classes=("a", "b"))
+    assert (schema.num_features, schema.domain_sizes, schema.feature_names, schema.code_names) == (0, (), (), ())
+    table = {name: [0] * rows for name in others}
+    codes = schema.encode(table)
+    assert codes.shape == (rows if others else 0, 0)
+    assert codes.dtype == np.uint8
+    assert schema.merge(codes).shape == codes.shape
+
+
+def test_a_file_with_classes_alone_is_a_schema_and_is_written_back_so(tmp_path: Path) -> None:
+    path = tmp_path / "schema.toml"
+    path.write_text('classes = ["c0", "c1"]\n', encoding="utf-8")
+    schema = FeatureSchema.load(path)
+    assert schema == FeatureSchema(classes=("c0", "c1"))
+    schema.save(tmp_path / "again.toml")
+    assert "columns" not in (tmp_path / "again.toml").read_text(encoding="utf-8")
+    assert FeatureSchema.load(tmp_path / "again.toml") == schema
+
+
+def test_a_public_sample_of_labels_alone_proposes_classes_alone() -> None:
+    assert propose_schema({"ill": ["n", "y", None]}, label="ill").columns == ()
+
+
 def test_codes_of_another_width_are_refused() -> None:
     with pytest.raises(SchemaError, match="2 columns where the schema declares 3"):
         PATIENTS.merge(np.zeros((1, 2), dtype=np.uint8))
@@ -208,7 +233,6 @@ CLASSES = 'classes = ["a", "b"]\n'
     [
         ("classes = [", "cannot be read as a schema"),
         ("columns = []", "'classes' is missing or not a list"),
-        (CLASSES, "'columns' is missing or not a list"),
         (CLASSES + "columns = 3", "'columns' is missing or not a list"),
         (CLASSES + "columns = [3]", "every column needs a name"),
         (CLASSES + 'columns = [{values = ["x", "y"]}]', "every column needs a name"),

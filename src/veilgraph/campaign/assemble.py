@@ -12,7 +12,6 @@ from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.privacy.mechanisms import GRRFS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,8 +82,7 @@ def perturbed_graph_of_codes(campaign: Campaign, graph: Graph, codes: ReportCode
         labels=codes.labels,
         has_features=codes.has_features,
         has_label=codes.has_label,
-        # Without a feature mechanism no node has features, so any mechanism of the right domains will do.
-        feature_mechanism=campaign.feature_mechanism or GRRFS(campaign.schema.domain_sizes, sampled=1, epsilon=1.0),
+        feature_mechanism=campaign.feature_mechanism,
         label_mechanism=campaign.label_mechanism,
     )
 

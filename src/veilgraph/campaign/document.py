@@ -142,12 +142,17 @@ class Campaign:
         epsilon_y: float | None = None,
         label: str = "label",
     ) -> Campaign:
-        """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label."""
+        """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
+
+        A number of sampled features above that of the schema means all of them.
+        """
         if (epsilon_x is None) != (sampled is None):
             raise CampaignError("epsilon_x and sampled belong together: give both, or neither to collect no features")
-        features = (
-            None if epsilon_x is None or sampled is None else GRRFS(schema.domain_sizes, sampled, float(epsilon_x))
-        )
+        features = None
+        if epsilon_x is not None and sampled is not None:
+            if not schema.num_features:
+                raise CampaignError("the schema has no columns: leave epsilon_x and sampled out, or declare columns")
+            features = GRRFS(schema.domain_sizes, min(sampled, schema.num_features), float(epsilon_x))
         return cls(
             schema=schema,
             feature_mechanism=features,
@@ -331,7 +336,7 @@ def _schema(stated: object) -> FeatureSchema:
     parts = expect_object(stated, {"columns", "group", "label", "note"}, "schema")
     label = expect_object(parts["label"], {"name", "classes"}, "schema.label")
     return FeatureSchema(
-        columns=tuple(_column(entry) for entry in expect_list(parts["columns"], "schema.columns")),
+        columns=tuple(_column(entry) for entry in expect_list(parts["columns"], "schema.columns", min_length=0)),
         classes=tuple(expect_text(name, "a class") for name in expect_list(label["classes"], "schema.label.classes")),
         group=expect_whole(parts["group"], "schema.group", 1, 2**53 - 1),
         note=expect_text(parts["note"], "schema.note", min_length=0),

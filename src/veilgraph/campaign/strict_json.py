@@ -86,10 +86,10 @@ def expect_object(value: object, keys: set[str], where: str) -> dict[str, Any]:
     return value
 
 
-def expect_list(value: object, where: str) -> Sequence[object]:
-    """Return a list that is not empty."""
-    if not isinstance(value, list) or not value:
-        raise CampaignError(f"{where} must be a list, not empty")
+def expect_list(value: object, where: str, *, min_length: int = 1) -> Sequence[object]:
+    """Return a list of at least `min_length` entries."""
+    if not isinstance(value, list) or len(value) < min_length:
+        raise CampaignError(f"{where} must be a list{', not empty' if min_length else ''}")
     return value
 
 

@@ -57,7 +57,7 @@ def csbm(
         num_classes: number of classes, 2 or more.
         mean_degree: D, above 0.
         homophily: h, the probability that an edge is within a class.
-        num_features: d, 1 or more.
+        num_features: d; 0 for a graph with labels alone.
         feature_signal: s, 0..1.
         class_shares: probability of each class, all above 0, with sum 1. Default: equal.
         domain_size: gamma of every feature, 2 or more.
@@ -77,7 +77,7 @@ def csbm(
     """
     _check_count("num_classes", num_classes, least=2, most=_MAX_NODES)
     _check_count("num_nodes", num_nodes, least=num_classes, most=_MAX_NODES)
-    _check_count("num_features", num_features, least=1)
+    _check_count("num_features", num_features, least=0)
     _check_count("domain_size", domain_size, least=2, most=_MAX_DOMAIN_SIZE)
     _check_count("seed", seed, least=0)
     _check_count("chunk_size", chunk_size, least=1)
@@ -93,7 +93,7 @@ def csbm(
         name="csbm",
         graph=Graph.from_edges(edges, num_nodes),
         schema=(schema := _schema(num_features, domain_size, num_classes)),
-        features=_draw_features(labels, schema, feature_signal, feature_stream),
+        features=_draw_features(labels, schema, domain_size, feature_signal, feature_stream),
         labels=labels,
     )
 
@@ -226,10 +226,9 @@ def _draw_distinct(count: int, population: int, rng: np.random.Generator) -> NDA
 
 
 def _draw_features(
-    labels: NDArray[np.int64], schema: FeatureSchema, signal: float, rng: np.random.Generator
+    labels: NDArray[np.int64], schema: FeatureSchema, domain_size: int, signal: float, rng: np.random.Generator
 ) -> NDArray[Any]:
     """Draw the preferred value of the class with probability `signal`, otherwise a uniform value."""
-    domain_size = schema.domain_sizes[0]
     codes = np.empty((len(labels), schema.num_features), dtype=schema.code_dtype)
     preferred = rng.integers(domain_size, size=(schema.num_features, schema.num_classes), dtype=codes.dtype)
     for i in tracked(range(schema.num_features), "features"):

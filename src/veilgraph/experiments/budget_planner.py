@@ -16,7 +16,7 @@ from veilgraph.graph import Graph, Split
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import check_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR
+from veilgraph.privacy.mechanisms import GRR, JointGRR
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.progress import Progress, no_progress
 
@@ -219,8 +219,7 @@ def simulated_accuracy(
     split = Split.random(model.graph.num_nodes, seed=seed, train=train, validation=validation)
     labels = randomize_labels(model, label, split, rng=label_rng(seed))
     if features is None:
-        unused = GRRFS(model.schema.domain_sizes, sampled=1, epsilon=1.0)
-        perturbed = simulated_collection(model, split, label, labels, unused, None)
+        perturbed = simulated_collection(model, split, label, labels)
     else:
         mechanism = JointGRR.best(model.schema.domain_sizes, epsilon=features.privacy_loss.user_level)
         reports = mechanism.randomize(model.features, rng=feature_rng(seed))

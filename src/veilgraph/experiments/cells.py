@@ -27,7 +27,6 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit
 from veilgraph.models.registry import find_method, make_method
 from veilgraph.privacy.mechanisms import GRR, Mechanism
-from veilgraph.privacy.mechanisms.registry import grr_fs
 from veilgraph.privacy.schema import NO_LABEL
 
 DataSource: TypeAlias = Callable[[Cell], PrivateGraph]
@@ -156,11 +155,11 @@ def draw_tasks(cells: Sequence[Cell], private: PrivateGraph, device: str) -> dic
     """
     mechanisms = [_mechanisms_of(cell, private).features for cell in cells]
     coupled: dict[Hashable, dict[Mechanism, None]] = {}
-    for mechanism in mechanisms:
+    for mechanism in filter(None, mechanisms):
         coupled.setdefault(coupling_key(mechanism), {})[mechanism] = None
     tasks: dict[FitTask[Method], Cell] = {}
-    for cell, mechanism in zip(cells, mechanisms, strict=True):
-        perturbed, split = draw_reports(cell, private, tuple(coupled[coupling_key(mechanism)]))
+    for cell, own in zip(cells, mechanisms, strict=True):
+        perturbed, split = draw_reports(cell, private, () if own is None else tuple(coupled[coupling_key(own)]))
         tasks[FitTask(method=method_of(cell, device), perturbed=perturbed, split=split)] = cell
     return tasks
 
@@ -180,7 +179,7 @@ def draw_reports(
     """
     split, mechanisms = _split(private, cell.seed), _mechanisms_of(cell, private)
     features = None
-    if mechanisms.collects_features:
+    if mechanisms.features is not None:
         drawn = _feature_reports(private, coupled or (mechanisms.features,), cell.seed)
         features = drawn[mechanisms.features]
     labels = _label_reports(private, mechanisms.label, cell.seed)
@@ -209,11 +208,10 @@ def _feature_reports(private: PrivateGraph, coupled: tuple[Mechanism, ...], seed
 
 
 class _Mechanisms(NamedTuple):
-    """Mechanisms of a cell's collection; without `collects_features`, the feature mechanism is not used."""
+    """Mechanisms of a cell's collection; without a feature mechanism, no features are collected."""
 
     label: GRR
-    features: Mechanism
-    collects_features: bool
+    features: Mechanism | None
 
 
 def _mechanisms_of(cell: Cell, private: PrivateGraph) -> _Mechanisms:
@@ -228,6 +226,5 @@ def _mechanisms(
     budget = entry.budget(private.schema, epsilon_x, epsilon_y, sampled)
     return _Mechanisms(
         label=GRR(private.schema.num_classes, budget.epsilon_y),
-        features=(entry.features or grr_fs)(private.schema, budget),
-        collects_features=entry.uses_features,
+        features=entry.features(private.schema, budget) if entry.features and budget.collects_features else None,
     )

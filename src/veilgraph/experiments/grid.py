@@ -59,7 +59,9 @@ class Cell:
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def make_cell(*, method: str, epsilon_x: float, epsilon_y: float, parameters: Mapping[str, Any], **others: Any) -> Cell:
+def make_cell(
+    *, method: str, epsilon_x: float | None, epsilon_y: float, parameters: Mapping[str, Any], **others: Any
+) -> Cell:
     """Return a cell with only those budgets and parameters that its method uses.
 
     >>> make_cell(

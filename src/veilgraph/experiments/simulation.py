@@ -74,6 +74,8 @@ def simulate(
 ) -> PerturbedGraph:
     """Randomize every record as in Algorithm 3, lines 1 and 2: features of all nodes, labels of labelled nodes by GRR.
 
+    A budget for the label alone collects no features.
+
     Test nodes report no label, so nothing that trains can see one. Labels are drawn first: with the same state of
     `rng` they do not depend on the feature mechanism, and methods are compared on the same labels.
 
@@ -84,12 +86,11 @@ def simulate(
         rng: source of randomness.
         features: makes the feature mechanism from schema and budget.
     """
-    mechanism = features(private.schema, budget)
+    mechanism = features(private.schema, budget) if budget.collects_features else None
     label = GRR(private.schema.num_classes, budget.epsilon_y)
     labels = randomize_labels(private, label, split, rng=rng)
-    return simulated_collection(
-        private, split, label, labels, mechanism, mechanism.randomize(private.features, rng=rng)
-    )
+    reports = None if mechanism is None else mechanism.randomize(private.features, rng=rng)
+    return simulated_collection(private, split, label, labels, mechanism, reports)
 
 
 def randomize_labels(private: PrivateGraph, mechanism: GRR, split: Split, *, rng: RandomIntegers) -> NDArray[np.int64]:
@@ -105,8 +106,8 @@ def simulated_collection(
     split: Split,
     label_mechanism: GRR,
     labels: NDArray[np.int64],
-    feature_mechanism: Mechanism,
-    features: NDArray[Any] | None,
+    feature_mechanism: Mechanism | None = None,
+    features: NDArray[Any] | None = None,
 ) -> PerturbedGraph:
     """Return the reports of all nodes as a server sees them.
 
@@ -115,7 +116,7 @@ def simulated_collection(
         split: nodes that report a label are its training and validation nodes.
         label_mechanism: that randomized the labels.
         labels: reported labels, [nodes].
-        feature_mechanism: that randomized the features.
+        feature_mechanism: that randomized the features; None for a collection without features.
         features: reported features, [nodes, features]; None for a collection without features.
     """
     return PerturbedGraph(

@@ -25,7 +25,7 @@ from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Graph
 from veilgraph.graph.io import to_cell
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.privacy.budget import PrivacyBudget, check_sampled
+from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.progress import Progress, no_progress
 from veilgraph.reconstruct.propagation import default_hops
@@ -160,7 +160,7 @@ def _experiment(private: PrivateGraph, configuration: RunConfiguration) -> Exper
             method=method,
             epsilon_x=budget.epsilon_x,
             epsilon_y=budget.epsilon_y,
-            sampled=check_sampled(budget.sampled, private.schema.num_features),
+            sampled=min(budget.sampled or 0, private.schema.num_features),
             seed=seed,
             parameters=asdict(configuration),
         )

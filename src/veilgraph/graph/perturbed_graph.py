@@ -28,7 +28,8 @@ class PerturbedGraph:
         labels: y', `[nodes]`, class codes.
         has_features: `[nodes]`, which rows of `features` are reports.
         has_label: `[nodes]`, which entries of `labels` are reports.
-        feature_mechanism: mechanism that randomized the features.
+        feature_mechanism: mechanism that randomized the features; None if no features were asked for. Then no node has
+            features, and `features` is zero.
         label_mechanism: mechanism that randomized the labels.
     """
 
@@ -38,7 +39,7 @@ class PerturbedGraph:
     labels: NDArray[np.int64] = field(repr=False)
     has_features: NDArray[np.bool_] = field(repr=False)
     has_label: NDArray[np.bool_] = field(repr=False)
-    feature_mechanism: Mechanism
+    feature_mechanism: Mechanism | None
     label_mechanism: GRR
 
     def __post_init__(self) -> None:
@@ -52,7 +53,9 @@ class PerturbedGraph:
         for name, shape in expected.items():
             if (found := getattr(self, name).shape) != shape:
                 raise GraphError(f"{name} has shape {found}: {nodes} nodes and {features} features need {shape}")
-        if self.feature_mechanism.num_features != features:
+        if self.feature_mechanism is None and self.has_features.any():
+            raise GraphError("nodes have feature reports, but there is no mechanism that randomized them")
+        if self.feature_mechanism is not None and self.feature_mechanism.num_features != features:
             raise GraphError(
                 f"the feature mechanism is for {self.feature_mechanism.num_features} features, "
                 f"the schema has {features}"
@@ -68,7 +71,8 @@ class PerturbedGraph:
 
     def __repr__(self) -> str:
         reports = f"{int(self.has_features.sum())} feature reports, {int(self.has_label.sum())} label reports"
-        return f"PerturbedGraph({self.graph}, {reports}, {self.feature_mechanism!r}, {self.label_mechanism!r})"
+        mechanisms = ", ".join(repr(each) for each in (self.feature_mechanism, self.label_mechanism) if each)
+        return f"PerturbedGraph({self.graph}, {reports}, {mechanisms})"
 
     @property
     def guarantee(self) -> Guarantee:

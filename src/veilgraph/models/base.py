@@ -204,6 +204,15 @@ def check_fit_input(perturbed: PerturbedGraph, split: Split, communicator: Commu
         raise FitError("no labelled nodes among the validation nodes: selection needs at least one")
 
 
+def check_feature_reports(method: type[Method], perturbed: PerturbedGraph, communicator: Communicator = LOCAL) -> None:
+    """Raise FitError if no node reported features, for a method that cannot do without them."""
+    if not _anywhere(perturbed.has_features, communicator):
+        raise FitError(
+            f"{method.__name__} needs feature reports, and there are none: ask for features, "
+            "or use a method that needs labels alone, such as Veil or StructureOnly"
+        )
+
+
 def _anywhere(nodes: NDArray[np.bool_], communicator: Communicator) -> bool:
     return bool(communicator.all_reduce_max(int(nodes.any())))
 

@@ -79,15 +79,17 @@ class MethodEntry:
     ) -> PrivacyBudget:
         """Return the privacy budget of a report; `sampled` is capped at the number of features.
 
-        For a method without features the budget still holds an epsilon_x, which nothing spends.
+        It is for the label alone where the method needs no features, or the schema has none.
         """
         if not self.private:
             return PrivacyBudget.not_private(schema.num_features)
         if epsilon_y is None:
             raise RunError(f"{self.title} is private: give it an epsilon_y")
-        if epsilon_x is None and self.uses_features:
+        if not self.uses_features or not schema.num_features:
+            return PrivacyBudget(epsilon_y=epsilon_y)
+        if epsilon_x is None:
             raise RunError(f"{self.title} uses features: give it an epsilon_x")
-        return PrivacyBudget(1.0 if epsilon_x is None else epsilon_x, epsilon_y, min(sampled, schema.num_features))
+        return PrivacyBudget(epsilon_x, epsilon_y, min(sampled, schema.num_features))
 
 
 _RGNN = MethodEntry(

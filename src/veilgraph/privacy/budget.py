@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from veilgraph.errors import BudgetError
@@ -27,25 +28,38 @@ class PrivacyBudget:
     The guarantee that follows from them is a `veilgraph.privacy.accounting.Guarantee`.
 
     Args:
-        epsilon_x: budget of each sampled feature.
-        epsilon_y: budget of the label.
-        sampled: m, the number of features that each person samples.
+        epsilon_x: budget of each sampled feature; None, the default, collects no features.
+        epsilon_y: budget of the label, always given.
+        sampled: m, the number of features that each person samples; more than there are means all of them. It is given
+            together with `epsilon_x`.
 
     >>> PrivacyBudget(epsilon_x=1.0, epsilon_y=3.0, sampled=10)
     PrivacyBudget(epsilon_x=1.0, epsilon_y=3.0, sampled=10)
+    >>> PrivacyBudget(epsilon_y=2.0).collects_features
+    False
     """
 
-    epsilon_x: float
-    epsilon_y: float
-    sampled: int
+    epsilon_x: float | None = None
+    epsilon_y: float = math.nan  # not a number, so a budget without it is refused
+    sampled: int | None = None
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon_x, "epsilon_x")
         check_epsilon(self.epsilon_y, "epsilon_y")
-        if self.sampled != int(self.sampled) or self.sampled < 1:
+        if (self.epsilon_x is None) != (self.sampled is None):
+            raise BudgetError("epsilon_x and sampled belong together: give both, or neither to collect no features")
+        if self.epsilon_x is not None:
+            check_epsilon(self.epsilon_x, "epsilon_x")
+        if self.sampled is not None and (self.sampled != int(self.sampled) or self.sampled < 1):
             raise BudgetError(f"sampled is {self.sampled}: give a whole number of features, at least 1")
+
+    @property
+    def collects_features(self) -> bool:
+        """Whether reports hold features."""
+        return self.epsilon_x is not None
 
     @classmethod
     def not_private(cls, num_features: int) -> PrivacyBudget:
         """Return the budget without randomization: every report is the record. For ceilings in simulations only."""
+        if num_features == 0:
+            return cls(epsilon_y=NOT_PRIVATE)
         return cls(epsilon_x=NOT_PRIVATE, epsilon_y=NOT_PRIVATE, sampled=num_features)

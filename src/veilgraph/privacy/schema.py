@@ -117,7 +117,7 @@ class FeatureSchema:
     """Names and domains of all features, and the classes of the label.
 
     Args:
-        columns: raw columns, in order.
+        columns: raw columns, in order; none where the label alone is collected.
         classes: names of the label's classes, in the order of their codes.
         group: number of adjacent binary columns that are merged into one feature by OR (the paper's d to d'); 1 merges
             nothing.
@@ -126,9 +126,11 @@ class FeatureSchema:
     >>> schema = FeatureSchema.binary(1433, classes=["theory", "systems"], group=25)
     >>> schema.num_features, schema.domain_sizes[:3]
     (58, (2, 2, 2))
+    >>> FeatureSchema(classes=("no", "yes")).num_features
+    0
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] = ()
     classes: tuple[str, ...]
     group: int = 1
     note: str = ""
@@ -136,8 +138,6 @@ class FeatureSchema:
     def __post_init__(self) -> None:
         _check_texts("a class", self.classes)
         _check_texts("the note", (self.note,))
-        if not self.columns:
-            raise SchemaError("the schema has no columns: declare at least one")
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
             raise SchemaError(f"classes are {list(self.classes)}: declare 2 or more, all different")
         if "" in self.classes:
@@ -147,6 +147,8 @@ class FeatureSchema:
             raise SchemaError(f"column '{twice[0]}' is declared twice")
         if self.group < 1:
             raise SchemaError(f"group is {self.group}: merge 1 column (none) or more")
+        if self.group > 1 and not self.columns:
+            raise SchemaError(f"group is {self.group}, but there are no columns to merge: leave it out")
         if self.group > 1 and any(column.domain_size != 2 for column in self.columns):
             raise SchemaError(f"group is {self.group}, but only binary columns can be merged by OR")
 
@@ -185,7 +187,7 @@ class FeatureSchema:
     @property
     def code_dtype(self) -> type[np.uint8] | type[np.uint16]:
         """Smallest type for all codes: a byte per value unless a domain exceeds 256 values."""
-        return np.uint8 if max(self.domain_sizes) <= 256 else np.uint16
+        return np.uint8 if max(self.domain_sizes, default=0) <= 256 else np.uint16
 
     def _groups(self) -> list[tuple[Column, ...]]:
         starts = range(0, len(self.columns), self.group)
@@ -193,6 +195,8 @@ class FeatureSchema:
 
     def encode(self, table: Mapping[str, ArrayLike] | Any) -> NDArray[np.unsignedinteger[Any]]:
         """Encode a raw table: return the codes of the reported features, [records, features].
+
+        Without declared columns, the result has no features and as many rows as the table.
 
         Args:
             table: a DataFrame, or a mapping from column name to values.
@@ -208,6 +212,9 @@ class FeatureSchema:
         for column, column_codes in zip(self.columns, codes, strict=True):
             if len(column_codes) != len(codes[0]):
                 raise SchemaError(f"column '{column.name}' has {len(column_codes)} rows, others {len(codes[0])}")
+        if not codes:
+            rows = max((len(np.asarray(table[name], dtype=object)) for name in table), default=0)
+            return np.zeros((rows, 0), dtype=self.code_dtype)
         return self.merge(np.stack(codes, axis=1).astype(self.code_dtype))
 
     def merge(self, codes: NDArray[Any]) -> NDArray[Any]:
@@ -240,17 +247,19 @@ class FeatureSchema:
         document["classes"] = list(self.classes)
         if self.group > 1:
             document["group"] = self.group
-        document["columns"] = [_column_to_toml(column) for column in self.columns]
+        if self.columns:
+            document["columns"] = [_column_to_toml(column) for column in self.columns]
         write_atomically(Path(path), tomli_w.dumps(document))
 
     @classmethod
     def load(cls, path: str | Path) -> FeatureSchema:
-        """Read a schema from TOML; an unknown key is refused."""
+        """Read a schema from TOML; an unknown key is refused. `classes` alone is a schema without features."""
         try:
             document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise SchemaError(f"{path} cannot be read as a schema: {error}") from error
         _refuse_unknown(document, {"note", "classes", "group", "columns"}, str(path))
+        document.setdefault("columns", [])
         for key in ("classes", "columns"):
             if not isinstance(document.get(key), list):
                 raise SchemaError(f"{path}: '{key}' is missing or not a list")

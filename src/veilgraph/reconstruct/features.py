@@ -48,6 +48,8 @@ class ReportCodes:
     def of(cls, perturbed: PerturbedGraph) -> ReportCodes:
         """Read the codes from reports; raise a `ReconstructionError` if the mechanism does not report codes."""
         mechanism = perturbed.feature_mechanism
+        if mechanism is None:
+            raise ReconstructionError("no features were collected: leave feature reconstruction out")
         if isinstance(mechanism, GRRFS | JointGRR):
             codes: NDArray[Any] = perturbed.features
             # Features of one domain size have the same channel. Its exact fractions are slow, so compute them once.

@@ -29,6 +29,22 @@ def test_every_mechanism_spends_m_epsilon_x_at_user_level(entry: MechanismEntry)
     assert mechanism.privacy_loss.user_level == pytest.approx(sampled * 0.75, abs=1e-6)
 
 
+@pytest.mark.parametrize("entry", MECHANISMS.values(), ids=MECHANISMS)
+@given(st.integers(1, 4), st.integers(1, 8))
+def test_more_sampled_features_than_there_are_means_all_of_them(
+    entry: MechanismEntry, num_features: int, more: int
+) -> None:
+    sizes = (3,) * (1 if entry.name in ("grr", "subset-selection") else num_features)
+    assert entry.make(sizes, len(sizes) + more, 0.5) == entry.make(sizes, len(sizes), 0.5)
+
+
+def test_a_feature_mechanism_needs_features_and_their_budget() -> None:
+    with pytest.raises(BudgetError, match="there are no features to randomize"):
+        find_mechanism("grr-fs").make((), 1, 1.0)
+    with pytest.raises(BudgetError, match="the budget is for the label alone: give epsilon_x and sampled"):
+        multi_bit(FeatureSchema.binary(4, classes=["a", "b"]), PrivacyBudget(epsilon_y=1.0))
+
+
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_is_documented(name: str) -> None:
     page = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"

@@ -22,6 +22,7 @@ from veilgraph.models.base import (
     FitTask,
     Method,
     PendingFit,
+    check_feature_reports,
     check_fit_input,
     check_is_fitted,
     training_nodes,
@@ -164,7 +165,10 @@ class GNNMethod(Method):
         """
         for task in tasks:
             device = resolve_device(task.method.device)
-            check_fit_input(task.perturbed, task.split, operators_of(task.perturbed.graph, device).communicator)
+            communicator = operators_of(task.perturbed.graph, device).communicator
+            check_fit_input(task.perturbed, task.split, communicator)
+            if cls.uses_features:
+                check_feature_reports(cls, task.perturbed, communicator)
             task.method.check_settings()
         by_graph: dict[tuple[Graph, torch.device, bool], list[FitTask[Self]]] = {}
         for task in tasks:
@@ -189,6 +193,8 @@ class GNNMethod(Method):
         if perturbed is None:
             return self.probabilities_
         operators = operators_of(perturbed.graph, resolve_device(self.device))
+        if self.uses_features:
+            check_feature_reports(type(self), perturbed, operators.communicator)
         inputs = partial(self.network_inputs, perturbed, operators)
         supports_blocks = _convolution(self.backbone) is not None
         estimate = estimate_memory(perturbed, DEFAULT_MEMORY, operators.device, supports_blocks=supports_blocks)

@@ -33,16 +33,28 @@ class MechanismEntry:
     Attributes:
         name: name on the command line.
         title: name in tables.
-        make: makes the mechanism from the domain sizes, m and epsilon_x.
+        factory: makes the mechanism from the domain sizes, m (at most their number) and epsilon_x.
     """
 
     name: str
     title: str
-    make: Callable[[tuple[int, ...], int, float], Mechanism]
+    factory: Callable[[tuple[int, ...], int, float], Mechanism]
 
     def __call__(self, schema: FeatureSchema, budget: PrivacyBudget) -> Mechanism:
-        """Make the mechanism for the features of a schema."""
+        """Make the mechanism for the features of a schema; a budget without features is refused."""
+        if budget.epsilon_x is None or budget.sampled is None:
+            raise BudgetError("the budget is for the label alone: give epsilon_x and sampled to collect features")
         return self.make(schema.domain_sizes, budget.sampled, budget.epsilon_x)
+
+    def make(self, domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> Mechanism:
+        """Make the mechanism from the domain sizes, m and epsilon_x; a larger m than there are features means all.
+
+        >>> grr_fs.make((2, 3), 10, 1.0)
+        GRRFS(domain_sizes=(2, 3), sampled=2, epsilon=1.0)
+        """
+        if not domain_sizes:
+            raise BudgetError("there are no features to randomize: leave epsilon_x and sampled out")
+        return self.factory(domain_sizes, min(sampled, len(domain_sizes)), epsilon)
 
 
 def _grr_on_all(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> GRRFS:
@@ -90,21 +102,21 @@ def _grr(domain_sizes: tuple[int, ...], sampled: int, epsilon: float) -> GRR:
     return GRR(_one_value("grr", domain_sizes), epsilon=epsilon)
 
 
-grr_fs = MechanismEntry(name="grr-fs", title="GRR-FS", make=GRRFS)
+grr_fs = MechanismEntry(name="grr-fs", title="GRR-FS", factory=GRRFS)
 """The paper's mechanism."""
-grr_on_all = MechanismEntry(name="grr-on-all", title="GRR on all features", make=_grr_on_all)
+grr_on_all = MechanismEntry(name="grr-on-all", title="GRR on all features", factory=_grr_on_all)
 """GRR on every feature at the same user-level epsilon: the best m for GRR-FS."""
-joint_grr = MechanismEntry(name="joint-grr", title="joint GRR", make=JointGRR)
+joint_grr = MechanismEntry(name="joint-grr", title="joint GRR", factory=JointGRR)
 """One randomized response for m sampled features together."""
-joint_grr_best = MechanismEntry(name="joint-grr-best", title="joint GRR, best m", make=_joint_grr_best)
+joint_grr_best = MechanismEntry(name="joint-grr-best", title="joint GRR, best m", factory=_joint_grr_best)
 """Joint GRR at the same user-level epsilon, with the m whose estimates vary least."""
-multi_bit = MechanismEntry(name="multi-bit", title="multi-bit", make=_multi_bit)
+multi_bit = MechanismEntry(name="multi-bit", title="multi-bit", factory=_multi_bit)
 """LPGNN's mechanism."""
-multi_bit_best = MechanismEntry(name="multi-bit-best", title="multi-bit, best m", make=_multi_bit_best)
+multi_bit_best = MechanismEntry(name="multi-bit-best", title="multi-bit, best m", factory=_multi_bit_best)
 """LPGNN's mechanism at the same user-level epsilon, with the m that its analysis prefers."""
-grr = MechanismEntry(name="grr", title="GRR", make=_grr)
+grr = MechanismEntry(name="grr", title="GRR", factory=_grr)
 """GRR on a single value, such as a label."""
-subset_selection = MechanismEntry(name="subset-selection", title="subset selection", make=_subset_selection)
+subset_selection = MechanismEntry(name="subset-selection", title="subset selection", factory=_subset_selection)
 """A set of values that holds a single one, such as a label; the size of the set carries most information."""
 
 MECHANISMS: dict[str, MechanismEntry] = {
