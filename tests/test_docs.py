@@ -21,8 +21,9 @@ from veilgraph.campaign.plausibility import estimate_with_liars, shift_per_liar
 from veilgraph.cli import main
 from veilgraph.cli.app import app
 from veilgraph.collector.store import ReportStore
-from veilgraph.models.registry import METHODS
-from veilgraph.privacy.mechanisms import GRR
+from veilgraph.deploy.fit_collected import DEFAULT_METHOD
+from veilgraph.models.registry import METHODS, methods_for_campaign
+from veilgraph.privacy.mechanisms import GRR, GRRFS
 from veilgraph.privacy.mechanisms.registry import MECHANISMS
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +77,6 @@ NOT_RUN = {
 # Long runs, shortened by arguments that are added to the command.
 SHORTENED = {
     f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"],
-    f"{TRAIN} --screen --out model": ["--epochs", "2"],
 }
 # The page that assumes a finished collection: `train` and `predict` run there, elsewhere they are only parsed.
 COLLECTED = "docs/how-to/deployment.md"
@@ -283,6 +283,13 @@ def test_the_page_of_methods_follows_the_registries() -> None:
     methods = [f"| `{name}` | {entry.title} | {entry.description} |" for name, entry in METHODS.items()]
     mechanisms = [f"| `{name}` | {entry.title} |" for name, entry in MECHANISMS.items()]
     assert [row for row in [*methods, *mechanisms] if row not in text] == []
+    always, with_features = (
+        methods_for_campaign(mechanism) for mechanism in (None, GRRFS((2,), sampled=1, epsilon=1.0))
+    )
+    for name in METHODS:
+        offered = "yes" if name in always else "with features" if name in with_features else ""
+        (row,) = re.findall(rf"^\| `{name}` \|.*\| *([\w ]*?) *\|$", text, flags=re.MULTILINE)
+        assert row == ("default" if name == DEFAULT_METHOD else offered)
     assert text.count("\n| `") == len(methods) + len(mechanisms)
 
 

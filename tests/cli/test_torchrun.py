@@ -34,6 +34,7 @@ def train(collected: Collected, out: Path, *, restarts: int = 0, **changes: obje
         "graph": collected.folder / "edges.csv",
         "nodes": collected.folder / "nodes.csv",
         "out": out,
+        "method": "rgnn",
         "epochs": EPOCHS,
         "device": "cpu",
         **changes,

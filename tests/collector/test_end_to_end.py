@@ -76,7 +76,8 @@ def test_5000_clients_a_store_and_a_model_equal_to_the_one_in_memory(store_url: 
         "--nodes",
         tmp_path / "nodes.csv",
     ]
-    words += ["--store", store_url, "--out", tmp_path / "model", "--epochs", 5, "--feature-hops", 4, "--label-hops", 2]
+    words += ["--store", store_url, "--out", tmp_path / "model", "--method", "rgnn"]
+    words += ["--epochs", 5, "--feature-hops", 4, "--label-hops", 2]
     assert main(["train", "--device", "cpu", *map(str, words)]) == 0
     from_store = Model.load(tmp_path / "model", device="cpu").method
     np.testing.assert_array_equal(from_store.predict_proba(), in_memory.predict_proba())

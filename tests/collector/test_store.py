@@ -150,8 +150,21 @@ def test_a_database_of_a_newer_version_is_refused(store_url: str) -> None:
 
 
 def test_a_reader_does_not_create_a_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no reports of this version"):
+    with pytest.raises(StoreError, match=r"new\.db does not exist"):
         ReportStore.open(f"sqlite:///{tmp_path}/new.db", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_changes_no_database_of_another_program(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE songs (title TEXT)")
+    connection.close()
+    before = other.read_bytes()
+    with pytest.raises(StoreError, match="no reports of this version"):
+        ReportStore.open(f"sqlite:///{other}", create=False)
+    assert other.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [other]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,20 +15,22 @@ from tests.support.collected import NODES, Collected
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
-from veilgraph.deploy import Model
-from veilgraph.deploy.fit_collected import fit_reports, method_for_graph, prepare_fit
+from veilgraph.deploy import Model, train_on_store
+from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign, prepare_fit
 from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models import RGNN
 from veilgraph.models.base import FitTask
 from veilgraph.models.engine.backbones import HIDDEN
+from veilgraph.models.registry import METHODS, methods_for_campaign
+from veilgraph.privacy.mechanisms import GRRFS
 
-PARAMETERS = {"epochs": 15, "device": "cpu"}
+PARAMETERS: dict[str, Any] = {"epochs": 15, "device": "cpu"}
 
 
 def test_training_from_the_store_equals_training_from_memory(collected: Collected, trained: Path) -> None:
-    method = method_for_graph("rgnn", collected.perturbed.graph, **PARAMETERS)
+    method = method_for_campaign("rgnn", collected.campaign, collected.perturbed.graph, **PARAMETERS)
     from_memory = fit_reports(collected.campaign, collected.perturbed, method).method
     from_store = Model.load(trained, device="cpu").method
     np.testing.assert_array_equal(from_store.predict_proba(), from_memory.predict_proba())
@@ -37,8 +40,65 @@ def test_training_from_the_store_equals_training_from_memory(collected: Collecte
     assert accuracy(from_store.predict(), collected.private, test) > majority
 
 
+def parameters_of(name: str) -> dict[str, Any]:
+    return {"epochs": 3} if "epochs" in METHODS[name].parameters else {}
+
+
+@pytest.fixture(params=list(methods_for_campaign(GRRFS((2,), sampled=1, epsilon=1.0))))
+def name(request: pytest.FixtureRequest) -> str:
+    """Return the name of each method that fits the campaign."""
+    return str(request.param)
+
+
+def test_every_method_gives_the_same_model_from_the_store_in_any_order_and_from_memory(
+    collected: Collected, tmp_path: Path, name: str
+) -> None:
+    backwards = ReportStore.open(f"sqlite:///{tmp_path}/backwards.db")
+    for report in reversed(list(reports_of(collected.perturbed, collected.campaign))):
+        backwards.put([report], now=0)
+    backwards.close()
+    method = method_for_campaign(
+        name, collected.campaign, collected.perturbed.graph, device="cpu", **parameters_of(name)
+    )
+    in_memory = fit_reports(collected.campaign, collected.perturbed, method)
+    for store in (collected.store, f"sqlite:///{tmp_path}/backwards.db"):
+        from_store = train_on_store(
+            store,
+            collected.folder / "campaign.json",
+            collected.folder / "edges.csv",
+            nodes=collected.folder / "nodes.csv",
+            out=tmp_path / "model",
+            method=name,
+            device="cpu",
+            **parameters_of(name),
+        )
+        found, expected = (model.method.fitted_state() for model in (from_store, in_memory))
+        assert found.values == expected.values
+        assert {key: array.tobytes() for key, array in found.arrays.items()} == {
+            key: array.tobytes() for key, array in expected.arrays.items()
+        }
+        loaded = Model.load(tmp_path / "model", device="cpu")
+        np.testing.assert_array_equal(loaded.method.predict_proba(), in_memory.method.predict_proba())
+        assert loaded.facts["method"] == name
+        assert loaded.nodes == collected.perturbed.graph.names
+
+
+def test_a_folder_holds_no_report_that_its_method_does_not_read(collected: Collected, name: str) -> None:
+    method = method_for_campaign(
+        name, collected.campaign, collected.perturbed.graph, device="cpu", **parameters_of(name)
+    )
+    model = fit_reports(collected.campaign, collected.perturbed, method)
+    kept = [report.features is not None for report in model.reports()]
+    assert sum(kept) == (int(collected.perturbed.has_features.sum()) if method.uses_features else 0)
+    assert model.facts["feature_reports"] == sum(kept)
+    # What the predictions cost is what the folder holds.
+    guarantee = collected.campaign.guarantee
+    spent = guarantee.total_user_level if any(kept) else guarantee.label_user_level
+    assert method.epsilon_spent(guarantee) == spent
+
+
 def test_the_accuracy_estimate_comes_from_labels_that_took_no_part(collected: Collected) -> None:
-    method = method_for_graph("plain", collected.perturbed.graph, **PARAMETERS)
+    method = method_for_campaign("plain", collected.campaign, collected.perturbed.graph, **PARAMETERS)
     prepared = prepare_fit(collected.campaign, collected.perturbed, method, hold_out=0.5)
     seen, facts = prepared.task.perturbed.has_label, prepared.fit().facts
     assert facts["held_out"] == pytest.approx(facts["label_reports"] / 2, abs=1)
@@ -54,9 +114,12 @@ def test_the_accuracy_estimate_comes_from_labels_that_took_no_part(collected: Co
 
 def test_an_unknown_method_or_parameter_is_refused(collected: Collected) -> None:
     with pytest.raises(FitError, match="rgnn, plain"):
-        method_for_graph("lpgnn", collected.perturbed.graph)
+        method_for_campaign("lpgnn", collected.campaign, collected.perturbed.graph)
+    for missing in ({"epochs": 3}, {"backbone": "gcn"}, {"label_hops": 2}):
+        with pytest.raises(FitError, match=f"'veil' has no {next(iter(missing))}: leave it out"):
+            method_for_campaign("veil", collected.campaign, collected.perturbed.graph, **missing)
     with pytest.raises(FitError, match="no num_clusters"):
-        method_for_graph("plain", collected.perturbed.graph, num_clusters=4)
+        method_for_campaign("plain", collected.campaign, collected.perturbed.graph, num_clusters=4)
 
 
 def test_a_share_that_leaves_nothing_is_refused(collected: Collected) -> None:
@@ -64,14 +127,14 @@ def test_a_share_that_leaves_nothing_is_refused(collected: Collected) -> None:
         prepare_fit(
             collected.campaign,
             collected.perturbed,
-            method_for_graph("plain", collected.perturbed.graph),
+            method_for_campaign("plain", collected.campaign, collected.perturbed.graph),
             hold_out=1,
         )
 
 
 def test_an_interrupted_training_goes_on_and_other_reports_begin_anew(collected: Collected, tmp_path: Path) -> None:
     def fitted(perturbed: PerturbedGraph, folder: Path | None) -> Model:
-        method = method_for_graph("rgnn", perturbed.graph, epochs=25, device="cpu")
+        method = method_for_campaign("rgnn", collected.campaign, perturbed.graph, epochs=25, device="cpu")
         return fit_reports(collected.campaign, perturbed, method, folder=folder)
 
     fitted(collected.perturbed, tmp_path)  # ends after the last epoch, before anything is saved
@@ -86,9 +149,10 @@ def test_training_prints_what_it_did_as_json(collected: Collected, capsys: pytes
     files = {"campaign": collected.folder / "campaign.json", "graph": collected.folder / "edges.csv"}
     files |= {"nodes": collected.folder / "nodes.csv", "out": collected.folder / "other"}
     words = [str(word) for key, value in files.items() for word in (f"--{key}", value)]
-    assert main(["train", "--store", collected.store, *words, "--epochs", "2", "--device", "cpu", "--json"]) == 0
+    assert main(["train", "--store", collected.store, *words, "--device", "cpu", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["campaign"] == collected.campaign.id
+    assert facts["method"] == "veil"
     assert facts["guarantee"]["relations"]["user_level"] == "any two records"
     assert facts["label_reports"] == int(collected.perturbed.has_label.sum())
     assert facts["screening"]["excluded"] is False
@@ -99,7 +163,7 @@ def test_little_memory_means_blocks_and_the_same_model(
 ) -> None:
     schema = collected.private.schema
     numbers = NODES * (3 * schema.num_features + HIDDEN + 12 * schema.num_classes)  # all features are binary
-    method = method_for_graph("rgnn", collected.perturbed.graph, **PARAMETERS)
+    method = method_for_campaign("rgnn", collected.campaign, collected.perturbed.graph, **PARAMETERS)
     assert isinstance(method, RGNN)
     prepared = prepare_fit(collected.campaign, collected.perturbed, method).task
     task = FitTask(method=method, perturbed=prepared.perturbed, split=prepared.split)
@@ -131,7 +195,7 @@ def test_what_is_implausible_is_counted_or_left_out(
     store.close()
     files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
     words = [str(word) for key, name in files.items() for word in (f"--{key}", collected.folder / name)]
-    words += ["--store", f"sqlite:///{tmp_path}/reports.db", "--out", str(tmp_path / "model"), "--epochs", "1"]
+    words += ["--store", f"sqlite:///{tmp_path}/reports.db", "--out", str(tmp_path / "model")]
     for screen, fate in (([], "kept, --screen leaves them out"), (["--screen"], "left out")):
         assert main(["train", *words, "--device", "cpu", *screen]) == 0
         assert f"20 implausible (copies), 0.01 expected at most: {fate}" in capsys.readouterr().out
@@ -153,7 +217,7 @@ def test_shares_that_are_not_plausible_raise_an_alarm_in_print_and_in_the_folder
     store.close()
     shares = tmp_path / "shares.toml"
     shares.write_text(f'"{classes[0]}" = [0.1, 0.3]\n"{classes[1]}" = [0.0, 1.0]\n', encoding="utf-8")
-    options = {"out": tmp_path / "model", "epochs": 1, "plausible": shares}
+    options = {"out": tmp_path / "model", "plausible": shares}
     files = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
     words = [str(w) for key, name in files.items() for w in (f"--{key}", collected.folder / name)]
     words += [str(w) for key, value in options.items() for w in (f"--{key}", value)]
@@ -195,3 +259,29 @@ def test_an_unknown_class_is_refused_before_training(
     assert collected.train(out=tmp_path / "model", plausible=tmp_path / "shares.toml") == 2
     assert "'nobody' is not a class of the campaign: known are" in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("case", ["a file that does not exist", "no report of this campaign"])
+@pytest.mark.parametrize("command", ["train", "predict"])
+def test_a_store_without_reports_of_the_campaign_is_one_sentence_and_creates_nothing(
+    collected: Collected, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, command: str
+) -> None:
+    path = tmp_path / "reports.db"
+    if case == "no report of this campaign":
+        other = ReportStore.open(f"sqlite:///{path}")
+        reports = reports_of(collected.perturbed, collected.campaign)
+        other.put([replace(report, campaign="0" * 64) for report in reports], now=0)
+        other.close()
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    options = {"graph": collected.folder / "edges.csv", "store": f"sqlite:///{path}"}
+    options |= (
+        {"campaign": collected.folder / "campaign.json", "nodes": collected.folder / "nodes.csv"}
+        if command == "train"
+        else {"model": trained}
+    )
+    out = tmp_path / ("model" if command == "train" else "predictions.csv")
+    assert collected.command(command, **options, out=out) == 2
+    (sentence,) = capsys.readouterr().err.strip().splitlines()
+    expected = f"{path} does not exist" if not before else f"holds no report of the campaign {collected.campaign.id}"
+    assert expected in sentence
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before

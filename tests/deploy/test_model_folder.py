@@ -21,7 +21,7 @@ from tests.support.damage import (
     unpacked,
 )
 from veilgraph.deploy import Model
-from veilgraph.deploy.fit_collected import fit_reports, method_for_graph
+from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign
 from veilgraph.errors import RunError
 
 
@@ -29,7 +29,7 @@ def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
     collected: Collected, tmp_path: Path
 ) -> None:
     graph = collected.perturbed.graph
-    method = method_for_graph("plain", graph, epochs=1, device="cpu")
+    method = method_for_campaign("plain", collected.campaign, graph, epochs=1, device="cpu")
     model = fit_reports(collected.campaign, collected.perturbed, method)
     other = tmp_path / "other"
     other.mkdir()
@@ -45,7 +45,7 @@ def test_a_folder_with_other_files_is_not_written_to_and_an_older_model_is(
 
 def test_what_a_killed_process_left_behind_is_no_stranger(collected: Collected, tmp_path: Path) -> None:
     (tmp_path / ".checkpoint.npz.17.part").touch()
-    method = method_for_graph("plain", collected.perturbed.graph, epochs=1)
+    method = method_for_campaign("plain", collected.campaign, collected.perturbed.graph, epochs=1)
     fit_reports(collected.campaign, collected.perturbed, method, folder=tmp_path).save(tmp_path)
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".jsonl", ".npz"}
 
@@ -150,7 +150,7 @@ def test_a_folder_mixed_from_two_campaigns_is_one_sentence(
     collected: Collected, copy: Path, capsys: Capture, tmp_path_factory: pytest.TempPathFactory, parts: list[str]
 ) -> None:
     other = Collected(tmp_path_factory.mktemp("other"), features=12)
-    method = method_for_graph("rgnn", other.perturbed.graph, epochs=1, device="cpu")
+    method = method_for_campaign("rgnn", other.campaign, other.perturbed.graph, epochs=1, device="cpu")
     fit_reports(other.campaign, other.perturbed, method).save(other.folder / "model")
     for part in parts:
         shutil.copy(other.folder / "model" / part, copy / part)

@@ -10,14 +10,17 @@ import pandas as pd
 import pytest
 
 from tests.support.collected import NODES, Collected
-from veilgraph.deploy import Model
+from veilgraph.deploy import Model, predict_nodes, train_on_store
+from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign
 from veilgraph.graph import Graph
+from veilgraph.models.registry import METHODS, methods_for_campaign
+from veilgraph.privacy.mechanisms import GRRFS
 
 
 def test_predictions_carry_probabilities_the_guarantee_and_the_campaign(collected: Collected, trained: Path) -> None:
     out = collected.folder / "predictions.csv"
     assert collected.command("predict", model=trained, graph=collected.folder / "edges.csv", out=out) == 0
-    table = pd.read_csv(out).set_index("node")
+    table = pd.read_csv(out).set_index("id")
     model = Model.load(trained, device="cpu")
     classes = [f"probability_{name}" for name in model.campaign.schema.classes]
     expected = model.method.predict_proba()
@@ -43,7 +46,7 @@ def test_nodes_that_joined_later_are_predicted_from_their_neighbourhood(collecte
     for store in ({}, {"store": collected.store}):
         assert collected.command("predict", model=trained, graph=grown, nodes=whom, out=out, **store) == 0
         table = pd.read_parquet(out)
-        assert table["node"].tolist() == ["new", "u1"]
+        assert table["id"].tolist() == ["new", "u1"]
         assert table["reported"].tolist()[0] is False
         assert table.filter(like="probability_").to_numpy().sum(axis=1) == pytest.approx([1, 1], abs=1e-5)
     # With a report of its own it is predicted otherwise.
@@ -96,3 +99,47 @@ def test_mistakes_are_one_sentence(
     assert message in error
     assert "u:p" not in error
     assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", list(methods_for_campaign(GRRFS((2,), sampled=1, epsilon=1.0))))
+def test_every_method_predicts_people_who_joined_later(collected: Collected, tmp_path: Path, name: str) -> None:
+    options = {"epochs": 2} if "epochs" in METHODS[name].parameters else {}
+    files = {key: collected.folder / f"{key}.csv" for key in ("edges", "nodes")}
+    model = train_on_store(
+        collected.store,
+        collected.folder / "campaign.json",
+        files["edges"],
+        nodes=files["nodes"],
+        out=tmp_path / "model",
+        method=name,
+        device="cpu",
+        **options,
+    )
+    reporter = next(model.reports())
+    edges = pd.read_csv(files["edges"])
+    # One has edges and no report, one has a report and no edge.
+    joined = pd.DataFrame({"a": ["friend"] * 3, "b": edges["a"][:3]})
+    grown = Graph.from_table(pd.concat([edges, joined]).astype(str))
+    with_alone = Graph.from_edges(grown.edges, grown.num_nodes + 1, node_ids=[*grown.names, "alone"])
+    reports = [*model.reports(), replace(reporter, node="alone")]
+    probabilities = model.method.predict_proba(model.perturbed(with_alone, reports))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+
+    table = predict_nodes(Model.load(tmp_path / "model", device="cpu"), grown, nodes=["friend", reporter.node])
+    assert list(table.columns[:3]) == ["id", "class", "probability"]
+    assert table["id"].tolist() == ["friend", reporter.node]
+    assert set(table["class"]) <= set(collected.campaign.schema.classes)
+    for _, row in table.iterrows():
+        assert row["probability"] == row[f"probability_{row['class']}"] == row.filter(like="probability_").max()
+
+
+@pytest.mark.parametrize("name", ["veil", "structure_only"])
+def test_a_graph_in_another_order_is_predicted_as_in_the_training(
+    collected: Collected, tmp_path: Path, name: str
+) -> None:
+    method = method_for_campaign(name, collected.campaign, collected.perturbed.graph, device="cpu")
+    fit_reports(collected.campaign, collected.perturbed, method).save(tmp_path)
+    model, expected = Model.load(tmp_path, device="cpu"), method.predict_proba()
+    shuffled = pd.read_csv(collected.folder / "edges.csv").sample(frac=1, random_state=0)
+    table = predict_nodes(model, Graph.from_table(shuffled), nodes=collected.perturbed.graph.names)
+    np.testing.assert_allclose(table.filter(like="probability_"), expected, atol=1e-6)

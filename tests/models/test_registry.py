@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilgraph.errors import BudgetError, RunError
+from veilgraph.errors import BudgetError, FitError, RunError
 from veilgraph.models import LPGNN, RGNN, PlainGNN
-from veilgraph.models.registry import METHODS, deployable_methods, find_method, make_method
+from veilgraph.models.registry import METHODS, find_method, find_method_for_campaign, make_method, methods_for_campaign
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import GRR
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, MultiBit
 from veilgraph.privacy.mechanisms.registry import grr_fs
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -34,11 +34,30 @@ def test_titles_are_unique_and_every_method_has_a_description() -> None:
     assert all(entry.description for entry in METHODS.values())
 
 
-def test_methods_for_the_reports_of_a_campaign_are_named_as_they_are_saved() -> None:
-    assert {name: entry.estimator.name for name, entry in deployable_methods().items()} == {
-        "rgnn": "rgnn",
-        "plain": "plain",
-    }
+def test_a_campaign_is_offered_every_private_method_once_whose_needs_it_meets() -> None:
+    without_features = {"veil", "veil_labels", "structure_only", "majority"}
+    with_codes = without_features | {"rgnn", "plain", "graphsage", "gcn", "gat"}
+    assert set(methods_for_campaign(None)) == without_features
+    for mechanism in (GRRFS((2, 3), sampled=1, epsilon=1.0), JointGRR((2, 3), sampled=1, epsilon=1.0)):
+        assert set(methods_for_campaign(mechanism)) == with_codes
+    binary = MultiBit((0.0, 0.0), (1.0, 1.0), sampled=1, epsilon=1.0)
+    assert set(methods_for_campaign(binary)) == with_codes | {"lpgnn"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rgnn", "rgnn needs feature reports, which the campaign does not collect: choose veil, "),
+        ("lpgnn", "lpgnn needs multi-bit feature reports, which the campaign does not collect: choose veil, "),
+        ("non_private", "non_private needs feature reports"),
+        ("veil_multi_bit", "there is no method 'veil_multi_bit' for collected reports: choose veil, "),
+        ("forest", "there is no method 'forest' for collected reports: choose veil, "),
+    ],
+)
+def test_a_method_that_does_not_fit_a_campaign_is_refused_with_those_that_do(name: str, message: str) -> None:
+    with pytest.raises(FitError, match=message) as refusal:
+        find_method_for_campaign(name, None)
+    assert str(refusal.value).endswith("choose veil, veil_labels, structure_only or majority")
 
 
 def test_parameters_of_other_methods_are_ignored() -> None:

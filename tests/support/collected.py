@@ -62,5 +62,5 @@ class Collected:
     def train(self, **options: object) -> int:
         files = {"campaign": self.folder / "campaign.json", "graph": self.folder / "edges.csv"}
         files["nodes"] = self.folder / "nodes.csv"
-        given = {"out": self.folder / "model", "epochs": 15, **files, **options}
+        given = {"out": self.folder / "model", "method": "rgnn", "epochs": 15, **files, **options}
         return self.command("train", store=self.store, **given)

@@ -19,19 +19,23 @@ def train(
     graph: Annotated[Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet.")],
     out: Annotated[Path, typer.Option(help="Folder of the model.")],
     nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
-    method: Annotated[str, typer.Option(help="rgnn or plain.")] = "rgnn",
-    backbone: Annotated[str, typer.Option(help="sage, gcn or gat.")] = "sage",
-    feature_hops: Annotated[int | None, typer.Option(help="K_x; default: from the graph.")] = None,
-    label_hops: Annotated[int | None, typer.Option(help="K_y; default: from the graph.")] = None,
-    clusters: Annotated[int | None, typer.Option(help="C, the number of clusters (bags).")] = None,
-    llp_weight: Annotated[float | None, typer.Option(help="alpha, the weight of the bags in the loss.")] = None,
-    epochs: Annotated[int, typer.Option(help="Training epochs.")] = 100,
+    method: Annotated[
+        str, typer.Option(help="veil, structure_only (the control), rgnn or another that fits the campaign.")
+    ] = "veil",
+    backbone: Annotated[str | None, typer.Option(help="GNN: sage, gcn or gat; default: sage.")] = None,
+    feature_hops: Annotated[int | None, typer.Option(help="RGNN: K_x; default: from the graph.")] = None,
+    label_hops: Annotated[int | None, typer.Option(help="RGNN: K_y; default: from the graph.")] = None,
+    clusters: Annotated[int | None, typer.Option(help="RGNN: C, the number of clusters (bags); default: 16.")] = None,
+    llp_weight: Annotated[
+        float | None, typer.Option(help="RGNN: alpha, the weight of the bags in the loss; default: 1.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="GNN: training epochs; default: 100.")] = None,
     hold_out: Annotated[float, typer.Option(help="Share of label reports that only estimate the accuracy.")] = 0.0,
     screened: Annotated[bool, typer.Option("--screen", help="Leave out implausible reports.")] = False,
     plausible: Annotated[
         Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm, and training goes on.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split and the weights.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
@@ -95,9 +99,9 @@ def predict(
 
 def _print_training(model: Model, folder: Path) -> None:
     facts = model.facts
+    features = f"{facts['feature_reports']:,} feature reports and " if facts["feature_reports"] else ""
     echo(
-        f"Trained {facts['method']} on {facts['feature_reports']:,} feature reports and {facts['label_reports']:,} "
-        f"label reports of {facts['nodes']:,} nodes."
+        f"Trained {facts['method']} on {features}{facts['label_reports']:,} label reports of {facts['nodes']:,} nodes."
     )
     if facts["resumed_after_epochs"]:
         echo(f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run.")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from alembic import command
@@ -126,7 +127,10 @@ class ReportStore:
             create: whether to create or migrate the tables; readers pass False and need a complete store.
             page_size: number of reports that one query reads.
         """
-        store = cls(_make_engine(_parse_url(url)), page_size=page_size)
+        parsed = _parse_url(url)
+        if not create:
+            _check_exists(parsed)
+        store = cls(_make_engine(parsed, creates=create), page_size=page_size)
         try:
             with _translate_errors():
                 store._prepare(create)
@@ -334,12 +338,19 @@ def _parse_url(url: str) -> URL:
     return parsed.set(drivername="postgresql+psycopg") if backend == "postgresql" else parsed
 
 
-def _make_engine(url: URL) -> Engine:
+def _check_exists(url: URL) -> None:
+    """Refuse a SQLite file that does not exist, because opening it would create it."""
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
+        raise StoreError(f"the store {url.database} does not exist: give the file of --store of 'veilgraph serve'")
+
+
+def _make_engine(url: URL, *, creates: bool) -> Engine:
     # The parameters of statements are reports, which error messages must not show.
     options: dict[str, Any] = {"hide_parameters": True}
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, connect_args={"timeout": _TIMEOUT_SECONDS, "isolation_level": None}, **options)
-        event.listen(engine, "connect", _configure_sqlite)
+        if creates:  # the journal mode is kept in the file, and a reader changes nothing
+            event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:

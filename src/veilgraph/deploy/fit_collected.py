@@ -27,7 +27,7 @@ from veilgraph.deploy.model_folder import (
     remove_drafts,
 )
 from veilgraph.distributed.process_group import ProcessGroup, join_process_group
-from veilgraph.errors import FitError, MissingExtraError
+from veilgraph.errors import FitError, MissingExtraError, StoreError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import Method, StructureOnly
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
@@ -35,13 +35,17 @@ from veilgraph.models.checkpoint import Checkpoint, digest_of_task
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distributed, join_fit
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.registry import deployable_methods
+from veilgraph.models.registry import find_method_for_campaign
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
 from veilgraph.progress import Progress, Watch, unwatched
 from veilgraph.reconstruct.propagation import default_hops
 
+DEFAULT_METHOD = "veil"
+"""Method of a training that names none: the best that is known."""
+
 _PROGRESS_STEP = 1000
+_TRAIN_SHARE = 2 / 3
 
 
 @contextmanager
@@ -60,6 +64,10 @@ def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) 
     opened = ReportStore.open(store, create=False)
     try:
         total = opened.count(campaign.id)
+        if total == 0:
+            raise StoreError(
+                f"the store holds no report of the campaign {campaign.id}: give its store and its campaign"
+            )
         with watch("read reports") as progress:
             yield _counted(opened.iterate(campaign), total, progress)
     finally:
@@ -73,9 +81,6 @@ def _counted(reports: Iterator[Report], total: int, progress: Progress) -> Itera
             progress("", number, total)
 
 
-_TRAIN_SHARE = 2 / 3
-
-
 def train_on_store(
     store: str,
     campaign: Path,
@@ -83,7 +88,7 @@ def train_on_store(
     *,
     out: Path,
     nodes: Path | None = None,
-    method: str = "rgnn",
+    method: str = DEFAULT_METHOD,
     seed: int = 0,
     hold_out: float = 0.0,
     screened: bool = False,
@@ -96,7 +101,8 @@ def train_on_store(
 ) -> Model:
     """Train a method on the reports of a campaign in a store, write the model's folder and return the model.
 
-    A training that was stopped continues from its last checkpoint in the folder.
+    A training that was stopped continues from its last checkpoint in the folder. Methods without epochs have no
+    checkpoint and start again.
 
     Args:
         store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
@@ -104,8 +110,8 @@ def train_on_store(
         graph: edge table of the public graph that the campaign was made for.
         out: folder of the model.
         nodes: node table with a column "id", for nodes without edges.
-        method: name of the method.
-        seed: seed of the split and the weights.
+        method: name of a method of the registry that fits the campaign.
+        seed: seed of the split, the folds and the weights.
         hold_out: share of the label reports that only estimate the accuracy.
         screened: leave out reports that are implausible.
         plausible: file of class shares that the owner declares plausible. The model's facts say which estimates are
@@ -114,7 +120,7 @@ def train_on_store(
         memory: limit of a process for inputs and hidden units, in bytes.
         watch: shows the progress of reading and training.
         processes: processes that share the fit, led by this one; see `train_under_torchrun`.
-        parameters: other parameters of the method; None is replaced by a default.
+        parameters: other parameters of the method; None stands for the default. A method refuses those it lacks.
     """
     prepare = partial(
         _prepare_from_store,
@@ -129,7 +135,8 @@ def train_on_store(
         screened=screened,
         plausible=plausible,
         watch=watch,
-        parameters=parameters | {"device": device},
+        device=device,
+        parameters=parameters,
     )
     watched = partial(watch, "train")
     if processes is not None and processes.world_size > 1:
@@ -182,22 +189,27 @@ def fit_reports(
     return prepared.fit(memory=memory)
 
 
-def method_for_graph(name: str, graph: Graph, **parameters: Any) -> Method:
-    """Return a method of the registry for collected reports, with the parameters that are not None.
+def method_for_campaign(
+    name: str, campaign: Campaign, graph: Graph, *, seed: int = 0, device: str = "auto", **parameters: Any
+) -> Method:
+    """Return a method of the registry for the reports of a campaign.
 
-    Hops that are not given follow from the graph.
+    Args:
+        name: name of the method.
+        campaign: the campaign; it decides which methods there are.
+        graph: the public graph; hops that are not given follow from it.
+        seed: seed of the method, if it draws anything.
+        device: device of the method, if it has one.
+        parameters: other parameters of the method; None stands for the default. Those that it lacks are refused.
     """
-    offered = deployable_methods()
-    if name not in offered:
-        raise FitError(f"there is no method '{name}' for collected reports: known are {', '.join(offered)}")
-    entry = offered[name]
+    entry = find_method_for_campaign(name, campaign.feature_mechanism)
     given = {key: value for key, value in parameters.items() if value is not None}
+    if unknown := sorted(given.keys() - entry.parameters):
+        raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")
     if {"feature_hops", "label_hops"} <= entry.parameters:
         hops = default_hops(graph)
         given = {"feature_hops": 2 * hops, "label_hops": hops} | given
-    if unknown := sorted(given.keys() - entry.parameters):
-        raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")
-    return entry.make(given)
+    return entry.make({"seed": seed, "device": device} | given)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -240,19 +252,27 @@ class TrainingRecord:
     facts: dict[str, Any]
     held_out: HeldOutLabels | None
 
-    def model(self, method: Method, report_lines: Callable[[], Iterator[str]], *, processes: int = 1) -> Model:
+    def model(
+        self,
+        method: Method,
+        report_lines: Callable[[], Iterator[str]],
+        *,
+        nodes: tuple[str, ...] | None = None,
+        processes: int = 1,
+    ) -> Model:
         """Return the model of a fitted method, with the facts that only the fit can tell.
 
         Args:
             method: the fitted method.
             report_lines: returns the reports of the training as JSON, one line each.
+            nodes: names of the nodes in the order of the fit.
             processes: number of processes of the fit.
         """
         facts = self.facts | {"processes": processes}
         if self.held_out is not None:
             control = facts["estimated_accuracy"]
-            facts["estimated_accuracy"] = {method.name: self.held_out.estimate_accuracy(method)} | control
-        return Model(method=method, campaign=self.campaign, facts=facts, report_lines=report_lines)
+            facts["estimated_accuracy"] = {facts["method"]: self.held_out.estimate_accuracy(method)} | control
+        return Model(method=method, campaign=self.campaign, facts=facts, report_lines=report_lines, nodes=nodes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -275,7 +295,7 @@ class PreparedFit:
         """Fit the method in this process, with at most `memory` bytes for inputs and hidden units."""
         for _ in type(self.task.method).fit_together([self.task], memory=memory):
             pass
-        return self.record.model(self.task.method, self.report_lines)
+        return self.record.model(self.task.method, self.report_lines, nodes=self.task.perturbed.graph.names)
 
 
 def prepare_fit(
@@ -309,7 +329,12 @@ def prepare_fit(
         validation=(1 - _TRAIN_SHARE) * (1 - hold_out),
         eligible=perturbed.has_label,
     )
-    seen = replace(perturbed, has_label=perturbed.has_label & split.labelled)
+    # The model's folder holds the reports of the training: no label that is held out, no feature that nothing reads.
+    seen = replace(
+        perturbed,
+        has_label=perturbed.has_label & split.labelled,
+        has_features=perturbed.has_features & method.uses_features,
+    )
     checkpoint = None if folder is None else _checkpoint(check_model_folder(folder), method, seen, split)
     described: dict[str, Any] = {
         "campaign": campaign.id,
@@ -317,7 +342,7 @@ def prepare_fit(
         "guarantee": campaign.guarantee.as_dict(),
         "nodes": perturbed.graph.num_nodes,
         "edges": perturbed.graph.num_edges,
-        "feature_reports": int(perturbed.has_features.sum()),
+        "feature_reports": int(seen.has_features.sum()),
         "label_reports": int(perturbed.has_label.sum()),
         "train": int(split.train.sum()),
         "validation": int(split.validation.sum()),
@@ -363,6 +388,7 @@ def _prepare_from_store(
     hold_out: float,
     screened: bool,
     plausible: Path | None,
+    device: str,
     watch: Watch,
     parameters: Mapping[str, Any],
 ) -> PreparedFit:
@@ -370,16 +396,17 @@ def _prepare_from_store(
     asked = Campaign.from_json(campaign.read_bytes())
     declared = None if plausible is None else PlausibleShares.load(plausible, asked)
     public = check_graph(asked, Graph.from_files(graph, nodes=nodes))
+    chosen = method_for_campaign(method, asked, public, seed=seed, device=device, **parameters)
     with stored_reports(store, asked, watch=watch) as reports:
         perturbed = perturbed_graph(asked, public, reports)
     screening = screen(perturbed)
     facts = {
+        "method": method,
         "screening": {"excluded": screened, "suspicions": [asdict(suspicion) for suspicion in screening.suspicions]},
         "plausibility": _plausibility(perturbed, declared),
     }
     if screened:
         perturbed = screening.exclude(perturbed)
-    chosen = method_for_graph(method, public, seed=seed, **parameters)
     with watch("train"):
         return prepare_fit(asked, perturbed, chosen, seed=seed, hold_out=hold_out, folder=folder, facts=facts)
 
@@ -429,6 +456,9 @@ def _prepare_with_draft(
     prepared = prepare()
     task, method = prepared.task, prepared.task.method
     if not isinstance(method, GNNMethod):
-        raise FitError(f"the method '{method.name}' needs the whole graph in one process: start without torchrun")
+        raise FitError(
+            f"the method '{method.name}' needs the whole graph in one process: start without torchrun, or choose a "
+            "method that trains a GNN, such as rgnn"
+        )
     whole = FitTask(method=method, perturbed=task.perturbed, split=task.split, checkpoint=task.checkpoint)
     return whole, (prepared.record, write_draft(folder / REPORTS, prepared.report_lines()))

@@ -1,9 +1,10 @@
 """A model that was trained on a campaign's reports, and its folder.
 
 The folder holds the method (`model.json`, `weights.npz`), the campaign (`campaign.json`), the reports of the training
-(`reports.jsonl`: randomized, as they left the devices) and a description of the training (`training.json`), with a
-manifest: the digest of every file. Until the training is finished, it holds the state of the fit (`checkpoint.npz`) and
-drafts of these files. No file contains code.
+(`reports.jsonl`: randomized, as they left the devices), the order of the nodes (`nodes.json`; a fit in several
+processes writes none) and a description of the training (`training.json`), with a manifest: the digest of every file.
+Until the training is finished, it holds the state of the fit (`checkpoint.npz`) and drafts of these files. No file
+contains code. Who reads the folder learns the graph's node names, and of each person what their report reveals.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from veilgraph.campaign.report import Report
 from veilgraph.errors import ReportError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models import Method
-from veilgraph.models.registry import deployable_methods
-from veilgraph.models.saved_state import DOCUMENT, WEIGHTS, digest_of_document, read_object
+from veilgraph.models.registry import METHODS
+from veilgraph.models.saved_state import DOCUMENT, WEIGHTS, conforms, digest_of_document, read_object
 
 CHECKPOINT = "checkpoint.npz"
 REPORTS = "reports.jsonl"
 _TRAINING = "training.json"
 _CAMPAIGN = "campaign.json"
+_NODES = "nodes.json"
 _FILES = (DOCUMENT, WEIGHTS, _CAMPAIGN, REPORTS)
 _MANIFEST = "manifest"
 _REMEDY = "copy the folder again, or train again"
@@ -44,12 +46,14 @@ class Model:
         campaign: the campaign of the reports.
         facts: description of the training, JSON-ready.
         report_lines: returns the reports of the training as JSON, one line each.
+        nodes: names of the nodes in the order of the training; None if they were not kept.
     """
 
     method: Method
     campaign: Campaign
     facts: dict[str, Any]
     report_lines: Callable[[], Iterable[str]] = field(repr=False)
+    nodes: tuple[str, ...] | None = field(default=None, repr=False)
 
     def save(self, folder: Path) -> Model:
         """Write the folder, over an older model if there is one, and return the model as the folder holds it."""
@@ -59,6 +63,9 @@ class Model:
         self.method.save(folder)
         write_atomically(folder / _CAMPAIGN, self.campaign.to_json())
         write_atomically(folder / REPORTS, self.report_lines())
+        (folder / _NODES).unlink(missing_ok=True)
+        if self.nodes is not None:
+            write_atomically(folder / _NODES, json.dumps(self.nodes))
         described = self.facts | {_MANIFEST: _manifest(folder, self.facts)}
         write_atomically(folder / _TRAINING, json.dumps(described, indent=2))
         (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -80,8 +87,9 @@ class Model:
             if _MANIFEST in facts:
                 _check_manifest(folder, facts)
             campaign = Campaign.from_json((folder / _CAMPAIGN).read_bytes())
-            kind = deployable_methods()[facts["method"]].estimator
+            kind = METHODS[facts["method"]].estimator
             (folder / REPORTS).open("rb").close()
+            nodes = _read_nodes(folder / _NODES)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__})"
@@ -92,7 +100,8 @@ class Model:
         shape, expected = method.predict_proba().shape, (facts.get("nodes"), campaign.schema.num_classes)
         if shape != expected:
             raise RunError(f"{folder}: the weights are of {shape} nodes and classes, not {expected}; {_REMEDY}")
-        return cls(method=method, campaign=campaign, facts=facts, report_lines=partial(read_lines, folder / REPORTS))
+        lines = partial(read_lines, folder / REPORTS)
+        return cls(method=method, campaign=campaign, facts=facts, report_lines=lines, nodes=nodes)
 
     def reports(self) -> Iterator[Report]:
         """Yield the reports of the training."""
@@ -107,7 +116,8 @@ class Model:
         """Return a graph with the campaign's reports on it.
 
         Args:
-            graph: the public graph as it is now; it may have grown since the training.
+            graph: the public graph as it is now; it may have grown since the training. Nodes in the order of
+                `Graph.reordered(model.nodes)` are predicted as in the training, whatever the order of the table.
             reports: reports of the campaign as they are now; default: those of the training.
         """
         return perturbed_graph(self.campaign, graph, self.reports() if reports is None else reports)
@@ -116,7 +126,7 @@ class Model:
 def check_model_folder(folder: Path) -> Path:
     """Return `folder` if a model can be written there; refuse a folder that holds other files."""
     held = sorted(p.name for p in folder.iterdir() if not is_draft(p)) if folder.exists() else []
-    if DOCUMENT not in held and (others := [name for name in held if name != CHECKPOINT]):
+    if DOCUMENT not in held and (others := [name for name in held if name not in (CHECKPOINT, WEIGHTS)]):
         raise RunError(f"{folder} holds '{others[0]}' and no model: choose another folder")
     return folder
 
@@ -136,16 +146,28 @@ def read_lines(path: Path) -> Iterator[str]:
             raise ReportError(f"{path} is not readable as text; {_REMEDY}") from None
 
 
+def _read_nodes(path: Path) -> tuple[str, ...] | None:
+    """Read the names of the nodes; None if the folder has none."""
+    try:
+        names = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    if not conforms(names, list[str]):
+        raise ValueError(f"{path.name} is not a list of names")
+    return tuple(names)
+
+
 def _manifest(folder: Path, facts: Mapping[str, Any]) -> dict[str, str]:
     """Return the SHA-256 of every file of a model, and of the description of its training."""
-    return {name: _digest(folder / name) for name in _FILES} | {_TRAINING: digest_of_document(facts)}
+    files = (*_FILES, _NODES) if (folder / _NODES).exists() else _FILES
+    return {name: _digest(folder / name) for name in files} | {_TRAINING: digest_of_document(facts)}
 
 
 def _check_manifest(folder: Path, facts: dict[str, Any]) -> None:
     """Take the manifest out of the description of the training, and refuse files that it does not describe."""
-    stated = facts.pop(_MANIFEST)
-    for name, digest in _manifest(folder, facts).items():
-        if not isinstance(stated, dict) or stated.get(name) != digest:
+    stated, found = facts.pop(_MANIFEST), _manifest(folder, facts)
+    for name in dict.fromkeys([*found, *(stated if isinstance(stated, dict) else ())]):
+        if not isinstance(stated, dict) or stated.get(name) != found.get(name):
             raise RunError(f"{folder}: {name} was changed after the training, by the manifest; {_REMEDY}")
 
 

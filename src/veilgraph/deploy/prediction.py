@@ -39,10 +39,10 @@ def predict_nodes(
         watch: shows the progress of reading.
 
     Returns:
-        A row for each node: `node`, `predicted`, `reported` (whether it sent a report), `probability_CLASS` for each
-        class, `epsilon_user_level` and `campaign`.
+        A row for each node: `id`, `class` (the most likely one, by name) and its `probability`, `reported` (whether
+        the node sent a report), `probability_CLASS` for each class, `epsilon_user_level` and `campaign`.
     """
-    public = _with_nodes(graph, nodes or ())
+    public = _with_nodes(graph, nodes or ()).reordered(model.nodes or ())
     if store is None:
         perturbed = model.perturbed(public)
     else:
@@ -88,8 +88,9 @@ def _table(model: Model, perturbed: PerturbedGraph, nodes: Sequence[str]) -> pd.
         raise FitError("predictions are not finite numbers: the model is damaged; train it again")
     classes = model.campaign.schema.classes
     columns: dict[str, object] = {
-        "node": nodes,
-        "predicted": [classes[code] for code in rows.argmax(axis=1)],
+        "id": nodes,
+        "class": [classes[code] for code in rows.argmax(axis=1)],
+        "probability": rows.max(axis=1).astype(float).round(_DIGITS),
         "reported": reported,
     }
     columns |= {f"probability_{name}": rows[:, code].astype(float).round(_DIGITS) for code, name in enumerate(classes)}

@@ -129,6 +129,22 @@ class Graph:
         links = links.where(links.isna(), links.map(str))
         return cls.from_table(links, nodes=None if nodes is None else read_ids(nodes))
 
+    def reordered(self, first: Sequence[str]) -> Graph:
+        """Return the graph with some nodes in another order.
+
+        Args:
+            first: names of the nodes to put first, in this order; names of other nodes are ignored. The remaining
+                nodes follow in the order that they have.
+
+        >>> Graph.from_edges([[0, 1], [1, 2]], 3, node_ids=["a", "b", "c"]).reordered(["c", "gone", "b"]).names
+        ('c', 'b', 'a')
+        """
+        known = set(self.names)
+        names = list(dict.fromkeys([*(name for name in first if name in known), *self.names]))
+        number_of = {name: number for number, name in enumerate(names)}
+        numbers = np.array([number_of[name] for name in self.names])
+        return self if names == list(self.names) else Graph.from_edges(numbers[self.edges], len(names), node_ids=names)
+
     @property
     def names(self) -> tuple[str, ...]:
         """Ids of all nodes as text, in order; node numbers if the graph has no ids."""

@@ -18,6 +18,7 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.checkpoint import Checkpoint
 from veilgraph.models.saved_state import FittedState, SavedMethod, check_types
 from veilgraph.privacy.accounting import Guarantee
+from veilgraph.privacy.mechanisms import Mechanism
 
 DEFAULT_MEMORY = 8 * 2**30
 """Default memory limit of fits that are trained together, in bytes."""
@@ -126,6 +127,15 @@ class Method(ABC):
     def epsilon_spent(self, guarantee: Guarantee) -> float:
         """Return the user-level epsilon of the reports that this method needs."""
         return guarantee.total_user_level if self.uses_features else guarantee.label_user_level
+
+    @classmethod
+    def unmet_need(cls, features: Mechanism | None) -> str | None:
+        """Return what the method needs and a campaign does not collect, as a noun phrase; None if nothing is missing.
+
+        Args:
+            features: mechanism that randomizes the features of the campaign; None if it collects none.
+        """
+        return "feature reports" if cls.uses_features and features is None else None
 
     def parameters(self) -> dict[str, Any]:
         """Return the constructor parameters, JSON-ready."""

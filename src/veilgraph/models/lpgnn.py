@@ -16,7 +16,7 @@ from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import weighted_targets
 from veilgraph.models.engine.output_layer import NodeSubset, OutputLayer, needed_nodes, permuted, transposed
-from veilgraph.privacy.mechanisms import MultiBit
+from veilgraph.privacy.mechanisms import Mechanism, MultiBit
 from veilgraph.reconstruct.labels import one_hot_label_draws
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -48,6 +48,11 @@ class LPGNN(GNNMethod):
     feature_hops: int = 16
     label_hops: int = 8
     forward_correction: bool = True
+
+    @classmethod
+    def unmet_need(cls, features: Mechanism | None) -> str | None:
+        """Return that LPGNN needs multi-bit reports, unless the features are collected by multi-bit."""
+        return None if isinstance(features, MultiBit) else "multi-bit feature reports"
 
     def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         """Return the estimated values after K_x hops, [nodes, features]."""

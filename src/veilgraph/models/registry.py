@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
-from veilgraph.errors import RunError
+from veilgraph.errors import FitError, RunError
 from veilgraph.models.base import Method
 from veilgraph.models.baselines import MajorityClass, PlainGNN
 from veilgraph.models.lpgnn import LPGNN
@@ -17,6 +17,7 @@ from veilgraph.models.rgnn import RGNN
 from veilgraph.models.structure_only import StructureOnly
 from veilgraph.models.veil import LabelVeil, Veil
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import Mechanism
 from veilgraph.privacy.mechanisms.registry import (
     MechanismEntry,
     grr_fs,
@@ -41,7 +42,6 @@ class MethodEntry:
         features: Mechanism that randomizes features; None if the method needs no feature reports.
         private: False for a method that reads the records themselves.
         revision: Raised whenever the method gives other results than before, so that stored results are not reused.
-        deployable: Whether `veilgraph train` offers the method for the reports of a campaign.
     """
 
     title: str
@@ -52,7 +52,6 @@ class MethodEntry:
     features: MechanismEntry | None = grr_fs
     private: bool = True
     revision: int = 0
-    deployable: bool = False
 
     @property
     def short_title(self) -> str:
@@ -96,13 +95,11 @@ _RGNN = MethodEntry(
     title="RGNN",
     description="randomized features and labels, reconstructed over the graph",
     estimator=RGNN,
-    deployable=True,
 )
 _PLAIN = MethodEntry(
     title="Plain GNN on reports",
     description="randomized features and labels, as they were reported",
     estimator=PlainGNN,
-    deployable=True,
 )
 _LPGNN = MethodEntry(
     title="LPGNN, the paper's budget",
@@ -120,9 +117,7 @@ _VEIL = MethodEntry(
 
 
 def _plain_with(backbone: str, title: str) -> MethodEntry:
-    return replace(
-        _PLAIN, title=f"{title} on reports", abbreviation=title, fixed={"backbone": backbone}, deployable=False
-    )
+    return replace(_PLAIN, title=f"{title} on reports", abbreviation=title, fixed={"backbone": backbone})
 
 
 METHODS: dict[str, MethodEntry] = {
@@ -183,9 +178,7 @@ _EQUAL_EPSILON: dict[str, MechanismEntry] = {
     "joint_grr": joint_grr_best,
 }
 METHODS |= {
-    f"{name}_{suffix}": replace(
-        METHODS[name], title=f"{METHODS[name].title}, {features.title}", features=features, deployable=False
-    )
+    f"{name}_{suffix}": replace(METHODS[name], title=f"{METHODS[name].title}, {features.title}", features=features)
     for name in ("rgnn", "veil")
     for suffix, features in _EQUAL_EPSILON.items()
     if (name, suffix) != ("veil", "joint_grr")  # that is veil_equal
@@ -208,13 +201,43 @@ def make_method(name: str, parameters: Mapping[str, Any]) -> Method:
     return find_method(name).make(parameters)
 
 
-def deployable_methods() -> dict[str, MethodEntry]:
-    """Return the methods that can be trained on the reports of a campaign, by name.
+def methods_for_campaign(features: Mechanism | None) -> dict[str, MethodEntry]:
+    """Return the methods that can learn from the reports of a campaign, by name.
 
-    >>> list(deployable_methods())
-    ['rgnn', 'plain']
+    Entries that differ in the mechanism of the features alone are one method here, because the campaign has chosen.
+
+    Args:
+        features: mechanism that randomizes the campaign's features; None if it collects none.
+
+    >>> list(methods_for_campaign(None))
+    ['veil', 'veil_labels', 'structure_only', 'majority']
     """
-    return {name: entry for name, entry in METHODS.items() if entry.deployable}
+    names: dict[Hashable, str] = {}
+    for name, entry in METHODS.items():
+        if entry.private and entry.estimator.unmet_need(features) is None:
+            names.setdefault((entry.estimator, *entry.fixed.items()), name)
+    return {name: METHODS[name] for name in names.values()}
+
+
+def find_method_for_campaign(name: str, features: Mechanism | None) -> MethodEntry:
+    """Return the entry of a method; refuse one that cannot learn from the reports of a campaign.
+
+    >>> find_method_for_campaign("rgnn", None)
+    Traceback (most recent call last):
+    veilgraph.errors.FitError: rgnn needs feature reports, which the campaign does not collect: choose veil, \
+veil_labels, structure_only or majority
+    """
+    offered = methods_for_campaign(features)
+    if name not in offered:
+        need = METHODS[name].estimator.unmet_need(features) if name in METHODS else None
+        reason = (
+            f"{name} needs {need}, which the campaign does not collect"
+            if need
+            else f"there is no method '{name}' for collected reports"
+        )
+        *others, last = offered
+        raise FitError(f"{reason}: choose {', '.join(others)} or {last}")
+    return offered[name]
 
 
 def _suggestion(name: str) -> str:

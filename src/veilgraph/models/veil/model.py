@@ -30,6 +30,7 @@ from veilgraph.models.veil.communities import bisection_plan
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
 from veilgraph.models.veil.views import COMMUNITIES, FEATURE_RESTARTS, feature_terms, structural_views
+from veilgraph.privacy.mechanisms import Mechanism
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 _EDGE_ARRAYS, _NODE_ARRAYS = 3, 100
@@ -85,6 +86,11 @@ class Veil(Method):
     pool_: OpinionPool = field(init=False, repr=False, compare=False)
     feature_pool_: OpinionPool | None = field(init=False, default=None, repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+
+    @classmethod
+    def unmet_need(cls, features: Mechanism | None) -> str | None:
+        """Return None: features are used where there are any."""
+        return None
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Cross-fit every view, calibrate the views and fit the opinion pool."""
