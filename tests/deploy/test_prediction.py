@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -103,7 +104,7 @@ def test_mistakes_are_one_sentence(
 
 @pytest.mark.parametrize("name", list(methods_for_campaign(GRRFS((2,), sampled=1, epsilon=1.0))))
 def test_every_method_predicts_people_who_joined_later(collected: Collected, tmp_path: Path, name: str) -> None:
-    options = {"epochs": 2} if "epochs" in METHODS[name].parameters else {}
+    options: dict[str, Any] = {"epochs": 2} if "epochs" in METHODS[name].parameters else {}
     files = {key: collected.folder / f"{key}.csv" for key in ("edges", "nodes")}
     model = train_on_store(
         collected.store,
