@@ -14,8 +14,7 @@ from veilgraph.cli.data import data_app
 from veilgraph.cli.model import predict, train
 from veilgraph.cli.paper import paper_app, tune
 from veilgraph.cli.participant import randomize, submit
-from veilgraph.cli.plan import plan
-from veilgraph.cli.privacy import account, audit, schema_app
+from veilgraph.cli.privacy import account, audit, plan, schema_app
 from veilgraph.cli.run import run
 from veilgraph.errors import VeilgraphError
 
