@@ -1,16 +1,22 @@
-"""PrivateGraph accepts valid records only; its repr and its errors contain no private value."""
+"""PrivateGraph accepts valid records only, also from tables; its repr and its errors contain no private value."""
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
 import veilgraph.datasets
-from veilgraph.datasets import PrivateGraph, load
-from veilgraph.errors import DomainError, GraphError, RunError, VeilgraphError
+from veilgraph.datasets import PrivateGraph, from_tables, load
+from veilgraph.errors import DomainError, GraphError, MissingExtraError, RunError, SchemaError, VeilgraphError
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema
 
@@ -102,3 +108,281 @@ def test_public_names_are_sorted_and_there() -> None:
     names = veilgraph.datasets.__all__
     assert names == sorted(names)
     assert all(hasattr(veilgraph.datasets, name) for name in names)
+
+
+NODES = pd.DataFrame(
+    {
+        "id": ["007", "b", "c", "d"],
+        "age": [25.0, 30.0, 61.5, 120.0],
+        "smoker": ["no", "yes", "no", "yes"],
+        "visits": [0, 1, 1, 0],
+        "ill": ["n", "y", "n", None],
+        "unused": [1, 2, 3, 4],
+    }
+)
+EDGES = pd.DataFrame({"from": ["007", "b", "c", "b"], "to": ["b", "c", "d", "007"], "weight": [1, 2, 3, 4]})
+TABLE_SCHEMA = FeatureSchema(
+    columns=(
+        Column(name="age", edges=(0, 30, 60, 120)),
+        Column(name="smoker", values=("no", "yes")),
+        Column(name="visits"),
+    ),
+    classes=("n", "y"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """The three inputs as values, which a test changes one at a time."""
+
+    folder: Path
+    nodes: pd.DataFrame
+    edges: pd.DataFrame
+    schema: FeatureSchema = TABLE_SCHEMA
+    suffix: str = ".csv"
+    label: str = "ill"
+
+    def write(self) -> None:
+        """Write the three files."""
+        self.schema.save(self.folder / "schema.toml")
+        for name, table in (("nodes", self.nodes), ("edges", self.edges)):
+            path = (self.folder / name).with_suffix(self.suffix)
+            table.to_csv(path, index=False) if self.suffix == ".csv" else table.to_parquet(path)
+
+    def read(self) -> PrivateGraph:
+        """Load the private graph from the files."""
+        return from_tables(
+            edges=(self.folder / "edges").with_suffix(self.suffix),
+            nodes=(self.folder / "nodes").with_suffix(self.suffix),
+            schema=self.folder / "schema.toml",
+            label=self.label,
+        )
+
+    def load(self) -> PrivateGraph:
+        """Write the files and load them."""
+        self.write()
+        return self.read()
+
+
+@pytest.fixture(params=[".csv", ".parquet"])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    return Tables(folder=tmp_path, nodes=NODES.copy(), edges=EDGES.copy(), suffix=request.param)
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Tables:
+    return Tables(folder=tmp_path, nodes=NODES.copy(), edges=EDGES.copy())
+
+
+def cells(*values: str | None) -> pd.Series[Any]:
+    return pd.Series(values, dtype=object)
+
+
+def printed(build: Callable[[], object], kind: type[VeilgraphError]) -> str:
+    """Return the text of an error with its traceback."""
+    with pytest.raises(kind) as caught:
+        build()
+    assert "\n" not in str(caught.value)
+    return "".join(traceback.format_exception(caught.value))
+
+
+def test_tables_become_records_on_a_graph(tables: Tables) -> None:
+    private = tables.load()
+    assert private.name == "nodes"
+    assert private.graph.node_ids == ("007", "b", "c", "d")
+    assert private.graph.edges.tolist() == [[0, 1, 2], [1, 2, 3]]
+    assert private.graph.dropped_duplicates == 1
+    assert private.features.tolist() == [[0, 0, 0], [1, 1, 1], [2, 0, 1], [2, 1, 0]]
+    assert private.labels.tolist() == [0, 1, 0, NO_LABEL]
+    assert private.schema == TABLE_SCHEMA
+
+
+def test_ids_are_text_whatever_the_columns_hold(tables: Tables) -> None:
+    nodes = tables.nodes.assign(id=[7, 8, 9, 10])
+    edges = pd.DataFrame({"from": ["7", "8"], "to": ["8", "10"]})
+    private = replace(tables, nodes=nodes, edges=edges).load()
+    assert private.graph.node_ids == ("7", "8", "9", "10")
+    assert private.graph.edges.tolist() == [[0, 1], [1, 3]]
+
+
+def test_leading_zeros_tell_nodes_apart(tables: Tables) -> None:
+    nodes = tables.nodes.assign(id=["7", "07", "007", "d"])
+    edges = pd.DataFrame({"from": ["7", "007"], "to": ["07", "d"]})
+    assert replace(tables, nodes=nodes, edges=edges).load().graph.edges.tolist() == [[0, 2], [1, 3]]
+
+
+def test_both_formats_give_the_same(tmp_path: Path) -> None:
+    comma, columnar = (
+        Tables(folder=tmp_path, nodes=NODES, edges=EDGES, suffix=suffix).load() for suffix in (".csv", ".parquet")
+    )
+    np.testing.assert_array_equal(comma.features, columnar.features)
+    np.testing.assert_array_equal(comma.labels, columnar.labels)
+    np.testing.assert_array_equal(comma.graph.edges, columnar.graph.edges)
+
+
+def test_a_block_of_binary_columns_is_merged_as_the_schema_says(tables: Tables) -> None:
+    schema = FeatureSchema(columns=(Column(name="visits"), Column(name="flag")), classes=("n", "y"), group=2)
+    private = replace(tables, schema=schema, nodes=tables.nodes.assign(flag=[1, 0, 1, 0])).load()
+    assert private.features.tolist() == [[1], [1], [1], [0]]
+
+
+def test_nothing_private_is_shown(tables: Tables) -> None:
+    assert repr(tables.load()) == (
+        "PrivateGraph('nodes', Graph(4 nodes, 3 edges, 0 isolated; dropped 0 self loops, 1 duplicate), "
+        "3 features, <private>)"
+    )
+
+
+def test_an_unknown_node_in_an_edge_is_refused_by_row(tables: Tables) -> None:
+    edges = pd.DataFrame({"from": ["b", "b"], "to": ["c", "z"]})
+    message = printed(replace(tables, edges=edges).load, GraphError)
+    assert "edge table, row 1: unknown node 'z'; add it to the nodes" in message
+
+
+def test_a_label_outside_the_classes_is_refused_without_quoting_it(tables: Tables) -> None:
+    message = printed(replace(tables, nodes=tables.nodes.assign(ill=["n", "y", "perhaps", "y"])).load, DomainError)
+    assert "column 'ill'" in message
+    assert "value withheld" in message
+    assert "perhaps" not in message
+
+
+def test_a_value_outside_its_list_is_refused_without_quoting_it(tables: Tables) -> None:
+    nodes = tables.nodes.assign(smoker=["no", "yes", "sometimes", "no"])
+    message = printed(replace(tables, nodes=nodes).load, DomainError)
+    assert "column 'smoker', row 2: not one of the 2 declared values (value withheld)" in message
+    assert "sometimes" not in message
+
+
+@pytest.mark.parametrize("age", [-4077.0, 4077.0, np.inf])
+def test_a_number_outside_its_range_is_refused_without_quoting_it(tables: Tables, age: float) -> None:
+    message = printed(replace(tables, nodes=tables.nodes.assign(age=[25.0, age, 50.0, 60.0])).load, DomainError)
+    assert "column 'age', row 1: outside the declared range 0..120 (value withheld)" in message
+    assert "4077" not in message
+
+
+def test_a_word_in_a_continuous_column_is_refused_without_quoting_it(tables: Tables) -> None:
+    nodes = tables.nodes.assign(age=["25", "thirty", "50", "60"])
+    message = printed(replace(tables, nodes=nodes).load, DomainError)
+    assert "column 'age': it has bins, so its values must be numbers" in message
+    assert "thirty" not in message
+
+
+def test_a_missing_number_is_refused_by_row(tables: Tables) -> None:
+    message = printed(replace(tables, nodes=tables.nodes.assign(age=[25.0, 30.0, np.nan, 60.0])).load, DomainError)
+    assert "column 'age', row 2: missing" in message
+
+
+def test_a_missing_category_is_refused_by_row(tables: Tables) -> None:
+    nodes = tables.nodes.assign(smoker=cells("no", None, "yes", "no"))
+    assert "column 'smoker', row 1" in printed(replace(tables, nodes=nodes).load, DomainError)
+
+
+def test_an_id_twice_is_refused(tables: Tables) -> None:
+    nodes = tables.nodes.assign(id=["007", "b", "c", "c"])
+    assert "a node id occurs twice" in printed(replace(tables, nodes=nodes).load, GraphError)
+
+
+def test_a_missing_id_is_refused_by_row(tables: Tables) -> None:
+    nodes = tables.nodes.assign(id=cells("007", "b", None, "d"))
+    assert "row 2: the id is missing" in printed(replace(tables, nodes=nodes).load, GraphError)
+
+
+def test_without_an_id_column_the_columns_are_listed(tables: Tables) -> None:
+    nodes = tables.nodes.rename(columns={"id": "person"})
+    message = printed(replace(tables, nodes=nodes).load, GraphError)
+    assert "no column 'id' (it names the nodes); its columns are person, age, smoker, visits, ill, unused" in message
+
+
+def test_a_long_list_of_columns_is_cut(tables: Tables) -> None:
+    nodes = pd.DataFrame(0, index=range(4), columns=[f"q{i}" for i in range(100)])
+    assert "q10, q11 and 88 more" in printed(replace(tables, nodes=nodes).load, GraphError)
+
+
+def test_without_the_label_column_the_columns_are_listed(tables: Tables) -> None:
+    message = printed(replace(tables, label="sick").load, GraphError)
+    assert "no column 'sick' (it was given as the label); its columns are id, age, smoker, visits, ill" in message
+
+
+def test_without_a_declared_column_the_table_is_refused(tables: Tables) -> None:
+    nodes = tables.nodes.drop(columns="smoker")
+    assert "the table has no column 'smoker'" in printed(replace(tables, nodes=nodes).load, SchemaError)
+
+
+def test_the_label_may_not_be_a_feature(tables: Tables) -> None:
+    schema = replace(TABLE_SCHEMA, columns=(*TABLE_SCHEMA.columns, Column(name="ill", values=("n", "y"))))
+    assert "a label cannot be one" in printed(replace(tables, schema=schema).load, GraphError)
+
+
+def test_tables_of_one_class_only_are_refused(tables: Tables) -> None:
+    nodes = tables.nodes.assign(ill=cells("y", "y", None, "y"))
+    assert "all labels are of one class" in printed(replace(tables, nodes=nodes).load, GraphError)
+
+
+def test_tables_without_labels_are_refused(tables: Tables) -> None:
+    nodes = tables.nodes.assign(ill=cells(None, None, None, None))
+    assert "no node has a label" in printed(replace(tables, nodes=nodes).load, GraphError)
+
+
+def test_a_node_table_without_rows_is_refused(tables: Tables) -> None:
+    assert "has no rows" in printed(replace(tables, nodes=tables.nodes.iloc[:0]).load, GraphError)
+
+
+def test_an_edge_table_without_rows_is_refused(tables: Tables) -> None:
+    assert "no edges" in printed(replace(tables, edges=tables.edges.iloc[:0]).load, GraphError)
+
+
+def test_an_edge_table_needs_two_columns(tables: Tables) -> None:
+    message = printed(replace(tables, edges=tables.edges[["from"]]).load, GraphError)
+    assert "the edge table has 1 column(s)" in message
+
+
+def test_an_edge_table_without_column_names_does_not_lose_its_first_edge(csv: Tables) -> None:
+    csv.write()
+    (csv.folder / "edges.csv").write_text("007,b\nb,c\nc,d\n", encoding="utf-8")
+    assert "first line names two nodes" in printed(csv.read, GraphError)
+
+
+@pytest.mark.parametrize("name", ["nodes.parquet", "edges.parquet"])
+def test_a_truncated_file_is_refused_without_quoting_it(csv: Tables, name: str) -> None:
+    tables = replace(csv, suffix=".parquet")
+    tables.write()
+    whole = (tables.folder / name).read_bytes()
+    for length in (len(whole) - 1, len(whole) // 2, 4, 0):
+        (tables.folder / name).write_bytes(whole[:length])
+        message = printed(tables.read, GraphError)
+        assert f"{name} is not a readable .parquet table" in message
+        assert "007" not in message
+
+
+@pytest.mark.parametrize("content", [b"", b'id,age\n"007,25\n', b"\xff\xfe\x00secret\x00"])
+def test_a_malformed_file_is_refused_without_quoting_it(csv: Tables, content: bytes) -> None:
+    csv.write()
+    (csv.folder / "nodes.csv").write_bytes(content)
+    message = printed(csv.read, GraphError)
+    assert "secret" not in message
+    assert "007" not in message
+
+
+@pytest.mark.parametrize("name", ["nodes.csv", "edges.csv"])
+def test_a_file_that_is_not_there_is_named(csv: Tables, name: str) -> None:
+    csv.write()
+    (csv.folder / name).unlink()
+    assert f"{name} cannot be read" in printed(csv.read, GraphError)
+
+
+def test_a_schema_that_is_not_there_is_named(csv: Tables) -> None:
+    csv.write()
+    (csv.folder / "schema.toml").unlink()
+    assert "schema.toml cannot be read as a schema" in printed(csv.read, SchemaError)
+
+
+def test_a_file_of_another_kind_is_refused(csv: Tables) -> None:
+    csv.write()
+    assert "a table is .csv or .parquet" in printed(replace(csv, suffix=".xlsx").read, GraphError)
+
+
+def test_without_pandas_one_sentence_says_what_to_install(csv: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    csv.write()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match=r"needs pandas.*veilgraph\[server\]"):
+        csv.read()

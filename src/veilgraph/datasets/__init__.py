@@ -7,8 +7,7 @@ from veilgraph.datasets import catalogue
 from veilgraph.datasets.catalogue import Dataset
 from veilgraph.datasets.csbm import csbm
 from veilgraph.datasets.patients import patients
-from veilgraph.datasets.private_graph import PrivateGraph
-from veilgraph.datasets.user_tables import from_tables
+from veilgraph.datasets.private_graph import PrivateGraph, from_tables
 from veilgraph.datasets.voters import voters
 from veilgraph.errors import RunError
 

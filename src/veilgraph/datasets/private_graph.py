@@ -1,19 +1,29 @@
-"""Private records on a public graph. They exist in simulations only: a server never holds this type."""
+"""Private records on a public graph, made in memory or from a reader's own tables.
+
+They exist in simulations only: a server never holds this type.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
-from veilgraph.graph import Graph
+from veilgraph.graph import Graph, read_table
+from veilgraph.graph.io import ids_of
 from veilgraph.privacy.mechanisms.base import check_codes
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN_COLUMNS = 12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -74,3 +84,43 @@ class PrivateGraph:
 
     def __repr__(self) -> str:
         return f"PrivateGraph('{self.name}', {self.graph}, {self.schema.num_features} features, <private>)"
+
+
+def from_tables(*, edges: Path, nodes: Path, schema: Path, label: str) -> PrivateGraph:
+    """Read records and graph from CSV or Parquet files, with domains from a declared schema.
+
+    Ids are compared as text. A node may lack a label. An error message names the column and the row of a wrong
+    value, never the value.
+
+    Args:
+        edges: table whose first two columns hold the two node ids of each edge.
+        nodes: table with a column `id`, the columns of the schema and the label; its stem names the data set.
+        schema: FeatureSchema in TOML.
+        label: name of the label column.
+    """
+    declared = FeatureSchema.load(schema)
+    if label in {column.name for column in declared.columns}:
+        raise GraphError(f"'{label}' is a feature in {schema}: a label cannot be one; take it out of the schema")
+    records = read_table(nodes)
+    _require(records, "id", nodes, "it names the nodes")
+    _require(records, label, nodes, "it was given as the label")
+    ids = ids_of(records, nodes)
+    links = read_table(edges).iloc[:, :2].map(str)
+    return PrivateGraph(
+        name=Path(nodes).stem,
+        graph=Graph.from_table(links, nodes=ids),
+        schema=declared,
+        features=declared.encode(records),
+        labels=declared.encode_labels(records[label], name=label),
+    )
+
+
+def _require(records: pd.DataFrame, column: str, path: Path, part: str) -> None:
+    if column not in records:
+        raise GraphError(f"{path} has no column '{column}' ({part}); its columns are {_listed(records)}")
+
+
+def _listed(records: pd.DataFrame) -> str:
+    names = [str(name) for name in records.columns]
+    rest = f" and {len(names) - _SHOWN_COLUMNS} more" if len(names) > _SHOWN_COLUMNS else ""
+    return ", ".join(names[:_SHOWN_COLUMNS]) + rest

@@ -55,6 +55,16 @@ def read_ids(path: str | Path) -> list[str]:
     table = read_table(path)
     if "id" not in table:
         raise GraphError(f"{path} has no column 'id', which names the nodes")
+    return ids_of(table, path)
+
+
+def ids_of(table: pd.DataFrame, path: str | Path) -> list[str]:
+    """Return the column `id` of a node table, as text; refuse a table without rows, and a missing id.
+
+    Args:
+        table: content of the file.
+        path: the file, which an error names.
+    """
     if table.empty:
         raise GraphError(f"{path} has no rows: it needs one for every node")
     missing = table["id"].isna().to_numpy()
