@@ -1,6 +1,5 @@
 """What people look at: the page of a run, the page of the paper's experiments, their figures and tables."""
 
-from veilgraph.pages.run_figures import accuracy_figure
-from veilgraph.pages.run_page import render_run_page
+from veilgraph.pages.run_page import accuracy_figure, render_run_page
 
 __all__ = ["accuracy_figure", "render_run_page"]
