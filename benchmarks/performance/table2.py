@@ -20,7 +20,7 @@ from benchmarks.reference.literal_run import literal_run
 from veilgraph.errors import RunError
 from veilgraph.experiments.cells import DataSource, forget_datasets
 from veilgraph.experiments.grid import Cell, Experiment, load_experiment
-from veilgraph.experiments.result_store import ResultStore
+from veilgraph.experiments.results import ResultStore
 from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Split
 from veilgraph.models import RGNN

@@ -18,8 +18,7 @@ import torch
 from veilgraph.experiments.budget_planner import plan_collection
 from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.grid import load_experiment
-from veilgraph.experiments.result_store import ResultStore
-from veilgraph.experiments.results import Row, read_rows
+from veilgraph.experiments.results import ResultStore, Row, read_rows
 
 DATASETS = ("citeseer", "cora", "dblp", "facebook", "german", "student")
 TOTALS = (1.0, 2.0, 4.0, 8.0, 13.0)

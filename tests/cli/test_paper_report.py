@@ -15,7 +15,7 @@ from veilgraph.errors import RunError
 from veilgraph.experiments import cells as data_source
 from veilgraph.experiments.cells import DatasetLoader, key_of
 from veilgraph.experiments.grid import load_experiment
-from veilgraph.experiments.result_store import ResultStore
+from veilgraph.experiments.results import ResultStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import FeatureSchema
 

@@ -1,4 +1,7 @@
-"""Rows of a table: means and spreads over seeds, beside the published figure that belongs there."""
+"""Rows of a table: means and spreads over seeds, beside the published figure that belongs there.
+
+Finished cells are on disk whole or not at all, and a damaged one is named.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,7 @@ import pytest
 from veilgraph.errors import RunError
 from veilgraph.experiments.cells import DatasetLoader, key_of
 from veilgraph.experiments.grid import Cell, Experiment
-from veilgraph.experiments.result_store import ResultStore
-from veilgraph.experiments.results import Row, read_rows
+from veilgraph.experiments.results import ResultStore, Row, read_rows
 from veilgraph.privacy.accounting import theorem_1_figure
 
 ROW = Row(
@@ -172,3 +174,63 @@ def test_theorem_1_stands_beside_grr_fs_reports_only(tmp_path: Path) -> None:
 def test_an_experiment_of_which_nothing_is_finished_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="nothing of by hand is finished: veilgraph paper run by hand"):
         read_rows(experiment_of(CELL), ResultStore(tmp_path))
+
+
+KEY, OTHER_KEY = "ab" + "0" * 62, "ab" + "1" * 62
+RESULT = {"accuracy": 0.5, "epsilon_user_level": "not private", "cell": {"seed": 0, "parameters": {"epochs": 2}}}
+
+
+def test_what_was_put_is_what_is_got(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    assert store.get(KEY) is None
+    assert not store.has(KEY)
+    store.put(KEY, RESULT)
+    assert store.get(KEY) == RESULT
+    assert store.has(KEY)
+    assert store.get(OTHER_KEY) is None
+    assert ResultStore(tmp_path).get(KEY) == RESULT
+
+
+def test_a_store_that_nobody_wrote_to_leaves_no_folder(tmp_path: Path) -> None:
+    assert ResultStore(tmp_path / "new").get(KEY) is None
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_cell_is_one_file_named_by_its_key(tmp_path: Path) -> None:
+    ResultStore(tmp_path).put(KEY, RESULT)
+    [path] = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert path.name == f"{KEY}.json"
+    assert json.loads(path.read_text(encoding="utf-8")) == RESULT
+
+
+@pytest.mark.parametrize("content", [b"", b'{"accuracy": 0.', b"\xff\xfe\x00"])
+def test_a_damaged_cell_is_refused_by_name_with_the_remedy(tmp_path: Path, content: bytes) -> None:
+    store = ResultStore(tmp_path)
+    store.put(KEY, RESULT)
+    next(tmp_path.rglob("*.json")).write_bytes(content)
+    with pytest.raises(RunError, match=rf"{KEY}\.json cannot be read .*: delete it and run again"):
+        store.get(KEY)
+
+
+def test_a_crash_while_writing_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ResultStore(tmp_path)
+    store.put(KEY, RESULT)
+
+    def crash(self: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", crash)
+    for key in (KEY, OTHER_KEY):
+        with pytest.raises(KeyboardInterrupt):
+            store.put(key, {**RESULT, "accuracy": 0.9})
+    assert store.get(KEY) == RESULT
+    assert not store.has(OTHER_KEY)
+
+
+def test_a_full_disk_is_one_sentence_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(RunError, match=r"\.json cannot be written: No space left on device; free space"):
+        ResultStore(tmp_path).put(KEY, RESULT)

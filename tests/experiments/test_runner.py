@@ -21,8 +21,7 @@ from tests.support.miniatures import SMALL, miniature, shortened
 from veilgraph.errors import BudgetError, FitError, RunError
 from veilgraph.experiments.cells import DatasetLoader, DataSource, Fit, key_of, method_of
 from veilgraph.experiments.grid import Cell, Experiment, experiment_names, parse_experiment
-from veilgraph.experiments.result_store import ResultStore
-from veilgraph.experiments.results import read_rows
+from veilgraph.experiments.results import ResultStore, read_rows
 from veilgraph.experiments.runner import describe, pack_draws, plan_chunks, prefetched, run_cell, run_experiment
 
 CELL = Cell(dataset="cora", method="rgnn", epsilon_x=1.0, epsilon_y=2.0, sampled=10, seed=0)
@@ -258,7 +257,7 @@ from pathlib import Path
 import torch
 from veilgraph.experiments.grid import parse_experiment
 from veilgraph.experiments.runner import run_experiment
-from veilgraph.experiments.result_store import ResultStore
+from veilgraph.experiments.results import ResultStore
 
 torch.set_num_threads(1)
 experiment = parse_experiment("by hand", sys.argv[1], {}, seeds=500)

@@ -173,8 +173,7 @@ def _accuracy(name: str, results: Path, data_dir: Path | None) -> Accuracy | Non
     with needs_extra("lab"):
         from veilgraph.experiments.cells import DatasetLoader
         from veilgraph.experiments.grid import load_experiment
-        from veilgraph.experiments.result_store import ResultStore
-        from veilgraph.experiments.results import read_rows
+        from veilgraph.experiments.results import ResultStore, read_rows
     try:
         table1 = load_experiment("table1").only(datasets=[name])
         row = read_rows(table1, ResultStore(results), data=DatasetLoader(data_dir))[0]

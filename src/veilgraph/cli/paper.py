@@ -53,7 +53,7 @@ def run_paper(
 ) -> None:
     """Run the fits of an experiment that are not finished yet."""
     from veilgraph.experiments.cells import DatasetLoader
-    from veilgraph.experiments.result_store import ResultStore
+    from veilgraph.experiments.results import ResultStore
     from veilgraph.experiments.runner import run_experiment
     from veilgraph.models.engine.device import resolve_device
 
@@ -83,7 +83,7 @@ def run_paper(
 def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_json: Json = False) -> None:
     """Print how many fits of an experiment are finished."""
     from veilgraph.experiments.cells import DatasetLoader, key_of
-    from veilgraph.experiments.result_store import ResultStore
+    from veilgraph.experiments.results import ResultStore
 
     experiment, store, data = _load(name), ResultStore(out), DatasetLoader(data_dir)
     finished = sum(store.has(key_of(cell, data)) for cell in experiment.cells)
@@ -107,8 +107,7 @@ def report(
     """Write a page, tables and figures of the finished fits, beside the published figures, and judge the claims."""
     experiments = [_load(name, seeds) for name in dict.fromkeys(names or _names())]
     from veilgraph.experiments.cells import DatasetLoader
-    from veilgraph.experiments.result_store import ResultStore
-    from veilgraph.experiments.results import read_all_rows
+    from veilgraph.experiments.results import ResultStore, read_all_rows
     from veilgraph.pages.paper_page import write_paper_page
 
     found = read_all_rows(experiments, ResultStore(out), data=DatasetLoader(data_dir))

@@ -28,7 +28,7 @@ from veilgraph.experiments.cells import (
     start_cells,
 )
 from veilgraph.experiments.grid import Cell, Experiment
-from veilgraph.experiments.result_store import ResultStore
+from veilgraph.experiments.results import ResultStore
 from veilgraph.graph.metis import start_workers
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device

@@ -20,7 +20,7 @@ from veilgraph.errors import RunError
 from veilgraph.evaluation import compare_frequencies, majority_share
 from veilgraph.experiments.cells import Fit
 from veilgraph.experiments.grid import Cell, Experiment, make_cell
-from veilgraph.experiments.result_store import ResultStore, write_result
+from veilgraph.experiments.results import ResultStore, write_result
 from veilgraph.experiments.runner import run_experiment
 from veilgraph.graph import Graph
 from veilgraph.graph.io import to_cell
