@@ -30,6 +30,36 @@ def test_account_prints_the_exact_guarantee(capsys: Capture) -> None:
     assert guarantee["attribute_level"]["features"][0] == pytest.approx(0.2808, abs=1e-4)
 
 
+@pytest.mark.parametrize("options", ["", "--classes 18", "--schema {schema}"])
+def test_account_needs_no_features_where_the_label_alone_is_collected(
+    options: str, tmp_path: Path, capsys: Capture
+) -> None:
+    FeatureSchema(classes=("a", "b", "c")).save(tmp_path / "schema.toml")
+    arguments = f"account --epsilon-y 2 --json {options.format(schema=tmp_path / 'schema.toml')}"
+    assert main(arguments.split()) == 0
+    guarantee = json.loads(capsys.readouterr().out)
+    assert guarantee["user_level"] == pytest.approx({"features": 0.0, "label": 2.0, "total": 2.0}, abs=1e-6)
+    assert guarantee["attribute_level"]["features"] == []
+
+
+def test_account_samples_at_most_all_features(capsys: Capture) -> None:
+    assert main(["account", "--features", "3", "--sampled", "10", "--epsilon-x", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["user_level"]["total"] == pytest.approx(3.0)
+
+
+def test_a_schema_of_classes_alone_is_shown_as_such(tmp_path: Path, capsys: Capture) -> None:
+    FeatureSchema(classes=("a", "b", "c")).save(tmp_path / "schema.toml")
+    assert main(["schema", "show", str(tmp_path / "schema.toml")]) == 0
+    assert capsys.readouterr().out == "The label alone, 3 classes: a, b, c\n"
+
+
+def test_a_sample_of_labels_alone_proposes_classes_alone(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "sample.csv").write_text("id,country\n1,x\n2,y\n", encoding="utf-8")
+    arguments = ["--sample", str(tmp_path / "sample.csv"), "--label", "country", "--out", str(tmp_path / "s.toml")]
+    assert main(["schema", "propose", *arguments]) == 0
+    assert FeatureSchema.load(tmp_path / "s.toml").columns == ()
+
+
 def test_account_takes_unequal_domains(capsys: Capture) -> None:
     assert main(["account", "--domain-sizes", "2,3,4", "--sampled", "1", "--epsilon-x", "1", "--json"]) == 0
     guarantee = json.loads(capsys.readouterr().out)
@@ -69,6 +99,14 @@ def test_audit_refutes_theorem_1_and_not_the_exact_figure(capsys: Capture) -> No
 def test_audit_knows_every_mechanism(mechanism: str, capsys: Capture) -> None:
     assert main(f"audit {mechanism} --epsilon-x 1 --trials 20000 --seed 0".split()) == 0
     assert "Not refuted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("classes", "mechanism"), [(2, "grr"), (18, "subset-selection")])
+def test_audit_takes_the_label_of_a_campaign(classes: int, mechanism: str, capsys: Capture) -> None:
+    assert main(f"audit --epsilon-y 1 --classes {classes} --trials 20000 --seed 0 --json".split()) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["mechanism"], found["refuted"]) == (mechanism, False)
+    assert found["claim"] == pytest.approx(1.0, abs=1e-6)
 
 
 def test_run_prints_json_and_nothing_else(tmp_path: Path, capsys: Capture) -> None:
@@ -177,6 +215,10 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "epsilon negative": (lambda f: ["run", "--epsilon-y=-1"], "epsilon_y is -1.0"),
     "epsilon NaN": (lambda f: ["account", "--features", "3", "--sampled", "1", "--epsilon-x", "nan"], "epsilon is nan"),
     "sampled zero": (lambda f: ["run", "--sampled", "0"], "sampled is 0: give a whole number"),
+    "nothing to account for": (lambda f: ["account"], "nothing is collected: give --epsilon-y"),
+    "half a feature budget": (lambda f: ["account", "--sampled", "1"], "epsilon_x and sampled belong together"),
+    "nothing to audit": (lambda f: ["audit"], "one mechanism is audited at a time"),
+    "two audits": (lambda f: ["audit", "--epsilon-x", "1", "--epsilon-y", "1"], "one mechanism is audited at a time"),
     "no features": (lambda f: ["account", "--sampled", "1", "--epsilon-x", "1"], "how many features"),
     "domain sizes": (
         lambda f: ["account", "--domain-sizes", "2,x", "--sampled", "1", "--epsilon-x", "1"],

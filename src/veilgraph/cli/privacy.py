@@ -19,8 +19,16 @@ from veilgraph.graph import read_table
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.audit import statistical_audit
 from veilgraph.privacy.epsilon import show_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import GRR
-from veilgraph.privacy.mechanisms.registry import MECHANISMS, find_mechanism, grr_fs, joint_grr
+from veilgraph.privacy.mechanisms import GRR, Mechanism
+from veilgraph.privacy.mechanisms.registry import (
+    MECHANISMS,
+    best_label_mechanism,
+    find_mechanism,
+    grr,
+    grr_fs,
+    joint_grr,
+    subset_selection,
+)
 from veilgraph.privacy.schema import FeatureSchema, propose_schema
 
 if TYPE_CHECKING:
@@ -51,7 +59,8 @@ def propose(
 def show(path: Annotated[Path, typer.Argument(help="A schema file.")]) -> None:
     """Explain a schema."""
     schema = FeatureSchema.load(path)
-    echo(f"{schema.num_features} features, {schema.num_classes} classes: {', '.join(schema.classes)}")
+    asked = f"{schema.num_features} features" if schema.num_features else "The label alone"
+    echo(f"{asked}, {schema.num_classes} classes: {', '.join(schema.classes)}")
     for name, codes in zip(schema.feature_names, schema.code_names, strict=True):
         echo(f"  {name}: {', '.join(codes)}")
     if schema.note:
@@ -59,8 +68,12 @@ def show(path: Annotated[Path, typer.Argument(help="A schema file.")]) -> None:
 
 
 def account(
-    epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")],
-    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")],
+    epsilon_x: Annotated[
+        float | None, typer.Option(help="Budget of each sampled feature; leave out if none are collected.")
+    ] = None,
+    sampled: Annotated[
+        int | None, typer.Option(help="Number of features that each person samples; at most all count.")
+    ] = None,
     epsilon_y: Annotated[
         float | None, typer.Option(help="Budget of the label; leave out if none is collected.")
     ] = None,
@@ -74,17 +87,24 @@ def account(
 ) -> None:
     """Print what a report reveals at most: user level, attribute level, and why Theorem 1 is not used."""
     entry = find_mechanism(mechanism)
+    if (epsilon_x is None) != (sampled is None):
+        raise BudgetError("epsilon_x and sampled belong together: give both, or neither if no features are collected")
+    if epsilon_x is None and epsilon_y is None:
+        raise BudgetError("nothing is collected: give --epsilon-y, or --epsilon-x with --sampled, or all three")
+    sizes: tuple[int, ...] = ()
     if schema is not None:
         declared = FeatureSchema.load(schema)
         sizes, classes = declared.domain_sizes, declared.num_classes
-    elif features is None and domain_sizes is None:
-        raise BudgetError("how many features? give --features, --domain-sizes or --schema")
-    else:
+    elif features is not None or domain_sizes is not None:
         sizes = _parse_domain_sizes(domain_sizes, features=features or 0, domain_size=domain_size)
+    elif epsilon_x is not None:
+        raise BudgetError("how many features? give --features, --domain-sizes or --schema")
     if features is not None and features != len(sizes):
         raise BudgetError(f"features is {features}, but {len(sizes)} domain sizes are given")
-    label = None if epsilon_y is None else GRR(classes, epsilon_y)
-    guarantee = guarantee_of(entry.make(sizes, sampled, epsilon_x), label)
+    guarantee = guarantee_of(
+        None if epsilon_x is None or sampled is None else entry.make(sizes, sampled, epsilon_x),
+        None if epsilon_y is None else best_label_mechanism(classes, epsilon_y),
+    )
     if as_json:
         echo_json(guarantee.as_dict())
     else:
@@ -92,7 +112,11 @@ def account(
 
 
 def audit(
-    epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")],
+    epsilon_x: Annotated[float | None, typer.Option(help="Budget of each sampled feature.")] = None,
+    epsilon_y: Annotated[
+        float | None, typer.Option(help="Budget of the label: audits the mechanism of labels instead.")
+    ] = None,
+    classes: Annotated[int, typer.Option(help="Number of classes of the label.")] = 2,
     mechanism: Annotated[str, typer.Option(help=f"Mechanism to audit: {_KNOWN}.")] = grr_fs.name,
     features: Annotated[int, typer.Option(help="Number of features.")] = 1,
     sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 1,
@@ -106,9 +130,15 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Draw reports of two worst-case records and bound the user-level epsilon from below, at 99% confidence."""
-    entry = find_mechanism(mechanism)
-    sizes = _parse_domain_sizes(domain_sizes, features=features, domain_size=domain_size)
-    audited = entry.make(sizes, sampled, epsilon_x)
+    audited: Mechanism
+    if epsilon_x is not None and epsilon_y is None:
+        sizes = _parse_domain_sizes(domain_sizes, features=features, domain_size=domain_size)
+        name, audited = mechanism, find_mechanism(mechanism).make(sizes, sampled, epsilon_x)
+    elif epsilon_y is not None and epsilon_x is None:
+        audited = best_label_mechanism(classes, epsilon_y)
+        name = (grr if isinstance(audited, GRR) else subset_selection).name
+    else:
+        raise BudgetError("one mechanism is audited at a time: give --epsilon-x for features or --epsilon-y for labels")
     seed = secrets.randbits(32) if seed is None else seed
     with show_progress("audit") as update:
         drawn = 0
@@ -122,12 +152,12 @@ def audit(
         result = statistical_audit(audited, trials=trials, rng=rng, claim=claim, progress=progress)
     if as_json:
         relation = f"{result.relation.title}: {result.relation.value}"
-        facts = {"mechanism": entry.name, "relation": relation, "seed": seed}
+        facts = {"mechanism": name, "relation": relation, "seed": seed}
         echo_json({**asdict(result), **facts})
         return
     verdict = "REFUTED: the claim is too low." if result.refuted else "Not refuted."
     echo(
-        f"{entry.name}, {result.relation}, {result.trials:,} reports, seed {seed}",
+        f"{name}, {result.relation}, {result.trials:,} reports, seed {seed}",
         f"claimed epsilon      {show_epsilon(result.claim)}",
         f"measured at least    {math.floor(result.lower_bound * 1e4) / 1e4:.4f} at {result.confidence:.0%} confidence",
         verdict,
