@@ -28,7 +28,7 @@ from veilgraph.models.veil.pagerank import RANGES
 from veilgraph.models.veil.views import iteration_counts
 from veilgraph.progress import Progress
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
-from veilgraph.reconstruct.labels import one_hot_labels
+from veilgraph.reconstruct.labels import named_classes
 from veilgraph.reconstruct.operators import operators_of
 
 HOPS = 4
@@ -178,7 +178,7 @@ def _training(workload: Workload, device: torch.device) -> Iterator[Stage]:
         work=floors.sage_epoch(sizes, replicas=len(many), sharing=len(EPSILONS)),
         note=f"{BATCH_SEEDS} seeds at {len(EPSILONS)} label budgets, which share their inputs",
     )
-    reports = one_hot_labels(perturbed).to(device)
+    reports = named_classes(perturbed).to(device)
     held_out = torch.from_numpy(split.validation & perturbed.has_label).to(device)
     labels = torch.from_numpy(perturbed.labels).to(device)[held_out]
     yield Stage(

@@ -29,7 +29,8 @@ from veilgraph.graph import Split
 from veilgraph.models import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 from veilgraph.models.registry import METHODS
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms.registry import joint_grr_best, multi_bit
+from veilgraph.privacy.mechanisms import GRR
+from veilgraph.privacy.mechanisms.registry import grr_fs, joint_grr_best, multi_bit
 
 EPOCHS = 5
 
@@ -93,9 +94,9 @@ def registered(method: str, dataset: str, private: PrivateGraph, epochs: int) ->
 def varied(variant: str, make: Callable[[], Method], private: PrivateGraph) -> NDArray[np.float32]:
     """Return class probabilities of a variant, fitted as by a user of the library."""
     split = Split.random(private.graph.num_nodes, seed=3)
-    features = {"lpgnn": {"features": multi_bit}, "veil": {"features": joint_grr_best}}.get(variant.split("-")[0], {})
+    features = {"lpgnn": multi_bit, "veil": joint_grr_best}.get(variant.split("-")[0], grr_fs)
     budget = PrivacyBudget(1.0, 2.0, 3)
-    perturbed = simulate(private, budget, split, rng=np.random.default_rng(5), **features)
+    perturbed = simulate(private, budget, split, rng=np.random.default_rng(5), features=features, label=GRR)
     return make().fit(perturbed, split).predict_proba()
 
 

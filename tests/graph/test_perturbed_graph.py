@@ -33,7 +33,7 @@ REPORTS = PerturbedGraph(
     [
         ({"features": np.zeros((4, 2))}, r"features has shape \(4, 2\): 4 nodes and 3 features need \(4, 3\)"),
         ({"features": np.zeros((3, 3))}, r"features has shape \(3, 3\)"),
-        ({"labels": np.zeros(3, dtype=int)}, r"labels has shape \(3,\)"),
+        ({"labels": np.zeros(3, dtype=int)}, "labels has 3 rows"),
         ({"has_features": np.ones((4, 3), dtype=bool)}, r"has_features has shape \(4, 3\)"),
         ({"has_label": np.ones(5, dtype=bool)}, r"has_label has shape \(5,\)"),
         ({"feature_mechanism": None}, "nodes have feature reports, but there is no mechanism that randomized them"),

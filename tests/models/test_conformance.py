@@ -14,10 +14,12 @@ from veilgraph.datasets import csbm
 from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
+from veilgraph.experiments.simulation import randomize_labels
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.registry import joint_grr_best, multi_bit
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -28,6 +30,14 @@ PERTURBED = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0))
 JOINT_GRR = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0), features=joint_grr_best)
 LABEL_ONLY = simulate(PRIVATE, PrivacyBudget(epsilon_y=2.0), SPLIT, rng=np.random.default_rng(0))
 MULTI_BIT = simulate(PRIVATE, BUDGET, SPLIT, rng=np.random.default_rng(0), features=multi_bit)
+
+
+def with_sets(perturbed: PerturbedGraph) -> PerturbedGraph:
+    """Return the same feature reports with label sets of two classes."""
+    mechanism = SubsetSelection(3, BUDGET.epsilon_y, 2)
+    labels = randomize_labels(PRIVATE, mechanism, SPLIT, rng=np.random.default_rng(0))
+    return replace(perturbed, labels=labels, label_mechanism=mechanism)
+
 
 MAKERS: dict[str, Callable[[], Method]] = {
     "rgnn-sage": lambda: RGNN(epochs=5, feature_hops=2, label_hops=2, num_clusters=4),
@@ -47,6 +57,20 @@ MAKERS: dict[str, Callable[[], Method]] = {
     "veil": Veil,
     "veil-labels": LabelVeil,
 }
+MAKERS |= {
+    f"{name}-sets": MAKERS[name]
+    for name in (
+        "rgnn-sage",
+        "rgnn-no-fy",
+        "rgnn-no-estimation",
+        "plain",
+        "structure-only",
+        "lpgnn",
+        "majority",
+        "veil",
+    )
+}
+"""The same methods on label sets."""
 
 
 @pytest.fixture(params=sorted(MAKERS))
@@ -62,7 +86,8 @@ def make(name: str) -> Callable[[], Method]:
 @pytest.fixture
 def perturbed(name: str) -> PerturbedGraph:
     """Return the same people's reports, by the mechanism that the method needs."""
-    return MULTI_BIT if name.startswith("lpgnn") else JOINT_GRR if name.endswith("joint-grr") else PERTURBED
+    reports = MULTI_BIT if name.startswith("lpgnn") else JOINT_GRR if name.endswith("joint-grr") else PERTURBED
+    return with_sets(reports) if name.endswith("-sets") else reports
 
 
 def test_probabilities_are_distributions_over_all_nodes(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
@@ -81,6 +106,15 @@ def test_the_same_seed_gives_the_same_result_and_leaves_global_randomness_alone(
     first, second = (make().fit(perturbed, SPLIT).predict_proba() for _ in range(2))
     assert (first == second).all()
     assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(MAKERS) if not name.endswith("-sets")])
+def test_sets_of_one_class_give_the_results_of_grr(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:
+    single = SubsetSelection(3, BUDGET.epsilon_y, 1)
+    sets = replace(perturbed, labels=single.masks(perturbed.labels[:, None].tolist()), label_mechanism=single)
+    # Sums may be rounded in another order.
+    found, expected = (make().fit(each, SPLIT).predict_proba() for each in (sets, perturbed))
+    assert np.allclose(found, expected, atol=1e-4)
 
 
 def test_predictions_are_the_most_likely_classes(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:

@@ -15,7 +15,7 @@ from benchmarks.reference import literal
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.privacy.frequency import estimate_frequencies
-from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.reconstruct import NeighbourhoodMean, reconstruct_labels
 from veilgraph.reconstruct.labels import decode_label_draws, project_to_simplex
@@ -72,6 +72,29 @@ def test_decoding_is_a_plain_majority_vote(seed: int) -> None:
     ordered = votes.sort(dim=1, descending=True).values
     clear = ordered[:, 0] - ordered[:, 1] > 1e-5
     assert (reconstruct_labels(perturbed, 2, mean=mean).decoded() == votes.argmax(1))[clear].all()
+
+
+def test_label_sets_estimate_the_same_distribution_without_bias() -> None:
+    graph = Graph.from_edges([[0] * 40, range(1, 41)], num_nodes=41)
+    truths = np.repeat([0, 1, 2], [20, 12, 9])
+    mechanism, rng, draws = SubsetSelection(CLASSES, 1.0, 2), np.random.default_rng(0), 400
+    everyone = np.ones(41, dtype=np.bool_)
+    single = labelled_graph(graph, truths, everyone)
+    reports = [
+        replace(single, labels=mechanism.randomize(truths, rng=rng), label_mechanism=mechanism) for _ in range(draws)
+    ]
+    mean = NeighbourhoodMean.of(graph)
+    found = [reconstruct_labels(each, 1, mean=mean) for each in reports]
+    centre = torch.stack([each.distribution[0] for each in found])
+    assert torch.allclose(centre.sum(1), torch.ones(draws), atol=1e-4)
+    expected = np.bincount(truths, minlength=CLASSES) / 41
+    # The standard errors are those of people drawn from a population: an upper bound for fixed people.
+    allowed = 5 * float(found[0].standard_errors[0].max()) / draws**0.5
+    assert centre.mean(0).numpy() == pytest.approx(expected, abs=allowed)
+    observed = reconstruct_labels(reports[0], 1, mean=mean, estimate=False)
+    assert float(observed.distribution[0].sum()) == pytest.approx(1, abs=1e-6)
+    assert torch.equal(observed.decoded(), found[0].decoded())
+    assert torch.equal(decode_label_draws(reports[:3], 1, mean=mean)[0], found[0].decoded())
 
 
 def test_distributions_sum_to_one_however_few_nodes_are_labelled() -> None:

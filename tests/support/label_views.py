@@ -10,13 +10,16 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Split
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import GRR
+from veilgraph.privacy.mechanisms.registry import LabelRandomizer
 
 
-def cross_fitted(epsilon_y: float) -> tuple[PrivateGraph, CrossFitting]:
+def cross_fitted(epsilon_y: float, label: LabelRandomizer = GRR) -> tuple[PrivateGraph, CrossFitting]:
     """Return 800 nodes of three classes with their label reports."""
     private = csbm(800, num_classes=3, num_features=2, seed=0)
     split = Split.random(800, seed=0)
-    perturbed = simulate(private, PrivacyBudget(1.0, epsilon_y, 1), split, rng=np.random.default_rng(0))
+    budget = PrivacyBudget(1.0, epsilon_y, 1)
+    perturbed = simulate(private, budget, split, rng=np.random.default_rng(0), label=label)
     return private, CrossFitting.random(perturbed, seed=0)
 
 

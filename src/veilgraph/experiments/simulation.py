@@ -17,8 +17,8 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import BudgetError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism, MultiBit, RandomIntegers
-from veilgraph.privacy.mechanisms.registry import FeatureRandomizer, grr_fs
+from veilgraph.privacy.mechanisms import GRRFS, LabelMechanism, Mechanism, MultiBit, RandomIntegers
+from veilgraph.privacy.mechanisms.registry import FeatureRandomizer, LabelRandomizer, best_label_mechanism, grr_fs
 from veilgraph.privacy.schema import NO_LABEL
 
 
@@ -71,8 +71,9 @@ def simulate(
     *,
     rng: RandomIntegers,
     features: FeatureRandomizer = grr_fs,
+    label: LabelRandomizer = best_label_mechanism,
 ) -> PerturbedGraph:
-    """Randomize every record as in Algorithm 3, lines 1 and 2: features of all nodes, labels of labelled nodes by GRR.
+    """Randomize every record as in Algorithm 3, lines 1 and 2: features of all nodes, labels of labelled nodes.
 
     A budget for the label alone collects no features.
 
@@ -85,18 +86,21 @@ def simulate(
         split: nodes that report a label are its training and validation nodes.
         rng: source of randomness.
         features: makes the feature mechanism from schema and budget.
+        label: makes the label mechanism from the number of classes and epsilon_y. The paper's is `GRR`.
     """
     mechanism = features(private.schema, budget) if budget.collects_features else None
-    label = GRR(private.schema.num_classes, budget.epsilon_y)
-    labels = randomize_labels(private, label, split, rng=rng)
+    label_mechanism = label(private.schema.num_classes, budget.epsilon_y)
+    labels = randomize_labels(private, label_mechanism, split, rng=rng)
     reports = None if mechanism is None else mechanism.randomize(private.features, rng=rng)
-    return simulated_collection(private, split, label, labels, mechanism, reports)
+    return simulated_collection(private, split, label_mechanism, labels, mechanism, reports)
 
 
-def randomize_labels(private: PrivateGraph, mechanism: GRR, split: Split, *, rng: RandomIntegers) -> NDArray[np.int64]:
-    """Return y', [nodes]: the reported label of each labelled node that has one, 0 elsewhere."""
+def randomize_labels(
+    private: PrivateGraph, mechanism: LabelMechanism, split: Split, *, rng: RandomIntegers
+) -> NDArray[Any]:
+    """Return y', [nodes, ...]: the report of each labelled node that has a label, blank elsewhere."""
     reporting = _reporting(private, split)
-    labels = np.zeros(private.graph.num_nodes, dtype=np.int64)
+    labels = mechanism.blank(private.graph.num_nodes)
     labels[reporting] = mechanism.randomize(private.labels[reporting], rng=rng)
     return labels
 
@@ -104,8 +108,8 @@ def randomize_labels(private: PrivateGraph, mechanism: GRR, split: Split, *, rng
 def simulated_collection(
     private: PrivateGraph,
     split: Split,
-    label_mechanism: GRR,
-    labels: NDArray[np.int64],
+    label_mechanism: LabelMechanism,
+    labels: NDArray[Any],
     feature_mechanism: Mechanism | None = None,
     features: NDArray[Any] | None = None,
 ) -> PerturbedGraph:
@@ -115,7 +119,7 @@ def simulated_collection(
         private: the true records.
         split: nodes that report a label are its training and validation nodes.
         label_mechanism: that randomized the labels.
-        labels: reported labels, [nodes].
+        labels: reported labels, [nodes, ...].
         feature_mechanism: that randomized the features; None for a collection without features.
         features: reported features, [nodes, features]; None for a collection without features.
     """

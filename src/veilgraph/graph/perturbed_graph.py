@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.errors import GraphError
+from veilgraph.errors import DomainError, GraphError
 from veilgraph.graph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
-from veilgraph.privacy.mechanisms import GRR, Mechanism
+from veilgraph.privacy.mechanisms import LabelMechanism, Mechanism
 from veilgraph.privacy.schema import FeatureSchema
 
 
@@ -25,7 +25,7 @@ class PerturbedGraph:
         graph: the public graph.
         schema: features and classes that were asked for.
         features: x', `[nodes, features]`, as the feature mechanism reports them.
-        labels: y', `[nodes]`, class codes.
+        labels: y', `[nodes, ...]`, as the label mechanism reports them: class codes, or sets of classes as bit masks.
         has_features: `[nodes]`, which rows of `features` are reports.
         has_label: `[nodes]`, which entries of `labels` are reports.
         feature_mechanism: mechanism that randomized the features; None if no features were asked for. Then no node has
@@ -36,17 +36,16 @@ class PerturbedGraph:
     graph: Graph
     schema: FeatureSchema
     features: NDArray[Any] = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
     has_features: NDArray[np.bool_] = field(repr=False)
     has_label: NDArray[np.bool_] = field(repr=False)
     feature_mechanism: Mechanism | None
-    label_mechanism: GRR
+    label_mechanism: LabelMechanism
 
     def __post_init__(self) -> None:
         nodes, features = self.graph.num_nodes, self.schema.num_features
         expected = {
             "features": (nodes, features),
-            "labels": (nodes,),
             "has_features": (nodes,),
             "has_label": (nodes,),
         }
@@ -65,14 +64,21 @@ class PerturbedGraph:
                 f"the label mechanism is for {self.label_mechanism.domain_size} classes, "
                 f"the schema has {self.schema.num_classes}"
             )
-        reported = self.labels[self.has_label]
-        if ((reported < 0) | (reported >= self.schema.num_classes)).any():
-            raise GraphError(f"a reported label is outside 0..{self.schema.num_classes - 1}")
+        if len(self.labels) != nodes:
+            raise GraphError(f"labels has {len(self.labels)} rows: there are {nodes} nodes")
+        try:
+            self.label_mechanism.check_reports(self.labels[self.has_label])
+        except DomainError as error:
+            raise GraphError(str(error)) from None
 
     def __repr__(self) -> str:
         reports = f"{int(self.has_features.sum())} feature reports, {int(self.has_label.sum())} label reports"
         mechanisms = ", ".join(repr(each) for each in (self.feature_mechanism, self.label_mechanism) if each)
         return f"PerturbedGraph({self.graph}, {reports}, {mechanisms})"
+
+    def named_classes(self) -> NDArray[np.bool_]:
+        """Return which classes each node's label report names, `[nodes, classes]`; no class where there is none."""
+        return self.label_mechanism.named(self.labels) & self.has_label[:, None]
 
     @property
     def guarantee(self) -> Guarantee:

@@ -15,18 +15,20 @@ from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import FitTask, Method, check_fit_input, check_is_fitted, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.engine.losses import cross_entropy, weighted_targets
+from veilgraph.models.engine.losses import cross_entropy, reported_targets
 from veilgraph.models.engine.output_layer import NodeSubset
 from veilgraph.models.saved_state import FittedState
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.features import one_hot_features
-from veilgraph.reconstruct.labels import one_hot_labels, project_to_simplex
+from veilgraph.reconstruct.labels import named_classes, project_to_simplex
 from veilgraph.reconstruct.operators import GraphOperators
 
 
 @dataclass(kw_only=True)
 class PlainGNN(GNNMethod):
     """A GNN without reconstruction: one-hot reports as inputs, reported labels as targets (the paper's baseline).
+
+    The classes that a label report names share its weight.
 
     On reports of an infinite epsilon this is the non-private GNN.
     """
@@ -46,10 +48,9 @@ class PlainGNN(GNNMethod):
         cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators, nodes: NodeSubset
     ) -> Callable[[Tensor], Tensor]:
         """Return the cross-entropy of the training nodes' reported labels."""
-        labels = torch.from_numpy(np.stack([task.perturbed.labels for task in tasks])).to(operators.device)
         training = torch.from_numpy(training_nodes(tasks)).to(operators.device)
-        classes = tasks[0].perturbed.schema.num_classes
-        targets = nodes.select(weighted_targets(labels, training, classes, operators.communicator))
+        reports = [task.perturbed for task in tasks]
+        targets = nodes.select(reported_targets(reports, training, operators.communicator))
         return lambda logits: operators.communicator.all_reduce_sum(cross_entropy(logits.log_softmax(dim=1), targets))
 
 
@@ -70,8 +71,8 @@ class MajorityClass(Method):
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Estimate the share of each class from all label reports."""
         check_fit_input(perturbed, split)
-        reports = one_hot_labels(perturbed)
-        shares = estimate_frequencies(reports.sum(0) / reports.sum(), perturbed.label_mechanism.channel)
+        named = named_classes(perturbed).sum(0) / int(perturbed.has_label.sum())
+        shares = estimate_frequencies(named, perturbed.label_mechanism.channel)
         self.distribution_ = project_to_simplex(shares.to(torch.float32).unsqueeze(0)).numpy()
         self.num_nodes_ = perturbed.graph.num_nodes
         return self

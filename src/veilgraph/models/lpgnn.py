@@ -17,7 +17,7 @@ from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import weighted_targets
 from veilgraph.models.engine.output_layer import NodeSubset, OutputLayer, needed_nodes, permuted, transposed
 from veilgraph.privacy.mechanisms import Mechanism, MultiBit
-from veilgraph.reconstruct.labels import one_hot_label_draws
+from veilgraph.reconstruct.labels import named_class_draws
 from veilgraph.reconstruct.operators import GraphOperators
 
 _FLOOR = 1e-12
@@ -108,7 +108,7 @@ class LPGNN(GNNMethod):
         for hops in {task.method.label_hops for task in tasks}:
             same_hops = [index for index, task in enumerate(tasks) if task.method.label_hops == hops]
             rows = torch.tensor(same_hops, device=operators.device)
-            reports = one_hot_label_draws([tasks[index].perturbed for index in same_hops], operators.device)
+            reports = named_class_draws([tasks[index].perturbed for index in same_hops], operators.device)
             propagated = operators.symmetric(reports.flatten(1), hops).view_as(reports).transpose(0, 1)
             labels[rows] = propagated.argmax(dim=2)
             nodes[rows] &= propagated.sum(dim=2) > 0

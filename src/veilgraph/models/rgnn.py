@@ -6,14 +6,13 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, weighted_targets
+from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, reported_targets, weighted_targets
 from veilgraph.models.engine.output_layer import NodeSubset
 from veilgraph.reconstruct import reconstruct_features
 from veilgraph.reconstruct.bags import Bags, bags_of_draws
@@ -108,20 +107,20 @@ class RGNN(GNNMethod):
         """Return reconstructed or reported labels [tasks, classes, nodes], weighted for a mean over training nodes."""
         reports = [_label_reports(task) for task in tasks]
         nodes = torch.from_numpy(training_nodes(tasks)).to(operators.device)
-        labels = torch.empty(nodes.shape, dtype=torch.int64, device=operators.device)
+        targets = torch.empty(len(tasks), reports[0].schema.num_classes, nodes.shape[1], device=operators.device)
         by_settings: dict[tuple[int, bool] | None, list[int]] = {}
         for index, task in enumerate(tasks):
             settings = (task.method.label_hops, task.method.estimate) if task.method.reconstruct_y else None
             by_settings.setdefault(settings, []).append(index)
         for settings, indices in by_settings.items():
-            same_settings = [reports[index] for index in indices]
+            same_settings, rows = [reports[index] for index in indices], torch.tensor(indices, device=operators.device)
             if settings is None:
-                rows = torch.from_numpy(np.stack([each.labels for each in same_settings])).to(operators.device)
+                targets[rows] = reported_targets(same_settings, nodes[rows], operators.communicator)
             else:
                 hops, estimate = settings
-                rows = decode_label_draws(same_settings, hops, mean=operators.mean, estimate=estimate)
-            labels[torch.tensor(indices, device=operators.device)] = rows
-        return weighted_targets(labels, nodes, reports[0].schema.num_classes, operators.communicator)
+                labels = decode_label_draws(same_settings, hops, mean=operators.mean, estimate=estimate)
+                targets[rows] = weighted_targets(labels, nodes[rows], targets.shape[1], operators.communicator)
+        return targets
 
     @classmethod
     def bags(cls, tasks: Sequence[FitTask[Self]], operators: GraphOperators) -> Bags:

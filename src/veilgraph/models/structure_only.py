@@ -16,7 +16,7 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit, check_fit_input, check_is_fitted
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.privacy.frequency import estimate_frequencies
-from veilgraph.reconstruct.labels import one_hot_label_draws, project_to_simplex
+from veilgraph.reconstruct.labels import named_class_draws, project_to_simplex
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 from veilgraph.reconstruct.sparse import block_width, repeated_product
 
@@ -93,7 +93,7 @@ def _class_probabilities(
     settings: Sequence[tuple[float, int]], reports: Sequence[PerturbedGraph], operators: GraphOperators
 ) -> list[NDArray[np.float32]]:
     """Return class probabilities [nodes, classes] of each task with its restart and number of steps."""
-    sources, results = one_hot_label_draws(reports, operators.device), dict[int, NDArray[np.float32]]()
+    sources, results = named_class_draws(reports, operators.device), dict[int, NDArray[np.float32]]()
     restarts, steps = zip(*settings, strict=True)
     for step, scores in _propagations(operators, sources, restarts, steps):
         for run in (run for run, last in enumerate(steps) if last == step):
@@ -102,9 +102,9 @@ def _class_probabilities(
 
 
 def _select_settings(tasks: Sequence[FitTask[StructureOnly]], operators: GraphOperators) -> list[tuple[float, int]]:
-    """Return, for each task, the restart and number of steps whose predictions match most held-out reports."""
+    """Return, for each task, the restart and number of steps whose predictions most held-out reports name."""
     training = np.stack([task.split.train for task in tasks], axis=1)
-    sources = one_hot_label_draws([task.perturbed for task in tasks], operators.device)
+    sources = named_class_draws([task.perturbed for task in tasks], operators.device)
     sources *= torch.from_numpy(training).to(operators.device).unsqueeze(2)
     held_out = [_held_out(task, operators.device) for task in tasks]
     together = max(1, block_width(operators.device, len(sources)) // sources.shape[2])
@@ -114,9 +114,9 @@ def _select_settings(tasks: Sequence[FitTask[StructureOnly]], operators: GraphOp
         columns = sources[:, torch.tensor(which, device=operators.device)]
         for steps, scores in _propagations(operators, columns, restarts, STEPS):
             for run in dict.fromkeys(which):
-                nodes, labels = held_out[run]
+                nodes, named = held_out[run]
                 part = slice(which.index(run), which.index(run) + which.count(run))
-                agreeing = (scores[nodes, part].argmax(dim=2) == labels.unsqueeze(1)).sum(dim=0)
+                agreeing = named.gather(1, scores[nodes, part].argmax(dim=2)).sum(dim=0)
                 hits |= {(run, restart, steps): count for restart, count in zip(restarts[part], agreeing, strict=True)}
     # Ties go to fewer steps, then to the larger restart.
     settings = [(restart, steps) for steps in STEPS for restart in RESTARTS]
@@ -125,9 +125,10 @@ def _select_settings(tasks: Sequence[FitTask[StructureOnly]], operators: GraphOp
 
 
 def _held_out(task: FitTask[StructureOnly], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the validation nodes with a report, and their reported labels."""
+    """Return the validation nodes with a report, and the classes that they name, [nodes, classes]."""
     nodes = np.flatnonzero(task.split.validation & task.perturbed.has_label)
-    return torch.from_numpy(nodes).to(device), torch.from_numpy(task.perturbed.labels[nodes]).to(device)
+    named = task.perturbed.label_mechanism.named(task.perturbed.labels[nodes])
+    return torch.from_numpy(nodes).to(device), torch.from_numpy(named).to(device)
 
 
 def _propagations(
@@ -137,7 +138,7 @@ def _propagations(
 
     Args:
         operators: The graph.
-        reports: One-hot reports, [nodes, restarts, classes].
+        reports: Classes that reports name, [nodes, restarts, classes].
         restarts: Restart probability of each column of classes.
         steps: Numbers of steps after which to yield.
     """
@@ -152,8 +153,7 @@ def _propagations(
 
 def _debias(scores: Tensor, reports: Tensor, perturbed: PerturbedGraph) -> Tensor:
     """Return class probabilities from propagated reports; where none arrived, those of all reports."""
-    mass = scores.sum(dim=1, keepdim=True)
-    shares = torch.where(
-        mass > 0, scores / mass.clamp(min=torch.finfo(mass.dtype).tiny), reports.sum(0) / reports.sum()
-    )
+    mass, count = scores.sum(dim=1, keepdim=True), int(perturbed.has_label.sum())
+    mass = mass / perturbed.label_mechanism.set_size
+    shares = torch.where(mass > 0, scores / mass.clamp(min=torch.finfo(mass.dtype).tiny), reports.sum(0) / count)
     return project_to_simplex(estimate_frequencies(shares, perturbed.label_mechanism.channel))

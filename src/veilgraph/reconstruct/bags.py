@@ -13,7 +13,7 @@ from torch import Tensor
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import estimate_frequencies, population_variance
-from veilgraph.reconstruct.labels import ChannelRows, one_hot_label_draws, project_to_simplex
+from veilgraph.reconstruct.labels import ChannelRows, named_class_draws, project_to_simplex
 from veilgraph.reconstruct.sparse import csr_from_entries, sparse_product
 
 
@@ -44,7 +44,7 @@ def bag_proportions(
 ) -> Bags:
     """Estimate the label proportions of bags: Algorithm 3, lines 4 and 7.
 
-    The mean randomized label of each bag is computed first; then the bias of the randomization is removed.
+    The share of reports that name each class is computed first; then the bias of the randomization is removed.
 
     Args:
         perturbed: the graph and its reports.
@@ -84,7 +84,7 @@ def bags_of_draws(
     draw_of = (counts > 0).nonzero().squeeze(1) // width
     weights = 1.0 / sizes[bag_of].to(torch.float32)
     membership = csr_from_entries(bag_of, draws * nodes + nodes_of, weights, (len(sizes), counted.size))
-    labels = one_hot_label_draws(reports, weights.device).transpose(0, 1).flatten(0, 1)
+    labels = named_class_draws(reports, weights.device).transpose(0, 1).flatten(0, 1)
     observed = communicator.all_reduce_sum(sparse_product(membership, labels))
     channels = ChannelRows.of([each.label_mechanism.channel for each in reports], weights.device, dims=2).at(draw_of)
     estimates = estimate_frequencies(observed, channels)
@@ -92,8 +92,8 @@ def bags_of_draws(
     unbiased = torch.tensor(list(estimate), device=weights.device)[draw_of].unsqueeze(1)
     return Bags(
         membership=membership,
-        proportions=torch.where(unbiased, project_to_simplex(estimates), observed),
-        standard_errors=torch.where(unbiased, errors, errors * channels.gain),
+        proportions=torch.where(unbiased, project_to_simplex(estimates), observed / channels.set_size),
+        standard_errors=torch.where(unbiased, errors, errors * channels.gain / channels.set_size),
         sizes=sizes,
         draws=draw_of,
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import estimate_frequencies, population_variance
-from veilgraph.privacy.mechanisms import SymmetricChannel
+from veilgraph.privacy.mechanisms import GRR, SymmetricChannel
 from veilgraph.privacy.schema import NO_LABEL
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
 
@@ -41,10 +41,12 @@ class ChannelRows:
     Attributes:
         gain: gain of each channel.
         other: probability of each value that is not the true one, for each channel.
+        set_size: number of classes that a report names, for each channel: the sum of its rows.
     """
 
     gain: Tensor
     other: Tensor
+    set_size: Tensor
 
     @classmethod
     def of(cls, channels: Sequence[SymmetricChannel], device: torch.device, *, dims: int) -> ChannelRows:
@@ -54,13 +56,13 @@ class ChannelRows:
         >>> ChannelRows.of([GRR(2, 1.0).channel] * 3, torch.device("cpu"), dims=2).gain.shape
         torch.Size([3, 1])
         """
-        numbers = torch.tensor([[float(each.gain), float(each.other)] for each in channels])
-        gain, other = numbers.to(device).view(-1, 2, *[1] * (dims - 1)).unbind(1)
-        return cls(gain=gain, other=other)
+        numbers = torch.tensor([[float(each.gain), float(each.other), float(each.row_sum)] for each in channels])
+        gain, other, set_size = numbers.to(device).view(-1, 3, *[1] * (dims - 1)).unbind(1)
+        return cls(gain=gain, other=other, set_size=set_size)
 
     def at(self, rows: Tensor) -> ChannelRows:
         """Select rows, in the order given."""
-        return ChannelRows(gain=self.gain[rows], other=self.other[rows])
+        return ChannelRows(gain=self.gain[rows], other=self.other[rows], set_size=self.set_size[rows])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,17 +96,19 @@ class ReconstructedLabels:
 def reconstruct_labels(
     perturbed: PerturbedGraph, hops: int, *, mean: NeighbourhoodMean, estimate: bool = True
 ) -> ReconstructedLabels:
-    """Reconstruct labels by Algorithm 2: propagate one-hot reports, then remove the bias of the randomization.
+    """Reconstruct labels by Algorithm 2: propagate the reports, then remove the bias of the randomization.
+
+    A report counts for each class that it names: one with GRR, several with label sets.
 
     Nodes without a label report are rows of zeros. So the propagated row of a node sums to the weight of labelled
-    nodes in its neighbourhood, and not to 1. Dividing by this weight gives the observed distribution among them. A
-    node without a labelled node within K hops gets the distribution of all reports. Isolated nodes keep their report.
+    nodes in its neighbourhood, times the size of a set. Dividing by this weight gives the observed shares among them.
+    A node without a labelled node within K hops gets the shares of all reports. Isolated nodes keep their report.
 
     Args:
         perturbed: the graph and its reports; reports of training and validation nodes are both used.
         hops: K_y.
         mean: neighbourhood mean of the graph, on the device to use.
-        estimate: remove the bias of the randomization; False keeps the observed shares, for ablations.
+        estimate: remove the bias of the randomization; False keeps the observed distribution, for ablations.
     """
     observed, in_reach = (each.squeeze(1) for each in _observed_shares([perturbed], hops, mean))
     channel = perturbed.label_mechanism.channel
@@ -114,10 +118,12 @@ def reconstruct_labels(
         labelled = torch.from_numpy(perturbed.has_label).to(mean.device)
         sizes = torch.where(in_reach, mean.effective_sample_size(labelled, hops), float(labelled.sum()))
         errors = population_variance(estimates, channel, sizes.unsqueeze(1)).sqrt()
-        return errors if estimate else errors * float(channel.gain)
+        return errors if estimate else errors * float(channel.gain / channel.row_sum)
 
     return ReconstructedLabels(
-        distribution=estimates if estimate else observed, in_reach=in_reach, _measure_errors=measure_errors
+        distribution=estimates if estimate else observed / float(channel.row_sum),
+        in_reach=in_reach,
+        _measure_errors=measure_errors,
     )
 
 
@@ -136,7 +142,7 @@ def decode_label_draws(
 
 
 def _observed_shares(reports: Sequence[PerturbedGraph], hops: int, mean: NeighbourhoodMean) -> tuple[Tensor, Tensor]:
-    """Return the shares of reported labels within K hops, for each draw, and whether there is a report at all.
+    """Return the shares of reports within K hops that name a class, for each draw, and whether there is a report.
 
     Returns:
         Shares `[nodes, draws, classes]` and a mask `[nodes, draws]`.
@@ -144,21 +150,29 @@ def _observed_shares(reports: Sequence[PerturbedGraph], hops: int, mean: Neighbo
     counts = mean.communicator.all_reduce_sum(torch.tensor([np.count_nonzero(each.has_label) for each in reports]))
     if not bool((counts > 0).all()):
         raise ReconstructionError("no labelled nodes: at least one node must report its label")
-    observed = one_hot_label_draws(reports, mean.device)
+    observed = named_class_draws(reports, mean.device)
     propagated = mean.propagate(observed.flatten(1), hops).view_as(observed)
-    mass = propagated.sum(2, keepdim=True)
+    mass = propagated.sum(2, keepdim=True) / set_sizes(reports, mean.device).unsqueeze(1)
     overall = mean.communicator.all_reduce_sum(observed.sum(0)) / counts.to(mean.device).unsqueeze(1)
     shares = torch.where(mass > 0, propagated / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
     return shares, mass.squeeze(2) > 0
 
 
-def one_hot_labels(perturbed: PerturbedGraph) -> Tensor:
-    """Return y' one-hot, `[nodes, classes]`; rows are zero where no label was reported."""
-    return one_hot_label_draws([perturbed], torch.device("cpu")).squeeze(1)
+def set_sizes(reports: Sequence[PerturbedGraph], device: torch.device) -> Tensor:
+    """Return the number of classes that a label report names, `[draws]`."""
+    return torch.tensor([float(each.label_mechanism.set_size) for each in reports], device=device)
 
 
-def one_hot_label_draws(reports: Sequence[PerturbedGraph], device: torch.device) -> Tensor:
-    """Return `one_hot_labels` of several draws on one graph, `[nodes, draws, classes]`."""
+def named_classes(perturbed: PerturbedGraph) -> Tensor:
+    """Return 1 for each class that a node's label report names, `[nodes, classes]`; rows are zero without a report."""
+    return named_class_draws([perturbed], torch.device("cpu")).squeeze(1)
+
+
+def named_class_draws(reports: Sequence[PerturbedGraph], device: torch.device) -> Tensor:
+    """Return `named_classes` of several draws on one graph, `[nodes, draws, classes]`."""
+    if not all(isinstance(each.label_mechanism, GRR) for each in reports):
+        named = np.stack([each.named_classes() for each in reports], axis=1)
+        return torch.from_numpy(named).to(device).to(torch.float32)
     classes = reports[0].schema.num_classes
     # The narrowest type: the transfer to a GPU takes most of the time.
     codes = np.empty((len(reports), reports[0].graph.num_nodes), dtype=np.int8 if classes <= 2**7 else np.int32)

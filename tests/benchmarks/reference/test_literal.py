@@ -20,7 +20,7 @@ from veilgraph.models.engine.replica_networks import ReplicaNetworks, stack_prop
 from veilgraph.models.structure_only import RESTARTS, STEPS
 from veilgraph.reconstruct import bag_proportions, cluster, reconstruct_features, reconstruct_labels
 from veilgraph.reconstruct.features import ReportCodes
-from veilgraph.reconstruct.labels import one_hot_labels
+from veilgraph.reconstruct.labels import named_classes
 from veilgraph.reconstruct.operators import operators_of
 
 CPU = torch.device("cpu")
@@ -100,7 +100,7 @@ def test_the_control_selects_the_same_setting(workload: Workload) -> None:
     labels = torch.from_numpy(perturbed.labels)[held_out]
     chosen = literal.structure_only(
         workload.graph,
-        one_hot_labels(perturbed) * torch.from_numpy(split.train).unsqueeze(1),
+        named_classes(perturbed) * torch.from_numpy(split.train).unsqueeze(1),
         RESTARTS,
         STEPS,
         lambda scores: float((scores[held_out].argmax(1) == labels).sum()),

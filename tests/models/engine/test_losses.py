@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,14 @@ from scipy.linalg import block_diag
 from torch import Tensor
 
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.models.engine.losses import ProportionLoss, cross_entropy, noisy_log_likelihood, weighted_targets
-from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.models.engine.losses import (
+    ProportionLoss,
+    cross_entropy,
+    noisy_log_likelihood,
+    reported_targets,
+    weighted_targets,
+)
+from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.reconstruct import Bags
 from veilgraph.reconstruct.sparse import csr_from_entries
@@ -122,3 +129,33 @@ def test_the_noisy_likelihood_passes_predictions_through_the_channel_of_each_rep
     of_second = math.log(0.6 * float(second.keep) + 0.4 * float(second.other))
     found = score(stacked(nodes, nodes).clamp(min=1e-30).log())
     assert found.tolist() == pytest.approx([of_first, of_second], abs=1e-6)
+
+
+def sets(codes: Sequence[tuple[int, ...]], epsilon: float) -> PerturbedGraph:
+    """Return label sets of two of three classes by every node of a path."""
+    mechanism = SubsetSelection(3, epsilon, 2)
+    single = reports([0] * len(codes), epsilon)
+    return replace(single, labels=mechanism.masks(codes), label_mechanism=mechanism)
+
+
+def test_the_noisy_likelihood_of_a_set_counts_every_class_that_it_names() -> None:
+    nodes = [[0.5, 0.3, 0.2], [0.0, 0.0, 1.0]]
+    score = noisy_log_likelihood(
+        [sets([(0, 2), (0, 1)], 1.0), reports([0, 1], 1.0)], [np.array([True, True])] * 2, torch.device("cpu")
+    )
+    inside, outside = (
+        float(SubsetSelection(3, 1.0, 2).likelihood.keep),
+        float(SubsetSelection(3, 1.0, 2).likelihood.other),
+    )
+    p, q = float(GRR(3, 1.0).channel.keep), float(GRR(3, 1.0).channel.other)
+    of_sets = (math.log(0.7 * inside + 0.3 * outside) + math.log(outside)) / 2
+    of_single = (math.log(0.5 * p + 0.5 * q) + math.log(q)) / 2
+    found = score(stacked(nodes, nodes).clamp(min=1e-30).log())
+    assert found.tolist() == pytest.approx([of_sets, of_single], abs=1e-6)
+
+
+def test_the_classes_of_a_set_share_the_weight_of_its_report() -> None:
+    nodes = torch.tensor([[True, False, True]] * 2)
+    targets = reported_targets([sets([(0, 2), (0, 1), (1, 2)], 1.0), reports([1, 0, 2], 1.0)], nodes)
+    assert targets[0].tolist() == [[0.25, 0, 0], [0, 0, 0.25], [0.25, 0, 0.25]]
+    assert targets[1].tolist() == [[0, 0, 0], [0.5, 0, 0], [0, 0, 0.5]]

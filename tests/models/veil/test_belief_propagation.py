@@ -1,12 +1,8 @@
-"""Belief propagation: exact on trees, independent training sets, amplification by a known gain.
-
-Class affinity: unbiased from two randomized ends, and uniform where there is only noise.
-"""
+"""Belief propagation: exact on trees, independent training sets, amplification by a known gain."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,17 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from veilgraph.datasets import csbm
-from veilgraph.experiments import simulate
-from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.models.veil.belief_propagation import (
-    BeliefPropagation,
-    ClassAffinity,
-    degree_scaled_strengths,
-    estimate_class_affinity,
-)
-from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.graph import Graph
+from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
 
 
 def random_tree(nodes: int, rng: np.random.Generator) -> Graph:
@@ -128,48 +115,3 @@ def test_results_do_not_depend_on_the_size_of_blocks(classes: int, learned: bool
     parts = replace(propagation, block_entries=1, max_block_width=1).propagate(evidence, [1, 6])
     for iterations in (1, 6):
         assert torch.allclose(whole[iterations], parts[iterations], rtol=1e-3, atol=1e-4)
-
-
-def affinity_of(epsilon_y: float, seed: int = 0, **population: float) -> ClassAffinity:
-    private = csbm(2000, num_features=2, seed=seed, **population)  # type: ignore[arg-type]
-    perturbed = simulate(
-        private, PrivacyBudget(1.0, epsilon_y, 1), Split.random(2000, seed=seed), rng=np.random.default_rng(seed)
-    )
-    found = estimate_class_affinity(CrossFitting.random(perturbed, seed=seed))
-    assert found is not None
-    return found
-
-
-@pytest.mark.parametrize("homophily", [0.2, 0.5, 0.9])
-def test_without_noise_the_diagonal_gives_the_share_of_edges_within_a_class(homophily: float) -> None:
-    found = affinity_of(math.inf, num_classes=2, homophily=homophily)
-    # Summed over classes, K_xx f_x^2 is the share of edges within a class. About 5600 of the 10000 edges have two
-    # reports, so it has a standard error of at most sqrt(0.25 / 5600) = 0.0067.
-    within = (found.matrix.diag() * found.end_shares.square()).sum()
-    assert within.item() == pytest.approx(homophily, abs=5 * 0.0067)
-
-
-def test_debiasing_recovers_the_affinity() -> None:
-    clean = affinity_of(math.inf, num_classes=2, homophily=0.2)
-    noisy = affinity_of(2.0, num_classes=2, homophily=0.2)
-    # The gain is tanh(1) = 0.76: a standard error of 0.0067 / 0.76^2 in the homophily, twice that in K.
-    assert torch.allclose(noisy.matrix, clean.matrix, atol=5 * 2 * 0.0067 / 0.58)
-    assert not noisy.uniformly_assortative
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_classes_that_attract_themselves_equally_are_uniformly_assortative(seed: int) -> None:
-    assert affinity_of(0.5, seed, num_classes=4, homophily=0.8).uniformly_assortative
-
-
-def test_without_an_edge_between_two_reports_there_is_no_estimate() -> None:
-    private = csbm(50, num_features=2, num_classes=2)
-    graph = Graph.from_edges([[0], [1]], num_nodes=50)
-    split = Split.random(50, seed=0)
-    perturbed = simulate(private, PrivacyBudget(1.0, 1.0, 1), split, rng=np.random.default_rng(0))
-    alone = perturbed.has_label.copy()
-    alone[:2] = [True, False]
-    perturbed = PerturbedGraph(
-        **{**{f: getattr(perturbed, f) for f in perturbed.__dataclass_fields__}, "graph": graph, "has_label": alone}
-    )
-    assert estimate_class_affinity(CrossFitting.random(perturbed, seed=0)) is None

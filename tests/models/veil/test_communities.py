@@ -17,17 +17,23 @@ from veilgraph.models import StructureOnly
 from veilgraph.models.veil.communities import PURITY, bisection_plan, community_log_posterior, tree_posterior
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import GRR, SubsetSelection
+from veilgraph.privacy.mechanisms.registry import LabelRandomizer
 from veilgraph.reconstruct.operators import GraphOperators
 
 
-def collect(private: PrivateGraph, epsilon_y: float, seed: int) -> tuple[PerturbedGraph, Split]:
-    split = Split.random(private.graph.num_nodes, seed=seed)
-    return simulate(private, PrivacyBudget(1.0, epsilon_y, 1), split, rng=np.random.default_rng([seed, 7])), split
+def collect(
+    private: PrivateGraph, epsilon_y: float, seed: int, label: LabelRandomizer = GRR
+) -> tuple[PerturbedGraph, Split]:
+    split, rng = Split.random(private.graph.num_nodes, seed=seed), np.random.default_rng([seed, 7])
+    return simulate(private, PrivacyBudget(1.0, epsilon_y, 1), split, rng=rng, label=label), split
 
 
-def cross_fitted(epsilon_y: float, *, nodes: int = 24, classes: int = 2, seed: int = 0) -> CrossFitting:
+def cross_fitted(
+    epsilon_y: float, *, nodes: int = 24, classes: int = 2, seed: int = 0, label: LabelRandomizer = GRR
+) -> CrossFitting:
     private = csbm(nodes, num_classes=classes, num_features=1, mean_degree=3, seed=seed)
-    return CrossFitting.random(collect(private, epsilon_y, seed)[0], seed=0)
+    return CrossFitting.random(collect(private, epsilon_y, seed, label)[0], seed=0)
 
 
 def partitions(depth: int, begin: int) -> list[list[tuple[int, int]]]:
@@ -48,14 +54,24 @@ def by_enumeration(labels: CrossFitting, codes: np.ndarray, depth: int, begin: i
     prior, last = labels.prior.double().numpy(), labels.training_sets[:, -1].double().numpy()
     classes = len(prior)
     member = (1 - PURITY) * prior + PURITY * np.eye(classes)
-    report = labels.other + (labels.keep - labels.other) * member
+    mechanism = labels.perturbed.label_mechanism
+    # P(report | class), from exact probabilities: rows are nodes.
+    chances = np.array(
+        [
+            [
+                float(mechanism.probability(tuple(np.flatnonzero(row)), (x,))) if row.any() else 1.0
+                for x in range(classes)
+            ]
+            for row in last
+        ]
+    )
     total, found = 0.0, np.zeros((len(codes), classes))
     for parts in partitions(depth, begin):
         # A divisible part was kept with probability 1/2; each part above it was divided with probability 1/2.
         divided = {(above, number >> (level - above)) for level, number in parts for above in range(begin, level)}
         chance = 0.5 ** (len(divided) + sum(level < depth for level, _ in parts))
         inside = [codes >> (depth - level) == number for level, number in parts]
-        joint = [prior * np.prod(report @ last[nodes].T + (last[nodes].sum(1) == 0), axis=1) for nodes in inside]
+        joint = [prior * np.prod(chances[nodes] @ member.T, axis=0) for nodes in inside]
         weight = chance * np.prod([values.sum() for values in joint])
         total += weight
         for nodes, values in zip(inside, joint, strict=True):
@@ -64,9 +80,11 @@ def by_enumeration(labels: CrossFitting, codes: np.ndarray, depth: int, begin: i
 
 
 @pytest.mark.parametrize("epsilon_y", [0.5, 3.0])
-@pytest.mark.parametrize(("classes", "begin"), [(2, 1), (3, 2)])
-def test_the_two_passes_equal_the_sum_over_all_partitions(epsilon_y: float, classes: int, begin: int) -> None:
-    labels = cross_fitted(epsilon_y, classes=classes)
+@pytest.mark.parametrize(("classes", "begin", "size"), [(2, 1, 1), (3, 2, 1), (3, 2, 2), (5, 2, 2), (5, 2, 3)])
+def test_the_two_passes_equal_the_sum_over_all_partitions(
+    epsilon_y: float, classes: int, begin: int, size: int
+) -> None:
+    labels = cross_fitted(epsilon_y, classes=classes, label=lambda k, e: SubsetSelection(k, e, size))
     codes = np.random.default_rng(1).integers(8, size=24)
     found = tree_posterior(labels, codes, 3)[:, -1]
     assert found.numpy() == pytest.approx(by_enumeration(labels, codes, 3, begin), abs=1e-6)

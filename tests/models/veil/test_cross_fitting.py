@@ -14,6 +14,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import SubsetSelection
 
 
 def reports(epsilon_y: float, **population: object) -> PerturbedGraph:
@@ -50,10 +51,47 @@ def test_a_subsample_selects_reports_and_keeps_their_folds() -> None:
 
 def test_the_likelihood_is_that_of_the_channel() -> None:
     labels = CrossFitting.random(reports(1.0), seed=0)
-    sure = torch.nn.functional.one_hot(labels.reported_labels, 3).float().clamp(min=1e-30).log()
+    sure = torch.nn.functional.one_hot(labels.reported_classes.squeeze(1), 3).float().clamp(min=1e-30).log()
     assert torch.allclose(labels.log_likelihood(sure), torch.tensor(math.log(labels.keep)).expand(300))
     equal = torch.full((300, 3), math.log(1 / 3))
     assert torch.allclose(labels.log_likelihood(equal), torch.tensor(math.log(1 / 3)).expand(300))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_the_likelihood_of_a_set_is_that_of_the_mechanism(size: int) -> None:
+    mechanism = SubsetSelection(4, 0.7, size)
+    private = csbm(60, num_classes=4, num_features=1, seed=0)
+    split, rng = Split.random(60, seed=0), np.random.default_rng(0)
+    perturbed = simulate(private, PrivacyBudget(1.0, 0.7, 1), split, rng=rng, label=lambda k, e: mechanism)
+    labels = CrossFitting.random(perturbed, seed=0)
+    shares = torch.from_numpy(rng.dirichlet(np.ones(4), size=len(labels.reporting_nodes))).float()
+    sets = mechanism.codes(perturbed.labels[labels.reporting_nodes.numpy()])
+    # Up to the number of sets that hold a given class.
+    factor = math.comb(3, size - 1)
+    exact = [
+        math.log(factor * sum(p * float(mechanism.probability(report, (x,))) for x, p in enumerate(row)))
+        for report, row in zip(sets, shares.tolist(), strict=True)
+    ]
+    assert labels.log_likelihood(shares.log()).tolist() == pytest.approx(exact, abs=1e-5)
+    # The evidence of a class is its log-likelihood, up to a constant for each report.
+    evidence = labels.local_evidence[labels.reporting_nodes, -1]
+    for report, row in zip(sets, evidence.tolist(), strict=True):
+        chances = [math.log(mechanism.probability(report, (x,))) for x in range(4)]
+        assert [value - min(row) for value in row] == pytest.approx([c - min(chances) for c in chances], abs=1e-5)
+
+
+def test_shares_of_sets_are_debiased_into_the_prior() -> None:
+    private = csbm(4000, num_classes=3, class_shares=[0.6, 0.3, 0.1], num_features=1, seed=0)
+    split, rng = Split.random(4000, seed=0), np.random.default_rng(0)
+    mechanism = SubsetSelection(3, 3.0, 2)
+    perturbed = simulate(private, PrivacyBudget(1.0, 3.0, 1), split, rng=rng, label=lambda k, e: mechanism)
+    labels = CrossFitting.random(perturbed, seed=0)
+    true = np.bincount(private.labels[perturbed.has_label], minlength=3) / perturbed.has_label.sum()
+    # A debiased share of 3,000 reports has a standard error of at most 0.5 / (sqrt(3000) gain); 100 pseudo-reports
+    # and the shrinkage move it by at most 0.02.
+    allowed = 4 * 0.5 / (math.sqrt(3000) * float(mechanism.channel.gain)) + 0.02
+    assert labels.prior.numpy() == pytest.approx(true, abs=allowed)
+    assert labels.report_shares.sum() == pytest.approx(2)
 
 
 def test_noise_is_not_mistaken_for_unequal_classes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_features_help_where_structure_is_uninformative(randomizer: str) -> None
         private = csbm(600, num_classes=2, homophily=0.5, num_features=20, feature_signal=1.0, seed=seed)
         split = Split.random(600, seed=seed)
         budget = PrivacyBudget(1.0, 3.0, 10)
-        extra = {"features": multi_bit_best} if randomizer == "multi_bit" else {}
+        extra: dict[str, Any] = {"features": multi_bit_best} if randomizer == "multi_bit" else {}
         perturbed = simulate(private, budget, split, rng=np.random.default_rng(seed), **extra)
         with_features.append(accuracy(Veil().fit(perturbed, split).predict(), private, split.test))
         without.append(accuracy(LabelVeil().fit(perturbed, split).predict(), private, split.test))

@@ -19,6 +19,7 @@ from veilgraph.models.veil.opinion_pool import (
     model_averaging_weights,
     projected_newton,
 )
+from veilgraph.privacy.mechanisms import SubsetSelection
 
 
 def test_an_informed_view_takes_the_weight_of_an_uninformed_one() -> None:
@@ -54,8 +55,9 @@ def test_combining_gives_distributions() -> None:
     assert torch.allclose(pool.combine(terms).exp().sum(-1), torch.ones(7, 3))
 
 
-def test_derivatives_equal_those_of_automatic_differentiation() -> None:
-    _, labels = cross_fitted(1.0)
+@pytest.mark.parametrize("size", [1, 2])
+def test_derivatives_equal_those_of_automatic_differentiation(size: int) -> None:
+    _, labels = cross_fitted(1.0, label=lambda k, e: SubsetSelection(k, e, size))
     generator = torch.Generator().manual_seed(0)
     terms = torch.randn(4, 800, 3, generator=generator).log_softmax(2)[:, labels.reporting_nodes].double()
 

@@ -68,11 +68,17 @@ def test_the_best_size_has_the_greatest_mutual_information_of_all(domain_size: i
 
 
 def test_the_best_sizes_are_those_of_the_literature() -> None:
-    assert [best_size(7, epsilon) for epsilon in (2.0, 1.0, 0.5)] == [1, 2, 3]
+    assert [best_size(7, epsilon) for epsilon in (4.0, 2.0, 1.0, 0.5)] == [1, 2, 2, 3]
     assert [best_size(18, epsilon) for epsilon in (2.0, 1.0, 0.5)] == [4, 6, 8]
     assert [best_size(4, epsilon) for epsilon in (2.0, 1.0, 0.5)] == [1, 1, 2]
     assert {best_size(2, epsilon) for epsilon in (0.01, 1.0, 30.0, math.inf)} == {1}
-    assert best_size(2**16, 1.0) == pytest.approx(2**16 / (1 + math.e), rel=0.05)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
+def test_with_many_classes_the_best_size_is_a_share_that_depends_on_epsilon_alone(epsilon: float) -> None:
+    odds = math.exp(epsilon)
+    share = (epsilon * odds - odds + 1) / (odds - 1) ** 2  # where the derivative of the mutual information is zero
+    assert best_size(2**16, epsilon) == pytest.approx(2**16 * share, abs=1)
 
 
 def test_the_best_label_mechanism_is_grr_exactly_where_sets_of_one_are_best() -> None:

@@ -17,7 +17,7 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.models.engine.output_layer import ALL_NODES, NodeSubset
 from veilgraph.privacy.frequency import expected_observation
 from veilgraph.reconstruct.bags import Bags
-from veilgraph.reconstruct.labels import ChannelRows
+from veilgraph.reconstruct.labels import ChannelRows, set_sizes
 from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, csr_from_rows
 
 _FLOOR = 1e-6
@@ -32,6 +32,19 @@ def weighted_targets(labels: Tensor, nodes: Tensor, num_classes: int, communicat
     """
     hits = labels.unsqueeze(-2) == torch.arange(num_classes, device=labels.device).unsqueeze(1)
     return (hits & nodes.unsqueeze(-2)) / communicator.all_reduce_sum(nodes.sum(dim=-1))[..., None, None]
+
+
+def reported_targets(reports: Sequence[PerturbedGraph], nodes: Tensor, communicator: Communicator = LOCAL) -> Tensor:
+    """Return targets [draws, classes, nodes] as reported: the classes that a report names share its weight.
+
+    Args:
+        reports: reports of each draw on one graph.
+        nodes: nodes that count, [draws, nodes].
+        communicator: collective operations over the processes that share the graph.
+    """
+    named = torch.from_numpy(np.stack([each.named_classes().T for each in reports])).to(nodes.device)
+    sizes = set_sizes(reports, nodes.device).long() * communicator.all_reduce_sum(nodes.sum(dim=-1))
+    return (named & nodes.unsqueeze(-2)) / sizes[:, None, None]
 
 
 def cross_entropy(log_probabilities: Tensor, targets: Tensor) -> Tensor:
@@ -75,26 +88,26 @@ def noisy_log_likelihood(
     nodes: NodeSubset = ALL_NODES,
     communicator: Communicator = LOCAL,
 ) -> Callable[[Tensor], Tensor]:
-    r"""Return a function from logits to the mean :math:`\ln [\hat y P]_{y'}` over some nodes, [replicas].
+    r"""Return a function from logits to the mean :math:`\ln \sum_x \hat y_x P(y' | x)` over some nodes, [replicas].
 
     It measures how well predictions explain randomized labels. No true label enters.
 
     Args:
-        reports: reports of each replica; P is their label channel.
+        reports: reports of each replica, with the likelihood of their label mechanism.
         masks: nodes whose labels count, for each replica.
         device: device of the logits.
         nodes: nodes of the logits.
         communicator: collective operations over the processes that share the graph.
     """
     counted = torch.from_numpy(np.stack(masks))
-    labels = torch.from_numpy(np.stack([each.labels for each in reports])).where(counted, 0)
+    not_named = torch.from_numpy(np.stack([~each.named_classes().T for each in reports]))
     weights = counted / communicator.all_reduce_sum(counted.sum(dim=1, keepdim=True))
-    labels, weights = (nodes.select(values).to(device) for values in (labels, weights))
-    channels = ChannelRows.of([each.label_mechanism.channel for each in reports], device, dims=2)
+    not_named, weights = (nodes.select(values).to(device) for values in (not_named, weights))
+    likelihood = ChannelRows.of([each.label_mechanism.likelihood for each in reports], device, dims=2)
 
     def score(logits: Tensor) -> Tensor:
-        chance = logits.softmax(dim=1).gather(1, labels.unsqueeze(1)).squeeze(1)
-        chance = expected_observation(chance, channels)
+        chance = logits.softmax(dim=1).masked_fill(not_named, 0.0).sum(dim=1)
+        chance = expected_observation(chance, likelihood)
         return communicator.all_reduce_sum((chance.clamp(min=_FLOOR).log() * weights).sum(dim=1))
 
     return score

@@ -1,7 +1,4 @@
-"""Belief propagation (the sum-product algorithm) for the classes of nodes, and the class affinity that it assumes.
-
-The affinity says which classes edges join. It is estimated from randomized labels at both ends.
-"""
+"""Belief propagation (the sum-product algorithm) for the classes of nodes on a graph."""
 
 from __future__ import annotations
 
@@ -13,15 +10,11 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from veilgraph.graph import Graph
-from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.reconstruct.labels import project_to_simplex
 from veilgraph.reconstruct.operators import operators_of
 from veilgraph.reconstruct.sparse import sparse_product
 
 _DAMPING = 0.2
 _MIN_RATIO = 1e-3
-_RAREST = 0.2
-_MIN_AFFINITY = 0.02
 _BLOCK_ENTRIES = {"cpu": 2**18, "cuda": 2**27}
 """Message entries computed at once: on a CPU they fit the cache, on a GPU they keep it busy."""
 
@@ -136,65 +129,3 @@ def degree_scaled_strengths(graph: Graph, gain: float, *, maximum: float) -> Ten
     scale = torch.from_numpy(graph.degrees).clamp(min=1).to(torch.float32).rsqrt()
     sources, targets = torch.from_numpy(graph.edge_index)
     return (gain * scale[sources] * scale[targets]).clamp_(max=maximum)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ClassAffinity:
-    """Ratio of the probability that an edge joins two classes to that of independent ends.
-
-    Attributes:
-        matrix: K [classes, classes], 1 where the classes of the ends are independent.
-        end_shares: Class shares of the ends of edges, [classes].
-        spectral_radius: Largest change of a belief that one edge can transmit: the spectral radius of
-            (K - 1) diag(end_shares).
-        uniformly_assortative: Whether every class attracts itself equally; then no matrix is needed.
-    """
-
-    matrix: Tensor
-    end_shares: Tensor
-    spectral_radius: float
-    uniformly_assortative: bool
-
-
-def estimate_class_affinity(labels: CrossFitting) -> ClassAffinity | None:
-    r"""Estimate the affinity from edges with a report at both ends; return None if there are none.
-
-    Ends are randomized independently. With J' the observed joint shares and f' their margins, the covariance of the
-    true classes at the two ends is :math:`(J' - f' f'^T) / (p - q)^2`. It is the sum of a uniformly assortative part,
-    r (diag(f) - f f^T), and a residual. Of the residual, the share that noise does not explain is kept.
-    """
-    joint, pairs = _observed_pairs(labels)
-    if pairs == 0:
-        return None
-    gain, classes = labels.keep - labels.other, labels.num_classes
-    margin = joint.sum(1)
-    covariance = (joint - torch.outer(margin, margin)) / gain**2
-    ends = project_to_simplex((margin - labels.other) / gain).clamp(min=_RAREST / classes)
-    ends = ends / ends.sum()
-    assortative = torch.diag(ends) - torch.outer(ends, ends)
-    attraction = float((covariance * assortative).sum() / assortative.square().sum())
-    residual = covariance - attraction * assortative
-    noise = (classes * (classes - 1) / 2 - 1) * float(torch.outer(margin, margin).mean()) / (pairs * gain**4)
-    kept = max(0.0, 1 - 2 * noise / max(float(residual.square().sum()), 1e-12)) if classes > 2 else 0.0
-    error = float((assortative.square() * torch.outer(margin, margin)).sum() / pairs) ** 0.5 / gain**2
-    error /= float(assortative.square().sum())
-    matrix = 1 + (attraction * assortative + kept * residual) / torch.outer(ends, ends)
-    matrix = matrix.clamp(min=_MIN_AFFINITY)
-    return ClassAffinity(
-        matrix=matrix,
-        end_shares=ends,
-        spectral_radius=float(torch.linalg.eigvals((matrix - 1) * ends).abs().max()),
-        uniformly_assortative=attraction > -2 * error and kept == 0.0,
-    )
-
-
-def _observed_pairs(labels: CrossFitting) -> tuple[Tensor, int]:
-    """Return the joint shares of reports at the two ends of an edge [classes, classes], and the number of edges."""
-    sources, targets = torch.from_numpy(labels.perturbed.graph.edges)
-    reporting = torch.from_numpy(labels.perturbed.has_label)
-    both = reporting[sources] & reporting[targets]
-    reported = torch.from_numpy(labels.perturbed.labels)
-    codes = reported[sources[both]] * labels.num_classes + reported[targets[both]]
-    counts = torch.bincount(codes, minlength=labels.num_classes**2).reshape(labels.num_classes, -1).float()
-    pairs = int(both.sum())
-    return (counts + counts.T) / max(2 * pairs, 1), pairs

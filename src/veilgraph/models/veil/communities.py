@@ -67,9 +67,11 @@ def tree_posterior(labels: CrossFitting, codes: NDArray[np.int64], depth: int) -
     partitions is
 
     .. math:: W_B = \tfrac12 E_B + \tfrac12 W_{B'} W_{B''}, \qquad
-        E_B = \sum_x \pi_x \prod_{v \in B \cap L} \left( q + g [0.8\, 1(x = y'_v) + 0.2\, \pi_{y'_v}] \right)
+        E_B = \sum_x \pi_x \prod_{v \in B \cap L} \left( b + (a - b)
+        \sum_{y \in y'_v} [0.8\, 1(x = y) + 0.2\, \pi_y] \right)
 
-    One pass up the tree computes it, and one pass down gives the posterior.
+    with a and b the likelihoods of classes that a report names and does not name: p and q with GRR. One pass up the
+    tree computes it, and one pass down gives the posterior.
 
     Args:
         labels: Label reports in folds.
@@ -79,13 +81,30 @@ def tree_posterior(labels: CrossFitting, codes: NDArray[np.int64], depth: int) -
     device, prior = labels.training_sets.device, labels.prior.double()
     members = torch.from_numpy(codes).to(device)
     classes = (1 - PURITY) * prior + PURITY * torch.eye(len(prior), dtype=torch.float64, device=device)
-    log_rates = (labels.other + (labels.keep - labels.other) * classes).log()
-    counts = torch.zeros(2**depth, *labels.training_sets.shape[1:], dtype=torch.float64, device=device)
-    levels = [counts.index_add_(0, members, labels.training_sets.double()) @ log_rates.T]
+    levels = [_part_log_likelihoods(labels, members, classes, 2**depth)]
     for _ in range(depth - min(depth, round(math.log2(len(prior))))):
         levels.append(_sum_of_halves(levels[-1]))
     joint = [level + prior.log() for level in levels]
     return _downward_pass(joint, classes).index_select(0, members).to(torch.float32)
+
+
+def _part_log_likelihoods(labels: CrossFitting, members: Tensor, classes: Tensor, parts: int) -> Tensor:
+    """Return the log-likelihood of the reports in each part for each class of the community, [parts, K + 1, classes].
+
+    Args:
+        labels: Label reports in folds.
+        members: Part of each node, [nodes].
+        classes: P(class of a member | class of its community), [classes, classes].
+        parts: Number of parts.
+    """
+    sums = torch.zeros(parts, *labels.training_sets.shape[1:], dtype=torch.float64, device=members.device)
+    if labels.set_size == 1:
+        # A report of one class is counted: the log-likelihood is linear in the counts.
+        log_rates = (labels.outside + (labels.inside - labels.outside) * classes).log()
+        return sums.index_add_(0, members, labels.training_sets.double()) @ log_rates.T
+    named = labels.named.double() @ classes.T
+    rates = (labels.outside + (labels.inside - labels.outside) * named).log()
+    return sums.index_add_(0, members, rates.unsqueeze(1) * labels.kept.unsqueeze(2))
 
 
 def _downward_pass(joint: list[Tensor], classes: Tensor) -> Tensor:

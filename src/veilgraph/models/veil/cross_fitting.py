@@ -67,34 +67,57 @@ class CrossFitting:
         """Indices of the nodes that reported a label, [reports]."""
         return (self.folds >= 0).nonzero().squeeze(1)
 
+    @property
+    def set_size(self) -> int:
+        """Number of classes that a report names, w."""
+        return self.perturbed.label_mechanism.set_size
+
     @cached_property
-    def reported_labels(self) -> Tensor:
-        """Randomized labels y' of the reporting nodes, [reports]."""
-        return torch.from_numpy(self.perturbed.labels).to(self.device)[self.reporting_nodes]
+    def named(self) -> Tensor:
+        """Whether a node's report names a class, [nodes, classes]; no class without a report."""
+        return torch.from_numpy(self.perturbed.named_classes()).to(self.device)
+
+    @cached_property
+    def reported_classes(self) -> Tensor:
+        """Classes y' that each report names, as codes in ascending order, [reports, w]."""
+        return self.named[self.reporting_nodes].nonzero()[:, 1].view(-1, self.set_size)
+
+    @cached_property
+    def kept(self) -> Tensor:
+        """Whether a training set holds a node's report, [nodes, K + 1]."""
+        kept = self.folds.unsqueeze(1) != torch.arange(self.num_folds + 1, device=self.device)
+        return kept & (self.folds >= 0).unsqueeze(1)
 
     @cached_property
     def training_sets(self) -> Tensor:
-        """One-hot label reports [nodes, K + 1, classes]; zero for a report that a training set leaves out."""
-        kept = self.folds.unsqueeze(1) != torch.arange(self.num_folds + 1, device=self.device)
-        kept &= (self.folds >= 0).unsqueeze(1)
-        classes = torch.arange(self.num_classes, device=self.device)
-        one_hot = torch.from_numpy(self.perturbed.labels).to(self.device).unsqueeze(1) == classes
-        return (one_hot.unsqueeze(1) & kept.unsqueeze(2)).to(torch.float32)
+        """1 for each class that a report names [nodes, K + 1, classes]; 0 where a training set leaves it out."""
+        return (self.named.unsqueeze(1) & self.kept.unsqueeze(2)).to(torch.float32)
 
     @property
     def keep(self) -> float:
-        """Probability p that a report is the true class."""
+        """Probability p that a report names the true class."""
         return float(self.perturbed.label_mechanism.channel.keep)
 
     @property
     def other(self) -> float:
-        """Probability q that a report is a given other class."""
+        """Probability q that a report names a given other class."""
         return float(self.perturbed.label_mechanism.channel.other)
+
+    @property
+    def inside(self) -> float:
+        """Likelihood of a report for a class that it names, up to a factor. With GRR it is p."""
+        return float(self.perturbed.label_mechanism.likelihood.keep)
+
+    @property
+    def outside(self) -> float:
+        """Likelihood of a report for a class that it does not name, up to the same factor. With GRR it is q."""
+        return float(self.perturbed.label_mechanism.likelihood.other)
 
     @cached_property
     def report_shares(self) -> Tensor:
-        """Share of each class among the reports, [classes]."""
-        return torch.bincount(self.reported_labels, minlength=self.num_classes) / len(self.reporting_nodes)
+        """Share of the reports that name each class [classes]; the shares sum to w."""
+        counts = torch.bincount(self.reported_classes.flatten(), minlength=self.num_classes)
+        return counts / len(self.reporting_nodes)
 
     @cached_property
     def prior(self) -> Tensor:
@@ -105,18 +128,22 @@ class CrossFitting:
         n_e is the effective sample size: the number of true labels that would estimate the shares equally well.
         """
         channel = self.perturbed.label_mechanism.channel
-        deviation = self.report_shares - 1 / self.num_classes
+        mean = self.set_size / self.num_classes
+        deviation = self.report_shares - mean
         chance = float((self.report_shares * (1 - self.report_shares)).sum()) / len(self.reporting_nodes)
         kept = max(0.0, 1 - chance / max(float(deviation.square().sum()), 1e-12))
-        estimate = project_to_simplex(estimate_frequencies(1 / self.num_classes + kept * deviation, channel))
+        estimate = project_to_simplex(estimate_frequencies(mean + kept * deviation, channel))
         noise = max(self.other * (1 - self.other), 0.01)
         size = len(self.reporting_nodes) * float(channel.gain) ** 2 / noise
         return (size * estimate + _PSEUDO_REPORTS / self.num_classes) / (size + _PSEUDO_REPORTS)
 
     @cached_property
     def local_evidence(self) -> Tensor:
-        """Log-likelihood ln P(y' | class) of each node's own report [nodes, K + 1, classes], 0 where it is left out."""
-        return self.training_sets * _log_ratio(self.keep, self.other)
+        """Log-likelihood ln P(y' | class) of each node's own report [nodes, K + 1, classes], 0 where it is left out.
+
+        It is epsilon for the classes that the report names and 0 for the others, up to a constant.
+        """
+        return self.training_sets * _log_ratio(self.inside, self.outside)
 
     def subsample(self, max_reports: int) -> CrossFitting:
         """Return every n-th report, so that at most `max_reports` are left.
@@ -137,13 +164,19 @@ class CrossFitting:
         return estimates[self.reporting_nodes, self.folds[self.reporting_nodes]]
 
     def log_likelihood(self, log_probabilities: Tensor) -> Tensor:
-        """Return ln [p P]_{y'} of each report for class log-probabilities [..., reports, classes]."""
-        index = self.reported_labels.unsqueeze(1).expand(*log_probabilities.shape[:-1], 1)
-        return torch.log(self.other + (self.keep - self.other) * log_probabilities.gather(-1, index).squeeze(-1).exp())
+        r"""Return the log-likelihood of each report for class log-probabilities [..., reports, classes].
+
+        .. math:: \ln \sum_x p_x P(y' | x) = \ln \left( b + (a - b) \sum_{x \in y'} p_x \right)
+
+        with a the likelihood of classes that the report names, and b that of the others.
+        """
+        index = self.reported_classes.expand(*log_probabilities.shape[:-1], -1)
+        named = log_probabilities.gather(-1, index).exp().sum(-1)
+        return torch.log(self.outside + (self.inside - self.outside) * named)
 
 
 def _log_ratio(keep: float, other: float) -> float:
-    """Return ln(p / q), at most 30: reports that are not randomized have q = 0."""
+    """Return ln(keep / other), at most 30: reports that are not randomized have other = 0."""
     return min(math.log(keep) - math.log(max(other, 1e-30)), 30.0)
 
 

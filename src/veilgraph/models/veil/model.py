@@ -53,13 +53,14 @@ class Veil(Method):
     Every view is cross-fitted: computed without each fold of the label reports in turn. It is calibrated, and views
     are combined in a logarithmic opinion pool, both by the likelihood of the reports left out,
 
-    .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln [p_v P]_{y'_v} - 50 \|w - w_0\|^2 - 15 \|b\|^2,
+    .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln \sum_x p_{v,x} P(y'_v | x) - 50 \|w - w_0\|^2 - 15 \|b\|^2,
         \qquad \ln p_v = \sum_e w_e \ln p_{e,v} + b
 
-    with P the label channel and w_0 the weights of Bayesian model averaging. Communities have a prior weight of one
-    half. Feature reports enter as naive-Bayes log-likelihoods, if they raise the log-likelihood of out-of-fold label
-    reports by more than the number of added weights. A node's own label report counts once: p_v P[., y'_v] with p_v
-    from the training set without it.
+    with P the label mechanism and w_0 the weights of Bayesian model averaging. A label report may name one class or
+    a set of them: P(y' | x) has one value for the classes that it names, and another for the rest. Communities have
+    a prior weight of one half. Feature reports enter as naive-Bayes log-likelihoods, if they raise the
+    log-likelihood of out-of-fold label reports by more than the number of added weights. A node's own label report
+    counts once: p_v P(y'_v | .) with p_v from the training set without it.
 
     There is no parameter to set for a data set, and no true label is read. All label reports are used. `split` is
     only checked: folds of the reports replace it.

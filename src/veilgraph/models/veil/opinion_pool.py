@@ -112,7 +112,7 @@ def model_averaging_weights(terms: Tensor, labels: CrossFitting, prior_weights: 
 def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool:
     r"""Fit weights and biases to out-of-fold reports, with a penalty on the distance to the centre.
 
-    .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln [p_v P]_{y'_v} - 50 \|w - w_0\|^2 - 15 \|b\|^2
+    .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln \sum_x p_{v,x} P(y'_v | x) - 50 \|w - w_0\|^2 - 15 \|b\|^2
 
     Args:
         terms: Out-of-fold terms, [terms, reports, classes].
@@ -140,12 +140,13 @@ def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool
 class NegativeLogLikelihood:
     r"""Negative log-likelihood of the reports as a function of the pool's weights and biases.
 
-    With s the share of P(y') that the reported class itself has, and u = e_{y'} - p, the derivatives by the logits are
+    With s the share of P(y') that the named classes have, r the probabilities among the named classes (one-hot if a
+    report names one), and u = r - p, the derivatives by the logits are
 
-    .. math:: -s u, \qquad s (\operatorname{diag} p - p p^T) - s (1 - s) u u^T
+    .. math:: -s u, \qquad s (\operatorname{diag} p - p p^T) - s (1 - s) u u^T - s (\operatorname{diag} r - r r^T)
 
-    Without its last part (the information that randomization hides) the Hessian is that of complete data, which is
-    positive semidefinite.
+    Without its last two parts (the information that randomization hides) the Hessian is that of complete data, which
+    is positive semidefinite.
 
     Args:
         terms: Out-of-fold terms, [terms, reports, classes].
@@ -154,19 +155,27 @@ class NegativeLogLikelihood:
 
     def __init__(self, terms: Tensor, labels: CrossFitting) -> None:
         self.terms = terms.mT.contiguous()  # a sum over few classes is fast with reports in the last dimension
-        self.reported = torch.nn.functional.one_hot(labels.reported_labels, labels.num_classes).T.to(terms)
-        self.at_reported = self._with_biases(self.reported)
-        self.keep, self.other = labels.keep, labels.other
+        self.named = labels.named[labels.reporting_nodes].T.contiguous().to(terms)
+        self.single = self._with_biases(self.named) if labels.set_size == 1 else None
+        self.inside, self.outside = labels.inside, labels.outside
 
     def derivatives(self, weights: Tensor, bias: Tensor) -> Derivatives:
         """Return the value, the gradient, and the observed and the complete-data Hessian."""
         probabilities = (torch.tensordot(weights, self.terms, dims=1) + bias.unsqueeze(1)).softmax(dim=0)
-        likelihood = self.other + (self.keep - self.other) * (probabilities * self.reported).sum(0)
-        share = 1 - self.other / likelihood
+        among_named = probabilities * self.named
+        total = among_named.sum(0)
+        likelihood = self.outside + (self.inside - self.outside) * total
+        share = 1 - self.outside / likelihood
         mean = self._with_biases(probabilities)
-        difference = self.at_reported - mean
         complete = self._second_moments(share * probabilities) - (mean * share) @ mean.T
-        observed = complete - (difference * (share * (1 - share))) @ difference.T
+        if self.single is not None:
+            difference, hidden = self.single - mean, torch.zeros_like(complete)
+        else:
+            among_named = among_named / total.clamp(min=torch.finfo(total.dtype).tiny)
+            mean_named = self._with_biases(among_named)
+            difference = mean_named - mean
+            hidden = self._second_moments(share * among_named) - (mean_named * share) @ mean_named.T
+        observed = complete - hidden - (difference * (share * (1 - share))) @ difference.T
         value = -float(likelihood.double().log().sum())
         return Derivatives(value, -(difference @ share).double(), (observed.double(), complete.double()))
 

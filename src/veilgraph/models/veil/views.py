@@ -12,13 +12,9 @@ from torch import Tensor
 
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models.engine.device import map_in_threads
-from veilgraph.models.veil.belief_propagation import (
-    BeliefPropagation,
-    ClassAffinity,
-    degree_scaled_strengths,
-    estimate_class_affinity,
-)
+from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
 from veilgraph.models.veil.calibration import BeliefView, View
+from veilgraph.models.veil.class_affinity import ClassAffinity, estimate_class_affinity
 from veilgraph.models.veil.communities import community_log_posterior
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.pagerank import pagerank_views, personalised_pagerank

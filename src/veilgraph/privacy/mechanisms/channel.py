@@ -11,8 +11,9 @@ from functools import cached_property
 class SymmetricChannel:
     r"""A channel that reports the true value with probability `keep`, each other value with probability `other`.
 
-    GRR has keep = p and other = q. One feature of GRR-FS has the same channel, diluted by uniform padding. Estimators
-    need nothing else of a mechanism.
+    GRR has keep = p and other = q. One feature of GRR-FS has the same channel, diluted by uniform padding. A report of
+    subset selection names several classes, and the probabilities are those of naming a class. Estimators need nothing
+    else of a mechanism.
 
     Args:
         domain_size: number of values.
@@ -34,6 +35,11 @@ class SymmetricChannel:
     def gain(self) -> Fraction:
         """keep - other: the change in reports per change in true frequency."""
         return self.keep - self.other
+
+    @property
+    def row_sum(self) -> Fraction:
+        """Sum of the probabilities of one row: 1, or the number of classes that a set names."""
+        return self.keep + (self.domain_size - 1) * self.other
 
     @property
     def matrix(self) -> tuple[tuple[Fraction, ...], ...]:

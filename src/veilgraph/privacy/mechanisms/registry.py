@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms.base import Mechanism
+from veilgraph.privacy.mechanisms.base import LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import JointGRR
@@ -24,6 +24,9 @@ LPGNN_BEST_EPSILON = 2.18
 
 FeatureRandomizer = Callable[[FeatureSchema, PrivacyBudget], Mechanism]
 """A function that makes the feature mechanism of a schema and a budget; every entry of the registry is one."""
+
+LabelRandomizer = Callable[[int, float], LabelMechanism]
+"""A function that makes the label mechanism of a number of classes and an epsilon: `GRR`, `best_label_mechanism`."""
 
 
 @dataclass(frozen=True, kw_only=True)

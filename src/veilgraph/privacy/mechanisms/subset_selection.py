@@ -256,7 +256,7 @@ def best_size(domain_size: int, epsilon: float) -> int:
     .. math:: I(w) = \frac{w e^\epsilon \ln \frac{k e^\epsilon}{D} + (k - w) \ln \frac{k}{D}}{D},
         \qquad D = w e^\epsilon + k - w
 
-    It is about k / (1 + e^epsilon).
+    With many classes it is about :math:`k\, (\epsilon e^\epsilon - e^\epsilon + 1) / (e^\epsilon - 1)^2`.
 
     >>> [best_size(18, epsilon) for epsilon in (4.0, 2.0, 1.0, 0.5)], best_size(2, 0.1)
     ([1, 4, 6, 8], 1)

@@ -1,0 +1,90 @@
+"""Class affinity: which classes edges join, estimated from randomized labels at both ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.reconstruct.labels import project_to_simplex
+
+_RAREST = 0.2
+_MIN_AFFINITY = 0.02
+_BLOCK = 2**20
+"""Edges whose reports are compared at once."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassAffinity:
+    """Ratio of the probability that an edge joins two classes to that of independent ends.
+
+    Attributes:
+        matrix: K [classes, classes], 1 where the classes of the ends are independent.
+        end_shares: Class shares of the ends of edges, [classes].
+        spectral_radius: Largest change of a belief that one edge can transmit: the spectral radius of
+            (K - 1) diag(end_shares).
+        uniformly_assortative: Whether every class attracts itself equally; then no matrix is needed.
+    """
+
+    matrix: Tensor
+    end_shares: Tensor
+    spectral_radius: float
+    uniformly_assortative: bool
+
+
+def estimate_class_affinity(labels: CrossFitting) -> ClassAffinity | None:
+    r"""Estimate the affinity from edges with a report at both ends; return None if there are none.
+
+    Ends are randomized independently. With J' the observed joint shares and f' their margins, the covariance of the
+    true classes at the two ends is :math:`(J' - f' f'^T) / (p - q)^2`. This holds for the shares of edges whose reports
+    name a pair of classes, also if a report names several. It is the sum of a uniformly assortative part,
+    r (diag(f) - f f^T), and a residual. Of the residual, the share that noise does not explain is kept.
+    """
+    joint, pairs = _observed_pairs(labels)
+    if pairs == 0:
+        return None
+    gain, classes = labels.keep - labels.other, labels.num_classes
+    margin = joint.sum(1) / labels.set_size
+    covariance = (joint - torch.outer(margin, margin)) / gain**2
+    ends = project_to_simplex((margin - labels.other) / gain).clamp(min=_RAREST / classes)
+    ends = ends / ends.sum()
+    assortative = torch.diag(ends) - torch.outer(ends, ends)
+    attraction = float((covariance * assortative).sum() / assortative.square().sum())
+    residual = covariance - attraction * assortative
+    spread = _spread(margin, labels.set_size)
+    noise = (classes * (classes - 1) / 2 - 1) * float(torch.outer(spread, spread).mean()) / (pairs * gain**4)
+    kept = max(0.0, 1 - 2 * noise / max(float(residual.square().sum()), 1e-12)) if classes > 2 else 0.0
+    error = float((assortative.square() * torch.outer(spread, spread)).sum() / pairs) ** 0.5 / gain**2
+    error /= float(assortative.square().sum())
+    matrix = 1 + (attraction * assortative + kept * residual) / torch.outer(ends, ends)
+    matrix = matrix.clamp(min=_MIN_AFFINITY)
+    return ClassAffinity(
+        matrix=matrix,
+        end_shares=ends,
+        spectral_radius=float(torch.linalg.eigvals((matrix - 1) * ends).abs().max()),
+        uniformly_assortative=attraction > -2 * error and kept == 0.0,
+    )
+
+
+def _spread(margin: Tensor, set_size: int) -> Tensor:
+    """Return the variance of naming each class, scaled so that it is the share itself for equal shares and one class.
+
+    Single reports keep the approximation by their shares, which are small.
+    """
+    classes = len(margin)
+    return margin if set_size == 1 else margin * (1 - margin) * classes / (classes - 1)
+
+
+def _observed_pairs(labels: CrossFitting) -> tuple[Tensor, int]:
+    """Return the shares of edges whose reports name each pair of classes, [classes, classes], and how many edges."""
+    sources, targets = torch.from_numpy(labels.perturbed.graph.edges)
+    reporting = torch.from_numpy(labels.perturbed.has_label)
+    both = reporting[sources] & reporting[targets]
+    named, pairs = torch.from_numpy(labels.perturbed.named_classes()), int(both.sum())
+    counts = torch.zeros(labels.num_classes, labels.num_classes, dtype=torch.float64)
+    for first, second in zip(sources[both].split(_BLOCK), targets[both].split(_BLOCK), strict=True):
+        counts += named[first].T.float() @ named[second].float()  # whole numbers below 2**24: exact
+    counts = counts.float()
+    return (counts + counts.T) / max(2 * pairs, 1), pairs
