@@ -94,6 +94,14 @@ def test_what_was_assumed_is_said() -> None:
         assert fact in words
 
 
+def test_without_features_the_label_has_the_whole_total() -> None:
+    private = csbm(60, num_classes=3, mean_degree=4, num_features=0, seed=0)
+    found = plan_collection(private.graph, private.schema, total_epsilon=1.0, score=quick)
+    assert [(each.label_share, each.features) for each in found.candidates] == [(1.0, None)]
+    assert {scenario.feature_signal for scenario in found.scenarios} == {0.0}
+    assert not any("feature" in sentence for sentence in found.assumptions)
+
+
 def test_a_simulation_from_end_to_end() -> None:
     found, again = (
         plan_collection(

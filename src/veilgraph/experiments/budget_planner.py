@@ -117,7 +117,7 @@ def plan_collection(
     is simulated on block models with the classes and features of the schema. They have the graph's mean degree and its
     number of nodes, up to a limit. Homophily and feature signal cannot be known before a collection, so a range of them
     is simulated. The recommended division has the smallest maximal regret over these scenarios (minimax regret). Among
-    divisions that are equally good, it is the one that asks for least.
+    divisions that are equally good, it is the one that asks for least. Without features, the label has all of it.
 
     Args:
         graph: the public graph.
@@ -136,6 +136,8 @@ def plan_collection(
         raise RunError(f"total_epsilon is {total_epsilon}: without a limit there is nothing to divide")
     if not 0 < label_share <= 1:
         raise RunError(f"label_share is {label_share}: it must be above 0 and at most 1")
+    if not schema.num_features:
+        feature_signals, label_shares = (0.0,), (1.0,)
     scenarios = tuple(
         Scenario(homophily=homophily, feature_signal=signal)
         for homophily, signal in itertools.product(homophilies, feature_signals)
@@ -198,7 +200,7 @@ def _block_model(graph: Graph, schema: FeatureSchema, scenario: Scenario, seed: 
         homophily=scenario.homophily,
         num_features=schema.num_features,
         feature_signal=scenario.feature_signal,
-        domain_size=round(statistics.median(schema.domain_sizes)),
+        domain_size=_typical_domain_size(schema),
         seed=seed,
     )
 
@@ -229,19 +231,27 @@ def simulated_accuracy(
     return accuracy(method.fit(perturbed, split).predict(), model, unseen)
 
 
+def _typical_domain_size(schema: FeatureSchema) -> int:
+    return round(statistics.median(schema.domain_sizes)) if schema.domain_sizes else 2
+
+
 def _assumptions(
     graph: Graph, schema: FeatureSchema, scenarios: Sequence[Scenario], label_share: float
 ) -> tuple[str, ...]:
     homophilies = sorted({scenario.homophily for scenario in scenarios})
     signals = sorted({scenario.feature_signal for scenario in scenarios})
-    nodes, domain = min(graph.num_nodes, _MAX_NODES), round(statistics.median(schema.domain_sizes))
+    nodes = min(graph.num_nodes, _MAX_NODES)
+    features = (
+        f"All {schema.num_features} features have {_typical_domain_size(schema)} values; a feature follows the class "
+        f"with a probability between {signals[0]:.0%} and {signals[-1]:.0%} and is random otherwise.",
+        f"{label_share:.0%} of people report a label, everyone reports features if asked, and nobody lies.",
+    )
+    alone = (f"{label_share:.0%} of people report a label, and nobody lies.",)
     return (
         f"Block models of {nodes:,} nodes with the graph's mean degree, {2 * graph.num_edges / graph.num_nodes:.1f}; "
         "degrees and class sizes are random.",
         f"Between {homophilies[0]:.0%} and {homophilies[-1]:.0%} of edges join people of one of the "
         f"{schema.num_classes} classes.",
-        f"All {schema.num_features} features have {domain} values; a feature follows the class with a probability "
-        f"between {signals[0]:.0%} and {signals[-1]:.0%} and is random otherwise.",
-        f"{label_share:.0%} of people report a label, everyone reports features if asked, and nobody lies.",
+        *(features if schema.num_features else alone),
         f"Predictions are those of {find_method(_METHOD).title}, for people who report no label.",
     )
