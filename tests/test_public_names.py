@@ -57,6 +57,16 @@ def test_importing_the_package_loads_no_heavy_library() -> None:
     assert result.stdout.strip() == "[]"
 
 
+def test_training_starts_without_slow_libraries_that_it_does_not_need() -> None:
+    code = (
+        "import sys, veilgraph.cli, veilgraph.deploy, veilgraph.collector.store\n"
+        "slow = ('alembic', 'matplotlib', 'scipy.stats', 'scipy.optimize', 'torch_geometric')\n"
+        "print([module for module in slow if module in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
 def test_accounting_needs_no_extras() -> None:
     result = without_extras("account", "--features", "53", "--sampled", "10", "--epsilon-x", "1")
     assert result.returncode == 0, result.stderr

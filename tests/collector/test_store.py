@@ -6,14 +6,16 @@ import sqlite3
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
 from pathlib import Path
 
 import pytest
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from tests.support.collection import Collection
 from tests.support.services import Postgres
-from veilgraph.collector.store import Outcome, PutResult, ReportStore, metadata
+from veilgraph.collector.store import Outcome, PutResult, ReportStore, known_versions, metadata
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 COLLECTION = Collection.ring(50)
@@ -137,6 +139,11 @@ def test_the_migrations_lead_to_the_tables_that_the_code_uses(store_url: str) ->
         assert [c["name"] for c in inspector.get_columns(name)] == [c.name for c in table.columns]
         assert inspector.get_pk_constraint(name)["constrained_columns"] == [c.name for c in table.primary_key]
     store.close()
+
+
+def test_the_files_of_the_migrations_name_the_versions_they_lead_to() -> None:
+    scripts = ScriptDirectory(str(resources.files("veilgraph.collector") / "migrations"))
+    assert known_versions() == sorted(script.revision for script in scripts.walk_revisions())
 
 
 def test_a_database_of_a_newer_version_is_refused(store_url: str) -> None:

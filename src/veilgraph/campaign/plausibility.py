@@ -28,7 +28,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
+from scipy.special import betainccinv, betaincinv  # scipy.stats is slow to import
 
 from veilgraph.campaign.document import Campaign
 from veilgraph.errors import CampaignError, RunError
@@ -230,6 +230,6 @@ def _check(
 def _clopper_pearson(count: int, total: int, confidence: float) -> tuple[float, float]:
     """Return the exact interval of a binomial probability."""
     tail = (1 - confidence) / 2
-    low = beta.ppf(tail, count, total - count + 1) if count else 0.0
-    high = beta.isf(tail, count + 1, total - count) if count < total else 1.0
+    low = betaincinv(count, total - count + 1, tail) if count else 0.0
+    high = betainccinv(count + 1, total - count, tail) if count < total else 1.0
     return float(low), float(high)

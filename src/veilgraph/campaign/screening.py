@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.stats import binom
+from scipy.special import bdtr  # scipy.stats is slow to import
 
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.mechanisms import GRRFS, SymmetricChannel
@@ -255,4 +255,4 @@ def find_rare_values(perturbed: PerturbedGraph, level: float) -> list[Suspicion]
 
 def _is_too_rare(codes: NDArray[np.int64], channel: SymmetricChannel, level: float) -> bool:
     counts = np.bincount(codes, minlength=channel.domain_size)
-    return bool(binom.cdf(counts.min(), len(codes), float(channel.other)) < level)
+    return bool(bdtr(float(counts.min()), len(codes), float(channel.other)) < level)

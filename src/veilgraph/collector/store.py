@@ -10,13 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -29,6 +26,7 @@ from sqlalchemy import (
     delete,
     event,
     func,
+    inspect,
     select,
     text,
 )
@@ -293,21 +291,18 @@ def migrate(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
     if is_current(connection):
         return
-    config = _config()
+    from alembic import command  # slow to import, and needed here only
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_migrations()))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 
 def is_current(connection: Connection) -> bool:
     """Return whether no migration is pending; refuse a database of a newer version."""
-    scripts = ScriptDirectory.from_config(_config())
-    current = MigrationContext.configure(connection).get_current_revision()
-    known = {script.revision for script in scripts.walk_revisions()}
-    if current is not None and current not in known:
-        raise StoreError(
-            f"the database has version {current}, this program knows version {max(known)} and older: upgrade veilgraph"
-        )
-    return current == scripts.get_current_head()
+    return _version(connection) == max(known_versions())
 
 
 def holds_reports(connection: Connection) -> bool:
@@ -315,13 +310,33 @@ def holds_reports(connection: Connection) -> bool:
 
     No migration has changed the table of reports since the first version.
     """
-    return is_current(connection) or MigrationContext.configure(connection).get_current_revision() is not None
+    return _version(connection) is not None
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(resources.files("veilgraph.collector") / "migrations"))
-    return config
+def known_versions() -> list[str]:
+    """Return the versions of the tables that there are migrations to: their files are vVERSION_TITLE.py.
+
+    >>> known_versions()[0]
+    '0001'
+    """
+    files = (path.name for path in (_migrations() / "versions").iterdir())
+    return sorted(name[1:].partition("_")[0] for name in files if name.startswith("v"))
+
+
+def _migrations() -> Traversable:
+    return resources.files("veilgraph.collector") / "migrations"
+
+
+def _version(connection: Connection) -> str | None:
+    """Return the version of a database's tables, None if it has none; refuse a newer version."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if current is not None and current not in (known := known_versions()):
+        raise StoreError(
+            f"the database has version {current}, this program knows version {max(known)} and older: upgrade veilgraph"
+        )
+    return current
 
 
 def _parse_url(url: str) -> URL:

@@ -1,0 +1,54 @@
+"""The study of the deployed path measures what the commands do, and reads true labels at the ends alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.studies import deployed
+from veilgraph.datasets import csbm
+from veilgraph.datasets.archive import Archive
+
+NOTHING = np.empty(0, dtype=np.int64)
+
+
+@pytest.fixture
+def datasets(tmp_path: Path) -> Path:
+    """Return a folder with one graph in the format of the public graphs."""
+    private = csbm(150, num_classes=3, num_features=2, seed=0)
+    archive = Archive.from_parts(
+        name="small", edges=private.graph.edges, labels=private.labels, rows=NOTHING, columns=NOTHING, width=1
+    )
+    archive.write(tmp_path / "small.npz")
+    return tmp_path
+
+
+def test_both_methods_learn_from_one_store_and_predict_those_who_did_not_report(datasets: Path, tmp_path: Path) -> None:
+    private = deployed.read_labels(datasets / "small.npz")
+    assert private.schema.num_features == 0
+    results = deployed.draw(private, 4.0, 0, tmp_path / "draw")
+    majority = np.bincount(private.labels).max() / len(private.labels)
+    assert all(result["accuracy"] > majority for result in results.values())
+    training = json.loads((tmp_path / "draw" / "veil" / "training.json").read_text(encoding="utf-8"))
+    assert training["guarantee"]["relations"]["user_level"] == "any two records"
+    assert training["label_reports"] == 112  # three quarters of 150, rounded down
+    # The same draw again gives the same result; another seed draws other reports.
+    again = deployed.draw(private, 4.0, 0, tmp_path / "again")
+    assert again["veil"]["accuracy"] == results["veil"]["accuracy"]
+    stores = [(tmp_path / folder / "veil" / "reports.jsonl").read_bytes() for folder in ("draw", "again")]
+    deployed.draw(private, 4.0, 1, tmp_path / "other")
+    assert stores[0] == stores[1] != (tmp_path / "other" / "veil" / "reports.jsonl").read_bytes()
+
+
+def test_the_table_has_a_spread_and_the_control() -> None:
+    def made(veil: float, control: float) -> dict[str, dict[str, float]]:
+        times = {"seconds": 1.0, "cpu_seconds": 1.0}
+        return {"veil": {"accuracy": veil} | times, "structure_only": {"accuracy": control} | times}
+
+    row = deployed.summary("small", 1.0, [0, 1], [made(0.8, 0.7), made(0.9, 0.7)])
+    assert row["veil"]["mean"] == pytest.approx(0.85)
+    assert row["veil"]["standard_error"] == pytest.approx(0.05)
+    assert deployed.table([row]).splitlines()[-1] == "| small | 1 | 85.0 ± 5.0 | 70.0 ± 0.0 | +15.0 ± 5.0 | 2 |"
