@@ -19,7 +19,7 @@ from veilgraph.campaign.plausibility import (
     shift_per_liar,
 )
 from veilgraph.errors import CampaignError, RunError
-from veilgraph.privacy.mechanisms import GRR
+from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
 
 CLASSES = tuple(f"class {i}" for i in range(7))
 MECHANISM = GRR(7, 1.0)
@@ -37,7 +37,7 @@ def with_liars(liars: float, seed: int) -> np.ndarray:
 
 
 def check(labels: np.ndarray, low: float, high: float) -> CheckedShare:
-    (checked,) = PlausibleShares(classes=CLASSES, ranges={CLASSES[0]: (low, high)}).check(labels, CHANNEL)
+    (checked,) = PlausibleShares(classes=CLASSES, ranges={CLASSES[0]: (low, high)}).check(labels, MECHANISM)
     return checked
 
 
@@ -88,7 +88,10 @@ def test_a_plausible_share_raises_the_alarm_at_most_at_the_stated_rate(people: i
         assert binom.pmf(counts, people, observed)[alarms].sum() <= LEVEL
 
 
-def test_fixed_people_with_shares_at_the_ends_of_all_ranges_raise_any_alarm_at_most_at_the_stated_rate() -> None:
+@pytest.mark.parametrize("mechanism", [MECHANISM, SubsetSelection(7, 0.5)], ids=["one class", "sets of classes"])
+def test_fixed_people_with_shares_at_the_ends_of_all_ranges_raise_any_alarm_at_most_at_the_stated_rate(
+    mechanism: LabelMechanism,
+) -> None:
     """1,000 collections of the same 700 people: at most Binomial(1000, 0.01) alarms, 25 with probability 1e-5."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(7), [49, 51, 100, 100, 100, 100, 200])
@@ -97,7 +100,7 @@ def test_fixed_people_with_shares_at_the_ends_of_all_ranges_raise_any_alarm_at_m
     plausible = PlausibleShares(classes=CLASSES, ranges=ranges)
     alarms = 0
     for _ in range(1000):
-        checked = plausible.check(MECHANISM.randomize(labels, rng=rng), CHANNEL)
+        checked = plausible.check(mechanism.randomize(labels, rng=rng), mechanism)
         alarms += any(share.verdict != "plausible" for share in checked)
     assert alarms < binom.isf(1e-5, 1000, LEVEL)
 
@@ -141,14 +144,14 @@ def test_liars_who_avoid_a_class_raise_the_alarm_too() -> None:
 
 def test_few_reports_raise_no_alarm_and_none_are_not_checked() -> None:
     plausible = PlausibleShares(classes=CLASSES, ranges={CLASSES[0]: (0.05, 0.1)})
-    assert plausible.check(np.zeros(0, dtype=np.int64), CHANNEL) == ()
-    assert [share.verdict for share in plausible.check(np.zeros(1, dtype=np.int64), CHANNEL)] == ["plausible"]
+    assert plausible.check(np.zeros(0, dtype=np.int64), MECHANISM) == ()
+    assert [share.verdict for share in plausible.check(np.zeros(1, dtype=np.int64), MECHANISM)] == ["plausible"]
 
 
 def test_more_declared_classes_widen_every_interval() -> None:
     labels = with_liars(0.0, 0)
     ranges = dict.fromkeys(CLASSES, (0.0, 1.0))
-    checked = PlausibleShares(classes=CLASSES, ranges=ranges).check(labels, CHANNEL)
+    checked = PlausibleShares(classes=CLASSES, ranges=ranges).check(labels, MECHANISM)
     assert [share.name for share in checked] == list(CLASSES)
     alone = check(labels, 0, 1).interval
     assert checked[0].interval[0] < alone[0] < alone[1] < checked[0].interval[1]

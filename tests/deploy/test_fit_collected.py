@@ -10,21 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.support.collected import NODES, Collected
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, train_on_store
-from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign, prepare_fit
+from veilgraph.deploy.fit_collected import HeldOutLabels, fit_reports, method_for_campaign, prepare_fit
 from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
-from veilgraph.graph import PerturbedGraph
-from veilgraph.models import RGNN
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.models import RGNN, Method
 from veilgraph.models.base import FitTask
 from veilgraph.models.engine.backbones import HIDDEN
 from veilgraph.models.registry import METHODS, methods_for_campaign
-from veilgraph.privacy.mechanisms import GRRFS
+from veilgraph.privacy.mechanisms import GRR, GRRFS, LabelMechanism, SubsetSelection
 
 PARAMETERS: dict[str, Any] = {"epochs": 15, "device": "cpu"}
 
@@ -110,6 +111,46 @@ def test_the_accuracy_estimate_comes_from_labels_that_took_no_part(collected: Co
         # Four standard errors; the seed is fixed.
         assert abs(estimate["accuracy"] - true) < 4 * estimate["standard_error"]
     assert "structure_only" in facts["estimated_accuracy"]
+
+
+class Guess(Method):
+    """A method whose predictions are given."""
+
+    name = "guess"
+
+    def __init__(self, classes: NDArray[np.int64]) -> None:
+        self.classes = classes
+
+    def fit(self, perturbed: PerturbedGraph, split: Split) -> Guess:
+        return self
+
+    def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
+        return np.eye(7, dtype=np.float32)[self.classes]
+
+
+@pytest.mark.parametrize("mechanism", [GRR(7, 1.0), SubsetSelection(7, 0.5), SubsetSelection(7, 2.0, size=5)], ids=repr)
+def test_the_estimated_accuracy_is_unbiased_with_the_stated_error_for_single_classes_and_for_sets(
+    mechanism: LabelMechanism,
+) -> None:
+    people, draws, rng = 500, 400, np.random.default_rng(0)
+    labels = rng.integers(0, 7, size=people)
+    guess = Guess(np.where(np.arange(people) < 0.6 * people, labels, (labels + 1) % 7))
+    estimates = [
+        HeldOutLabels(
+            nodes=np.arange(people),
+            named=mechanism.named(mechanism.randomize(labels, rng=rng)),
+            channel=mechanism.channel,
+        ).estimate_accuracy(guess)
+        for _ in range(draws)
+    ]
+    found = np.array([estimate["accuracy"] for estimate in estimates])
+    stated = np.array([estimate["standard_error"] for estimate in estimates])
+    # Four standard errors of the mean of all draws.
+    assert abs(found.mean() - 0.6) < 4 * found.std() / np.sqrt(draws)
+    # The stated variance is that of people drawn from a population: for fixed people it is too large by at most the
+    # variance of a sample's accuracy. A sample variance of 400 draws has a relative error of sqrt(2 / 399).
+    assert np.mean(stated**2) - 0.6 * 0.4 / people < found.var(ddof=1) * (1 + 4 * np.sqrt(2 / (draws - 1)))
+    assert np.mean(stated**2) > found.var(ddof=1) * (1 - 4 * np.sqrt(2 / (draws - 1)))
 
 
 def test_an_unknown_method_or_parameter_is_refused(collected: Collected) -> None:

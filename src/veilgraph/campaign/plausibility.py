@@ -24,15 +24,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv  # scipy.stats is slow to import
 
 from veilgraph.campaign.document import Campaign
 from veilgraph.errors import CampaignError, RunError
-from veilgraph.privacy.mechanisms import SymmetricChannel
+from veilgraph.privacy.mechanisms import LabelMechanism, SymmetricChannel
 
 LEVEL = 0.01
 Verdict = Literal["plausible", "above", "below"]
@@ -174,22 +173,22 @@ class PlausibleShares:
             raise RunError(f"{path}: {error}") from None
 
     def check(
-        self, labels: NDArray[np.int64], channel: SymmetricChannel, *, level: float = LEVEL
+        self, labels: NDArray[Any], mechanism: LabelMechanism, *, level: float = LEVEL
     ) -> tuple[CheckedShare, ...]:
         """Compare the label reports with the declared ranges, in the order of the classes.
 
         Args:
-            labels: codes of all label reports, `[reports]`.
-            channel: channel of the label mechanism.
+            labels: all label reports, `[reports, ...]`, as the mechanism reports them.
+            mechanism: the label mechanism. A report counts for every class that it names.
             level: largest probability that honest reports of plausible shares raise any alarm.
         """
         if not len(labels):
             return ()
-        counts = np.bincount(labels, minlength=len(self.classes)).tolist()
+        counts = mechanism.named(labels).sum(axis=0).tolist()
         # Bonferroni: the errors of all intervals sum to the level.
         confidence = 1 - level / len(self.ranges)
         return tuple(
-            _check(name, self.ranges[name], count, len(labels), channel, confidence)
+            _check(name, self.ranges[name], count, len(labels), mechanism.channel, confidence)
             for name, count in zip(self.classes, counts, strict=True)
             if name in self.ranges
         )

@@ -145,7 +145,7 @@ def compute_statistics(
         suspicions=screen(perturbed_graph_of_codes(campaign, graph, codes)).suspicions
         if campaign.label_mechanism
         else [],
-        checked_shares=plausible.check(codes.labels[codes.has_label], campaign.label_mechanism.channel)
+        checked_shares=plausible.check(codes.labels[codes.has_label], campaign.label_mechanism)
         if plausible and campaign.label_mechanism
         else [],
     )

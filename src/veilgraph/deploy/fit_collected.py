@@ -218,21 +218,21 @@ class HeldOutLabels:
 
     Attributes:
         nodes: numbers of the nodes, [held out].
-        labels: their reported labels, [held out].
-        channel: channel of the label mechanism.
+        named: classes that each report names, [held out, classes].
+        channel: probabilities that a report names the true class, or a given other class.
     """
 
     nodes: NDArray[np.int64] = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
+    named: NDArray[np.bool_] = field(repr=False)
     channel: SymmetricChannel
 
     def estimate_accuracy(self, method: Method) -> dict[str, float]:
         """Return an unbiased estimate of the share of people whose true label is predicted, and its standard error.
 
-        A report agrees with a prediction exactly as often as a report of a value agrees with that value. So the
-        estimator of frequencies applies to the share of agreements.
+        A report names the predicted class with probability p if the prediction is right, and q otherwise. So the
+        share of such reports is q + (p - q) times the accuracy, and the estimator of frequencies applies to it.
         """
-        agrees = method.predict()[self.nodes] == self.labels
+        agrees = self.named[np.arange(len(self.nodes)), method.predict()[self.nodes]]
         observed = np.asarray(agrees.mean(), dtype=np.float64)
         error = np.sqrt(estimated_variance(observed, self.channel, float(max(len(agrees), 2))))
         return {"accuracy": float(estimate_frequencies(observed, self.channel)), "standard_error": float(error)}
@@ -361,9 +361,9 @@ def prepare_fit(
 
 
 def _held_out_labels(perturbed: PerturbedGraph, split: Split) -> HeldOutLabels | None:
-    nodes = np.flatnonzero(split.test)
-    channel = perturbed.label_mechanism.channel
-    return HeldOutLabels(nodes=nodes, labels=perturbed.labels[nodes], channel=channel) if len(nodes) else None
+    nodes, mechanism = np.flatnonzero(split.test), perturbed.label_mechanism
+    named = mechanism.named(perturbed.labels[nodes])
+    return HeldOutLabels(nodes=nodes, named=named, channel=mechanism.channel) if len(nodes) else None
 
 
 def _checkpoint(folder: Path, method: Method, perturbed: PerturbedGraph, split: Split) -> Checkpoint | None:
@@ -413,10 +413,10 @@ def _prepare_from_store(
 
 def _plausibility(perturbed: PerturbedGraph, declared: PlausibleShares | None) -> dict[str, Any]:
     """Return what coordinated liars can do, and the comparison of all label reports with the declared shares."""
-    channel = perturbed.label_mechanism.channel
-    checked = () if declared is None else declared.check(perturbed.labels[perturbed.has_label], channel)
+    mechanism, labels = perturbed.label_mechanism, perturbed.labels[perturbed.has_label]
+    checked = () if declared is None else declared.check(labels, mechanism)
     return {
-        "shift_per_liar": shift_per_liar(channel),
+        "shift_per_liar": shift_per_liar(mechanism.channel),
         "level": LEVEL,
         "shares": [asdict(share) | {"sentence": share.sentence} for share in checked],
     }
