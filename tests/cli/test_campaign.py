@@ -164,13 +164,18 @@ def test_check_refuses_what_is_altered_or_states_another_guarantee(folder: Path,
     assert "No such file" in complaint(capsys, ["campaign", "check", "absent.json"])
 
 
+def test_new_samples_at_most_all_features(folder: Path) -> None:
+    assert new("--epsilon-x", "1", "--sampled", "3") == 0
+    assert json.loads(Path("c.json").read_text(encoding="utf-8"))["features"]["sampled"] == 2
+
+
 MISTAKES: dict[str, list[str]] = {
     "collects nothing": [],
     "belong together": ["--epsilon-x", "1"],
     "is in the past": [*BUDGET, "--closes", "2020-01-01"],
     "give a date": [*BUDGET, "--closes", "soon"],
     "give the label another name": [*BUDGET, "--label", "age"],
-    "sampled is 3": ["--epsilon-x", "1", "--sampled", "3"],
+    "sampled is 0": ["--epsilon-x", "1", "--sampled", "0"],
     "not finite": ["--epsilon-y", "inf"],
 }
 
