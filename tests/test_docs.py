@@ -58,7 +58,7 @@ TRAIN = "veilgraph train --store sqlite:///reports.db --campaign campaign.json -
 
 # Commands that are parsed but not run, and why.
 NOT_RUN = {
-    "veilgraph run": "ten seconds; tests/experiments runs the same job with fewer epochs",
+    "veilgraph run": "half a minute; tests/experiments runs the same job with fewer epochs",
     OWN_GRAPH: "needs the reader's files; docs/tutorials/quickstart.md writes some and runs it",
     "veilgraph audit --mechanism grr-fs --features 53 --sampled 10 --epsilon-x 0.1 --trials 4000000 --claim 0.281": (
         "20 seconds; tests/privacy/test_audit.py and tests/cli refute with fewer trials"
@@ -76,7 +76,8 @@ NOT_RUN = {
 }
 # Long runs, shortened by arguments that are added to the command.
 SHORTENED = {
-    f"{OWN_GRAPH} --sampled 1 --out runs/people": ["--seeds", "1", "--epochs", "2"],
+    f"{OWN_GRAPH} --out runs/people": ["--seeds", "1", "--epochs", "2", "--epsilon", "1"],
+    "veilgraph run --epsilon-x 1 --epsilon-y 1 --seeds 2 --out runs/one-budget": ["--epochs", "2"],
 }
 # The page that assumes a finished collection: `train` and `predict` run there, elsewhere they are only parsed.
 COLLECTED = "docs/how-to/deployment.md"
@@ -273,7 +274,7 @@ def test_names_of_the_modules_in_the_reference_exist() -> None:
 def test_the_quick_start_names_the_sections_of_the_page() -> None:
     text = (DOCS / "tutorials" / "quickstart.md").read_text(encoding="utf-8").split("## Read the page")[1]
     named = re.findall(r"^[2-9]\. \*\*(.+?)\*\*", text.split("\n## ")[0], flags=re.MULTILINE)
-    template = (SOURCE / "pages" / "run_page.html").read_text(encoding="utf-8")
+    template = (SOURCE / "pages" / "curve_page.html").read_text(encoding="utf-8")
     headings = re.findall(r"<h2[^>]*>([^<]+)", template)
     assert named == headings[: len(named)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from veilgraph.privacy.schema import Column, FeatureSchema
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ["--dataset", "csbm", "--seeds", "2", "--epochs", "3", "--sampled", "5", "--device", "cpu"]
+ONE_BUDGET = [*QUICK, "--epsilon-x", "1", "--epsilon-y", "1"]
 
 
 def test_account_prints_the_exact_guarantee(capsys: Capture) -> None:
@@ -109,23 +111,66 @@ def test_audit_takes_the_label_of_a_campaign(classes: int, mechanism: str, capsy
     assert found["claim"] == pytest.approx(1.0, abs=1e-6)
 
 
-def test_run_prints_json_and_nothing_else(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["run", *QUICK, "--out", str(tmp_path / "r"), "--json"]) == 0
+def test_run_draws_the_curve_and_prints_json_and_nothing_else(tmp_path: Path, capsys: Capture) -> None:
+    arguments = ["run", *QUICK, "--epsilon", "1", "--epsilon", ".5", "--out", str(tmp_path / "r"), "--json"]
+    assert main(arguments) == 0
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)
+    assert (result["dataset"], result["totals"]) == ("csbm", [0.5, 1.0])
+    assert set(result["methods"]) == {"veil_labels", "structure_only", "rgnn"}
+    for points in result["methods"].values():
+        assert [point["epsilon_user_level"] for point in points] == pytest.approx([0.5, 1.0], abs=1e-6)
+    assert set(result["not_private"]) == {"veil_non_private", "non_private"}
+    assert "a total epsilon of 1 (user level, any two records)" in result["headline"]
+    assert "run: already finished (0 of 16)" in captured.err
+    assert main(arguments) == 0
+    assert "run: already finished (16 of 16)" in capsys.readouterr().err
+
+
+def test_run_prints_the_curve_for_a_person(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", *QUICK, "--epsilon", "1", "--out", str(tmp_path / "r")]) == 0
+    out = capsys.readouterr().out
+    for text in ("Veil", "Control", "RGNN", "user level, any two records", "Recommended:", "veilgraph campaign new"):
+        assert text in out
+    assert "What can be learned at which epsilon?" in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_run_at_one_budget_prints_json_and_nothing_else(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", *ONE_BUDGET, "--out", str(tmp_path / "r"), "--json"]) == 0
     captured = capsys.readouterr()
     result = json.loads(captured.out)
     assert result["dataset"] == "csbm"
-    assert set(result["methods"]) == {"rgnn", "plain", "structure_only", "non_private"}
+    assert set(result["methods"]) == {"veil", "rgnn", "plain", "structure_only", "veil_non_private", "non_private"}
     for row in result["methods"].values():
         assert 0 <= row["accuracy_mean"] <= 1
     assert result["methods"]["rgnn"]["epsilon_user_level"] == pytest.approx(6.0)
-    assert "run: already finished (0 of 8)" in captured.err
+    assert "run: already finished (0 of 12)" in captured.err
 
 
-def test_run_prints_a_table_for_a_person(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["run", *QUICK, "--out", str(tmp_path / "r")]) == 0
+def test_run_at_one_budget_prints_a_table_for_a_person(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["run", *ONE_BUDGET, "--out", str(tmp_path / "r")]) == 0
     out = capsys.readouterr().out
     for text in ("rgnn", "structure_only", "not private", "User level, any two records", "report.html"):
         assert text in out
+
+
+def test_run_on_people_with_labels_alone_names_their_files(tmp_path: Path, capsys: Capture) -> None:
+    FeatureSchema(columns=(), classes=("a", "b", "c", "d", "e")).save(tmp_path / "s.toml")
+    people = [f"p{i},{'abcde'[i // 12]}" for i in range(60)]
+    (tmp_path / "n.csv").write_text("\n".join(["id,country", *people]))
+    (tmp_path / "e.csv").write_text("\n".join(["u,v", *(f"p{i},p{i + 1}" for i in range(59))]))
+    own = [f"--edges={tmp_path}/e.csv", f"--nodes={tmp_path}/n.csv", f"--schema={tmp_path}/s.toml", "--label=country"]
+    arguments = ["run", *own, "--epsilon=1", "--seeds=1", f"--out={tmp_path}/r"]
+    assert main([*arguments, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result["methods"]) == {"veil_labels", "structure_only"}
+    command = shlex.split(result["commands"][0])
+    assert command[command.index("--schema") + 1] == f"{tmp_path}/s.toml"
+    # The command works as it is printed.
+    campaign = [*command[1:-1], f"{tmp_path}/campaign.json"]
+    assert main(campaign) == 0
+    assert main(arguments) == 0
+    assert "RGNN and the GNN without privacy need features" in capsys.readouterr().out
 
 
 def test_run_on_ones_own_tables(tmp_path: Path, capsys: Capture) -> None:
@@ -135,7 +180,7 @@ def test_run_on_ones_own_tables(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "n.csv").write_text("\n".join(["id,age,smoker,y", *people]))
     (tmp_path / "e.csv").write_text("\n".join(["u,v", *(f"p{i},p{i + 1}" for i in range(39))]))
     own = [f"--edges={tmp_path}/e.csv", f"--nodes={tmp_path}/n.csv", f"--schema={tmp_path}/s.toml", "--label=y"]
-    settings = ["--sampled", "1", "--seeds", "1", "--epochs", "2", "--clusters", "4", "--json"]
+    settings = ["--sampled=1", "--epsilon-x=1", "--seeds=1", "--epochs=2", "--clusters=4", "--json"]
     assert main(["run", *own, *settings, f"--out={tmp_path}/r"]) == 0
     assert json.loads(capsys.readouterr().out)["methods"]["rgnn"]["accuracy_std"] is None
 
@@ -243,6 +288,8 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "unknown device": (lambda f: ["run", "--device", "tpu"], "device is 'tpu'"),
     "unknown data set": (lambda f: ["run", "--dataset", "atlantis"], "no data set 'atlantis'"),
     "unknown backbone": (lambda f: ["run", *QUICK, "--backbone=mlp", f"--out={f}/r"], "backbone is 'mlp'"),
+    "curve and one budget": (lambda f: ["run", "--epsilon=1", "--epsilon-y=1"], "give either"),
+    "total zero": (lambda f: ["run", *QUICK, "--epsilon=0"], "epsilon is 0.0"),
     "unknown option": (lambda f: ["run", "--epsilonx", "1"], "--epsilonx"),
     "not a number": (lambda f: ["run", "--epsilon-x", "one"], "(given: one)"),
     "few trials": (lambda f: ["audit", "--epsilon-x", "1", "--trials", "10"], "trials is 10"),

@@ -22,6 +22,7 @@ from veilgraph.experiments.grid import (
     experiment_names,
     load_experiment,
     load_hyperparameters,
+    make_cell,
     parse_experiment,
 )
 from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE
@@ -272,6 +273,7 @@ cells = st.builds(
     seed=st.integers(0, 1),
     variant=st.sampled_from(["", "without LLP"]),
     original_columns=st.booleans(),
+    label_mechanism=st.sampled_from(["grr", "best"]),
     parameters=parameters,
 )
 
@@ -292,6 +294,7 @@ CHANGES: dict[str, Mapping[str, Any]] = {
     "seed": {"seed": 1},
     "variant": {"variant": "without LLP"},
     "columns": {"original_columns": True},
+    "label mechanism": {"label_mechanism": "best"},
     "parameter's value": {"parameters": {"epochs": 8}},
     "another parameter": {"parameters": {"epochs": 7, "dropout": 0.5}},
 }
@@ -300,10 +303,43 @@ CHANGES: dict[str, Mapping[str, Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 @given(cell=cells.map(lambda cell: replace(cell, dataset="csbm", method="rgnn", parameters={"epochs": 7})))
 def test_a_change_of_any_ingredient_changes_the_key(change: str, cell: Cell) -> None:
+    cell = replace(cell, label_mechanism="grr")
     fixed = replace(cell, epsilon_x=1.0, epsilon_y=1.0, seed=0, variant="", original_columns=False, sampled=3)
     changed = replace(fixed, **CHANGES[change])
     assert fixed.key("data") != changed.key("data")
     assert fixed.key("data") == replace(changed, **{key: getattr(fixed, key) for key in CHANGES[change]}).key("data")
+
+
+def test_keys_of_grr_cells_are_those_of_the_first_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(veilgraph, "__version__", "0.2.0")
+    cell = Cell(
+        dataset="cora",
+        method="rgnn",
+        epsilon_x=0.1,
+        epsilon_y=1.0,
+        sampled=10,
+        seed=100,
+        parameters={"epochs": 100, "feature_hops": 16},
+    )
+    # Written by the version of which stored results exist, before a cell could name its label mechanism.
+    assert cell.key("data") == "6049d1a903560f5261e8f0c83c21ecba941686f5628efa4e82c6cb42bc84c93e"
+
+
+def test_a_method_without_privacy_has_no_label_mechanism_to_choose() -> None:
+    def cell(method: str) -> Cell:
+        return make_cell(
+            dataset="csbm",
+            method=method,
+            epsilon_x=1.0,
+            epsilon_y=1.0,
+            sampled=1,
+            seed=0,
+            label_mechanism="best",
+            parameters={},
+        )
+
+    assert cell("non_private").label_mechanism == "grr"
+    assert cell("structure_only").label_mechanism == "best"
 
 
 def test_other_data_and_another_version_change_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,13 @@ import pytest
 
 from veilgraph.datasets import csbm
 from veilgraph.errors import FitError, RunError
-from veilgraph.experiments.single_run import COMPARED, RunConfiguration, run
-from veilgraph.models import RGNN
+from veilgraph.experiments.single_run import RunConfiguration, compared_methods
+from veilgraph.experiments.single_run import run_comparison as run
+from veilgraph.models import Veil
 from veilgraph.privacy.budget import PrivacyBudget
 
 PRIVATE = csbm(120, num_classes=3, num_features=6, seed=0)
+COMPARED = ("veil", "rgnn", "plain", "structure_only", "veil_non_private", "non_private")
 SMALL = RunConfiguration(budget=PrivacyBudget(1.0, 1.0, 3), seeds=2, num_clusters=4, epochs=3)
 
 
@@ -43,15 +45,32 @@ def test_everything_is_written(tmp_path: Path) -> None:
     result = run(PRIVATE, SMALL, tmp_path / "run")
     folder = tmp_path / "run"
     assert json.loads((folder / "result.json").read_text()) == result
-    assert set(result["methods"]) == set(COMPARED)
-    assert result["methods"]["rgnn"]["epsilon_user_level"] == pytest.approx(4.0)
+    assert tuple(result["methods"]) == compared_methods(PRIVATE, SMALL.budget) == COMPARED
+    for method in ("veil", "rgnn", "plain"):
+        assert result["methods"][method]["epsilon_user_level"] == pytest.approx(4.0)
     assert result["methods"]["structure_only"]["epsilon_user_level"] == pytest.approx(1.0)
     assert result["methods"]["non_private"]["epsilon_user_level"] == "not private"
     with (folder / "predictions.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 120
     assert {row["predicted"] for row in rows} <= set(PRIVATE.schema.classes)
-    assert len(RGNN.load(folder / "model").predict()) == 120
+    assert len(Veil.load(folder / "model").predict()) == 120
+
+
+def test_a_budget_for_the_label_alone_compares_what_needs_no_features(tmp_path: Path) -> None:
+    result = run(PRIVATE, replace(SMALL, budget=PrivacyBudget(epsilon_y=1.0)), tmp_path / "run")
+    assert tuple(result["methods"]) == ("veil_labels", "structure_only", "veil_non_private", "non_private")
+    assert result["guarantee"]["user_level"] == pytest.approx({"features": 0, "label": 1.0, "total": 1.0})
+    assert result["frequencies"] == []
+
+
+def test_data_without_features_are_compared_by_their_labels_alone(tmp_path: Path) -> None:
+    labels = csbm(120, num_classes=3, num_features=0, seed=0)
+    result = run(labels, replace(SMALL, budget=PrivacyBudget(epsilon_y=1.0)), tmp_path / "run")
+    assert tuple(result["methods"]) == ("veil_labels", "structure_only", "veil_non_private")
+    with pytest.raises(RunError, match="csbm has no features to collect"):
+        run(labels, SMALL, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_two_runs_give_the_same_numbers(tmp_path: Path) -> None:
@@ -78,7 +97,7 @@ def test_a_stopped_run_goes_on_to_the_same_result(tmp_path: Path, allowed: int) 
     assert resumed | {"learning_curves": None} == whole | {"learning_curves": None}
     # Nothing is fitted twice.
     assert seen == [(done, 2 * len(COMPARED)) for done in range(allowed, 2 * len(COMPARED) + 1)]
-    assert len(RGNN.load(tmp_path / "stopped" / "model").predict()) == 120
+    assert len(Veil.load(tmp_path / "stopped" / "model").predict()) == 120
 
 
 def test_a_finished_run_is_not_computed_again(tmp_path: Path) -> None:

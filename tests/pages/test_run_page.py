@@ -73,6 +73,7 @@ def result() -> dict[str, Any]:
             },
         },
         "guarantee_in_words": ["User level, any two records: epsilon = 3.0000 in total.", "A second sentence."],
+        "label": {"classes": 2, "set_size": 1, "names_true_class": 0.7311},
         "methods": {
             "rgnn": method([0.8, 0.9], 0.0707, 3.0),
             "plain": method([0.5, 0.6], 0.0707, 3.0),
@@ -137,6 +138,30 @@ def test_every_method_is_named_with_its_epsilon_and_relation(result: dict[str, A
     assert "User level any two records" in text
     assert "Attribute level two records that differ in one feature" in text
     assert all(sentence in text for sentence in result["guarantee_in_words"])
+
+
+def test_label_reports_are_described_and_sets_of_veil_are_told_apart(result: dict[str, Any]) -> None:
+    text = Page(render_run_page(result)).text
+    assert "each report names one of 2 classes, the true one with probability 0.731" in text
+    assert "They have the same label reports too." in text
+    result["label"] = {"classes": 10, "set_size": 3, "names_true_class": 0.538}
+    text = Page(render_run_page(result)).text
+    assert "each report names 3 of 10 classes, the true one among them with probability 0.538" in text
+    assert "RGNN and the plain GNN have labels by GRR at the same epsilon" in text
+
+
+def test_a_run_without_features_has_no_rgnn(result: dict[str, Any]) -> None:
+    methods = result["methods"]
+    result["methods"] = {
+        "veil_labels": methods["rgnn"],
+        "structure_only": methods["structure_only"],
+        "veil_non_private": methods["non_private"],
+    }
+    result |= {"learning_curves": {}, "frequencies": []}
+    text = Page(render_run_page(result)).text
+    assert "RGNN" not in text.split("Configuration")[0].replace("RGNN and the plain GNN", "")
+    assert "Veil without features reaches 85.0 % ± 7.1 at a user-level epsilon of 3.0" in text
+    assert "the non-private Veil reaches 92.0 % ± 2.8" in text
 
 
 def test_theorem_1_is_marked_as_no_guarantee_and_may_be_missing(result: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
-"""`veilgraph run`: simulate a collection, train on its reports, and compare."""
+"""`veilgraph run`: simulate collections on one graph, learn from their reports, and compare."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,15 +18,23 @@ from veilgraph.privacy.plain_text import escape
 
 if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph
+    from veilgraph.pages.curve_page import CampaignFiles
 
 _PRINTED = ("accuracy_mean", "accuracy_std", "epsilon_user_level")
+_SAMPLED = 10
 
 
 def run(
-    dataset: Annotated[str, typer.Option(help="A name that `veilgraph data list` shows.")] = "patients",
-    epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0,
-    epsilon_y: Annotated[float, typer.Option(help="Budget of the label.")] = 1.0,
-    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10,
+    dataset: Annotated[str, typer.Option(help="A name that `veilgraph data list` shows.")] = "voters",
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(help="Total of the curve, user level (any two records); repeat it. Default: 0.25 to 8."),
+    ] = None,
+    epsilon_x: Annotated[
+        float | None, typer.Option(help="One budget instead of the curve: of each sampled feature.")
+    ] = None,
+    epsilon_y: Annotated[float | None, typer.Option(help="One budget instead of the curve: of the label.")] = None,
+    sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = _SAMPLED,
     backbone: Annotated[str, typer.Option(help="sage, gcn or gat.")] = "sage",
     seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 5,
     feature_hops: Annotated[int | None, typer.Option(help="K_x; default: from the graph.")] = None,
@@ -44,35 +53,56 @@ def run(
     label: Annotated[str | None, typer.Option(help="The node table's column that holds the class.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Simulate a collection, train on its reports, compare with a control and a ceiling, and write a page."""
-    budget = PrivacyBudget(epsilon_x, epsilon_y, sampled)
+    """Show what can be learned at which epsilon: simulate collections, learn from their reports, write a page.
+
+    With --epsilon-x or --epsilon-y it simulates one collection with that budget, in more detail.
+    """
+    one_budget = _one_budget(epsilon, epsilon_x, epsilon_y, sampled)
     with needs_extra("lab"):
-        from veilgraph.experiments.single_run import RunConfiguration
-        from veilgraph.experiments.single_run import run as run_comparison
+        from veilgraph.experiments.privacy_curve import TOTALS, CurveConfiguration, run_curve
+        from veilgraph.experiments.single_run import RunConfiguration, run_comparison
         from veilgraph.models.engine.device import resolve_device
+        from veilgraph.pages.curve_page import CampaignFiles, write_curve_page
         from veilgraph.pages.run_page import write_run_page
     resolve_device(device)
     private = _load(dataset, data_dir, edges, nodes, schema, label)
-    configuration = RunConfiguration(
-        budget=budget,
-        backbone=backbone,
-        seeds=seeds,
-        feature_hops=feature_hops,
-        label_hops=label_hops,
-        num_clusters=clusters,
-        llp_weight=llp_weight,
-        epochs=epochs,
-    )
-    folder = out or Path("runs") / _default_name(private.name, budget, backbone, seeds)
+    settings: dict[str, Any] = {
+        "backbone": backbone,
+        "seeds": seeds,
+        "feature_hops": feature_hops,
+        "label_hops": label_hops,
+        "num_clusters": clusters,
+        "llp_weight": llp_weight,
+        "epochs": epochs,
+    }
+    if one_budget is not None:
+        single = RunConfiguration(budget=one_budget, **settings)
+        folder = out or Path("runs") / _budget_name(private.name, one_budget, backbone, seeds)
+        with show_progress("run") as progress:
+            result = run_comparison(private, single, folder, device=device, progress=progress)
+        write_run_page(result, folder)
+        _show_single(result, folder, as_json=as_json)
+        return
+    curve = CurveConfiguration(totals=tuple(epsilon or TOTALS), sampled=sampled, **settings)
+    folder = out or Path("runs") / _curve_name(private.name, epsilon, sampled, backbone, seeds)
+    files = CampaignFiles() if edges is None else CampaignFiles(str(schema), str(edges), str(nodes), str(label))
     with show_progress("run") as progress:
-        result = run_comparison(private, configuration, folder, device=device, progress=progress)
-    write_run_page(result, folder)
-    if as_json:
-        methods = {name: {key: row[key] for key in _PRINTED} for name, row in result["methods"].items()}
-        printed = {key: result[key] for key in ("dataset", "guarantee")} | {"methods": methods, "folder": str(folder)}
-        echo_json(printed)
-    else:
-        _print_result(result, folder)
+        result = run_curve(private, curve, folder, device=device, progress=progress)
+    write_curve_page(result, folder, files)
+    _show_curve(result, folder, files, as_json=as_json)
+
+
+def _one_budget(
+    totals: Sequence[float] | None, epsilon_x: float | None, epsilon_y: float | None, sampled: int
+) -> PrivacyBudget | None:
+    """Return the budget of a single collection, or None for the curve."""
+    if epsilon_x is None and epsilon_y is None:
+        return None
+    if totals:
+        raise RunError("--epsilon draws the curve, --epsilon-x and --epsilon-y describe one collection: give either")
+    if epsilon_x is None:
+        return PrivacyBudget(epsilon_y=float(epsilon_y or 0))
+    return PrivacyBudget(epsilon_x, 1.0 if epsilon_y is None else epsilon_y, sampled)
 
 
 def _load(
@@ -87,11 +117,57 @@ def _load(
     return from_tables(edges=edges, nodes=nodes, schema=schema, label=label)
 
 
-def _default_name(dataset: str, budget: PrivacyBudget, backbone: str, seeds: int) -> str:
-    return f"{dataset}-x{budget.epsilon_x:g}-y{budget.epsilon_y:g}-m{budget.sampled}-{backbone}-{seeds}seeds"
+def _budget_name(dataset: str, budget: PrivacyBudget, backbone: str, seeds: int) -> str:
+    features = f"-x{budget.epsilon_x:g}-m{budget.sampled}" if budget.collects_features else ""
+    return f"{dataset}{features}-y{budget.epsilon_y:g}-{backbone}-{seeds}seeds"
 
 
-def _print_result(result: dict[str, Any], folder: Path) -> None:
+def _curve_name(dataset: str, totals: Sequence[float] | None, sampled: int, backbone: str, seeds: int) -> str:
+    given = "".join(f"-e{total:g}" for total in sorted(totals or ()))
+    drawn = "" if sampled == _SAMPLED else f"-m{sampled}"
+    return f"{dataset}-curve{given}{drawn}-{backbone}-{seeds}seeds"
+
+
+def _show_curve(result: dict[str, Any], folder: Path, files: CampaignFiles, *, as_json: bool) -> None:
+    from veilgraph.pages.curve_page import (
+        CURVE_TITLES,
+        campaign_commands,
+        headline,
+        point_rows,
+        recommended_design,
+        summary,
+    )
+    from veilgraph.pages.formatting import accuracy_text
+
+    design, commands = recommended_design(result), campaign_commands(result, files)
+    if as_json:
+        shown = {key: result[key] for key in ("dataset", "totals", "designs", "methods", "not_private")}
+        recommended = {"headline": headline(result), "design": design, "commands": commands}
+        echo_json(shown | recommended | {"folder": str(folder)})
+        return
+    console = Console(markup=False)
+    seeds = result["configuration"]["seeds"]
+    table = Table(title=f"{escape(result['dataset'])}: test accuracy over {seeds} seeds, by total epsilon")
+    table.add_column("user-level\nepsilon", justify="right")
+    table.add_column("a label\nreport names")
+    for name in result["methods"]:
+        table.add_column(CURVE_TITLES[name].split(",")[0], justify="right")
+    for row in point_rows(result):
+        table.add_row(row.epsilon, row.reports, *row.accuracies)
+    console.print(table)
+    levels = "; ".join(f"{CURVE_TITLES[name]}: {accuracy_text(level)}" for name, level in result["not_private"].items())
+    for line in (f"{levels}.", headline(result), *summary(result), f"Recommended: {design}"):
+        console.print(escape(line), highlight=False, soft_wrap=True)
+    console.print(escape(f"Make it a campaign: {commands[0]}"), highlight=False, soft_wrap=True)
+    console.print(escape(f"Page: {folder / 'report.html'}"), highlight=False, soft_wrap=True)
+
+
+def _show_single(result: dict[str, Any], folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        methods = {name: {key: row[key] for key in _PRINTED} for name, row in result["methods"].items()}
+        shown = {key: result[key] for key in ("dataset", "guarantee")}
+        echo_json(shown | {"methods": methods, "folder": str(folder)})
+        return
     console = Console(markup=False)
     table = Table(title=f"{escape(result['dataset'])}: test accuracy over {result['configuration']['seeds']} seeds")
     for heading in ("method", "user-level epsilon", "accuracy"):

@@ -28,9 +28,9 @@ def voters() -> PrivateGraph:
 
         place      one of 40, with shares from a Dirichlet distribution (concentration 2), 50 people on average
         party      shares s_c proportional to 1 / c, c = 1..10. Every place has a leading party, in these shares.
-                   With probability 0.9 a person votes for the leading party of the place, otherwise by s
-        edges      8,000 pairs; both ends are drawn by weights that follow a Pareto law (exponent 2.5, at most
-                   sqrt(n)), the second one from the same place with probability 0.9
+                   With probability 0.9 a person votes for the leading party of the place, otherwise by s.
+        edges      8,000 pairs, both ends drawn by weights of a Pareto law (exponent 2.5, at most sqrt(n)). The second
+                   end is from the same place with probability 0.9
         opinions   as in `csbm`: with probability 0.3 the answer that the party prefers, otherwise any of three
 
     Parameters were chosen once, from the ten public graphs that this project uses: their median mean degree is 8.6,

@@ -9,12 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.grid import Cell
+from veilgraph.experiments.grid import BEST_LABELS, Cell
 from veilgraph.experiments.simulation import (
     coupling_key,
     feature_rng,
@@ -26,7 +25,8 @@ from veilgraph.experiments.simulation import (
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit
 from veilgraph.models.registry import find_method, make_method
-from veilgraph.privacy.mechanisms import GRR, Mechanism
+from veilgraph.privacy.mechanisms import GRR, LabelMechanism, Mechanism
+from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL
 
 DataSource: TypeAlias = Callable[[Cell], PrivateGraph]
@@ -197,7 +197,7 @@ def _split(private: PrivateGraph, seed: int) -> Split:
 
 
 @lru_cache(maxsize=64)
-def _label_reports(private: PrivateGraph, mechanism: GRR, seed: int) -> NDArray[np.int64]:
+def _label_reports(private: PrivateGraph, mechanism: LabelMechanism, seed: int) -> NDArray[Any]:
     return randomize_labels(private, mechanism, _split(private, seed), rng=label_rng(seed))
 
 
@@ -210,21 +210,27 @@ def _feature_reports(private: PrivateGraph, coupled: tuple[Mechanism, ...], seed
 class _Mechanisms(NamedTuple):
     """Mechanisms of a cell's collection; without a feature mechanism, no features are collected."""
 
-    label: GRR
+    label: LabelMechanism
     features: Mechanism | None
 
 
 def _mechanisms_of(cell: Cell, private: PrivateGraph) -> _Mechanisms:
-    return _mechanisms(private, cell.method, cell.epsilon_x, cell.epsilon_y, cell.sampled)
+    return _mechanisms(private, cell.method, cell.epsilon_x, cell.epsilon_y, cell.sampled, cell.label_mechanism)
 
 
 @lru_cache(maxsize=256)  # cells of one budget share the mechanisms, and so the tables that they computed
 def _mechanisms(
-    private: PrivateGraph, method: str, epsilon_x: float | None, epsilon_y: float | None, sampled: int
+    private: PrivateGraph,
+    method: str,
+    epsilon_x: float | None,
+    epsilon_y: float | None,
+    sampled: int,
+    label_mechanism: str,
 ) -> _Mechanisms:
     entry = find_method(method)
     budget = entry.budget(private.schema, epsilon_x, epsilon_y, sampled)
+    label = best_label_mechanism if label_mechanism == BEST_LABELS else GRR
     return _Mechanisms(
-        label=GRR(private.schema.num_classes, budget.epsilon_y),
+        label=label(private.schema.num_classes, budget.epsilon_y),
         features=entry.features(private.schema, budget) if entry.features and budget.collects_features else None,
     )

@@ -19,6 +19,9 @@ from veilgraph.models.registry import METHODS, find_method
 SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 """Parameters that a grid can vary."""
 
+GRR_LABELS, BEST_LABELS = "grr", "best"
+"""Label mechanisms of a cell: GRR as in the paper, or the one of `best_label_mechanism`."""
+
 _GRID_KEYS = {"datasets", "methods", "epsilon_x", "epsilon_y", "total_epsilon", "label_share", "variants", *SWEPT}
 _SETTING_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns"}
 _EXPERIMENT_KEYS = _SETTING_KEYS | {"grid", "variant", "published", "published_in"}
@@ -38,6 +41,7 @@ class Cell:
         seed: seed of the split, the reports and the initial weights.
         variant: name of the ablation, or "".
         original_columns: use the columns as published instead of the merged ones.
+        label_mechanism: GRR_LABELS or BEST_LABELS.
         parameters: parameters of the method.
     """
 
@@ -49,18 +53,28 @@ class Cell:
     seed: int
     variant: str = ""
     original_columns: bool = False
+    label_mechanism: str = GRR_LABELS
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def key(self, data_checksum: str) -> str:
         """Return a hash of everything that decides the result: cell, data, version of the package, method revision."""
-        document: dict[str, Any] = {"cell": asdict(self), "data": data_checksum, "version": veilgraph.__version__}
+        cell = asdict(self)
+        if self.label_mechanism == GRR_LABELS:  # results from before there was a choice keep their keys
+            del cell["label_mechanism"]
+        document: dict[str, Any] = {"cell": cell, "data": data_checksum, "version": veilgraph.__version__}
         if revision := find_method(self.method).revision:
             document["revision"] = revision
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def make_cell(
-    *, method: str, epsilon_x: float | None, epsilon_y: float, parameters: Mapping[str, Any], **others: Any
+    *,
+    method: str,
+    epsilon_x: float | None,
+    epsilon_y: float,
+    parameters: Mapping[str, Any],
+    label_mechanism: str = GRR_LABELS,
+    **others: Any,
 ) -> Cell:
     """Return a cell with only those budgets and parameters that its method uses.
 
@@ -69,13 +83,14 @@ def make_cell(
     ...     parameters={"epochs": 100},
     ... )
     Cell(dataset='cora', method='structure_only', epsilon_x=None, epsilon_y=2.0, sampled=10, seed=0, variant='', \
-original_columns=False, parameters={})
+original_columns=False, label_mechanism='grr', parameters={})
     """
     entry = find_method(method)
     return Cell(
         method=method,
         epsilon_x=epsilon_x if entry.private and entry.uses_features else None,
         epsilon_y=epsilon_y if entry.private else None,
+        label_mechanism=label_mechanism if entry.private else GRR_LABELS,
         parameters={key: value for key, value in sorted(parameters.items()) if key in entry.parameters},
         **others,
     )

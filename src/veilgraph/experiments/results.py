@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph.atomic_files import write_atomically
+from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
+from veilgraph.evaluation import majority_share
 from veilgraph.experiments.cells import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import SWEPT, Cell, Experiment
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.accounting import theorem_1_figure
+from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.mechanisms.registry import grr_fs
 
 
@@ -145,6 +148,50 @@ class Row:
         }
 
 
+def summarize_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Summarize the results of one setting over its seeds, JSON-ready.
+
+    Args:
+        results: results of the cells that differ in the seed alone, as a store keeps them.
+    """
+    accuracies = [result["accuracy"] for result in results]
+    return {
+        "accuracy_mean": statistics.mean(accuracies),
+        # One seed has no spread.
+        "accuracy_std": statistics.stdev(accuracies) if len(accuracies) > 1 else None,
+        "epsilon_user_level": results[0]["epsilon_user_level"],
+        "accuracies": accuracies,
+        "seconds_mean": statistics.mean(result["seconds"] for result in results),
+    }
+
+
+def graph_facts(private: PrivateGraph) -> dict[str, Any]:
+    """Return what a page says about a graph: its size, and the share of the largest class."""
+    graph = private.graph
+    return {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "mean_degree": 2 * graph.num_edges / graph.num_nodes,
+        "features": private.schema.num_features,
+        "classes": private.schema.num_classes,
+        "majority_share": majority_share(private),
+    }
+
+
+def label_facts(mechanism: LabelMechanism) -> dict[str, Any]:
+    """Return what a page says about a label report: how many classes it names, and how often the true one.
+
+    >>> from veilgraph.privacy.mechanisms.registry import best_label_mechanism
+    >>> label_facts(best_label_mechanism(10, 1.0))["set_size"]
+    3
+    """
+    return {
+        "classes": mechanism.domain_size,
+        "set_size": mechanism.set_size,
+        "names_true_class": float(mechanism.channel.keep),
+    }
+
+
 def read_rows(experiment: Experiment, store: ResultStore, *, data: DataSource | None = None) -> list[Row]:
     """Return a row for each setting with at least one finished seed, in the order of the experiment.
 
@@ -197,7 +244,7 @@ def _finished_part(experiment: Experiment, dataset: str, store: ResultStore, dat
 
 def _setting(cell: Cell) -> tuple[Any, ...]:
     swept = tuple((key, cell.parameters.get(key)) for key in SWEPT)
-    return cell.dataset, cell.method, cell.epsilon_x, cell.epsilon_y, cell.variant, swept
+    return cell.dataset, cell.method, cell.epsilon_x, cell.epsilon_y, cell.label_mechanism, cell.variant, swept
 
 
 def _row(experiment: Experiment, cells: list[tuple[Cell, dict[str, Any]]], data: DataSource) -> Row:

@@ -165,8 +165,15 @@ METHODS: dict[str, MethodEntry] = {
     "non_private": MethodEntry(
         title="Non-private GNN",
         abbreviation="Non-private",
-        description="true features and labels: a ceiling, not a private method",
+        description="true features and labels: not a private method",
         estimator=PlainGNN,
+        private=False,
+    ),
+    "veil_non_private": replace(
+        _VEIL,
+        title="Non-private Veil",
+        abbreviation="Veil, not private",
+        description="true features and labels, in one posterior with the graph: not a private method",
         private=False,
     ),
 }

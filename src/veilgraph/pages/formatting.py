@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from veilgraph.experiments.results import Row
@@ -118,3 +119,23 @@ def accuracy_text(method: dict[str, Any]) -> str:
 def unbroken(value: object) -> str:
     """Return the text of a value with no-break spaces, so that a page keeps it on one line."""
     return str(value).replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def label_report_in_words(design: dict[str, Any]) -> str:
+    """Return in words what a report says about the label.
+
+    Args:
+        design: the facts of `veilgraph.experiments.results.label_facts`.
+
+    >>> label_report_in_words({"classes": 10, "set_size": 3, "names_true_class": 0.538})
+    'each report names 3 of 10 classes, the true one among them with probability 0.538'
+    """
+    truth = f"with probability {truth_probability(design)}"
+    if design["set_size"] > 1:
+        return f"each report names {design['set_size']} of {design['classes']} classes, the true one among them {truth}"
+    return f"each report names one of {design['classes']} classes, the true one {truth}"
+
+
+def truth_probability(design: dict[str, Any]) -> str:
+    """Return the probability that a report names the true class; 1 is reserved for certainty."""
+    return f"{math.floor(1000 * design['names_true_class']) / 1000:.3f}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.grid import load_experiment
 from veilgraph.experiments.results import Row
+from veilgraph.pages.epsilon_axis import EPSILON_AXIS, Band, draw_band, draw_epsilon_axis, draw_level, in_words
 from veilgraph.pages.formatting import dataset_name, spread_text
 from veilgraph.pages.paired_differences import CONTROL, datasets_of, find, select
 from veilgraph.pages.paper_claims import SAMPLED
@@ -19,7 +20,6 @@ from veilgraph.pages.result_tables import Sheet, Table, yes_or_no
 try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 except ImportError:
     raise MissingExtraError("matplotlib", "lab") from None
 
@@ -420,29 +420,18 @@ def ceiling_in_words(rows: Sequence[Row]) -> str:
 
 _WIDTH = 336
 _TICKS = (0.25, 0.5, 1, 2, 4, 8, 16)
-_AXIS = "total user-level ε (any two records)"
 _VEIL_LABEL, _DIVIDED_LABEL, _CONTROL_LABEL = "Veil, label alone", "Veil, best split", "control"
 _PAPER_LABEL, _PUBLISHED_LABEL, _CEILING_LABEL = "RGNN, paper's split", "RGNN, published", "not private"
 _LEGEND = (_VEIL_LABEL, _DIVIDED_LABEL, _CONTROL_LABEL, _PAPER_LABEL, _PUBLISHED_LABEL, _CEILING_LABEL)
 _OVERVIEW_COLUMNS = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Band:
-    label: str
-    points: Curve
-    colour: str
-    marker: str
-    line: tuple[int, tuple[int, ...]] | str = "solid"
-    strength: float = 1.0
-
-
-def _bands(rows: Sequence[Row], dataset: str) -> list[_Band]:
+def _bands(rows: Sequence[Row], dataset: str) -> list[Band]:
     """Return the curves that have rows, the most important one last so that it is drawn on top."""
     bands = [
-        _Band(label=_PAPER_LABEL, points=curve(rows, dataset, PAPER), colour="rgnn", marker="s"),
-        _Band(label=_CONTROL_LABEL, points=curve(rows, dataset, CONTROL), colour=CONTROL, marker="D", line=(0, (4, 2))),
-        _Band(
+        Band(label=_PAPER_LABEL, points=curve(rows, dataset, PAPER), colour="rgnn", marker="s"),
+        Band(label=_CONTROL_LABEL, points=curve(rows, dataset, CONTROL), colour=CONTROL, marker="D", line=(0, (4, 2))),
+        Band(
             label=_DIVIDED_LABEL,
             points=divided_curve(rows, dataset),
             colour="veil",
@@ -450,7 +439,7 @@ def _bands(rows: Sequence[Row], dataset: str) -> list[_Band]:
             line=(0, (1, 2)),
             strength=0.6,
         ),
-        _Band(label=_VEIL_LABEL, points=curve(rows, dataset, LABEL_ALONE), colour="veil", marker="o"),
+        Band(label=_VEIL_LABEL, points=curve(rows, dataset, LABEL_ALONE), colour="veil", marker="o"),
     ]
     return [band for band in bands if band.points]
 
@@ -473,7 +462,7 @@ def _panel(rows: Sequence[Row], dataset: str, published: Sequence[PublishedAccur
     def paint(figure: Figure) -> None:
         axes = figure.add_axes((0.1, 0.135, 0.885, 0.7))
         _draw(axes, rows, dataset, published)
-        axes.set_xlabel(_AXIS, color=colour("muted"))
+        axes.set_xlabel(EPSILON_AXIS, color=colour("muted"))
         _legend(figure, axes, columns=2, size=10, anchor=(0.0, 1.0))
 
     name, title = file_name("frontier", dataset), dataset_name(dataset)
@@ -502,7 +491,7 @@ def frontier_overview(rows: Sequence[Row], published: Sequence[PublishedAccuracy
             axes.set_title(dataset_name(dataset), loc="left", fontsize=13, weight="bold", pad=6)
         if axes is not None:
             _legend(figure, axes, columns=6 if columns > 2 else columns, size=12, anchor=(8 / width, 1 - 2 / height))
-        figure.text(0.5, 6 / height, f"Accuracy in percent over the {_AXIS}", ha="center", color=colour("muted"))
+        figure.text(0.5, 6 / height, f"Accuracy in percent over the {EPSILON_AXIS}", ha="center", color=colour("muted"))
 
     spoken = " ".join(f"{dataset_name(d)}. {_spoken(rows, d, published)}" for d in datasets)
     svg = inline_svg(paint, width=width, height=height, name="frontier", label=spoken)
@@ -511,16 +500,9 @@ def frontier_overview(rows: Sequence[Row], published: Sequence[PublishedAccuracy
 
 def _draw(axes: Axes, rows: Sequence[Row], dataset: str, published: Sequence[PublishedAccuracy]) -> None:
     for band in _bands(rows, dataset):
-        _draw_band(axes, band)
+        draw_band(axes, band)
     if ceiling := find(rows, dataset=dataset, method=CEILING):
-        axes.axhline(
-            100 * ceiling.mean,
-            color=colour(CEILING),
-            linewidth=1.4,
-            linestyle=(0, (6, 3)),
-            label=_CEILING_LABEL,
-            zorder=1,
-        )
+        draw_level(axes, ceiling.mean, label=_CEILING_LABEL, paint=CEILING)
     own = [each for each in published if each.dataset == dataset]
     if own:
         axes.plot(
@@ -534,42 +516,7 @@ def _draw(axes: Axes, rows: Sequence[Row], dataset: str, published: Sequence[Pub
             label=_PUBLISHED_LABEL,
             zorder=4,
         )
-    axes.set_xscale("log", base=2)
-    axes.set_xlim(_TICKS[0] / 1.1, _TICKS[-1] * 1.1)
-    axes.xaxis.set_major_locator(FixedLocator(list(_TICKS)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.grid(visible=True, axis="y", linewidth=0.6)
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(length=0)
-
-
-def _draw_band(axes: Axes, band: _Band) -> None:
-    totals = [total for total, _ in band.points]
-    means = [100 * row.mean for _, row in band.points]
-    spreads = [100 * (row.std or 0.0) for _, row in band.points]
-    axes.fill_between(
-        totals,
-        [mean - spread for mean, spread in zip(means, spreads, strict=True)],
-        [mean + spread for mean, spread in zip(means, spreads, strict=True)],
-        color=colour(band.colour),
-        alpha=0.16 * band.strength,
-        linewidth=0,
-        zorder=2,
-    )
-    axes.plot(
-        totals,
-        means,
-        color=colour(band.colour),
-        alpha=band.strength,
-        marker=band.marker,
-        markersize=4.5,
-        linewidth=1.8,
-        linestyle=band.line,
-        label=band.label,
-        zorder=3,
-    )
+    draw_epsilon_axis(axes, _TICKS)
 
 
 def _legend(figure: Figure, axes: Axes, *, columns: int, size: float, anchor: tuple[float, float]) -> None:
@@ -593,12 +540,9 @@ def _legend(figure: Figure, axes: Axes, *, columns: int, size: float, anchor: tu
 
 def _spoken(rows: Sequence[Row], dataset: str, published: Sequence[PublishedAccuracy]) -> str:
     """Return the text of the figure for screen readers."""
-    lines = [
-        f"{band.label}: " + ", ".join(f"{total:g}: {100 * row.mean:.1f}" for total, row in band.points)
-        for band in reversed(_bands(rows, dataset))
-    ]
+    lines = [in_words(band) for band in reversed(_bands(rows, dataset))]
     if own := [each for each in published if each.dataset == dataset]:
         lines.append(f"{_PUBLISHED_LABEL}: " + ", ".join(f"{each.epsilon:g}: {100 * each.mean:.1f}" for each in own))
     ceiling = find(rows, dataset=dataset, method=CEILING)
     beside = "" if ceiling is None else f" Not private: {100 * ceiling.mean:.1f}."
-    return f"Accuracy in percent over the {_AXIS}. {'; '.join(lines)}.{beside}"
+    return f"Accuracy in percent over the {EPSILON_AXIS}. {'; '.join(lines)}.{beside}"

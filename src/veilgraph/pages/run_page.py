@@ -11,9 +11,11 @@ from typing import Any
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import MissingExtraError
+from veilgraph.models.registry import METHODS
 from veilgraph.pages.formatting import (
     accuracy_text,
     epsilon_text,
+    label_report_in_words,
     method_description,
     method_title,
     percent,
@@ -42,8 +44,14 @@ _SETTING_TITLES = {
     "num_clusters": "Clusters for label proportions (C)",
     "llp_weight": "Weight of the label-proportion loss (alpha)",
     "epochs": "Epochs of every GNN",
+    "totals": "Totals of the curve (user-level epsilon, any two records)",
+    "data_sha256": "Hash of the data",
     "version": "veilgraph version",
 }
+
+
+# Methods that the summary leaves to the table, or names last.
+_UNTOLD = ("plain", CONTROL)
 
 
 def write_run_page(result: dict[str, Any], folder: Path) -> Path:
@@ -67,56 +75,62 @@ def render_run_page(result: dict[str, Any]) -> str:
         headline=headline(result),
         summary=summary(result),
         sentences=result["guarantee_in_words"],
+        label_report=label_report_in_words(result["label"]),
+        label_sets=result["label"]["set_size"] > 1,
         guarantee=_guarantee(result["guarantee"]),
         methods=method_rows(result),
         accuracy_wide=accuracy_plot(result, WIDE),
         accuracy_narrow=accuracy_plot(result, NARROW),
         curves=_curves(result),
         frequencies=_frequencies(result["frequencies"]),
-        graph_facts=_graph_facts(result["graph"]),
-        configuration=_configuration(result["configuration"]),
+        graph_facts=graph_rows(result["graph"]),
+        configuration=configuration_rows(result["configuration"]),
     )
 
 
 def headline(result: dict[str, Any]) -> str:
-    """Return the verdict: whether RGNN is above the control, which uses no features."""
+    """Return the verdict: whether the first method is above the control, which uses no features."""
     methods = result["methods"]
-    difference = PairedDifference.of(methods["rgnn"]["accuracies"], methods[CONTROL]["accuracies"])
-    sentence = _compared_with_control(difference)
+    first = next(iter(methods))
+    difference = PairedDifference.of(methods[first]["accuracies"], methods[CONTROL]["accuracies"])
+    sentence = _compared_with_control(method_title(first), difference)
     majority = result["graph"]["majority_share"]
-    if methods["rgnn"]["accuracy_mean"] <= majority:
-        sentence += f" RGNN is not above always predicting the largest class ({percent(majority)})."
+    if methods[first]["accuracy_mean"] <= majority:
+        sentence += f" {method_title(first)} is not above always predicting the largest class ({percent(majority)})."
     return sentence
 
 
-def _compared_with_control(difference: PairedDifference) -> str:
+def _compared_with_control(name: str, difference: PairedDifference) -> str:
     points = f"{abs(100 * difference.mean):.1f} points"
-    ahead = difference.mean > 0
+    ahead, control = difference.mean > 0, "control that uses no features"
     if difference.standard_error is None:
         place = f"{points} above" if ahead else "not above"
-        return (
-            f"With one seed, RGNN is {place} the control that uses no features; the spread between seeds is not known."
-        )
+        return f"With one seed, {name} is {place} the {control}; the spread between seeds is not known."
     if difference.clear:
-        control = "control that uses no features"
-        return f"RGNN beats the {control} by {points}." if ahead else f"The {control} beats RGNN by {points}."
+        return f"{name} beats the {control} by {points}." if ahead else f"The {control} beats {name} by {points}."
     if points == "0.0 points":
-        return "RGNN is level with the control that uses no features: their mean difference rounds to 0.0 points."
+        return f"{name} is level with the {control}: their mean difference rounds to 0.0 points."
     if ahead:
-        return f"RGNN is {points} above the control that uses no features, within the spread between seeds."
-    return f"RGNN is not above the control that uses no features: {points} below, within the spread between seeds."
+        return f"{name} is {points} above the {control}, within the spread between seeds."
+    return f"{name} is not above the {control}: {points} below, within the spread between seeds."
 
 
 def summary(result: dict[str, Any]) -> str:
-    """Return the accuracy and the epsilon of the main methods in a sentence."""
+    """Return the accuracy and the epsilon of the methods in a sentence, those without privacy last."""
     methods = result["methods"]
-    rgnn, control, ceiling = methods["rgnn"], methods[CONTROL], methods["non_private"]
-    return (
-        f"RGNN reaches {accuracy_text(rgnn)} {_at(rgnn)}; "
-        f"label propagation without any features reaches {accuracy_text(control)} {_at(control)}; "
-        f"without privacy the same GNN reaches {accuracy_text(ceiling)}. "
-        f"Always predicting the largest class gives {percent(result['graph']['majority_share'])}."
-    )
+    told = [
+        f"{method_title(key)} reaches {accuracy_text(method)} {_at(method)}"
+        for key, method in methods.items()
+        if key not in _UNTOLD and key in METHODS and METHODS[key].private
+    ]
+    control = methods[CONTROL]
+    told.append(f"label propagation without any features reaches {accuracy_text(control)} {_at(control)}")
+    told += [
+        f"the {method_title(key).replace('Non-', 'non-')} reaches {accuracy_text(method)}"
+        for key, method in methods.items()
+        if key in METHODS and not METHODS[key].private
+    ]
+    return f"{'; '.join(told)}. Always predicting the largest class gives {percent(result['graph']['majority_share'])}."
 
 
 def _at(method: dict[str, Any]) -> str:
@@ -211,7 +225,8 @@ def _frequencies(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def _graph_facts(graph: dict[str, Any]) -> list[tuple[str, str]]:
+def graph_rows(graph: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what a page says about the graph: titles and values."""
     return [
         ("Nodes", f"{graph['nodes']:,}"),
         ("Edges", f"{graph['edges']:,}"),
@@ -222,7 +237,7 @@ def _graph_facts(graph: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _configuration(configuration: dict[str, Any]) -> list[tuple[str, str]]:
+def configuration_rows(configuration: dict[str, Any]) -> list[tuple[str, str]]:
     """Return every setting with its title, in the order of the result; a setting without a title keeps its key."""
     settings: dict[str, Any] = {}
     for key, value in configuration.items():
@@ -231,6 +246,8 @@ def _configuration(configuration: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _setting_text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     return "chosen from the graph" if value is None else str(value)
 
 

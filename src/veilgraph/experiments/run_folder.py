@@ -1,0 +1,122 @@
+"""What all runs of `veilgraph run` share: the settings of training, and a folder that belongs to one run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import veilgraph
+from veilgraph.datasets import PrivateGraph
+from veilgraph.errors import RunError
+from veilgraph.experiments.results import ResultStore, write_result
+from veilgraph.graph import Graph
+from veilgraph.models.engine.gnn_method import GNNMethod
+from veilgraph.models.registry import find_method
+from veilgraph.privacy.epsilon import json_epsilon
+from veilgraph.reconstruct.propagation import default_hops
+
+_CONFIGURATION = "configuration.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Settings of training that every run has.
+
+    Attributes:
+        backbone: backbone of every GNN.
+        seeds: number of repetitions, each with its own split, reports and initial weights.
+        feature_hops: K_x; default: twice `default_hops` of the graph.
+        label_hops: K_y; default: `default_hops` of the graph.
+        num_clusters: C.
+        llp_weight: alpha.
+        epochs: number of epochs of every GNN.
+    """
+
+    backbone: str = "sage"
+    seeds: int = 5
+    feature_hops: int | None = None
+    label_hops: int | None = None
+    num_clusters: int = 16
+    llp_weight: float = 1.0
+    epochs: int = 100
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise RunError(f"seeds is {self.seeds}: run at least 1")
+
+    def with_hops(self, graph: Graph) -> Self:
+        """Derive missing hops from the graph. Features are much noisier than labels and get twice as many hops."""
+        hops = default_hops(graph)
+        return replace(
+            self,
+            feature_hops=2 * hops if self.feature_hops is None else self.feature_hops,
+            label_hops=hops if self.label_hops is None else self.label_hops,
+        )
+
+    def identity(self, private: PrivateGraph) -> dict[str, Any]:
+        """Return everything that decides the results of a run on some data, JSON-ready."""
+        settings = {"dataset": private.name, "data_sha256": private.fingerprint, **asdict(self)}
+        identity: dict[str, Any] = _json_ready(settings | {"version": veilgraph.__version__})
+        return identity
+
+
+def _json_ready(value: Any) -> Any:
+    """Return a value as JSON would hold it; an infinite epsilon is a text."""
+    if isinstance(value, dict):
+        return {key: _json_ready(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_json_ready(each) for each in value]
+    return json_epsilon(value) if isinstance(value, float) else value
+
+
+class RunFolder:
+    """Folder of one run: results of cells, and files for people. A folder of another run is refused and left alone.
+
+    Args:
+        path: the folder; it need not exist.
+        identity: everything that decides the results, as `RunSettings.identity` returns it.
+    """
+
+    def __init__(self, path: Path, identity: dict[str, Any]) -> None:
+        self.path, self.identity, self.store = path, identity, ResultStore(path)
+        self._check()
+
+    def claim(self) -> None:
+        """Write whose results these are. Call it at the first result: until then a mistake leaves no file behind."""
+        if not (self.path / _CONFIGURATION).exists():
+            self.write(_CONFIGURATION, json.dumps(self.identity, indent=2))
+
+    def write(self, name: str, content: str) -> None:
+        """Write a file whole or not at all."""
+        write_result(self.path / name, content)
+
+    def _check(self) -> None:
+        stored = self.path / _CONFIGURATION
+        try:
+            if stored.exists():
+                found = json.loads(stored.read_text(encoding="utf-8"))
+            elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise RunError(f"{self.path} exists and is not a run's folder: choose another --out")
+            else:
+                return
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.path} cannot be used as a run's folder: {error}; choose another --out") from error
+        differing = [key for key in self.identity | found if self.identity.get(key) != found.get(key)]
+        if differing:
+            key = differing[0]
+            raise RunError(
+                f"{self.path} holds another run's result ({key} was {found.get(key)}, now {self.identity.get(key)}): "
+                "choose another --out or delete it"
+            )
+
+
+def gnns_first(methods: Sequence[str]) -> list[str]:
+    """Return methods in the order to fit them: a mistake in the settings of GNNs shows before there is a result.
+
+    >>> gnns_first(("veil", "structure_only", "rgnn"))
+    ['rgnn', 'veil', 'structure_only']
+    """
+    return sorted(methods, key=lambda method: not issubclass(find_method(method).estimator, GNNMethod))
