@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,15 @@ from torch import Tensor
 
 from veilgraph.privacy.frequency import (
     asking_variance,
+    count_named,
     estimate_frequencies,
     estimated_variance,
     expected_observation,
     fixed_people_variance,
     population_variance,
+    reports_needed,
 )
-from veilgraph.privacy.mechanisms import GRR, GRRFS, SymmetricChannel
+from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection, SymmetricChannel
 
 RUNS, PEOPLE = 4000, 60
 SHARES = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
@@ -107,6 +111,100 @@ def test_the_estimated_variance_is_unbiased(mechanism: GRR | GRRFS, people: int)
     for share in SHARES:
         chances = binom.pmf(counts, people, float(expected_observation(share, channel)))
         assert chances @ estimated == pytest.approx(float(population_variance(share, channel, people)), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [GRR(3, 1.0), SubsetSelection(4, 0.5), SubsetSelection(5, 1.0), SubsetSelection(5, 0.3, size=3)],
+    ids=str,
+)
+def test_the_classes_that_a_report_names_have_the_stated_covariance(mechanism: GRR | SubsetSelection) -> None:
+    """By enumeration in rational arithmetic, for people of shares pi.
+
+    Two classes a and b are named together with the probability
+    P(a, b) = c + (d - c) (pi_a + pi_b), d = p (w - 1) / (k - 1), c = (w - 1) (w - 2 p) / ((k - 1) (k - 2)).
+    """
+    k, w, channel = mechanism.domain_size, mechanism.set_size, mechanism.channel
+    shares = [Fraction(2 * c + 1, k**2) for c in range(k)]
+    together = np.zeros((k, k), dtype=object)
+    for report in mechanism.reports():
+        chance = sum(share * mechanism.probability(report, (c,)) for c, share in enumerate(shares))
+        for a, b in itertools.product(report, report):
+            together[a, b] += chance
+    observed = together.diagonal()
+    assert observed.tolist() == [channel.other + channel.gain * share for share in shares]
+    true, others = channel.keep * (w - 1) / (k - 1), (w - 1) * (w - 2 * channel.keep) / ((k - 1) * (k - 2))
+    for a, b in itertools.combinations(range(k), 2):
+        assert together[a, b] == others + (true - others) * (shares[a] + shares[b])
+    covariance = together - np.outer(observed, observed)
+    # A report names exactly w classes: the sum over all classes is constant, and one degree of freedom is lost.
+    assert covariance.sum(axis=0).tolist() == [0] * k
+    assert np.linalg.matrix_rank(covariance.astype(np.float64)) == k - 1
+    stated = population_variance(np.array(shares, dtype=np.float64), channel, 1) * float(channel.gain) ** 2
+    assert stated == pytest.approx(covariance.diagonal().astype(np.float64), rel=1e-12)
+
+
+@pytest.mark.parametrize("people", ["drawn anew", "the same"])
+def test_estimates_from_label_sets_are_unbiased_and_vary_as_stated(people: str) -> None:
+    rng, mechanism = np.random.default_rng(0), SubsetSelection(5, 1.0)
+    shares = np.array([0.4, 0.25, 0.2, 0.1, 0.05])
+    same = np.repeat(np.arange(5), (shares * PEOPLE).round().astype(int))
+    labels = (rng.choice(5, size=PEOPLE, p=shares) if people == "drawn anew" else same for _ in range(RUNS))
+    counts = np.stack([count_named(mechanism.randomize(each, rng=rng), mechanism) for each in labels])
+    assert (counts.sum(axis=1) == 2 * PEOPLE).all()
+    estimates = estimate_frequencies(counts / PEOPLE, mechanism.channel)
+    variance = population_variance if people == "drawn anew" else fixed_people_variance
+    stated = variance(shares, mechanism.channel, PEOPLE)
+    # As for GRR above.
+    assert (abs(estimates.mean(axis=0) - shares) < 5 * np.sqrt(stated / RUNS)).all()
+    ratio = (RUNS - 1) * estimates.var(axis=0, ddof=1) / stated
+    assert (chi2.ppf(1e-6, RUNS - 1) < ratio).all()
+    assert (ratio < chi2.isf(1e-6, RUNS - 1)).all()
+    estimated = estimated_variance(counts / PEOPLE, mechanism.channel, PEOPLE)
+    if people == "drawn anew":
+        error = estimated.std(axis=0) / np.sqrt(RUNS)
+        assert (abs(estimated.mean(axis=0) - stated) < 5 * error).all()
+
+
+def test_shares_of_label_sets_are_tested_jointly_with_one_degree_of_freedom_less_than_classes() -> None:
+    """The statistic n (l' - l)^T C^+ (l' - l), C as above, is chi-square: 2,000 collections of 500 people at 5 %.
+
+    Pearson's sum of (observed - expected)^2 / expected has the mean k - w, not k - 1, so that its tests would hardly
+    ever fail.
+    """
+    rng, mechanism, level, collections, people = np.random.default_rng(0), SubsetSelection(18, 1.0), 0.05, 2000, 500
+    k, w, keep = 18, mechanism.set_size, float(mechanism.channel.keep)
+    shares = (np.arange(k) + 1) / (k * (k + 1) / 2)
+    expected = expected_observation(shares, mechanism.channel)
+    true, others = keep * (w - 1) / (k - 1), (w - 1) * (w - 2 * keep) / ((k - 1) * (k - 2))
+    together = others + (true - others) * (shares[:, None] + shares)
+    np.fill_diagonal(together, expected)
+    inverse = np.linalg.pinv(together - np.outer(expected, expected), hermitian=True, rtol=1e-9)
+    labels = rng.choice(k, size=(collections, people), p=shares)
+    observed = np.stack([count_named(mechanism.randomize(each, rng=rng), mechanism) for each in labels]) / people
+    distance = observed - expected
+    statistic = people * np.einsum("ra,ab,rb->r", distance, inverse, distance)
+    alarms = int((statistic > chi2.isf(level, k - 1)).sum())
+    # Two sides, 1e-4 in all. The mean is exactly k - 1, and the variance 2 (k - 1) up to a factor 1 - 1/n.
+    assert statistic.mean() == pytest.approx(k - 1, abs=5 * np.sqrt(2 * (k - 1) / collections))
+    assert binom.ppf(5e-5, collections, level) <= alarms <= binom.isf(5e-5, collections, level)
+    pearson = people * (distance**2 / expected).sum(axis=1)
+    # The mean of (l' - l)^2 is l (1 - l) / n.
+    assert pearson.mean() == pytest.approx(k - w, abs=5 * pearson.std() / np.sqrt(collections))
+    assert (pearson > chi2.isf(level, k - 1)).mean() < level / 5
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "share"), [(GRR(7, 1.0), 1.0), (SubsetSelection(18, 1.0), 0.7), (GRR(2, 2.0), 0.5)]
+)
+def test_the_stated_number_of_reports_gives_the_stated_interval(mechanism: GRR | SubsetSelection, share: float) -> None:
+    """The widest interval is that of the share whose reports are nearest to one half."""
+    needed = reports_needed(mechanism.channel, 0.05, quantile=1.96)
+    shares = np.linspace(0, 1, 1001)
+    widths = 1.96 * np.sqrt(population_variance(shares, mechanism.channel, needed))
+    assert widths.max() <= 0.05
+    assert shares[widths.argmax()] == pytest.approx(share, abs=0.01)
+    assert 1.96 * np.sqrt(population_variance(shares, mechanism.channel, needed - 2)).max() > 0.05
 
 
 @pytest.mark.parametrize(("gamma", "d", "m"), [(2, 53, 10), (3, 7, 2), (5, 4, 4)])

@@ -1,20 +1,23 @@
 r"""Plausible class shares: an alarm for coordinated lies, which no screening of single reports finds.
 
-Everyone may report every class, so a liar who sends one class without randomizing it cannot be told from others. Many
-liars who send the same class are visible together: its estimated share moves. With a fraction f of liars, and a share
-:math:`\pi` of the class among the honest people, the estimate has the mean
+A report names one class, or a set of w classes. Everyone may name every class, so a liar who names one without
+randomizing cannot be told from others. Many liars who name the same class are visible together: its estimated share
+moves. With a fraction f of liars, and a share :math:`\pi` of the class among the honest, the estimate has the mean
 
 .. math:: (1 - f)\,\pi + f\,\frac{1 - other}{gain}
    \qquad\text{or}\qquad
    (1 - f)\,\pi - f\,\frac{other}{gain}
 
-if all liars report the class, or if none of them does. No other way to lie moves it further.
+if all liars name the class, or if none of them does. No other way to lie moves it further. A liar who names the class
+instead of leaving it out moves it by 1 / gain people. A set moves w classes up at once, and all others down: the
+estimates of all classes sum to 1, whatever the reports are.
 
 An owner knows which shares are plausible, and declares a range for some classes. The alarm compares each range with
 an interval of the estimate, and is raised only where the whole interval is outside. The interval is that of Clopper
-and Pearson for the number of reports of the class, mapped to shares. It is exact for people drawn from a population.
-For fixed people the number is a sum of independent indicators, and its tails are lighter than the binomial's
-(Hoeffding 1956). So honest reports of plausible shares raise any alarm with a probability of at most `level`.
+and Pearson for the number of reports that name the class, mapped to shares. It is exact for people drawn from a
+population. For fixed people the number is a sum of independent indicators, and its tails are lighter than the
+binomial's (Hoeffding 1956). So honest reports of plausible shares raise any alarm with a probability of at most
+`level`.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from scipy.special import betainccinv, betaincinv  # scipy.stats is slow to impo
 
 from veilgraph.campaign.document import Campaign
 from veilgraph.errors import CampaignError, RunError
+from veilgraph.privacy.frequency import count_named
 from veilgraph.privacy.mechanisms import LabelMechanism, SymmetricChannel
 
 LEVEL = 0.01
@@ -38,7 +42,7 @@ Verdict = Literal["plausible", "above", "below"]
 
 
 def estimate_with_liars(share: float, liars: float, channel: SymmetricChannel) -> float:
-    """Return the mean of the estimated share of a class if some people report that class without randomizing.
+    """Return the mean of the estimated share of a class if some people name that class without randomizing.
 
     Args:
         share: share of the class among the honest people.
@@ -63,6 +67,9 @@ def shift_per_liar(channel: SymmetricChannel) -> float:
     >>> from veilgraph.privacy.mechanisms import GRR
     >>> round(shift_per_liar(GRR(7, 1.0).channel), 2)  # 1 % of liars move an estimate by up to 4.49 points
     4.49
+    >>> from veilgraph.privacy.mechanisms import SubsetSelection
+    >>> round(shift_per_liar(SubsetSelection(7, 1.0).channel), 2)  # sets of two classes
+    2.75
     """
     return float((1 - channel.other) / channel.gain)
 
@@ -184,7 +191,7 @@ class PlausibleShares:
         """
         if not len(labels):
             return ()
-        counts = mechanism.named(labels).sum(axis=0).tolist()
+        counts = count_named(labels, mechanism).tolist()
         # Bonferroni: the errors of all intervals sum to the level.
         confidence = 1 - level / len(self.ranges)
         return tuple(

@@ -2,7 +2,8 @@ r"""Statistics of all reports for the dashboard: estimated shares, what is impla
 
 Differential privacy is closed under post-processing, so estimates reveal nothing that the reports do not. An interval
 is :math:`\tilde\pi \pm 1.96\,\hat\sigma`, with the unbiased variance estimate of `veilgraph.privacy.frequency`: it
-covers both the sampling of people from a population and the randomness of the mechanism.
+covers both the sampling of people from a population and the randomness of the mechanism. Where label reports name
+sets of classes, the observed share of a class is that of the reports that name it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,9 @@ from veilgraph.campaign.plausibility import CheckedShare, PlausibleShares
 from veilgraph.campaign.screening import Suspicion, screen
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
-from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
+from veilgraph.privacy.frequency import count_named, estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import SymmetricChannel
+from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 
 Z_95 = 1.959964
 # One report has no variance estimate.
@@ -100,7 +101,7 @@ class Statistics:
         covered_nodes: number of nodes that reported or have a neighbour who did.
         coverage: coverage by degree.
         label: estimated distribution of the label; None with too few reports.
-        features: estimated distribution of each feature; empty with too few reports.
+        features: estimated distribution of each feature with enough answers.
         suspicions: findings of the screening for implausible reports.
         checked_shares: comparison of the label's shares with those that the owner declared plausible.
     """
@@ -153,29 +154,35 @@ def compute_statistics(
 
 def label_marginal(campaign: Campaign, codes: ReportCodes) -> Marginal | None:
     """Estimate the label's distribution; return None with too few reports for an interval."""
-    reported = codes.labels[codes.has_label]
-    if campaign.label_mechanism is None or len(reported) < _MIN_REPORTS:
+    mechanism, reported = campaign.label_mechanism, codes.labels[codes.has_label]
+    if mechanism is None or len(reported) < _MIN_REPORTS:
         return None
-    return _marginal(campaign.label, campaign.schema.classes, reported, campaign.label_mechanism.channel)
+    counts = count_named(reported, mechanism)
+    return _marginal(campaign.label, campaign.schema.classes, counts, len(reported), mechanism.channel)
 
 
 def feature_marginals(campaign: Campaign, codes: ReportCodes) -> list[Marginal]:
-    """Estimate each feature's distribution; return an empty list with too few reports for an interval."""
+    """Estimate each feature's distribution; leave out features with too few answers for an interval."""
     mechanism, schema = campaign.feature_mechanism, campaign.schema
     reported = codes.features[codes.has_features]
-    if mechanism is None or len(reported) < _MIN_REPORTS:
+    if mechanism is None:
         return []
-    return [
-        _marginal(name, values, reported[:, i], mechanism.channel(i))
-        for i, (name, values) in enumerate(zip(schema.feature_names, schema.code_names, strict=True))
-    ]
+    marginals = []
+    for i, (name, values) in enumerate(zip(schema.feature_names, schema.code_names, strict=True)):
+        # Joint GRR asks each person about some features only.
+        answers = reported[:, i][reported[:, i] != NOT_ASKED]
+        if len(answers) >= _MIN_REPORTS:
+            counts = np.bincount(answers, minlength=len(values))
+            marginals.append(_marginal(name, values, counts, len(answers), mechanism.channel(i)))
+    return marginals
 
 
-def _marginal(name: str, values: Iterable[str], codes: NDArray[Any], channel: SymmetricChannel) -> Marginal:
-    total = float(len(codes))
-    observed = np.bincount(codes, minlength=channel.domain_size) / total
+def _marginal(
+    name: str, values: Iterable[str], counts: NDArray[np.int64], reports: int, channel: SymmetricChannel
+) -> Marginal:
+    observed = counts / reports
     estimates = estimate_frequencies(observed, channel).tolist()
-    errors = np.sqrt(estimated_variance(observed, channel, total)).tolist()
+    errors = np.sqrt(estimated_variance(observed, channel, float(reports))).tolist()
     shares = (Share(name=v, estimate=e, error=s) for v, e, s in zip(values, estimates, errors, strict=True))
     return Marginal(name=name, shares=tuple(shares))
 
