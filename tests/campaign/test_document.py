@@ -20,7 +20,7 @@ from veilgraph.campaign.strict_json import content_id, number_text
 from veilgraph.client import participant
 from veilgraph.errors import BudgetError, CampaignError, VeilgraphError
 from veilgraph.graph import Graph
-from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection
 from veilgraph.privacy.plain_text import misleading_character
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -82,17 +82,28 @@ def test_a_campaign_survives_a_round_trip_through_json_and_the_client_agrees(
 def test_the_document_holds_the_integers_of_the_simulation(name: str) -> None:
     made = CAMPAIGNS[name]
     document = json.loads(made.to_json())
-    if made.feature_mechanism is not None:
-        simulated = GRRFS(made.schema.domain_sizes, made.feature_mechanism.sampled, made.feature_mechanism.epsilon)
+    features, label = made.feature_mechanism, made.label_mechanism
+    if features is not None:
+        simulated = type(features)(made.schema.domain_sizes, features.sampled, features.epsilon)
+        responses = simulated.responses if isinstance(simulated, GRRFS) else simulated.responses.values()
         assert [(t["domain_size"], t["true"], t["other"]) for t in document["features"]["tables"]] == [
-            (r.table.domain_size, r.table.true, r.table.other) for r in simulated.responses
+            (r.table.domain_size, r.table.true, r.table.other) for r in responses
         ]
-    if made.label_mechanism is not None:
-        table = GRR(made.schema.num_classes, made.label_mechanism.epsilon).table
+    if isinstance(label, GRR):
+        table = GRR(made.schema.num_classes, label.epsilon).table
         assert document["label"]["table"] == {
             "domain_size": table.domain_size,
             "true": table.true,
             "other": table.other,
+        }
+    if isinstance(label, SubsetSelection):
+        sets = SubsetSelection(made.schema.num_classes, label.epsilon, label.size).table
+        assert document["label"]["size"] == label.size
+        assert document["label"]["table"] == {
+            "domain_size": sets.domain_size,
+            "size": sets.size,
+            "inside": sets.inside,
+            "outside": sets.outside,
         }
 
 
@@ -283,7 +294,16 @@ def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["binary", "mixed domains, bins and names beyond ASCII", "merged columns", "label only"]
+    "name",
+    [
+        "binary",
+        "mixed domains, bins and names beyond ASCII",
+        "merged columns",
+        "label only",
+        "a set of 6 of 18 classes",
+        "sets beside features",
+        "joint features of mixed domains",
+    ],
 )
 def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> None:
     """Accepted campaigns state the guarantee of their tables; the others raise a veilgraph error, on devices too."""

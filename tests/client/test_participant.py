@@ -460,15 +460,16 @@ def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(participant, "WORDS", 6)
     tables = (participant.Table(2, 4, 2), participant.Table(3, 4, 1))
     label = participant.Table(2, 4, 2)
-    question = participant.Question("", (), 1, "y", ("a", "b"), 1, tables, label, CLOSES, Decimal(0))
+    features = participant.SampledFeatures(tables, 1)
+    question = participant.Question("", (), 1, "y", ("a", "b"), features, label, CLOSES, Decimal(0))
     everything = list(itertools.product(range(2), range(3), range(2)))
-    counts: dict[tuple[int, ...], Counter[tuple[int, ...]]] = {record: Counter() for record in everything}
+    counts: dict[tuple[int, ...], Counter[tuple[Any, ...]]] = {record: Counter() for record in everything}
     for record, words in itertools.product(everything, itertools.product(range(6), repeat=5)):
         left = iter(words)
-        features, said = participant.randomize(question, record[:2], record[2], word=lambda: next(left))  # noqa: B023
-        assert features is not None
-        assert said is not None
-        counts[record][*features, said] += 1
+        reported, said = participant.randomize(question, record[:2], record[2], word=lambda: next(left))  # noqa: B023
+        assert isinstance(reported, tuple)
+        assert isinstance(said, int)
+        counts[record][*reported, said] += 1
     for record, report in itertools.product(everything, repeat=2):
         factors = [
             Fraction(table.domain_size * (table.true if value == said else table.other), 6)
@@ -503,7 +504,7 @@ def test_reports_follow_the_mechanisms_probabilities() -> None:
     )
     question = participant.verify(small.to_json(), max_epsilon=2, now=BEFORE)
     rng = random.Random(20261115)
-    seen: Counter[tuple[int, ...]] = Counter()
+    seen: Counter[tuple[Any, ...]] = Counter()
     for _ in range(20_000):
         features, label = participant.randomize(question, (1, 2), 0, word=lambda: rng.getrandbits(53))
         seen[*(features or ()), label or 0] += 1

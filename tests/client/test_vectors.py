@@ -12,8 +12,9 @@ import pytest
 from tests.support import make_vectors
 from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, CAMPAIGNS, ScriptedWords
-from veilgraph.campaign import Campaign
+from veilgraph.campaign import Campaign, Report
 from veilgraph.client import participant
+from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 from veilgraph.privacy.schema import NO_LABEL
 
 VECTORS: list[dict[str, Any]] = json.loads(make_vectors.PATH.read_text(encoding="utf-8"))
@@ -27,10 +28,18 @@ def test_the_vectors_are_what_the_script_writes() -> None:
 def test_the_vectors_cover_every_campaign_and_every_threshold() -> None:
     assert [vector["name"] for vector in VECTORS] == list(CAMPAIGNS)
     words = [len(case["words"]) for vector in VECTORS for case in vector["cases"]]
-    assert len(words) == 300
+    assert len(words) == 675
     binary = next(vector for vector in VECTORS if vector["name"] == "binary")
     assert any(len(case["words"]) > 2 * 8 + 1 for case in binary["cases"]), "no word was ever rejected"
     assert any(case["label"] is None and case["features"] for vector in VECTORS for case in vector["cases"])
+    sets = next(vector for vector in VECTORS if vector["name"] == "a set of 40 of 130 classes")
+    held = [int(case["record"]["label"].removeprefix("c")) in case["label"] for case in sets["cases"]]
+    assert set(held) == {True, False}
+    assert {len(case["label"]) for case in sets["cases"]} == {40}
+
+
+def as_json(reported: tuple[Any, ...] | int | None) -> Any:
+    return list(reported) if isinstance(reported, tuple) else reported
 
 
 @by_name
@@ -40,7 +49,7 @@ def test_the_python_client_agrees(vector: dict[str, Any]) -> None:
         left = iter(case["words"])
         codes = participant.encode(question, case["record"])
         features, label = participant.randomize(question, *codes, word=lambda: next(left))  # noqa: B023
-        assert (features and list(features), label) == (case["features"], case["label"])
+        assert (as_json(features), as_json(label)) == (case["features"], case["label"])
         assert list(left) == []
 
 
@@ -52,13 +61,26 @@ def test_the_simulations_mechanisms_agree(vector: dict[str, Any]) -> None:
         if campaign.feature_mechanism is not None:
             record = {column.name: [case["record"][column.name]] for column in campaign.schema.columns}
             row = campaign.schema.encode(record)
-            assert campaign.feature_mechanism.randomize(row, rng=rng)[0].tolist() == case["features"]
+            reported = campaign.feature_mechanism.randomize(row, rng=rng)[0].tolist()
+            assert [None if code == NOT_ASKED else code for code in reported] == case["features"]
         label = campaign.schema.encode_labels([case["record"][campaign.label]])
         if campaign.label_mechanism is not None and label[0] != NO_LABEL:
-            assert campaign.label_mechanism.randomize(label, rng=rng).tolist() == [case["label"]]
+            said = campaign.label_mechanism.randomize(label, rng=rng)
+            named = np.flatnonzero(campaign.label_mechanism.named(said)[0]).tolist()
+            assert named == (case["label"] if isinstance(case["label"], list) else [case["label"]])
         else:
             assert case["label"] is None
         assert rng.left == []
+
+
+@by_name
+def test_the_report_of_a_vector_is_one_of_its_campaign(vector: dict[str, Any]) -> None:
+    campaign = Campaign.from_json(vector["campaign"])
+    for case in vector["cases"]:
+        document = {"campaign": campaign.id, "node": "u", "features": case["features"], "label": case["label"]}
+        report = Report.parse(document, campaign)
+        assert report.document == document
+        assert Report.from_json(report.to_json(), campaign) == report
 
 
 @needs_node
@@ -100,7 +122,7 @@ def test_a_changed_word_changes_reports() -> None:
             left = iter([*[(word + 1) % 2**53 for word in case["words"]], *range(1000)])
             codes = participant.encode(question, case["record"])
             features, label = participant.randomize(question, *codes, word=lambda: next(left))  # noqa: B023
-            different += (features and list(features), label) != (case["features"], case["label"])
+            different += (as_json(features), as_json(label)) != (case["features"], case["label"])
         assert different, vector["name"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
 from veilgraph.graph import Graph
-from veilgraph.privacy.mechanisms import OSRandom
+from veilgraph.privacy.mechanisms import GRR, JointGRR, OSRandom, SubsetSelection
 from veilgraph.privacy.mechanisms.random_source import WORDS
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -38,21 +39,28 @@ def campaign(schema: FeatureSchema, **budget: Any) -> Campaign:
     return Campaign.new(schema=schema, graph=GRAPH, **(settings | budget))
 
 
-CAMPAIGNS: dict[str, Campaign] = {
-    "binary": campaign(
+def format_1(schema: FeatureSchema, *, epsilon_y: float | None = None, **budget: Any) -> Campaign:
+    """Return a campaign as earlier versions wrote it: in format 1, with GRR for the label."""
+    made = campaign(schema, epsilon_y=epsilon_y, **budget)
+    label = None if epsilon_y is None else GRR(schema.num_classes, epsilon_y)
+    return replace(made, format=1, label_mechanism=label)
+
+
+FORMAT_1: dict[str, Campaign] = {
+    "binary": format_1(
         FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_x=0.5, sampled=2, epsilon_y=1.0, label="ill"
     ),
-    "mixed domains, bins and names beyond ASCII": campaign(MIXED, epsilon_x=1.0, sampled=2, epsilon_y=2.0),
-    "merged columns": campaign(
+    "mixed domains, bins and names beyond ASCII": format_1(MIXED, epsilon_x=1.0, sampled=2, epsilon_y=2.0),
+    "merged columns": format_1(
         FeatureSchema.binary(10, classes=["a", "b", "c"], group=3), epsilon_x=1.5, sampled=2, epsilon_y=0.1
     ),
-    "label only": campaign(MIXED, epsilon_y=0.7),
-    "features only": campaign(MIXED, epsilon_x=0.7, sampled=3),
-    "all features sampled": campaign(MIXED, epsilon_x=0.25, sampled=5, epsilon_y=0.25),
-    "tiny epsilon": campaign(MIXED, epsilon_x=1e-9, sampled=1, epsilon_y=1e-12),
-    "large epsilon": campaign(MIXED, epsilon_x=20.0, sampled=4, epsilon_y=30.0),
-    "an epsilon beyond the words": campaign(MIXED, epsilon_x=50.0, sampled=1, epsilon_y=1e300),
-    "many bins": campaign(
+    "label only": format_1(MIXED, epsilon_y=0.7),
+    "features only": format_1(MIXED, epsilon_x=0.7, sampled=3),
+    "all features sampled": format_1(MIXED, epsilon_x=0.25, sampled=5, epsilon_y=0.25),
+    "tiny epsilon": format_1(MIXED, epsilon_x=1e-9, sampled=1, epsilon_y=1e-12),
+    "large epsilon": format_1(MIXED, epsilon_x=20.0, sampled=4, epsilon_y=30.0),
+    "an epsilon beyond the words": format_1(MIXED, epsilon_x=50.0, sampled=1, epsilon_y=1e300),
+    "many bins": format_1(
         FeatureSchema(
             columns=(Column(name="x", edges=tuple(map(float, range(1001)))), Column(name="y")),
             classes=tuple(f"c{i}" for i in range(37)),
@@ -61,11 +69,51 @@ CAMPAIGNS: dict[str, Campaign] = {
         sampled=1,
         epsilon_y=4.0,
     ),
-    "the paper's size": campaign(
+    "the paper's size": format_1(
         FeatureSchema.binary(53, classes=[f"c{i}" for i in range(6)]), epsilon_x=0.1, sampled=10, epsilon_y=3.0
     ),
-    "one column": campaign(FeatureSchema.binary(1, classes=["0", "1"]), epsilon_x=1.0, sampled=1, epsilon_y=1.0),
+    "one column": format_1(FeatureSchema.binary(1, classes=["0", "1"]), epsilon_x=1.0, sampled=1, epsilon_y=1.0),
 }
+
+
+def classes(count: int) -> FeatureSchema:
+    """Return a schema that asks for the label alone."""
+    return FeatureSchema(classes=tuple(f"c{i}" for i in range(count)))
+
+
+def sets(schema: FeatureSchema, epsilon: float, size: int | None = None, **budget: Any) -> Campaign:
+    """Return a campaign that asks for the label by subset selection."""
+    mechanism = SubsetSelection(schema.num_classes, epsilon, size)
+    return replace(campaign(schema, epsilon_y=1.0, **budget), label_mechanism=mechanism)
+
+
+def joint(schema: FeatureSchema, sampled: int, epsilon: float, epsilon_y: float | None = None) -> Campaign:
+    """Return a campaign that asks for features by joint GRR."""
+    made = campaign(schema, epsilon_x=1.0, sampled=1, epsilon_y=epsilon_y)
+    return replace(made, feature_mechanism=JointGRR(schema.domain_sizes, sampled, epsilon))
+
+
+FORMAT_2: dict[str, Campaign] = {
+    "a label and nothing else": campaign(classes(4), epsilon_y=1.0, label="country"),
+    "a set of 6 of 18 classes": sets(classes(18), 1.0, label="country"),
+    "a set of 40 of 130 classes": sets(classes(130), 1.2),
+    "sets beside features": sets(
+        FeatureSchema(columns=MIXED.columns, classes=classes(9).classes), 0.5, epsilon_x=0.5, sampled=2
+    ),
+    "all classes but one": sets(classes(5), 1.0, 4),
+    "a set of one class": sets(classes(5), 1.0, 1),
+    "sets with a tiny epsilon": sets(classes(18), 1e-9, 9),
+    "sets with a large epsilon": sets(classes(18), 1e300, 3),
+    "joint features": joint(FeatureSchema.binary(12, classes=["a", "b"]), 4, 0.5, epsilon_y=0.5),
+    "joint features of mixed domains": joint(MIXED, 3, 0.4, epsilon_y=0.3),
+    "joint features alone": joint(MIXED, 2, 1.0),
+    "all features jointly": joint(MIXED, 5, 0.25),
+    "one feature jointly": joint(MIXED, 1, 1.0, epsilon_y=1.0),
+    "merged columns jointly": joint(FeatureSchema.binary(10, classes=["a", "b", "c"], group=3), 2, 1.5, epsilon_y=0.1),
+    "joint features with a large epsilon": joint(MIXED, 2, 30.0),
+}
+
+CAMPAIGNS: dict[str, Campaign] = FORMAT_1 | FORMAT_2
 
 
 def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
@@ -86,11 +134,18 @@ def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
 
 def edge_words(campaign: Campaign) -> list[int]:
     """Return the words at which decisions change: the ends of every table's shares and of every rejected range."""
-    tables = [response.table for response in campaign.feature_mechanism.responses] if campaign.feature_mechanism else []
-    tables += [campaign.label_mechanism.table] if campaign.label_mechanism else []
-    bounds = {table.domain_size for table in tables} | set(range(1, campaign.schema.num_features + 1))
+    features, label = campaign.document["features"], campaign.document["label"]
+    tables: list[dict[str, int]] = (features["tables"] if features else []) + ([label["table"]] if label else [])
+    bounds = {table["domain_size"] for table in tables} | set(range(1, campaign.schema.num_features + 1))
+    bounds |= {bound for table in tables if "size" in table for bound in range(1, table["domain_size"])}
     turns = {0, WORDS} | {WORDS - WORDS % bound for bound in bounds}
-    turns |= {table.true + j * table.other for table in tables for j in (0, 1, table.domain_size - 2)}
+    turns |= {table["inside"] for table in tables if "size" in table}
+    turns |= {
+        table["true"] + j * table["other"]
+        for table in tables
+        if "true" in table
+        for j in (0, 1, table["domain_size"] - 2)
+    }
     return sorted({word for turn in turns for word in (turn - 1, turn, turn + 1) if 0 <= word < WORDS})
 
 

@@ -67,7 +67,7 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "nothing asked": {"features": None, "label": None},
     "an unknown mechanism": {"label__mechanism": "identity"},
     "an unknown key": {"extra": 1},
-    "another format": {"format": 2},
+    "another format": {"format": 3},
     "no date": {"closes": "never"},
     "NaN for an epsilon": {"guarantee__user_level__total": "NaN"},
     "infinity for an epsilon": {"guarantee__user_level__total": "Infinity"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError
 from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
+from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,13 +23,13 @@ class ReportCodes:
 
     Attributes:
         features: codes of the features, `[nodes, features]`.
-        labels: codes of the label, `[nodes]`.
+        labels: reports of the label as its mechanism has them, `[nodes]` or `[nodes, words]`.
         has_features: mask of the rows of `features` that were reported, `[nodes]`.
         has_label: mask of the entries of `labels` that were reported, `[nodes]`.
     """
 
-    features: NDArray[np.unsignedinteger] = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
+    features: NDArray[Any] = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
     has_features: NDArray[np.bool_] = field(repr=False)
     has_label: NDArray[np.bool_] = field(repr=False)
 
@@ -44,20 +47,30 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report]) -> R
         graph: the public graph, as it is now.
         reports: valid reports, at most one for each node; they are read one at a time.
     """
-    schema, nodes = campaign.schema, graph.num_nodes
-    features = np.zeros((nodes, schema.num_features), dtype=schema.code_dtype)
-    labels = np.zeros(nodes, dtype=np.int64)
+    mechanism, nodes = campaign.label_mechanism, graph.num_nodes
+    features = np.zeros((nodes, campaign.schema.num_features), dtype=_code_type(campaign))
+    labels = np.zeros(nodes, dtype=np.int64) if mechanism is None else mechanism.blank(nodes)
     has_features, has_label = np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)
     number_of = {name: number for number, name in enumerate(graph.names)}
+    named: dict[int, int | tuple[int, ...]] = {}
     for report in reports:
         node = number_of.get(report.node)
         if node is None:
             continue
         if report.features is not None:
-            features[node], has_features[node] = report.features, True
+            codes = [NOT_ASKED if code is None else code for code in report.features]
+            features[node], has_features[node] = codes, True
         if report.label is not None:
-            labels[node], has_label[node] = report.label, True
+            named[node], has_label[node] = report.label, True
+    if named:
+        said: Any = list(named.values())
+        labels[list(named)] = mechanism.masks(said) if isinstance(mechanism, SubsetSelection) else said
     return ReportCodes(features=features, labels=labels, has_features=has_features, has_label=has_label)
+
+
+def _code_type(campaign: Campaign) -> type[np.integer[Any]]:
+    mechanism = campaign.feature_mechanism
+    return mechanism.code_type if isinstance(mechanism, JointGRR) else campaign.schema.code_dtype
 
 
 def perturbed_graph(campaign: Campaign, graph: Graph, reports: Iterable[Report]) -> PerturbedGraph:
@@ -99,13 +112,16 @@ def check_graph(campaign: Campaign, graph: Graph) -> Graph:
 
 def reports_of(perturbed: PerturbedGraph, campaign: Campaign) -> Iterator[Report]:
     """Return the reports of a perturbed graph, in the order of its nodes: the inverse of `perturbed_graph`."""
-    return (
-        Report(
-            campaign=campaign.id,
-            node=name,
-            features=tuple(perturbed.features[node].tolist()) if perturbed.has_features[node] else None,
-            label=int(perturbed.labels[node]) if perturbed.has_label[node] else None,
-        )
-        for node, name in enumerate(perturbed.graph.names)
-        if perturbed.has_features[node] or perturbed.has_label[node]
-    )
+    mechanism, has_label = perturbed.label_mechanism, np.flatnonzero(perturbed.has_label)
+    labels = perturbed.labels[has_label]
+    said: Iterable[Any] = mechanism.codes(labels) if isinstance(mechanism, SubsetSelection) else labels.tolist()
+    label_of = dict(zip(has_label.tolist(), said, strict=True))
+    for node, name in enumerate(perturbed.graph.names):
+        if perturbed.has_features[node] or node in label_of:
+            codes = perturbed.features[node].tolist() if perturbed.has_features[node] else None
+            yield Report(
+                campaign=campaign.id,
+                node=name,
+                features=None if codes is None else tuple(None if code == NOT_ASKED else code for code in codes),
+                label=label_of.get(node),
+            )

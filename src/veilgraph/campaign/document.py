@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from veilgraph.campaign.strict_json import (
     TIME_FORMAT,
     canonical_json,
     content_id,
-    expect_constant,
+    expect_choice,
     expect_list,
     expect_number,
     expect_object,
@@ -33,12 +33,19 @@ from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import state_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection, SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.plain_text import quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
 
-FORMAT = 1
+FORMAT = 2
+"""Format of new documents. Format 1, which has columns, GRR-FS and GRR alone, is still read and keeps its id."""
+_FORMATS = (1, FORMAT)
+
+_FeatureMechanism = GRRFS | JointGRR
+_LabelMechanism = GRR | SubsetSelection
+_FEATURE_MECHANISMS: dict[str, type[_FeatureMechanism]] = {"grr_fs": GRRFS, "joint_grr": JointGRR}
+_LABEL_MECHANISMS: dict[str, type[_LabelMechanism]] = {"grr": GRR, "subset_selection": SubsetSelection}
 
 # Limits within which a phone's browser checks the attribute-level guarantee in seconds.
 _MAX_FEATURES = 2**14
@@ -63,6 +70,7 @@ class Campaign:
         closes: time until which reports are accepted, to the second.
         nodes: number of nodes of the public graph.
         graph: fingerprint of the public graph.
+        format: format of the document; earlier ones have fewer mechanisms.
         stated: epsilons of a document that rounds them otherwise than this version; default: as this version does.
 
     >>> campaign = Campaign.new(
@@ -70,7 +78,7 @@ class Campaign:
     ...     graph=Graph.from_edges([[0], [1]], num_nodes=2), purpose="Learn who needs a vaccine",
     ...     contact="privacy@example.org", closes=datetime(2027, 1, 31, tzinfo=UTC))
     >>> campaign.id[:8], round(campaign.guarantee.total_user_level, 9)
-    ('8786ae41', 2.0)
+    ('70556c93', 2.0)
     >>> Campaign.from_json(campaign.to_json()) == campaign
     True
     >>> Campaign.from_json(campaign.to_json().replace('"sampled":2', '"sampled":3'))
@@ -79,14 +87,15 @@ class Campaign:
     """
 
     schema: FeatureSchema
-    feature_mechanism: GRRFS | None
-    label_mechanism: GRR | None
+    feature_mechanism: _FeatureMechanism | None
+    label_mechanism: _LabelMechanism | None
     label: str
     purpose: str
     contact: str
     closes: datetime
     nodes: int
     graph: str
+    format: int = FORMAT
     stated: StatedGuarantee | None = None
 
     def __post_init__(self) -> None:
@@ -110,8 +119,11 @@ class Campaign:
 
     def _check_mechanisms(self) -> None:
         features, label = self.feature_mechanism, self.label_mechanism
+        if self.format == 1 and (
+            isinstance(features, JointGRR) or isinstance(label, SubsetSelection) or not self.schema.columns
+        ):
+            raise CampaignError("format 1 has columns, GRR-FS and GRR alone: make the campaign in format 2")
         if features is not None:
-            _check_finite(features.epsilon, "epsilon_x")
             if features.domain_sizes != self.schema.domain_sizes:
                 raise CampaignError("the feature mechanism has other domain sizes than the schema")
             steps = features.sampled * (features.num_features - features.sampled)
@@ -121,6 +133,7 @@ class Campaign:
                     f"have at most {_MAX_FEATURES} features and sampled * (features - sampled) <= {_MAX_STEPS}; "
                     "merge columns with 'group' or sample fewer"
                 )
+            _check_finite(self.guarantee.features_user_level, "epsilon_x")
         if label is not None:
             _check_finite(label.epsilon, "epsilon_y")
             if label.domain_size != self.schema.num_classes:
@@ -144,7 +157,7 @@ class Campaign:
     ) -> Campaign:
         """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
 
-        A number of sampled features above that of the schema means all of them.
+        Features are randomized by GRR-FS. A number of sampled features above that of the schema means all of them.
         """
         if (epsilon_x is None) != (sampled is None):
             raise CampaignError("epsilon_x and sampled belong together: give both, or neither to collect no features")
@@ -169,8 +182,9 @@ class Campaign:
     def from_json(cls, text: str | bytes) -> Campaign:
         """Read a campaign; refuse one that is altered, or states another guarantee than its integers give."""
         stated = dict(expect_object(parse_strict(text), _KEYS, "campaign"))
-        if stated["format"] != FORMAT:
-            raise CampaignError(f"its format is not {FORMAT}: it needs another version of veilgraph")
+        version = next((known for known in _FORMATS if known == stated["format"]), None)
+        if version is None:
+            raise CampaignError(f"its format is not 1 to {FORMAT}: it needs another version of veilgraph")
         if stated.pop("id") != content_id(stated):
             raise CampaignError("the content is not what the id says: the campaign was altered; get it again")
         try:
@@ -183,6 +197,7 @@ class Campaign:
                 closes=expect_time(stated["closes"], "closes"),
                 nodes=expect_object(stated["graph"], {"nodes", "sha256"}, "graph")["nodes"],
                 graph=expect_text(stated["graph"]["sha256"], "graph.sha256"),
+                format=version,
             )
         except (BudgetError, SchemaError) as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from error
@@ -235,24 +250,41 @@ class Campaign:
         ]
 
     def _method_in_words(self) -> Iterator[str]:
-        features, label = self.feature_mechanism, self.label_mechanism
-        if features is not None:
+        features = self.feature_mechanism
+        if isinstance(features, GRRFS):
             yield (
                 f"Asked: {features.num_features} features. A device picks {features.sampled} of them at random and "
                 "reports the true answer to each with the probability below; for all others it reports a random value."
             )
-        if label is not None:
-            yield f"Asked: the label, one of {label.domain_size} classes. It is true with {_probability_text(label)}."
+        if isinstance(features, JointGRR):
+            yield (
+                f"Asked: {features.num_features} features. A device picks {features.sampled} of them at random and "
+                "reports nothing about the others. It reports the true answers to all of them together, or another "
+                "combination of answers at random; each answer is true with the probability below."
+            )
+        if self.label_mechanism is not None:
+            yield f"Asked: the label, one of {self.schema.num_classes} classes. {self.label_in_words}"
+
+    @property
+    def label_in_words(self) -> str:
+        """Sentence that says what a report reveals about the label; empty if no label is collected."""
+        label = self.label_mechanism
+        if label is None:
+            return ""
+        chance = _probability_text(label.channel)
+        if label.set_size == 1:
+            return f"It is true with {chance}."
+        return f"A report names {label.set_size} of them; the true one is among them with {chance}."
 
     def _texts(self) -> Iterator[str]:
         yield f"Purpose: {quote(self.purpose)}"
         yield f"Contact: {quote(self.contact)}"
         if self.schema.note:
             yield f"Note: {quote(self.schema.note)}"
-        if self.feature_mechanism is not None:
-            responses = self.feature_mechanism.responses
-            for name, codes, response in zip(self.schema.feature_names, self.schema.code_names, responses, strict=True):
-                yield f"If picked, true with {_probability_text(response)}: {_question_text(name, codes)}"
+        if (features := self.feature_mechanism) is not None:
+            for i, (name, codes) in enumerate(zip(self.schema.feature_names, self.schema.code_names, strict=True)):
+                picked = features.responses[i].channel if isinstance(features, GRRFS) else features.channel(i)
+                yield f"If picked, true with {_probability_text(picked)}: {_question_text(name, codes)}"
         if self.label_mechanism is not None:
             yield f"Label: {_question_text(self.label, self.schema.classes)}"
 
@@ -263,7 +295,7 @@ class Campaign:
     @cached_property
     def _content(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": self.format,
             "purpose": self.purpose,
             "contact": self.contact,
             "closes": self.closes.strftime(TIME_FORMAT),
@@ -293,25 +325,29 @@ def _table_document(table: IntegerTable) -> dict[str, int]:
     return {"domain_size": table.domain_size, "true": table.true, "other": table.other}
 
 
-def _features_document(mechanism: GRRFS) -> dict[str, Any]:
+def _features_document(mechanism: _FeatureMechanism) -> dict[str, Any]:
+    responses = mechanism.responses if isinstance(mechanism, GRRFS) else mechanism.responses.values()
     return {
-        "mechanism": "grr_fs",
+        "mechanism": _name_of(mechanism, _FEATURE_MECHANISMS),
         "epsilon": number_text(mechanism.epsilon),
         "sampled": mechanism.sampled,
-        "tables": [_table_document(response.table) for response in mechanism.responses],
+        "tables": [_table_document(response.table) for response in responses],
     }
 
 
-def _label_document(mechanism: GRR) -> dict[str, Any]:
-    return {
-        "mechanism": "grr",
-        "epsilon": number_text(mechanism.epsilon),
-        "table": _table_document(mechanism.table),
-    }
+def _label_document(mechanism: _LabelMechanism) -> dict[str, Any]:
+    document = {"mechanism": _name_of(mechanism, _LABEL_MECHANISMS), "epsilon": number_text(mechanism.epsilon)}
+    if isinstance(mechanism, GRR):
+        return {**document, "table": _table_document(mechanism.table)}
+    return {**document, "size": mechanism.set_size, "table": asdict(mechanism.table)}
 
 
-def _probability_text(response: GRR) -> str:
-    return f"probability {float(response.channel.keep):.3f}"
+def _name_of(mechanism: object, known: Mapping[str, type]) -> str:
+    return next(name for name, kind in known.items() if isinstance(mechanism, kind))
+
+
+def _probability_text(channel: SymmetricChannel) -> str:
+    return f"probability {float(channel.keep):.3f}"
 
 
 def _question_text(name: str, answers: Sequence[str]) -> str:
@@ -319,17 +355,25 @@ def _question_text(name: str, answers: Sequence[str]) -> str:
 
 
 def _mechanisms(stated: dict[str, Any], schema: FeatureSchema) -> dict[str, Any]:
-    features, label = stated["features"], stated["label"]
-    if features is not None:
-        expect_object(features, {"mechanism", "epsilon", "sampled", "tables"}, "features")
-        expect_constant(features["mechanism"], "grr_fs", "features.mechanism")
-        sampled = expect_whole(features["sampled"], "features.sampled", 1, schema.num_features)
-        features = GRRFS(schema.domain_sizes, sampled, expect_number(features["epsilon"], "features.epsilon"))
-    if label is not None:
-        expect_object(label, {"mechanism", "epsilon", "table"}, "label")
-        expect_constant(label["mechanism"], "grr", "label.mechanism")
-        label = GRR(schema.num_classes, expect_number(label["epsilon"], "label.epsilon"))
-    return {"feature_mechanism": features, "label_mechanism": label}
+    return {
+        "feature_mechanism": None if stated["features"] is None else _features(stated["features"], schema),
+        "label_mechanism": None if stated["label"] is None else _label(stated["label"], schema),
+    }
+
+
+def _features(stated: object, schema: FeatureSchema) -> _FeatureMechanism:
+    parts = expect_object(stated, {"mechanism", "epsilon", "sampled", "tables"}, "features")
+    mechanism = expect_choice(parts["mechanism"], _FEATURE_MECHANISMS, "features.mechanism")
+    sampled = expect_whole(parts["sampled"], "features.sampled", 1, schema.num_features)
+    return mechanism(schema.domain_sizes, sampled, expect_number(parts["epsilon"], "features.epsilon"))
+
+
+def _label(stated: object, schema: FeatureSchema) -> _LabelMechanism:
+    sets = {"size"} if isinstance(stated, dict) and stated.get("mechanism") == "subset_selection" else set()
+    parts = expect_object(stated, {"mechanism", "epsilon", "table"} | sets, "label")
+    mechanism = expect_choice(parts["mechanism"], _LABEL_MECHANISMS, "label.mechanism")
+    size = {"size": expect_whole(parts["size"], "label.size", 1, schema.num_classes - 1)} if sets else {}
+    return mechanism(schema.num_classes, expect_number(parts["epsilon"], "label.epsilon"), **size)
 
 
 def _schema(stated: object) -> FeatureSchema:

@@ -16,11 +16,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.strict_json import TIME_FORMAT, canonical_json
 from veilgraph.errors import ReportError
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR
 
 MAX_NODE_LENGTH = 256
 
@@ -38,8 +40,8 @@ class Report:
     Attributes:
         campaign: id of the campaign.
         node: name of the node in the public graph.
-        features: code of each reported feature.
-        label: code of the class.
+        features: code of each feature; None for a feature that joint GRR did not pick.
+        label: code of the class, or the codes of a set of classes in ascending order.
 
     >>> Report(campaign="5f7f", node="u17", features=(0, 1), label=None).to_json()
     '{"campaign":"5f7f","features":[0,1],"label":null,"node":"u17"}'
@@ -47,8 +49,8 @@ class Report:
 
     campaign: str
     node: str
-    features: tuple[int, ...] | None
-    label: int | None
+    features: tuple[int | None, ...] | None
+    label: int | tuple[int, ...] | None
 
     @classmethod
     def parse(cls, document: object, campaign: Campaign) -> Report:
@@ -83,7 +85,8 @@ class Report:
     def document(self) -> dict[str, Any]:
         """The report as JSON values."""
         features = None if self.features is None else list(self.features)
-        return {"campaign": self.campaign, "node": self.node, "features": features, "label": self.label}
+        label = list(self.label) if isinstance(self.label, tuple) else self.label
+        return {"campaign": self.campaign, "node": self.node, "features": features, "label": label}
 
     def to_json(self) -> str:
         """Return the canonical form, which is the same for equal reports."""
@@ -109,26 +112,45 @@ def check_node(node: object) -> str:
     return node
 
 
-def _features(values: object, campaign: Campaign) -> tuple[int, ...]:
-    if campaign.feature_mechanism is None:
+def _features(values: object, campaign: Campaign) -> tuple[int | None, ...]:
+    mechanism = campaign.feature_mechanism
+    if mechanism is None:
         raise ReportError("features: the campaign collects none; send null")
     sizes = campaign.schema.domain_sizes
     if not isinstance(values, list) or len(values) != len(sizes):
         raise ReportError(f"features must be a list of {len(sizes)} codes")
-    # Codes are integers proper: True, 1.0 and "1" are not.
-    for value, size, name in zip(values, sizes, campaign.schema.feature_names, strict=True):
-        if type(value) is not int or not 0 <= value < size:
-            raise ReportError(f"feature {name[:40]!a}: the code must be a whole number from 0 to {size - 1}")
+    asked = [i for i, value in enumerate(values) if value is not None or isinstance(mechanism, GRRFS)]
+    if isinstance(mechanism, JointGRR) and len(asked) != mechanism.sampled:
+        raise ReportError(f"features must hold codes of {mechanism.sampled} features, and null for all others")
+    for i in asked:
+        if not _is_code(values[i], sizes[i]):
+            name = campaign.schema.feature_names[i]
+            raise ReportError(f"feature {name[:40]!a}: the code must be a whole number from 0 to {sizes[i] - 1}")
     return tuple(values)
 
 
-def _label(value: object, campaign: Campaign) -> int:
-    if campaign.label_mechanism is None:
+def _label(value: object, campaign: Campaign) -> int | tuple[int, ...]:
+    mechanism = campaign.label_mechanism
+    if mechanism is None:
         raise ReportError("label: the campaign collects none; send null")
-    size = campaign.schema.num_classes
-    if type(value) is not int or not 0 <= value < size:
-        raise ReportError(f"label: the code must be a whole number from 0 to {size - 1}")
-    return value
+    size, last = mechanism.set_size, mechanism.domain_size - 1
+    if isinstance(mechanism, GRR):
+        if not _is_code(value, last + 1):
+            raise ReportError(f"label: the code must be a whole number from 0 to {last}")
+        return cast(int, value)
+    if (
+        not isinstance(value, list)
+        or len(value) != size
+        or not all(_is_code(code, last + 1) for code in value)
+        or not all(low < high for low, high in pairwise(value))
+    ):
+        raise ReportError(f"label: it must be a list of {size} different codes from 0 to {last}, in ascending order")
+    return tuple(value)
+
+
+def _is_code(value: object, domain_size: int) -> bool:
+    """Return whether a value is an integer proper, as True, 1.0 and "1" are not, in its domain."""
+    return type(value) is int and 0 <= value < domain_size
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,14 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.plain_text import misleading_character
+
+T = TypeVar("T")
 
 MAX_TEXT_LENGTH = 4000
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
@@ -118,10 +120,11 @@ def expect_number(value: object, where: str) -> float:
     return float(value)
 
 
-def expect_constant(value: object, expected: str, where: str) -> None:
-    """Refuse every text but one."""
-    if value != expected:
-        raise CampaignError(f"{where} is not '{expected}', the only one that clients know")
+def expect_choice(value: object, choices: Mapping[str, T], where: str) -> T:
+    """Return what a text stands for; refuse every text that is not among the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise CampaignError(f"{where} is not {' or '.join(map(repr, choices))}: clients know no other")
+    return choices[value]
 
 
 def expect_time(value: object, where: str) -> datetime:

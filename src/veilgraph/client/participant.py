@@ -5,16 +5,23 @@ the record, it checks the campaign's id, its integer tables and the guarantee th
 the program that wrote the campaign.
 
 **The words that decide a report.** All randomness is a stream of *words*, uniform integers below 2**53. *A number
-below n* takes words until one is below 2**53 - (2**53 mod n), and is that word mod n. With d features of which m
-are sampled, a report takes, in this order:
+below n* takes words until one is below 2**53 - (2**53 mod n), and is that word mod n. *To choose m of n things* goes
+through them in order: with l of them left and c still to choose, a thing is chosen if a number below l is less than c.
+*A word u by the table (k, true, other) of the value v* reports v if u < true, else v + 1 + (u - true) div other,
+modulo k. First the features are drawn, by one of two mechanisms:
 
-1. for each feature i = 0, ..., d - 1: a number below d - i; the feature is sampled if it is less than m minus the
-   number of features sampled so far. If it is sampled, one word decides its report by its table; if not, a number
-   below its domain size is reported.
-2. for the label, if it is reported: one word, by its table.
+- GRR-FS chooses m of the d features. As soon as a feature is chosen, one word decides its report by its table; if it
+  is not chosen, a number below its domain size is reported.
+- Joint GRR chooses m of the d features, and reports nothing for the others. Then one word, by the table of their joint
+  domain size, decides the reports of all m: their codes are the digits of one value, the first feature's the lowest.
 
-*A word w by the table (k, true, other) of the value v* reports v if w < true, else v + 1 + (w - true) div other,
-modulo k. `GRRFS.randomize` on one row and the browser's module take the same words in the same order.
+Then the label is drawn, if it is reported, by one of two mechanisms:
+
+- GRR takes one word, by its table.
+- Subset selection takes one word u, and the set holds the true class if u < inside. Of the other k - 1 classes, in
+  ascending order, it chooses one less than its size, or as many as its size if the true class is outside.
+
+The mechanisms of the package on one row, and the browser's module, take the same words in the same order.
 """
 
 from __future__ import annotations
@@ -41,7 +48,9 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from email.utils import parsedate_to_datetime
 from fractions import Fraction
 from itertools import pairwise
+from math import prod
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple, TypeVar
 
 if sys.platform == "win32":
@@ -85,11 +94,14 @@ WORDS = 2**WORD_BITS
 
 Word = Callable[[], int]
 Codes = tuple[int, ...]
+ReportedFeatures = tuple[int | None, ...]
+ReportedLabel = int | Codes
 T = TypeVar("T")
 
 _MAX_CAMPAIGN_LENGTH = 64 * 2**20
 _MAX_FEATURES = 2**14
 _MAX_STEPS = 1_000_000
+_MAX_JOINT_SIZE = 2**16
 _MAX_TEXT_LENGTH = 4000
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 # Control, bidirectional and invisible characters could hide what a campaign says; the campaign format lists them.
@@ -124,14 +136,6 @@ _REFUSALS = {
 }
 
 
-class Table(NamedTuple):
-    """Integer table of a randomized response: the words that report the true value, and each other value."""
-
-    domain_size: int
-    true: int
-    other: int
-
-
 class Question(NamedTuple):
     """A verified campaign: the questions, and the integer tables that protect the answers."""
 
@@ -140,9 +144,8 @@ class Question(NamedTuple):
     group: int
     label_name: str
     classes: tuple[str, ...]
-    sampled: int
-    features: tuple[Table, ...] | None
-    label: Table | None
+    features: SampledFeatures | JointFeatures | None
+    label: Table | SetTable | None
     closes: datetime
     epsilon: Decimal
     """Epsilon that the tables give: user level (any two records), features and label together."""
@@ -233,7 +236,7 @@ def answer(
             "campaign": question.id,
             "node": node,
             "features": None if codes is None else list(codes),
-            "label": reported,
+            "label": list(reported) if isinstance(reported, tuple) else reported,
         }
         hashed = f".{hashlib.sha256(node.encode()).hexdigest()[:32]}" if drawn else ""
         _write(folder / f"{question.id}{hashed}.json", report, question.epsilon)
@@ -278,7 +281,7 @@ def _encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None
 
 def randomize(
     question: Question, features: Codes | None, label: int | None, *, word: Word | None = None
-) -> tuple[Codes | None, int | None]:
+) -> tuple[ReportedFeatures | None, ReportedLabel | None]:
     """Randomize codes, with words in the order that this file's docstring defines.
 
     Args:
@@ -286,17 +289,14 @@ def randomize(
         features: the codes of the features, or None.
         label: the code of the label, or None.
         word: source of words; default: the operating system. Other sources are for tests.
+
+    Returns:
+        A code for each feature, or None for one that is not asked; and the code of a class, or the codes of a set.
     """
     word = word or (lambda: secrets.randbits(WORD_BITS))
-    reported: list[int] = []
-    to_sample = question.sampled
-    tables = question.features or ()
-    for i, (value, table) in enumerate(zip(features or (), tables, strict=features is not None)):
-        sampled = uniform_below(len(tables) - i, word) < to_sample
-        to_sample -= sampled
-        reported.append(_respond(value, table, word) if sampled else uniform_below(table.domain_size, word))
-    response = None if label is None or question.label is None else _respond(label, question.label, word)
-    return (None if features is None else tuple(reported)), response
+    reported = None if features is None or question.features is None else question.features.report(features, word)
+    response = None if label is None or question.label is None else question.label.report(label, word)
+    return reported, response
 
 
 def uniform_below(bound: int, word: Word) -> int:
@@ -307,9 +307,209 @@ def uniform_below(bound: int, word: Word) -> int:
     return drawn % bound
 
 
-def _respond(value: int, table: Table, word: Word) -> int:
-    surplus = word() - table.true
-    return value if surplus < 0 else (value + 1 + surplus // table.other) % table.domain_size
+def choose(wanted: int, count: int, word: Word) -> Iterator[bool]:
+    """Yield for each of `count` things whether it is chosen; every set of `wanted` things is equally likely."""
+    for left in range(count, 0, -1):
+        chosen = uniform_below(left, word) < wanted
+        wanted -= chosen
+        yield chosen
+
+
+# --- The mechanisms --------------------------------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """Randomized response (GRR): the number of words that report the true value, and each other value."""
+
+    domain_size: int
+    true: int
+    other: int
+
+    @property
+    def odds(self) -> Fraction:
+        """Largest ratio of the probabilities of a report under two values: exp(epsilon)."""
+        return Fraction(self.true, self.other)
+
+    def report(self, value: int, word: Word) -> int:
+        """Report one value."""
+        surplus = word() - self.true
+        return value if surplus < 0 else (value + 1 + surplus // self.other) % self.domain_size
+
+    def fits(self, reported: object) -> bool:
+        """Return whether something read back is a report of this table."""
+        return _are_codes([reported], [self.domain_size])
+
+
+class SetTable(NamedTuple):
+    """Subset selection: the number of words for which a set of `size` classes holds the true class, or does not."""
+
+    domain_size: int
+    size: int
+    inside: int
+    outside: int
+
+    @property
+    def odds(self) -> Fraction:
+        """Largest ratio of the probabilities of a set under two classes: exp(epsilon).
+
+        Sets that hold the true class are equally likely, and so are those that do not.
+        """
+        return Fraction(self.inside * (self.domain_size - self.size), self.outside * self.size)
+
+    def report(self, value: int, word: Word) -> Codes:
+        """Report a set of classes, in ascending order."""
+        held = word() < self.inside
+        others = [code for code in range(self.domain_size) if code != value]
+        chosen = choose(self.size - held, len(others), word)
+        drawn = [code for code, taken in zip(others, chosen, strict=True) if taken]
+        return tuple(sorted([*drawn, value] if held else drawn))
+
+    def fits(self, reported: object) -> bool:
+        """Return whether something read back is a report of this table."""
+        return (
+            isinstance(reported, list)
+            and _are_codes(reported, [self.domain_size] * self.size)
+            and all(low < high for low, high in pairwise(reported))
+        )
+
+
+class SampledFeatures(NamedTuple):
+    """GRR-FS: `sampled` features are reported by their tables, uniform values for the others."""
+
+    tables: tuple[Table, ...]
+    sampled: int
+
+    def report(self, values: Codes, word: Word) -> Codes:
+        """Report all features."""
+        chosen = choose(self.sampled, len(self.tables), word)
+        return tuple(
+            table.report(value, word) if sampled else uniform_below(table.domain_size, word)
+            for value, table, sampled in zip(values, self.tables, chosen, strict=True)
+        )
+
+    def fits(self, reported: object) -> bool:
+        """Return whether something read back is a report of these features."""
+        return _are_codes(reported, [table.domain_size for table in self.tables])
+
+    @property
+    def user_level(self) -> Decimal:
+        """Epsilon for any two records: the sum of ln(true/other) over the `sampled` most revealing tables."""
+        ordered = sorted(self.tables, key=lambda table: table.odds, reverse=True)[: self.sampled]
+        return sum((n * _log(table.odds) for table, n in Counter(ordered).items()), Decimal(0))
+
+    @property
+    def attribute_levels(self) -> list[Decimal]:
+        """Epsilon of each feature, for two records that differ in it alone."""
+        return _attribute_levels(self.tables, self.sampled)
+
+
+class JointFeatures(NamedTuple):
+    """Joint GRR: one response for `sampled` features together, by the table of their joint domain size."""
+
+    sizes: tuple[int, ...]
+    sampled: int
+    tables: Mapping[int, Table]
+
+    def report(self, values: Codes, word: Word) -> ReportedFeatures:
+        """Report the chosen features, and None for the others."""
+        asked = [i for i, chosen in enumerate(choose(self.sampled, len(self.sizes), word)) if chosen]
+        joint, size = 0, 1
+        for i in asked:
+            joint, size = joint + values[i] * size, size * self.sizes[i]
+        joint = self.tables[size].report(joint, word)
+        reported: list[int | None] = [None] * len(self.sizes)
+        for i in asked:
+            joint, reported[i] = divmod(joint, self.sizes[i])
+        return tuple(reported)
+
+    def fits(self, reported: object) -> bool:
+        """Return whether something read back is a report of these features."""
+        if not isinstance(reported, list) or len(reported) != len(self.sizes):
+            return False
+        asked = [(code, size) for code, size in zip(reported, self.sizes, strict=True) if code is not None]
+        return len(asked) == self.sampled and _are_codes([code for code, _ in asked], [size for _, size in asked])
+
+    @property
+    def user_level(self) -> Decimal:
+        """Epsilon for any two records: that of the most revealing table."""
+        return _log(max(table.odds for table in self.tables.values()))
+
+    @property
+    def attribute_levels(self) -> list[Decimal]:
+        """Epsilon of each feature, for two records that differ in it alone: of the tables that can hold it."""
+        levels = {}
+        for size in set(self.sizes):
+            others = list(self.sizes)
+            others.remove(size)
+            joint = [size * rest for rest in joint_sizes(others, self.sampled - 1)]
+            levels[size] = _log(max(self.tables[each].odds for each in joint))
+        return [levels[size] for size in self.sizes]
+
+
+def joint_sizes(sizes: Sequence[int], sampled: int) -> list[int]:
+    """Return the products of `sampled` of the sizes that occur, in ascending order."""
+    products: list[set[int]] = [{1}, *(set() for _ in range(sampled))]
+    for size, copies in Counter(sizes).items():
+        for _ in range(min(copies, sampled)):
+            for taken in range(sampled, 0, -1):
+                products[taken] |= {size * product for product in products[taken - 1]}
+    return sorted(products[sampled])
+
+
+def _are_codes(codes: object, sizes: Sequence[int]) -> bool:
+    return (
+        isinstance(codes, list)
+        and len(codes) == len(sizes)
+        and all(type(code) is int and 0 <= code < size for code, size in zip(codes, sizes, strict=True))
+    )
+
+
+def _log(odds: Fraction) -> Decimal:
+    return (Decimal(odds.numerator) / odds.denominator).ln()
+
+
+def _attribute_levels(tables: tuple[Table, ...], sampled: int) -> list[Decimal]:
+    """Return ln of the likelihood ratio of two records that differ in one feature, if no other feature matches.
+
+    The mean product over all subsets of `sampled` features is a + b * factor in the factor of one feature. A pass
+    over what follows each feature and one over what precedes it give a and b for every table, up to a common factor.
+    """
+    kinds = Counter(tables)
+    ordered = [*kinds, *(kinds - Counter(kinds.keys())).elements()]  # one feature of each table first
+    misses = [Decimal(table.domain_size * table.other) / WORDS for table in ordered]
+    after: dict[int, dict[int, Decimal]] = {}
+    none, one = Decimal(0), Decimal(1)
+    means = {sampled: one}  # of the features that follow, by the number taken before
+    for i in range(len(ordered) - 1, -1, -1):
+        if i < len(kinds):
+            after[i] = means
+        means = {
+            taken: take * misses[i] * means.get(taken + 1, none) + skip * means.get(taken, none)
+            for taken, take, skip in _steps(i, sampled, len(ordered))
+        }
+    levels = {}
+    before = {0: one}  # of the features that precede, by the number taken
+    for i, table in enumerate(kinds):
+        taking, passing, means = none, none, dict[int, Decimal]()
+        for taken, take, skip in _steps(i, sampled, len(ordered)):
+            if take:
+                mean = before[taken] * take
+                taking += mean * after[i][taken + 1]
+                means[taken + 1] = means.get(taken + 1, none) + mean * misses[i]
+            if skip:
+                mean = before[taken] * skip
+                passing += mean * after[i][taken]
+                means[taken] = means.get(taken, none) + mean
+        before = means
+        match = Decimal(table.domain_size * table.true) / WORDS
+        levels[table] = ((passing + taking * match) / (passing + taking * misses[i])).ln()
+    return [levels[table] for table in tables]
+
+
+def _steps(i: int, sampled: int, count: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the possible numbers of features taken before feature i, with the odds to take and to skip it."""
+    for taken in range(max(0, sampled - count + i), min(i, sampled) + 1):
+        yield taken, sampled - taken, count - i - sampled + taken
 
 
 # --- The record ------------------------------------------------------------------------------------------------------
@@ -424,8 +624,8 @@ def _parsed(campaign: str | bytes) -> dict[str, Any]:
         raise CampaignError("the campaign is not in its canonical form, so two readers could understand it differently")
     keys = "closes contact features format graph guarantee id label purpose schema"
     content = dict(_object(document, keys, "the campaign"))
-    if type(content["format"]) is not int or content["format"] != 1:
-        raise CampaignError("the campaign's format is not 1: this client is too old for it, or it is not a campaign")
+    if type(content["format"]) is not int or content["format"] not in (1, 2):
+        raise CampaignError("the campaign's format is not 1 or 2: this client is too old, or it is not a campaign")
     graph = _object(content["graph"], "nodes sha256", "graph")
     _whole(graph["nodes"], "graph.nodes")
     if not re.fullmatch("[0-9a-f]{64}", _text(graph["sha256"], "graph.sha256")):
@@ -442,12 +642,13 @@ def _question(campaign: dict[str, Any]) -> Question:
     schema = _object(campaign["schema"], "columns group label note", "schema")
     label = _object(schema["label"], "classes name", "schema.label")
     _text(schema["note"], "schema.note", min_length=0)
-    columns = tuple(_column(entry) for entry in _list(schema["columns"], "schema.columns"))
+    least = 1 if campaign["format"] == 1 else 0
+    columns = tuple(_column(entry) for entry in _list(schema["columns"], "schema.columns", least))
     sizes = _merged([_size(column) for column in columns], _whole(schema["group"], "schema.group"))
     classes = tuple(_text(name, "a class") for name in _list(label["classes"], "schema.label.classes"))
-    sampled, features = _features(campaign["features"], sizes)
-    table = _label(campaign["label"], len(classes))
-    if features is None and table is None:
+    features = _features(campaign["features"], sizes, campaign["format"])
+    response = _label(campaign["label"], len(classes), campaign["format"])
+    if features is None and response is None:
         raise CampaignError("the campaign collects nothing")
     names = [column["name"] for column in columns] + [_text(label["name"], "schema.label.name")]
     if len(set(names)) < len(names) or len(set(classes)) < len(classes) or len(classes) < 2:
@@ -458,11 +659,10 @@ def _question(campaign: dict[str, Any]) -> Question:
         group=schema["group"],
         label_name=label["name"],
         classes=classes,
-        sampled=sampled,
         features=features,
-        label=table,
+        label=response,
         closes=_date(campaign["closes"]),
-        epsilon=_check_guarantee(campaign["guarantee"], features, sampled, table),
+        epsilon=_check_guarantee(campaign["guarantee"], features, response),
     )
 
 
@@ -491,28 +691,41 @@ def _merged(sizes: list[int], group: int) -> list[int]:
     return sizes[::group]
 
 
-def _features(stated: object, sizes: list[int]) -> tuple[int, tuple[Table, ...] | None]:
+def _features(stated: object, sizes: list[int], version: int) -> SampledFeatures | JointFeatures | None:
     if stated is None:
-        return 0, None
+        return None
     parts = _object(stated, "epsilon mechanism sampled tables", "features")
     _epsilon(parts["epsilon"], "features.epsilon")
+    joint = _mechanism(parts, ("grr_fs", "joint_grr")[:version], "features") == "joint_grr"
     sampled = _whole(parts["sampled"], "features.sampled")
     if sampled > len(sizes) or len(sizes) > _MAX_FEATURES or sampled * (len(sizes) - sampled) > _MAX_STEPS:
         raise CampaignError(f"the campaign samples {sampled} of {len(sizes)} features, which is not possible")
+    if joint and prod(sorted(sizes)[-sampled:]) > _MAX_JOINT_SIZE:
+        raise CampaignError(f"{sampled} of the features can have more than {_MAX_JOINT_SIZE} joint values")
+    domains = joint_sizes(sizes, sampled) if joint else sizes
     entries = _list(parts["tables"], "features.tables")
-    if parts["mechanism"] != "grr_fs" or len(entries) != len(sizes):
-        raise CampaignError("features: another mechanism than grr_fs, or not one table for each feature")
-    return sampled, tuple(_table(entry, size) for entry, size in zip(entries, sizes, strict=True))
+    if len(entries) != len(domains):
+        raise CampaignError("features: there is not one table for each " + ("joint domain" if joint else "feature"))
+    tables = tuple(_table(entry, size) for entry, size in zip(entries, domains, strict=True))
+    if joint:
+        return JointFeatures(tuple(sizes), sampled, dict(zip(domains, tables, strict=True)))
+    return SampledFeatures(tables, sampled)
 
 
-def _label(stated: object, size: int) -> Table | None:
+def _label(stated: object, size: int, version: int) -> Table | SetTable | None:
     if stated is None:
         return None
-    parts = _object(stated, "epsilon mechanism table", "label")
+    is_set = isinstance(stated, dict) and "size" in stated
+    parts = _object(stated, "epsilon mechanism size table" if is_set else "epsilon mechanism table", "label")
     _epsilon(parts["epsilon"], "label.epsilon")
-    if parts["mechanism"] != "grr":
-        raise CampaignError("label: another mechanism than grr")
-    return _table(parts["table"], size)
+    _mechanism(parts, ("subset_selection",)[: version - 1] if is_set else ("grr",), "label")
+    return _set_table(parts["table"], size, parts["size"]) if is_set else _table(parts["table"], size)
+
+
+def _mechanism(parts: Mapping[str, Any], known: Sequence[str], where: str) -> str:
+    if parts["mechanism"] not in known:
+        raise CampaignError(f"{where}: the mechanism is not one that the campaign's format has")
+    return str(parts["mechanism"])
 
 
 def _table(entry: object, size: int) -> Table:
@@ -527,14 +740,31 @@ def _table(entry: object, size: int) -> Table:
     return table
 
 
-def _check_guarantee(stated: object, features: tuple[Table, ...] | None, sampled: int, label: Table | None) -> Decimal:
+def _set_table(entry: object, domain_size: int, size: object) -> SetTable:
+    parts = _object(entry, "domain_size inside outside size", "a table")
+    table = SetTable(**{key: _whole(parts[key], f"a table's {key}") for key in SetTable._fields})
+    if table.domain_size != domain_size or table.size != size or not table.size < domain_size:
+        raise CampaignError("a table is for another number of classes, or for sets of another size")
+    if table.inside + table.outside != WORDS or table.odds <= 1:
+        raise CampaignError(
+            "a table is not a subset selection: it must use up 2**53 words, and favour sets that hold the true class"
+        )
+    return table
+
+
+def _check_guarantee(
+    stated: object, features: SampledFeatures | JointFeatures | None, label: Table | SetTable | None
+) -> Decimal:
     """Check every stated epsilon against the integers; return the total of the user level."""
     parts = _object(stated, "attribute_level user_level", "guarantee")
     users = _object(parts["user_level"], "features label total", "guarantee.user_level")
     with localcontext(prec=40):
-        exact = {"features": _user_level(features or (), sampled), "label": _user_level((label,) if label else (), 1)}
+        exact = {
+            "features": features.user_level if features else Decimal(0),
+            "label": _log(label.odds) if label else Decimal(0),
+        }
         exact["total"] = exact["features"] + exact["label"]
-        attributes = _attribute_levels(features, sampled) if features else []
+        attributes = features.attribute_levels if features else []
         if not isinstance(parts["attribute_level"], list) or len(parts["attribute_level"]) != len(attributes):
             raise CampaignError("guarantee.attribute_level must list one epsilon for each feature")
         pairs = [(users[key], exact[key]) for key in exact]
@@ -546,56 +776,6 @@ def _check_guarantee(stated: object, features: tuple[Table, ...] | None, sampled
                     f"epsilon {_shown(exact['total'])} (user level, any two records)"
                 )
         return exact["total"]
-
-
-def _user_level(tables: Sequence[Table], sampled: int) -> Decimal:
-    """Return the sum of ln(true/other) over the `sampled` most revealing tables."""
-    ordered = sorted(tables, key=lambda table: Fraction(table.true, table.other), reverse=True)[:sampled]
-    return sum((n * (Decimal(t.true) / t.other).ln() for t, n in Counter(ordered).items()), Decimal(0))
-
-
-def _attribute_levels(tables: tuple[Table, ...], sampled: int) -> list[Decimal]:
-    """Return ln of the likelihood ratio of two records that differ in one feature, if no other feature matches.
-
-    The mean product over all subsets of `sampled` features is a + b * factor in the factor of one feature. A pass
-    over what follows each feature and one over what precedes it give a and b for every table, up to a common factor.
-    """
-    kinds = Counter(tables)
-    ordered = [*kinds, *(kinds - Counter(kinds.keys())).elements()]  # one feature of each table first
-    misses = [Decimal(table.domain_size * table.other) / WORDS for table in ordered]
-    after: dict[int, dict[int, Decimal]] = {}
-    none, one = Decimal(0), Decimal(1)
-    means = {sampled: one}  # of the features that follow, by the number taken before
-    for i in range(len(ordered) - 1, -1, -1):
-        if i < len(kinds):
-            after[i] = means
-        means = {
-            taken: take * misses[i] * means.get(taken + 1, none) + skip * means.get(taken, none)
-            for taken, take, skip in _steps(i, sampled, len(ordered))
-        }
-    levels = {}
-    before = {0: one}  # of the features that precede, by the number taken
-    for i, table in enumerate(kinds):
-        taking, passing, means = none, none, dict[int, Decimal]()
-        for taken, take, skip in _steps(i, sampled, len(ordered)):
-            if take:
-                mean = before[taken] * take
-                taking += mean * after[i][taken + 1]
-                means[taken + 1] = means.get(taken + 1, none) + mean * misses[i]
-            if skip:
-                mean = before[taken] * skip
-                passing += mean * after[i][taken]
-                means[taken] = means.get(taken, none) + mean
-        before = means
-        match = Decimal(table.domain_size * table.true) / WORDS
-        levels[table] = ((passing + taking * match) / (passing + taking * misses[i])).ln()
-    return [levels[table] for table in tables]
-
-
-def _steps(i: int, sampled: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the possible numbers of features taken before feature i, with the odds to take and to skip it."""
-    for taken in range(max(0, sampled - count + i), min(i, sampled) + 1):
-        yield taken, sampled - taken, count - i - sampled + taken
 
 
 def _shown(epsilon: Decimal) -> str:
@@ -617,8 +797,8 @@ def _object(value: object, keys: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _list(value: object, where: str) -> list[Any]:
-    if not isinstance(value, list) or not value:
+def _list(value: object, where: str, least: int = 1) -> list[Any]:
+    if not isinstance(value, list) or len(value) < least:
         raise CampaignError(f"{where} must be a list, not empty")
     return value
 
@@ -722,9 +902,9 @@ def _read_kept(path: Path) -> _Kept:
         if isinstance(report, dict):
             cost = report.pop("epsilon", None)
             if _is_report(report) and path.name.startswith(report["campaign"]):
-                codes = len(report["features"] or ()) + (report["label"] is not None)
-                if cost is None:
-                    return _Kept(path, report, codes * _MAX_TABLE_EPSILON, recorded=False)
+                codes = [*(report["features"] or ()), *([] if report["label"] is None else [report["label"]])]
+                if cost is None and all(type(code) is int for code in codes):
+                    return _Kept(path, report, len(codes) * _MAX_TABLE_EPSILON, recorded=False)
                 if isinstance(cost, str) and _COST.fullmatch(cost):
                     return _Kept(path, report, Decimal(cost), recorded=True)
     raise _damaged(path)
@@ -772,24 +952,16 @@ def _is_report(report: dict[str, Any]) -> bool:
         and len(report["campaign"]) == 64
         and isinstance(report["node"], str)
         and not (features is None and label is None)
-        and (features is None or (isinstance(features, list) and all(type(code) is int for code in features)))
-        and (label is None or type(label) is int)
+        and (
+            features is None or (isinstance(features, list) and all(type(code) in (int, NoneType) for code in features))
+        )
+        and (type(label) in (int, NoneType) or (isinstance(label, list) and all(type(code) is int for code in label)))
     )
 
 
 def _fits(report: dict[str, Any], question: Question) -> bool:
-    features, label = report["features"], report["label"]
-    return (features is None or _are_codes(features, question.features or ())) and (
-        label is None or _are_codes([label], (question.label,) if question.label else ())
-    )
-
-
-def _are_codes(codes: object, tables: Sequence[Table]) -> bool:
-    return (
-        isinstance(codes, list)
-        and len(codes) == len(tables)
-        and all(type(c) is int and 0 <= c < t.domain_size for c, t in zip(codes, tables, strict=True))
-    )
+    parts = ((report["features"], question.features), (report["label"], question.label))
+    return all(reported is None or (asked is not None and asked.fits(reported)) for reported, asked in parts)
 
 
 def _write(path: Path, report: Mapping[str, Any], epsilon: Decimal, *, replace: bool = False) -> None:

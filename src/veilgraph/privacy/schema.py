@@ -139,7 +139,7 @@ class FeatureSchema:
         _check_texts("a class", self.classes)
         _check_texts("the note", (self.note,))
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
-            raise SchemaError(f"classes are {list(self.classes)}: declare 2 or more, all different")
+            raise SchemaError(f"classes are {str(list(self.classes))[:200]}: declare 2 or more, all different")
         if "" in self.classes:
             raise SchemaError("a class without a name would read as a missing label: give it one")
         names = [column.name for column in self.columns]

@@ -32,13 +32,25 @@ export async function answer(campaign, record, options) {
 
 /** Return this device's reports for a verified campaign, by node. */
 export function stored({ id, features, label }, storage) {
-	const fits = (codes, tables) => codes === null
-		|| (codes.length === tables?.length && codes.every((code, i) => code >= 0 && code < tables[i].domain_size));
 	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report }) => {
-		const said = report.label === null ? null : [report.label];
-		need(fits(report.features, features) && fits(said, label && [label.table]), DAMAGED);
+		need(fits(report.features, features, featuresFit) && fits(report.label, label?.table, labelFits), DAMAGED);
 		return [node, report];
 	}));
+}
+
+const fits = (reported, asked, compare) => reported === null || Boolean(asked && compare(reported, asked));
+const isCode = (code, k) => Number.isSafeInteger(code) && code >= 0 && code < k;
+
+function featuresFit(codes, { sizes, sampled, joint }) {
+	const isAsked = (code, i) => isCode(code, sizes[i]), asked = codes.filter(isAsked).length;
+	return codes.length === sizes.length && asked === (joint ? sampled : sizes.length)
+		&& codes.every((code, i) => isAsked(code, i) || code === null);
+}
+
+/** A code, or the w codes of a set in ascending order. */
+function labelFits(said, { k, w }) {
+	if (!w) return isCode(said, k);
+	return said.length === w && said.every((code, i) => isCode(code, k) && !(said[i - 1] >= code));
 }
 
 /** List all reports of this device, with their epsilons. */
@@ -46,10 +58,10 @@ export function answered(storage) {
 	const places = Array.from({ length: storage.length }, (_, i) => storage.key(i));
 	return places.filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place)).map((place) => {
 		const { epsilon, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label } = report;
-		const codes = [features ?? [], label ?? []].flat();
+		const codes = [features ?? [], label ?? []].flat(), isWhole = Number.isSafeInteger;
 		need(Object.keys(report).sort().join() === "campaign,features,label,node" && place.slice(10, 74) === campaign
-			&& typeof node === "string" && codes.length && codes.every(Number.isSafeInteger), DAMAGED);
-		need(/^(undefined|\d+(\.\d+)?(e-\d+)?)$/.test(epsilon), DAMAGED);
+			&& typeof node === "string" && codes.length && codes.every((code) => isWhole(code) || code === null), DAMAGED);
+		need(/^\d+(\.\d+)?(e-\d+)?$/.test(epsilon) || (epsilon === undefined && codes.every(isWhole) && !label?.length), DAMAGED);
 		// Earlier versions recorded no epsilon: that of a table is below ln(2 ** 53) < 36.74.
 		return { campaign, node, report, epsilon: Number(epsilon ?? codes.length * 36.74) };
 	});

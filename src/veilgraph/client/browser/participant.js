@@ -4,6 +4,7 @@ import { VeilgraphError, canonical, parse, sha256, verify } from "./client.js";
 import { answer, answered, stored, total } from "./device.js";
 
 const FEW = 6;
+const LEFT_OUT = "left out";
 const $ = (id) => document.getElementById(id);
 const LIMIT = "veilgraph:limit";
 const DEFAULT_LIMIT = 4; // from even odds, at most 98.3 in 100: below what the page calls weak
@@ -55,16 +56,18 @@ function explain() {
   $("contact").textContent = campaign.contact;
   const closes = question.closes.toLocaleDateString("en-GB", { dateStyle: "long", timeZone: "UTC" });
   $("facts").textContent = `Your answers are randomized on this device. Only the randomized report leaves it. Open until ${closes}.`;
-  level(user.total, "for all your answers together, whatever they are");
-  if (question.features) level(Math.max(...attribute.map(Number)), "for one answer, by someone who knows all your other answers");
-  if (question.label) level(user.label, "for your answer to the last question alone");
+  const { features, label } = question;
+  level(user.total, features ? "for all your answers together, whatever they are" : "for your answer, whatever it is");
+  if (features) level(Math.max(...attribute.map(Number)), "for one answer, by someone who knows all your other answers");
+  if (features && label) level(user.label, "for your answer to the last question alone");
   const epsilon = roundedUp(Number(user.total), 4);
   $("exact").textContent =
     `User level, any two records: epsilon = ${epsilon}. Whatever your true answers are, no report is more than `
     + `${odds(Number(user.total))} times as likely as it would be with any other answers. This factor is e to the power epsilon. `
     + "The figures above start from even odds: someone thinks that your answers and one other set of answers are equally likely.";
   $("identity").append("The campaign's id is ", element("code", {}, question.id), ".");
-  $("consent-text").textContent = `I have read what my report can give away (epsilon ${epsilon} for all answers together), and I want to take part.`;
+  const whole = features ? " for all answers together" : "";
+  $("consent-text").textContent = `I have read what my report can give away (epsilon ${epsilon}${whole}), and I want to take part.`;
   $("weak").hidden = Number(user.total) < Math.log(99);
   $("guarantee").hidden = $("organisers").hidden = false;
 }
@@ -92,6 +95,19 @@ function asked() {
 
 function buildForm() {
   asked().forEach((column, i) => $("questions").append(field(column, `q${i}`)));
+  const sentence = setInWords("will name");
+  if (sentence) $("questions").append(element("p", { class: "quiet", id: "set" }, ...sentence));
+}
+
+const COUNTS = ["", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+
+/** Say what a set means, if the label is reported as one. */
+function setInWords(names) {
+  const { k, w, yes } = question.label?.table ?? {}, chance = yes / 2 ** 53;
+  if (!w) return null;
+  const probability = chance > 0.99 ? "above 0.99" : roundedUp(chance, 2);
+  return [`Your report ${names} ${COUNTS[w] ?? w} of the ${k} possible answers to `, quoted(question.label.name),
+    `; yours is among them with probability ${probability}. The others are drawn at random, and nobody can tell which one is yours.`];
 }
 
 function field(column, id) {
@@ -164,14 +180,16 @@ async function draw() {
 }
 
 function review() {
-  const d = question.features?.length ?? 0, m = question.sampled;
-  const label = question.label ? " The last answer was randomized, too." : "";
-  const padding = d > m ? ` It uses only ${m} of your ${d} answers; the other entries are pure chance.${label}` : "";
-  $("explained").textContent = `The report was drawn at random: each entry may or may not be what you entered.${padding}`
-    + " Only the right-hand column is sent.";
+  const { sizes, sampled: m, joint } = question.features ?? {}, d = sizes?.length ?? 0;
+  const label = report.label === null || report.label.length ? "" : " The last answer was randomized, too.";
+  const padding = d === m || !d ? "" : ` It uses only ${m} of your ${d} answers; the other entries are pure chance.${label}`;
+  const chosen = ` It speaks of ${m} of your ${d} answers, which were chosen at random, and leaves the others out.${label}`;
+  const drawn = d ? `: each entry may or may not be what you entered.${joint ? chosen : padding}` : ".";
+  const set = (report.label?.length && setInWords("names")) || [];
+  $("explained").replaceChildren(`The report was drawn at random${drawn} `, ...set, " Only the right-hand column is sent.");
   $("rows").replaceChildren(...rows().map(([name, before, after]) =>
     element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, name),
-      element("td", { role: "cell" }, before), element("td", { role: "cell" }, after))));
+      element("td", { role: "cell" }, before), element("td", { role: "cell" }, ...[after].flat()))));
   $("raw").textContent = canonical(report);
   $("review").hidden = false;
 }
@@ -182,14 +200,23 @@ function rows() {
     const members = columns.slice(i * group, (i + 1) * group), [first] = members;
     if (members.length === 1) return [first.name, was(first), named(first, code)];
     const merged = entered && (members.some((column) => column.values.indexOf(entered[column.name]) > 0) ? "any" : "none");
-    return [`${first.name} to ${members.at(-1).name}`, merged ?? "not kept", ["none", "any"][code]];
+    return [`${first.name} to ${members.at(-1).name}`, merged ?? "not kept", ["none", "any"][code] ?? LEFT_OUT];
   });
-  return report.label === null ? features : [...features, [label.name, was(label), named(label, report.label)]];
+  return report.label === null ? features : [...features, [label.name, was(label), said(label)]];
+}
+
+/** Show the class that the report names, or the set of classes and whether it holds the answer. */
+function said(label) {
+  if (!report.label.length) return named(label, report.label);
+  const names = report.label.map((code) => named(label, code)), isHeld = entered && names.includes(was(label));
+  const remark = entered && element("span", { class: "quiet" }, isHeld ? "yours is among them" : "yours is not among them");
+  return [element("ul", { class: "set" }, ...names.map((name) => element("li", {}, name))), ...(remark ? [remark] : [])];
 }
 
 const was = ({ name, values }) => (entered ? (values ? shown(entered[name], values) : entered[name]) : "not kept");
 
 function named({ values, edges }, code) {
+  if (code === null) return LEFT_OUT;
   return edges ? `${edges[code]} to ${edges[code + 1]}` : shown(values[code], values);
 }
 

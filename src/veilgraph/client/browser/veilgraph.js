@@ -18,14 +18,14 @@ export function need(condition, message = NO_CAMPAIGN) {
 
 /** Replace errors of others: they may quote a value. */
 function guarded(message, work) {
-	try { return work(); } catch (error) { throw error instanceof VeilgraphError ? error : new VeilgraphError(message); }
+	try { return work(); } catch (error) { need(error instanceof VeilgraphError, message); throw error; }
 }
 
 /** Return the codes [features, label] of a raw record; a label of null is left out. */
 export function encode({ features, label, columns, group }, record) {
 	return guarded("The record cannot be used.", () => {
-		const codes = features && columns.map((column) => code(column, record));
-		const merged = codes && features.map((_, i) => Math.max(...codes.slice(i * group, (i + 1) * group)));
+		const merged = features && features.sizes.map((_, i) =>
+			Math.max(...columns.slice(i * group, (i + 1) * group).map((each) => code(each, record))));
 		const answered = label && record[label.name] !== null ? code(label, record) : null;
 		need(merged || answered !== null, "The record is empty.");
 		return [merged, answered];
@@ -47,15 +47,17 @@ function code({ name, values, edges }, record) {
 }
 
 /** Randomize codes; other sources of words are for tests. */
-export function randomize(question, features, label, word = systemWord) {
-	let toSample = question.sampled;
-	const reported = features && features.map((value, i) => {
-		const table = question.features[i];
-		const sampled = below(features.length - i, word) < toSample;
-		toSample -= sampled;
-		return sampled ? respond(value, table, word) : below(table.domain_size, word);
-	});
-	return [reported, label === null ? null : respond(label, question.label.table, word)];
+export const randomize = (question, features, label, word = systemWord) =>
+	[features && draw(question.features, features, word), label === null ? null : respond(label, question.label.table, word)];
+
+function draw({ sizes, sampled, joint, tables }, values, word) {
+	const taken = chooser(sampled, sizes.length, word);
+	if (!joint) return sizes.map((k, i) => (taken() ? respond(values[i], tables[i], word) : below(k, word)));
+	let size = 1, value = 0;
+	const asked = sizes.map(taken), each = (step) => sizes.map((k, i) => (asked[i] ? step(k, values[i]) : null));
+	each((k, code) => (value += code * size, size *= k));
+	value = respond(value, tables[size], word);
+	return each((k, code) => (code = value % k, value = (value - code) / k, code));
 }
 
 function systemWord() {
@@ -69,10 +71,19 @@ function below(bound, word) {
 	return drawn % bound;
 }
 
-function respond(value, { domain_size: k, true: yes, other }, word) {
-	const surplus = word() - yes;
+/** Choose m of n things, one at each call. */
+const chooser = (m, n, word) => () => {
+	const taken = below(n--, word) < m;
+	m -= taken;
+	return taken;
+};
+
+function respond(value, { k, w, yes, no }, word) {
+	const surplus = word() - yes, held = surplus < 0;
 	// Exact without the remainder.
-	return surplus < 0 ? value : (value + 1 + (surplus - (surplus % other)) / other) % k;
+	if (!w) return held ? value : (value + 1 + (surplus - (surplus % no)) / no) % k;
+	const taken = chooser(w - held, k - 1, word);
+	return [...Array(k).keys()].filter((code) => (code === value ? held : taken()));
 }
 
 /** Refuse a campaign that is altered, closed, too revealing, or untrue. */
@@ -89,27 +100,25 @@ export async function verify(text, { maxEpsilon, now = new Date() }) {
 
 function read({ format, purpose, contact, closes, graph, schema, features: asked, label: answered, guarantee }) {
 	const { nodes, sha256 } = keys(graph, "nodes sha256"), { group, label, note } = keys(schema, "columns group label note");
-	need(format === 1 && whole(nodes) && /^[0-9a-f]{64}$/.test(sha256) && isName(purpose) && isName(contact) && isClear(note));
-	need(/^[1-9]/.test(closes) && JSON.stringify(new Date(closes)) === `"${closes.replace("Z", ".000Z")}"`);
-	const columns = list(schema.columns).map(readColumn);
+	need(whole(nodes) && /^[0-9a-f]{64}$/.test(sha256) && isName(purpose) && isName(contact) && isClear(note));
+	need(/^[1-9]/.test(closes) && new Date(closes).toISOString() === closes.replace("Z", ".000Z"));
+	const columns = list(schema.columns).map(readColumn), size = answered?.size;
 	const sizes = columns.map(({ values, edges }) => (edges ? edges.length - 1 : values.length));
-	need(whole(group) && (group === 1 || sizes.every((size) => size === 2)));
+	need(whole(group) && (group === 1 || (sizes[0] && sizes.every((k) => k === 2))));
 	const { name, classes } = keys(label, "classes name");
-	distinct([name, ...columns.map((column) => column.name)], isName);
+	distinct([name, ...columns.map((each) => each.name)], isName, 1);
 	distinct(classes, isName);
-	need(asked || answered);
-	part(asked, "epsilon mechanism sampled tables", "grr_fs");
-	part(answered, "epsilon mechanism table", "grr");
-	const question = {
-		closes: new Date(closes), columns, group, sampled: asked?.sampled ?? 0,
-		features: asked && readFeatures(asked, sizes.filter((_, i) => i % group === 0)),
-		label: answered && { name, values: classes, table: readTable(answered.table, classes.length) },
-	};
-	return { ...question, epsilon: checkGuarantee(guarantee, question) };
+	need((asked || answered) && (format === 2 || (format === 1 && columns[0] && asked?.mechanism !== "joint_grr" && !size)));
+	part(asked, "epsilon mechanism sampled tables", "grr_fs", "joint_grr");
+	part(answered, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
+	const features = asked && readFeatures(asked, sizes.filter((_, i) => i % group === 0));
+	const table = answered && readTable(answered.table, classes.length, size);
+	const question = { closes: new Date(closes), columns, group, features, label: answered && { name, values: classes, table } };
+	return { ...question, epsilon: check(guarantee, features, table) };
 }
 
-const part = (stated, names, mechanism) =>
-	need(stated === null || (keys(stated, names).mechanism === mechanism && number(stated.epsilon) > 0));
+const part = (stated, names, ...known) =>
+	need(stated === null || (known.includes(keys(stated, names).mechanism) && number(stated.epsilon) > 0));
 
 function readColumn(column) {
 	if (!column.edges) return distinct(keys(column, "name values").values, isClear) && column;
@@ -118,76 +127,75 @@ function readColumn(column) {
 	return { name: column.name, edges };
 }
 
-function readFeatures({ sampled, tables }, sizes) {
-	const d = sizes.length;
-	need(list(tables).length === d && d <= 2 ** 14 && whole(sampled) && sampled <= d && sampled * (d - sampled) <= 1e6);
-	return tables.map((table, i) => readTable(table, sizes[i]));
+function readFeatures({ mechanism, sampled: m, tables: stated }, sizes) {
+	const d = sizes.length, joint = mechanism === "joint_grr";
+	need(whole(m) && m <= d && d <= 2 ** 14 && m * (d - m) <= 1e6);
+	const domains = joint ? products(sizes, m) : sizes;
+	need(list(stated).length === domains.length);
+	const read = domains.map((k, i) => readTable(stated[i], k)), costs = read.map(cost).sort((a, b) => b - a);
+	const x = costs.slice(0, joint ? 1 : m).reduce((a, b) => a + b);
+	if (!joint) return { sizes, sampled: m, tables: read, x, levels: levelsOf(read, m) };
+	const tables = {}, found = {}, others = (i) => products(sizes.filter((_, j) => j !== i), m - 1);
+	domains.forEach((k, i) => (tables[k] = read[i]));
+	const levels = sizes.map((k, i) => (found[k] ??= Math.max(...others(i).map((rest) => cost(tables[rest * k])))));
+	return { sizes, sampled: m, joint, tables, x, levels };
 }
 
-function readTable(table, size) {
-	const { domain_size: k, true: yes, other } = keys(table, "domain_size other true");
+/** Products of m of the sizes, ascending. */
+function products(sizes, m) {
+	const found = [new Set([1])], few = [...sizes].sort().filter((k, i, all) => k !== all[i - m]);
+	for (const k of few) for (let t = m; t; t--) found[t - 1]?.forEach((each) =>
+		(found[t] ??= new Set()).add(must(each * k, each * k <= 2 ** 16)));
+	return [...found[m]].sort((a, b) => a - b);
+}
+
+/** yes: words that name the truth; no: others; w: size of a set. */
+function readTable(table, k, w) {
+	keys(table, `domain_size ${w ? "inside outside size" : "other true"}`);
+	const yes = table[w ? "inside" : "true"], no = table[w ? "outside" : "other"], read = { k, w, yes, no };
 	// A sum beyond 2 ** 53 could be rounded to it.
-	need([k, yes, other].every(whole) && k === size && yes > other && WORDS - (k - 1) * other === yes);
-	return table;
+	need(Object.values(table).every(whole) && table.domain_size === k && table.size === w && !(w >= k)
+		&& WORDS - no * (w ? 1 : k - 1) === yes && cost(read) > 0);
+	return read;
 }
 
-/** Check stated epsilons against the integers. */
-function checkGuarantee(stated, { features, sampled, label }) {
+const cost = ({ k, w, yes, no }) => Math.log(((w ? (k - w) / w : 1) * yes) / no);
+
+function check(stated, asked, table) {
 	const { user_level: user, attribute_level: levels } = keys(stated, "attribute_level user_level");
 	keys(user, "features label total");
-	const cost = (table) => Math.log(table.true / table.other);
-	const most = (features ?? []).map(cost).sort((a, b) => b - a).slice(0, sampled);
-	const x = most.reduce((a, b) => a + b, 0), y = label ? cost(label.table) : 0;
-	const texts = [user.features, user.label, user.total, ...list(levels, 0)];
-	const exact = [x, y, x + y, ...attributeLevels(features ?? [], sampled)];
+	const x = asked?.x ?? 0, y = table ? cost(table) : 0, exact = [x, y, x + y, ...(asked?.levels ?? [])];
+	const texts = [user.features, user.label, user.total, ...list(levels)];
 	need(texts.length === exact.length && exact.every((e, i) => Math.abs(number(texts[i]) - e) <= slack(e)),
 		"The tables do not give the stated guarantee.");
 	return x + y;
 }
 
-/** ln of the likelihood ratio if one feature matches and no other; `_attribute_levels` of participant.py explains it. */
-function attributeLevels(tables, m) {
-	const kinds = new Map(), others = [], after = [], levels = {}, d = tables.length, kind = canonical;
-	for (const table of tables) kinds.has(kind(table)) ? others.push(table) : kinds.set(kind(table), table);
-	const ordered = [...kinds.values(), ...others];
-	const misses = ordered.map((table) => (table.domain_size * table.other) / WORDS);
-	/** Call `step` for every possible number of features taken before i, with the odds to take and to skip it. */
-	const steps = (i, step) => {
-		for (let t = Math.max(0, m - d + i); t <= Math.min(i, m); t++) step(t, m - t, d - i - m + t);
-	};
-	let row = { [m]: 1 };
-	for (let i = d - 1; i >= 0; i--) {
-		const next = {};
-		if (i < kinds.size) after[i] = row;
-		steps(i, (t, take, skip) => (next[t] = take * misses[i] * (row[t + 1] ?? 0) + skip * (row[t] ?? 0)));
-		row = scaled(next);
-	}
-	row = { 0: 1 };
-	ordered.slice(0, kinds.size).forEach((table, i) => {
-		let taking = 0, passing = 0;
-		const next = {}, add = (t, mean) => (next[t] = (next[t] ?? 0) + mean);
-		steps(i, (t, take, skip) => {
-			taking += row[t] * take * (after[i][t + 1] ?? 0);
-			passing += row[t] * skip * (after[i][t] ?? 0);
-			add(t + 1, row[t] * take * misses[i]);
-			add(t, row[t] * skip);
+/** ln of the likelihood ratio if one feature alone matches, from elementary symmetric polynomials. */
+function levelsOf(tables, m) {
+	const d = tables.length, misses = tables.map(({ k, no }) => k * no), scale = m / (d - m + 1) / Math.max(...misses);
+	const x = misses.map((miss) => miss * scale);
+	/** Those of the first features, each row up to a factor. */
+	const rows = (factors) => {
+		const made = [{ 0: 1 }];
+		factors.forEach((factor, i) => {
+			const row = made[i], next = (made[++i] = {});
+			for (let t = Math.max(0, m - d + i); t <= i && t <= m; t++) next[t] = (row[t] ?? 0) + factor * (row[t - 1] ?? 0);
+			const top = Math.max(...Object.values(next));
+			for (const t in next) next[t] /= top;
 		});
-		row = scaled(next);
-		const more = (table.domain_size * (table.true - table.other)) / WORDS;
-		levels[kind(table)] = Math.log1p((more * taking) / (passing + taking * misses[i]));
+		return made;
+	};
+	const before = rows(x), after = rows([...x].reverse()).reverse();
+	return tables.map(({ k, yes, no }, i) => {
+		const sum = (degree) => Object.keys(before[i]).reduce((all, t) => all + before[i][t] * (after[i + 1][degree - t] ?? 0), 0);
+		const taking = sum(m - 1);
+		return Math.log1p((k * (yes - no) * scale * taking) / (sum(m) + x[i] * taking));
 	});
-	return tables.map((table) => levels[kind(table)]);
-}
-
-/** Scale against underflow. */
-function scaled(row) {
-	const top = Math.max(...Object.values(row));
-	for (const taken in row) row[taken] /= top;
-	return row;
 }
 
 const slack = (epsilon) => 1e-9 * Math.max(1, epsilon);
-/** Compare with a limit, tolerating the last digits of doubles. */
+/** Tolerates the last digits of doubles. */
 export const within = (epsilon, limit) => epsilon <= limit + slack(limit);
 
 /** Canonical JSON: sorted, no spaces, ASCII only. */
@@ -203,7 +211,7 @@ export async function sha256(text) {
 	return [...new Uint8Array(digest)].map((byte) => hex(byte, 2)).join("");
 }
 
-/** Return the value of canonical JSON; of any other text undefined, since two readers could understand it differently. */
+/** Parse canonical JSON; any other text is undefined, since two readers could understand it differently. */
 export function parse(text) {
 	try {
 		const value = JSON.parse(text);
@@ -217,8 +225,8 @@ const isText = (value) => typeof value === "string";
 const whole = (value) => Number.isSafeInteger(value) && value > 0;
 const must = (value, condition) => need(condition) ?? value;
 const keys = (value, names) => must(value, isObject(value) && Object.keys(value).sort().join(" ") === names);
-const list = (value, least = 1) => must(value, Array.isArray(value) && value.length >= least);
+const list = (value, least = 0) => must(value, Array.isArray(value) && value.length >= least);
 const isClear = (text) => isText(text) && /^.{0,4000}$/u.test(text) && !MISLEADING.test(text);
 const isName = (text) => isClear(text) && text !== "";
-const distinct = (texts, are) => must(texts, list(texts, 2).every(are) && new Set(texts).size === texts.length);
+const distinct = (texts, are, least = 2) => must(texts, list(texts, least).every(are) && new Set(texts).size === texts.length);
 const number = (text) => Number(must(text, isText(text) && NUMBER.test(text)));

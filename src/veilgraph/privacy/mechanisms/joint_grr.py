@@ -106,6 +106,11 @@ class JointGRR:
         return len(self.domain_sizes)
 
     @property
+    def code_type(self) -> type[np.int8] | type[np.int32]:
+        """Type of the codes in reports: a byte unless a domain is too large for it."""
+        return np.int8 if max(self.domain_sizes) <= 2**7 else np.int32
+
+    @property
     def answering_rate(self) -> Fraction:
         """m / d, the share of people who answer about a given feature."""
         return Fraction(self.sampled, self.num_features)
@@ -158,7 +163,7 @@ class JointGRR:
             sizes[asked] *= size
         for size in np.unique(sizes).tolist():
             joint[sizes == size] = self.responses[size].randomize(joint[sizes == size], rng=rng)
-        reports = np.full(values.shape, NOT_ASKED, dtype=np.int8 if max(self.domain_sizes) <= 2**7 else np.int32)
+        reports = np.full(values.shape, NOT_ASKED, dtype=self.code_type)
         for i, (size, asked) in enumerate(zip(self.domain_sizes, subsets, strict=True)):
             joint[asked], reports[asked, i] = np.divmod(joint[asked], size)
         return reports
