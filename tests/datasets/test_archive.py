@@ -11,6 +11,7 @@ import pytest
 from tests.support.damage import bomb
 from tests.support.originals import small_archive
 from veilgraph.datasets.archive import Archive
+from veilgraph.datasets.catalogue import measure
 from veilgraph.errors import GraphError
 from veilgraph.privacy.schema import NO_LABEL
 
@@ -56,6 +57,22 @@ def test_columns_are_merged_by_or_and_nodes_without_label_have_none() -> None:
     assert private.features.tolist() == [[1, 1], [1, 0], [0, 1], [1, 0], [0, 0], [1, 0]]
     assert private.labels.tolist() == [0, 1, 1, 0, NO_LABEL, 1]
     assert private.schema.feature_names == ("x0..x3", "x4..x5")
+
+
+def test_an_archive_may_hold_labels_alone(tmp_path: Path) -> None:
+    nothing = np.empty(0, dtype=np.int64)
+    archive = Archive.from_parts(
+        name="labels",
+        edges=np.array([[0, 1], [1, 2]]),
+        labels=np.array([0, 1, 1]),
+        rows=nothing,
+        columns=nothing,
+        width=0,
+    )
+    archive.write(tmp_path / "labels.npz")
+    private = Archive.read(tmp_path / "labels.npz").private_graph(group=1)
+    assert (private.features.shape, private.schema.columns, private.labels.tolist()) == ((3, 0), (), [0, 1, 1])
+    assert (measure(archive, group=1).columns, measure(archive, group=1).sparsity) == (0, 100)
 
 
 @pytest.mark.parametrize(("rows", "columns", "what"), [([6], [0], "row"), ([0], [6], "column"), ([0], [-1], "column")])

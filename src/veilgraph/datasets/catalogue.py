@@ -44,7 +44,10 @@ class Statistics:
 
 
 def measure(archive: Archive, *, group: int) -> Statistics:
-    """Compute the statistics of an archive, with `group` adjacent columns merged into one feature."""
+    """Compute the statistics of an archive, with `group` adjacent columns merged into one feature.
+
+    Without columns there is no entry that is not zero, and the sparsity is 100 %.
+    """
     nodes, width = (int(size) for size in archive.arrays["x_shape"])
     edges = archive.arrays["edge_index"].shape[1]
     columns = archive.arrays["x_indices"].astype(np.int64)
@@ -56,10 +59,10 @@ def measure(archive: Archive, *, group: int) -> Statistics:
         edges=edges,
         average_degree=2 * edges / nodes,
         columns=width,
-        sparsity=100 * (1 - columns.size / (nodes * width)),
+        sparsity=100 * (1 - columns.size / max(nodes * width, 1)),
         classes=int(archive.arrays["y"].max()) + 1,
         features=features,
-        feature_sparsity=100 * (1 - merged.size / (nodes * features)),
+        feature_sparsity=100 * (1 - merged.size / max(nodes * features, 1)),
     )
 
 
