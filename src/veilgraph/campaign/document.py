@@ -35,6 +35,7 @@ from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import state_epsilon
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection, SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
+from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.plain_text import quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -157,7 +158,8 @@ class Campaign:
     ) -> Campaign:
         """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
 
-        Features are randomized by GRR-FS. A number of sampled features above that of the schema means all of them.
+        Features are randomized by GRR-FS, the label by the mechanism whose reports carry most information. A number of
+        sampled features above that of the schema means all of them.
         """
         if (epsilon_x is None) != (sampled is None):
             raise CampaignError("epsilon_x and sampled belong together: give both, or neither to collect no features")
@@ -169,7 +171,7 @@ class Campaign:
         return cls(
             schema=schema,
             feature_mechanism=features,
-            label_mechanism=None if epsilon_y is None else GRR(schema.num_classes, float(epsilon_y)),
+            label_mechanism=None if epsilon_y is None else best_label_mechanism(schema.num_classes, float(epsilon_y)),
             label=label,
             purpose=purpose,
             contact=contact,

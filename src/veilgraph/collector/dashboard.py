@@ -29,6 +29,7 @@ from veilgraph.collector.statistics import StatisticsCache
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
+from veilgraph.privacy.mechanisms import SubsetSelection
 
 # Size of the chart, in the coordinates of its SVG element.
 WIDTH, HEIGHT = 1000.0, 200.0
@@ -270,7 +271,8 @@ def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> 
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtraError(error.name or "pyarrow", "collector") from None
-    fields = [("node", pa.string()), ("features", pa.list_(pa.uint16())), ("label", pa.uint16())]
+    label = pa.list_(pa.uint16()) if isinstance(campaign.label_mechanism, SubsetSelection) else pa.uint16()
+    fields = [("node", pa.string()), ("features", pa.list_(pa.uint16())), ("label", label)]
     schema = pa.schema(fields, metadata={"veilgraph.campaign": campaign.to_json()})
     written, remaining = 0, iter(reports)
     with parquet.ParquetWriter(path, schema) as writer:

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import MAX_NODE_LENGTH, Receipt
 from veilgraph.collector.validation import MAX_BATCH_REPORTS
+from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -131,14 +132,23 @@ def submit_many(campaign: Campaign) -> dict[str, Any]:
 
 def report_schema(campaign: Campaign) -> dict[str, Any]:
     """Return the JSON schema of a report, in which every feature has a domain of its own."""
-    sizes = campaign.schema.domain_sizes
+    sizes, joint = campaign.schema.domain_sizes, isinstance(campaign.feature_mechanism, JointGRR)
     features = {
         "type": "array",
-        "prefixItems": [_code(size) for size in sizes],
+        "prefixItems": [_optional(_code(size), collected=True) if joint else _code(size) for size in sizes],
         "minItems": len(sizes),
         "maxItems": len(sizes),
     }
     label = _code(campaign.schema.num_classes)
+    if isinstance(sets := campaign.label_mechanism, SubsetSelection):
+        label = {
+            "type": "array",
+            "description": "different codes in ascending order",
+            "items": label,
+            "uniqueItems": True,
+            "minItems": sets.set_size,
+            "maxItems": sets.set_size,
+        }
     return _object(
         {
             "campaign": {"const": campaign.id},
