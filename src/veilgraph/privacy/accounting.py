@@ -76,13 +76,14 @@ class Guarantee:
 
         >>> label_only = Guarantee(features=None, label=PrivacyLoss(user_level=1.0, attribute_level=(1.0,)))
         >>> print(label_only.in_words()[0])
-        User level, any two records: epsilon = 1.0000 in total (features 0.0000, label 1.0000).
+        User level, any two records: epsilon = 1.0000 in total (the label alone).
         """
         features, label = map(state_epsilon, (self.features_user_level, self.label_user_level))
-        sentences = [
-            f"{describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(self.total_user_level))} in total "
-            f"(features {show_epsilon(features)}, label {show_epsilon(label)})."
-        ]
+        parts = f"features {show_epsilon(features)}, label {show_epsilon(label)}"
+        if self.features is None or self.label is None:
+            parts = "the label alone" if self.features is None else "the features alone"
+        total = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(self.total_user_level))
+        sentences = [f"{total} in total ({parts})."]
         if math.isinf(self.total_user_level):
             sentences.append("This is not private: a report can give its record away completely.")
         else:
