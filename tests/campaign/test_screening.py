@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from veilgraph.campaign.screening import (
+    LABEL_LEVEL,
     find_rare_values,
     flag_copies,
+    flag_equal_sets,
     flag_patterns,
     label_p_values,
     largest_plausible_agreement,
@@ -21,7 +24,7 @@ from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.mechanisms import GRR, GRRFS, LabelMechanism, SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 
 BUDGET = PrivacyBudget(epsilon_x=1.0, epsilon_y=3.0, sampled=10)
@@ -47,6 +50,21 @@ def of_records(records: np.ndarray, mechanism: GRRFS, seed: int) -> PerturbedGra
         has_label=np.zeros(nodes, dtype=np.bool_),
         feature_mechanism=mechanism,
         label_mechanism=GRR(2, 1.0),
+    )
+
+
+def label_reports(mechanism: LabelMechanism, labels: np.ndarray, graph: Graph, seed: int) -> PerturbedGraph:
+    """Everyone reports the label alone."""
+    nodes = graph.num_nodes
+    return PerturbedGraph(
+        graph=graph,
+        schema=FeatureSchema.binary(0, classes=[f"c{i}" for i in range(mechanism.domain_size)]),
+        features=np.zeros((nodes, 0), dtype=np.uint8),
+        labels=mechanism.randomize(labels, rng=np.random.default_rng(seed)),
+        has_features=np.zeros(nodes, dtype=np.bool_),
+        has_label=np.ones(nodes, dtype=np.bool_),
+        feature_mechanism=None,
+        label_mechanism=mechanism,
     )
 
 
@@ -103,6 +121,54 @@ def test_honest_labels_fail_at_their_level_at_most(honest: PerturbedGraph) -> No
         assert failing <= level * reported + 3 * np.sqrt(reported * level * (1 - level))
 
 
+@pytest.mark.parametrize("homophily", [0.9, 0.6])
+@pytest.mark.parametrize("mechanism", [SubsetSelection(18, 3.0), SubsetSelection(7, 3.0, size=2)], ids=str)
+def test_honest_label_sets_fail_at_their_level_at_most(mechanism: SubsetSelection, homophily: float) -> None:
+    nodes, level = 2000, 0.05
+    private = csbm(nodes, num_classes=mechanism.domain_size, homophily=homophily, seed=0)
+    failing = 0
+    for seed in range(5):
+        reports = label_reports(mechanism, private.labels, private.graph, seed)
+        failing += int((label_p_values(reports, ignoring=np.zeros(nodes, dtype=np.bool_)) <= level).sum())
+    assert float(mechanism.likelihood.other) < level  # or nobody could fail
+    assert 0 < failing <= 5 * nodes * level + 3 * np.sqrt(5 * nodes * level * (1 - level))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [GRR(5, 2.0), SubsetSelection(5, 4.0, size=2), SubsetSelection(5, 6.0, size=3), SubsetSelection(4, 0.5)],
+    ids=str,
+)
+def test_a_p_value_is_the_probability_of_naming_no_likelier_class(mechanism: GRR | SubsetSelection) -> None:
+    """By enumeration of all reports, for the class shares that the neighbours' reports suggest."""
+    classes, channel = mechanism.domain_size, mechanism.channel
+    private = csbm(60, num_classes=classes, seed=0)
+    reports = label_reports(mechanism, private.labels, private.graph, 0)
+    ignored = np.arange(60) % 7 == 0
+    found = label_p_values(reports, ignoring=ignored, block_entries=7 * classes)
+    named = mechanism.named(reports.labels)
+    sent = named * ~ignored[:, None]
+    adjacency = np.zeros((60, 60))
+    adjacency[tuple(private.graph.edge_index)] = 1
+    around = adjacency @ sent + adjacency @ (adjacency @ sent) - private.graph.degrees[:, None] * sent
+    overall = sent.sum(axis=0) / (~ignored).sum()
+    expected = (around + classes * overall) / (around.sum(axis=1, keepdims=True) / mechanism.set_size + classes)
+    raised = np.maximum(expected - float(channel.other), 0)
+    shares = raised / raised.sum(axis=1, keepdims=True)
+    chances = {
+        report: np.array([float(mechanism.probability(report, (c,))) for c in range(classes)])
+        for report in mechanism.reports()
+    }
+    for node in range(60):
+        best = shares[node][named[node]].max()
+        exact = sum(
+            shares[node] @ chance
+            for report, chance in chances.items()
+            if max(shares[node][c] for c in report) <= best + 1e-9
+        )
+        assert found[node] == pytest.approx(max(exact, float(mechanism.likelihood.other)), rel=1e-6)
+
+
 def p_values_of_dense_arrays(perturbed: PerturbedGraph, ignored: np.ndarray) -> np.ndarray:
     """Return the p-values by their definition, with arrays of all nodes and classes at once."""
     graph, classes = perturbed.graph, perturbed.schema.num_classes
@@ -153,6 +219,18 @@ def test_many_classes_need_little_memory() -> None:
     assert peak < 100e6
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("classes", [7, 18])
+def test_no_label_set_is_flagged_below_what_the_likelihood_allows(epsilon: float, classes: int) -> None:
+    """At such an epsilon, honest or not, no set of classes is implausible at 5 %."""
+    mechanism = SubsetSelection(classes, epsilon)
+    private = csbm(500, num_classes=classes, seed=0)
+    reports = label_reports(mechanism, private.labels, private.graph, 0)
+    least = float(mechanism.likelihood.other)
+    assert LABEL_LEVEL < least <= label_p_values(reports, ignoring=np.zeros(500, dtype=np.bool_)).min()
+    assert not screen(reports).labels.any()
+
+
 def test_no_label_is_flagged_below_what_the_channel_allows(honest: PerturbedGraph) -> None:
     none = np.zeros(honest.graph.num_nodes, dtype=np.bool_)
     other = float(honest.label_mechanism.channel.other)
@@ -171,6 +249,63 @@ def test_labels_against_their_neighbourhood_are_flagged_where_the_channel_allows
     found = screen(replace(clean, labels=labels), label_level=0.1).labels
     assert found[hostile].mean() > 0.5
     assert found[~hostile].mean() < 0.1
+
+
+def test_label_sets_against_their_neighbourhood_are_flagged_where_the_likelihood_allows_it() -> None:
+    """As above, with sets of two classes: every fiftieth node names two classes that are not its own."""
+    mechanism = SubsetSelection(8, 5.0, size=2)
+    private = csbm(2000, num_classes=8, homophily=0.97, seed=0)
+    clean = label_reports(mechanism, private.labels, private.graph, 0)
+    hostile = np.arange(2000) % 50 == 0
+    lies = mechanism.masks([((y + 2) % 8, (y + 3) % 8) for y in private.labels.tolist()])
+    labels = np.where(hostile[:, None], lies, clean.labels)
+    found = screen(replace(clean, labels=labels), label_level=0.1).labels
+    assert found[hostile].mean() > 0.5
+    assert found[~hostile].mean() < 0.1
+
+
+@pytest.mark.parametrize(
+    "mechanism", [SubsetSelection(18, 1.0), SubsetSelection(5, 1.0), SubsetSelection(4, 0.5)], ids=str
+)
+def test_people_of_one_class_send_equal_sets_no_more_often_than_allowed(mechanism: SubsetSelection) -> None:
+    """The worst case: every set that holds the class is equally likely, and likelier than any other record makes it."""
+    labels, level, draws = np.zeros(300, dtype=np.int64), 0.05, 200
+    ring = of_records(np.ones((300, 1), dtype=np.uint8), GRRFS((2,), sampled=1, epsilon=1.0), 0).graph
+    flagged = sum(
+        bool(flag_equal_sets(label_reports(mechanism, labels, ring, seed), level).any()) for seed in range(draws)
+    )
+    assert flagged <= binom.isf(1e-4, draws, level)
+    equal = mechanism.masks([range(mechanism.set_size)] * 300)
+    assert flag_equal_sets(replace(label_reports(mechanism, labels, ring, 0), labels=equal), level).all()
+
+
+def test_liars_who_agree_on_a_set_are_flagged_and_hardly_anyone_else() -> None:
+    """40 of 2,000 people send the same 6 of 18 classes, which honest people send with probability 1e-4 at most."""
+    mechanism, private = SubsetSelection(18, 1.0), csbm(2000, num_classes=18, seed=0)
+    reports = label_reports(mechanism, private.labels, private.graph, 0)
+    labels = reports.labels.copy()
+    labels[:40] = mechanism.masks([(0, 2, 3, 5, 8, 13)])
+    screening = screen(replace(reports, labels=labels))
+    assert screening.labels[:40].all()
+    # Mean 0.19 of 1,960: four or more have probability below 1e-4.
+    assert screening.labels[40:].sum() < 4
+    assert [suspicion.kind for suspicion in screening.suspicions] == ["sets"]
+    left = screening.exclude(replace(reports, labels=labels))
+    assert not left.has_label[:40].any()
+
+
+@pytest.mark.parametrize("mechanism", [GRR(5, 1.0), SubsetSelection(5, 1.0), SubsetSelection(18, 0.5)], ids=str)
+def test_a_class_that_nobody_has_is_called_too_rare_at_most_at_the_stated_rate(
+    mechanism: GRR | SubsetSelection,
+) -> None:
+    """The worst case: everyone has class 0. 300 collections at 5 %; liars who avoid a class are noticed."""
+    labels, level, draws = np.zeros(200, dtype=np.int64), 0.05, 300
+    ring = of_records(np.ones((200, 1), dtype=np.uint8), GRRFS((2,), sampled=1, epsilon=1.0), 0).graph
+    collections = (label_reports(mechanism, labels, ring, seed) for seed in range(draws))
+    assert sum(bool(find_rare_values(each, level)) for each in collections) <= binom.isf(1e-4, draws, level)
+    avoided = label_reports(mechanism, labels, ring, 0)
+    lie = mechanism.masks([range(mechanism.set_size)]) if isinstance(mechanism, SubsetSelection) else 0
+    assert find_rare_values(replace(avoided, labels=np.where(True, lie, avoided.labels)), level)
 
 
 def test_values_that_nobody_reports_are_noticed(honest: PerturbedGraph) -> None:

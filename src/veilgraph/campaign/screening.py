@@ -9,9 +9,11 @@ often honest reports fail it, for every possible record, by the probabilities of
 - *patterns*: the number of features that agree with a fixed pattern exceeds t with probability at most
   :math:`\exp(-d\,KL(t/d \,\|\, \mu/d))`; :math:`\mu` is its mean for a record that *is* the pattern (Hoeffding;
   sampling m of d features makes the agreements negatively associated);
-- *labels*: a label report has a p-value given its neighbours' reports. A report is never less likely than the
-  channel's `other`, so no level below it flags anyone: at a small epsilon, labels cannot be screened one by one;
-- *rare values*: at least a share `other` of the reports has each value, whatever the records are. A lower share means
+- *sets*: equal label sets are bounded as copies are. Where a report names one class, equal reports are no evidence;
+- *labels*: a label report has a p-value given its neighbours' reports. It is never below the likelihood of a class
+  that the report does not name, so no lower level flags anyone: at a small epsilon, labels cannot be screened one by
+  one. Where a node differs from its neighbours, a test of level t fails with probability at most :math:`t\,e^\epsilon`;
+- *rare values*: at least a share `other` of the reports names each value, whatever the records are. A lower share means
   that many people did not randomize; it does not show who.
 """
 
@@ -20,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +30,8 @@ from scipy import sparse
 from scipy.special import bdtr  # scipy.stats is slow to import
 
 from veilgraph.graph import PerturbedGraph
-from veilgraph.privacy.mechanisms import GRRFS, SymmetricChannel
+from veilgraph.privacy.frequency import count_named
+from veilgraph.privacy.mechanisms import GRRFS, LabelMechanism, SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets
 
 LEVEL = 0.01
@@ -41,7 +45,7 @@ class Suspicion:
     """Finding of one test.
 
     Attributes:
-        kind: "copies", "patterns", "labels" or "rare values".
+        kind: "copies", "patterns", "sets", "labels" or "rare values".
         sentence: explanation for a person.
         flagged: number of reports that failed.
         expected: upper bound of the mean number of honest reports that fail.
@@ -59,7 +63,7 @@ class Screening:
 
     Attributes:
         reports: mask of the nodes whose whole report is implausible, `[nodes]`.
-        labels: mask of the nodes whose label is implausible among their neighbours' labels, `[nodes]`.
+        labels: mask of the nodes whose label is implausible, by itself or among its neighbours' labels, `[nodes]`.
         suspicions: findings of the tests that flagged something.
     """
 
@@ -81,13 +85,15 @@ def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: floa
 
     Args:
         perturbed: the graph with its reports.
-        level: for copies, patterns and rare values each, the probability that any honest report fails.
+        level: for copies, patterns, sets and rare values each, the probability that any honest report fails.
         label_level: probability that one honest label fails.
     """
     copied, patterned = flag_copies(perturbed, level), flag_patterns(perturbed, level)
     implausible = copied | patterned
-    unlikely = (label_p_values(perturbed, ignoring=implausible) <= label_level) & perturbed.has_label & ~implausible
-    labels = int((perturbed.has_label & ~implausible).sum())
+    equal = flag_equal_sets(perturbed, level) & ~implausible
+    ignored = implausible | equal
+    unlikely = (label_p_values(perturbed, ignoring=ignored) <= label_level) & perturbed.has_label & ~ignored
+    labels = int((perturbed.has_label & ~ignored).sum())
     found = [
         Suspicion(
             kind="copies",
@@ -102,6 +108,12 @@ def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: floa
             expected=level,
         ),
         Suspicion(
+            kind="sets",
+            sentence="Label sets that equal too many others to have been randomized independently.",
+            flagged=int(equal.sum()),
+            expected=level,
+        ),
+        Suspicion(
             kind="labels",
             sentence="Labels that are unlikely among their neighbours' labels; some honest ones always are.",
             flagged=int(unlikely.sum()),
@@ -109,26 +121,42 @@ def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: floa
         ),
         *find_rare_values(perturbed, level),
     ]
-    return Screening(reports=implausible, labels=unlikely, suspicions=[s for s in found if s.flagged])
+    return Screening(reports=implausible, labels=equal | unlikely, suspicions=[s for s in found if s.flagged])
 
 
 def flag_copies(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
     """Flag the reports in groups of equal reports that are larger than chance allows; return a mask `[nodes]`."""
-    flagged = np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
-    nodes = np.flatnonzero(perturbed.has_features)
-    if not isinstance(perturbed.feature_mechanism, GRRFS) or len(nodes) < 2:
-        return flagged
-    _, group, size = np.unique(perturbed.features[nodes], axis=0, return_inverse=True, return_counts=True)
-    smallest = smallest_implausible_group(perturbed.feature_mechanism, len(nodes), level)
-    flagged[nodes] = size[group.ravel()] >= smallest
+    if not isinstance(perturbed.feature_mechanism, GRRFS):
+        return np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
+    return _flag_groups(perturbed.features, perturbed.has_features, perturbed.feature_mechanism, level)
+
+
+def flag_equal_sets(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
+    """Flag the label sets in groups of equal sets that are larger than chance allows; return a mask `[nodes]`."""
+    if perturbed.label_mechanism.set_size == 1:
+        return np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
+    return _flag_groups(perturbed.labels, perturbed.has_label, perturbed.label_mechanism, level)
+
+
+def _flag_groups(
+    reports: NDArray[Any], reported: NDArray[np.bool_], mechanism: GRRFS | LabelMechanism, level: float
+) -> NDArray[np.bool_]:
+    flagged = np.zeros(len(reports), dtype=np.bool_)
+    nodes = np.flatnonzero(reported)
+    if len(nodes) >= 2:
+        _, group, size = np.unique(reports[nodes], axis=0, return_inverse=True, return_counts=True)
+        flagged[nodes] = size[group.ravel()] >= smallest_implausible_group(mechanism, len(nodes), level)
     return flagged
 
 
-def smallest_implausible_group(mechanism: GRRFS, reports: int, level: float) -> float:
+def smallest_implausible_group(mechanism: GRRFS | LabelMechanism, reports: int, level: float) -> float:
     r"""Return the least k with :math:`\binom{n}{k} p^{k-1} \le level`, or infinity.
 
     >>> smallest_implausible_group(GRRFS((2,) * 53, sampled=10, epsilon=1.0), 2000, 0.01)
     2.0
+    >>> from veilgraph.privacy.mechanisms import SubsetSelection
+    >>> smallest_implausible_group(SubsetSelection(18, 1.0), 5000, 0.01)
+    8.0
     """
     likeliest = _log_likeliest(mechanism)
     for k in range(2, reports + 1):
@@ -138,8 +166,12 @@ def smallest_implausible_group(mechanism: GRRFS, reports: int, level: float) -> 
     return math.inf
 
 
-def _log_likeliest(mechanism: GRRFS) -> float:
-    """Return ln of the probability that a report equals its record; no report of any record is likelier."""
+def _log_likeliest(mechanism: GRRFS | LabelMechanism) -> float:
+    """Return ln of the probability of the likeliest report: one that equals its record, or a set that holds it."""
+    if not isinstance(mechanism, GRRFS):
+        others, chosen = mechanism.domain_size - 1, mechanism.set_size - 1
+        sets = math.lgamma(others + 1) - math.lgamma(chosen + 1) - math.lgamma(others - chosen + 1)
+        return math.log(mechanism.channel.keep) - sets
     factors = [float(r.domain_size * r.channel.keep) for r in mechanism.responses]
     mean: float = mean_over_subsets(factors, mechanism.sampled, one=1.0)
     return math.log(mean) - math.fsum(map(math.log, mechanism.domain_sizes))
@@ -190,10 +222,19 @@ def _divergence(a: float, b: float) -> float:
 def label_p_values(
     perturbed: PerturbedGraph, *, ignoring: NDArray[np.bool_], block_entries: int = BLOCK_ENTRIES
 ) -> NDArray[np.float64]:
-    """Return the p-value of each label report under the hypothesis that a node is like its neighbours, `[nodes]`.
+    r"""Return the p-value of each label report under the hypothesis that a node is like its neighbours, `[nodes]`.
 
-    The distribution of a node's report is estimated from the reports within two hops, without its own, and from the
-    overall distribution. No probability is below the channel's `other`. Nodes without a label have the p-value 1.
+    The p-value is the probability of naming no class that is likelier than all classes that the report names. How
+    likely a class is to be named is estimated from the reports within two hops, without the node's own, and from all
+    reports. No probability is below the channel's `other`. Nodes without a label have the p-value 1.
+
+    Let B be the b classes that are likelier, :math:`\pi` the shares of the classes, and a and a + g the two values of
+    the likelihood. All :math:`\binom{k-b}{w}` sets without a class of B together have the probability
+
+    .. math:: \frac{\binom{k-b}{w} a + \binom{k-b-1}{w-1} g\,(1 - \pi_B)}{\binom{k-1}{w-1}}
+
+    For GRR this is the probability of all reports that are at most as likely. A p-value is never below a, the
+    likelihood of a class that is not named: which other classes complete a set is chance, and no evidence.
 
     Args:
         perturbed: the graph with its reports.
@@ -206,53 +247,90 @@ def label_p_values(
     p_values = np.ones(graph.num_nodes)
     if not reported.any():
         return p_values
-    senders = np.flatnonzero(reported)
-    one_hot = sparse.csr_array(
-        (np.ones(len(senders)), (senders, perturbed.labels[senders])), shape=(graph.num_nodes, classes)
-    )
+    mechanism, senders = perturbed.label_mechanism, np.flatnonzero(reported)
+    rows = max(1, block_entries // classes)
+    named = _named(perturbed.labels, reported, mechanism, rows)
     sources, targets = graph.edge_index
     shape = (graph.num_nodes, graph.num_nodes)
     adjacency = sparse.csr_array((np.ones(len(sources)), (sources, targets)), shape=shape)
-    near = adjacency @ one_hot
-    overall = np.bincount(perturbed.labels[senders], minlength=classes) / len(senders)
-    other = float(perturbed.label_mechanism.channel.other)
-    rows = max(1, block_entries // classes)
+    near = adjacency @ named
+    overall = count_named(perturbed.labels[senders], mechanism) / len(senders)
+    constants, slopes = _probabilities_of_avoiding(mechanism)
+    size, least = mechanism.set_size, float(_scaled_likelihood(mechanism).other)
     for start in range(0, graph.num_nodes, rows):
         block = slice(start, start + rows)
         # Walks of two steps that return to the node count its own report: subtract them.
         around = (near[block] + adjacency[block] @ near).toarray()
-        around -= graph.degrees[block, None] * one_hot[block].toarray()
-        expected = (around + classes * overall) / (around.sum(axis=1, keepdims=True) + classes)
-        expected = _at_least(expected, other)
-        own = np.take_along_axis(expected, perturbed.labels[block, None], axis=1)
-        p_values[block] = np.where(expected <= own * (1 + 1e-9), expected, 0).sum(axis=1)
+        around -= graph.degrees[block, None] * named[block].toarray()
+        expected = (around + classes * overall) / (around.sum(axis=1, keepdims=True) / size + classes)
+        expected = _at_least(expected, float(mechanism.channel.other), size)
+        own = np.where(mechanism.named(perturbed.labels[block]), expected, 0).max(axis=1, keepdims=True)
+        left = expected <= own * (1 + 1e-9)
+        # A node without a report names no class; its p-value is 1.
+        likelier = np.minimum(classes - np.count_nonzero(left, axis=1), classes - size)
+        exact = constants[likelier] + slopes[likelier] * np.where(left, expected, 0).sum(axis=1)
+        p_values[block] = np.maximum(exact, least)
     return np.where(perturbed.has_label, p_values, 1.0)
 
 
-def _at_least(rows: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
-    """Raise the entries of distributions to `floor`, and scale down the rest in proportion."""
+def _named(labels: NDArray[Any], reported: NDArray[np.bool_], mechanism: LabelMechanism, rows: int) -> sparse.csr_array:
+    """Return which classes each report names, [nodes, classes], made in blocks of rows; no class without a report."""
+    blocks = (slice(start, start + rows) for start in range(0, len(labels), rows))
+    parts = [sparse.csr_array(mechanism.named(labels[b]) & reported[b, None], dtype=np.float64) for b in blocks]
+    whole: sparse.csr_array = sparse.vstack(parts, format="csr")
+    return whole
+
+
+def _probabilities_of_avoiding(mechanism: LabelMechanism) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    r"""Return the probability that a report names none of b classes, for b = 0, 1, ..., k - w.
+
+    It is constants[b] + slopes[b] * m, where m is the mean number of other classes that a report names.
+    """
+    k, w, channel, likelihood = (
+        mechanism.domain_size,
+        mechanism.set_size,
+        mechanism.channel,
+        _scaled_likelihood(mechanism),
+    )
+    left = k - np.arange(k - w + 1)
+    # C(k - b - 1, w - 1) / C(k - 1, w - 1), factor by factor.
+    ratio = np.concatenate([[1.0], np.cumprod((left[1:] - w + 1) / left[1:])])
+    slopes = ratio * float(likelihood.gain / channel.gain)
+    return ratio * left / w * float(likelihood.other) - slopes * left * float(channel.other), slopes
+
+
+def _scaled_likelihood(mechanism: LabelMechanism) -> SymmetricChannel:
+    """Return the likelihood whose `keep` is the probability that the report names the true class."""
+    likelihood, keep = mechanism.likelihood, mechanism.channel.keep
+    return replace(likelihood, keep=keep, other=likelihood.other * keep / likelihood.keep)
+
+
+def _at_least(rows: NDArray[np.float64], floor: float, total: int) -> NDArray[np.float64]:
+    """Raise the entries of rows with a given total to `floor`, and scale down the rest in proportion."""
     raised = np.maximum(rows - floor, 0)
-    total = raised.sum(axis=1, keepdims=True)
-    free = 1 - floor * rows.shape[1]
-    return np.asarray(floor + free * np.where(total > 0, raised / np.where(total > 0, total, 1), 1 / rows.shape[1]))
+    surplus = raised.sum(axis=1, keepdims=True)
+    free = total - floor * rows.shape[1]
+    return np.asarray(
+        floor + free * np.where(surplus > 0, raised / np.where(surplus > 0, surplus, 1), 1 / rows.shape[1])
+    )
 
 
 def find_rare_values(perturbed: PerturbedGraph, level: float) -> list[Suspicion]:
-    """Find features and labels with a code that is rarer than the channel alone makes it."""
-    tests = [("the label", perturbed.labels[perturbed.has_label], perturbed.label_mechanism.channel)]
+    """Find features and labels with a code that fewer reports name than the channel alone makes them."""
+    labels, label_mechanism = perturbed.labels[perturbed.has_label], perturbed.label_mechanism
+    tests = [("the label", count_named(labels, label_mechanism), len(labels), label_mechanism.channel)]
     if isinstance(mechanism := perturbed.feature_mechanism, GRRFS):
-        columns = perturbed.features[perturbed.has_features].T
-        names = perturbed.schema.feature_names
-        tests += [(f"'{names[i]}'", column, mechanism.channel(i)) for i, column in enumerate(columns)]
-    codes = sum(channel.domain_size for _, _, channel in tests)
-    rare = [name for name, column, channel in tests if _is_too_rare(column, channel, level / codes)]
+        columns, names = perturbed.features[perturbed.has_features].T, perturbed.schema.feature_names
+        for i, (column, size) in enumerate(zip(columns, mechanism.domain_sizes, strict=True)):
+            tests.append((f"'{names[i]}'", np.bincount(column, minlength=size), len(column), mechanism.channel(i)))
+    codes = sum(channel.domain_size for _, _, _, channel in tests)
+    rare = [
+        name
+        for name, counts, reports, channel in tests
+        if bdtr(float(counts.min()), reports, float(channel.other)) < level / codes
+    ]
     if not rare:
         return []
     some = ", ".join(rare[:5]) + (" and more" if len(rare) > 5 else "")
     sentence = f"Values that are rarer than the mechanism alone makes them: many reports of {some} were not randomized."
     return [Suspicion(kind="rare values", sentence=sentence, flagged=len(rare), expected=level)]
-
-
-def _is_too_rare(codes: NDArray[np.int64], channel: SymmetricChannel, level: float) -> bool:
-    counts = np.bincount(codes, minlength=channel.domain_size)
-    return bool(bdtr(float(counts.min()), len(codes), float(channel.other)) < level)
