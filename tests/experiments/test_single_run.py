@@ -53,7 +53,7 @@ def test_everything_is_written(tmp_path: Path) -> None:
     with (folder / "predictions.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 120
-    assert {row["predicted"] for row in rows} <= set(PRIVATE.schema.classes)
+    assert {row["class"] for row in rows} <= set(PRIVATE.schema.classes)
     assert len(Veil.load(folder / "model").predict()) == 120
 
 

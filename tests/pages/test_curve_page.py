@@ -19,6 +19,7 @@ from veilgraph.pages.curve_page import (
     campaign_commands,
     ceilings_in_words,
     headline,
+    invitation,
     recommended_design,
     recommended_method,
     spread_apart,
@@ -163,6 +164,8 @@ def test_commands_name_the_files_of_the_user_and_survive_a_shell(result: dict[st
     assert (options["--graph"], options["--nodes"], options["--epsilon-y"]) == ("e.csv", "n.csv", "1")
     assert options["--label"] == "it's private; rm x"
     assert plan[:4] == ["veilgraph", "plan", "--epsilon", "1"]
+    assert "with these files" in invitation(files)
+    assert "with your own schema and graph" in invitation(FILES)
     result["methods"]["rgnn"][1] = accuracies(0.9)
     new = shlex.split(campaign_commands(result, files)[0])
     options = dict(zip(new[3::2], new[4::2], strict=True))

@@ -133,6 +133,7 @@ def _show_curve(result: dict[str, Any], folder: Path, files: CampaignFiles, *, a
         CURVE_TITLES,
         campaign_commands,
         headline,
+        invitation,
         point_rows,
         recommended_design,
         summary,
@@ -158,7 +159,7 @@ def _show_curve(result: dict[str, Any], folder: Path, files: CampaignFiles, *, a
     levels = "; ".join(f"{CURVE_TITLES[name]}: {accuracy_text(level)}" for name, level in result["not_private"].items())
     for line in (f"{levels}.", headline(result), *summary(result), f"Recommended: {design}"):
         console.print(escape(line), highlight=False, soft_wrap=True)
-    console.print(escape(f"Make it a campaign: {commands[0]}"), highlight=False, soft_wrap=True)
+    console.print(escape(f"{invitation(files)}: {commands[0]}"), highlight=False, soft_wrap=True)
     console.print(escape(f"Page: {folder / 'report.html'}"), highlight=False, soft_wrap=True)
 
 

@@ -155,12 +155,13 @@ def _summary(
 
 
 def _predictions_table(private: PrivateGraph, probabilities: NDArray[np.float32]) -> str:
-    """Return node, predicted class and class probabilities, as CSV."""
+    """Return each node with its class, the probability of that class, and those of all classes, as CSV."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     classes = private.schema.classes
-    writer.writerow(["node", "predicted", *(f"probability_{name}" for name in classes)])
+    writer.writerow(["id", "class", "probability", *(f"probability_{name}" for name in classes)])
     ids = private.graph.node_ids or range(private.graph.num_nodes)
     for node, row in zip(ids, probabilities, strict=True):
-        writer.writerow([to_cell(node), to_cell(classes[int(row.argmax())]), *(f"{p:.6f}" for p in row)])
+        predicted = to_cell(classes[int(row.argmax())])
+        writer.writerow([to_cell(node), predicted, f"{row.max():.6f}", *(f"{p:.6f}" for p in row)])
     return table.getvalue()

@@ -91,6 +91,7 @@ def render_curve_page(result: dict[str, Any], files: CampaignFiles) -> str:
         summary=summary(result),
         design=recommended_design(result),
         commands=campaign_commands(result, files),
+        invitation=invitation(files),
         curve_wide=curve_plot(result, CURVE_WIDE),
         curve_narrow=curve_plot(result, CURVE_NARROW),
         columns=[CURVE_TITLES[key] for key in result["methods"]],
@@ -214,11 +215,17 @@ def campaign_commands(result: dict[str, Any], files: CampaignFiles) -> list[str]
         budget += ["--epsilon-y", repr(split["epsilon_y"])]
     new = ["--schema", files.schema, *graph, *budget, "--label", files.label]
     new += ["--purpose", "Why we ask", "--contact", "who@example.org", "--closes", "2030-12-31"]
-    plan = ["--epsilon", f"{design['epsilon']:g}", "--schema", files.schema, *graph, "--out", "plan.json"]
+    plan = ["--epsilon", f"{design['epsilon']:g}", "--schema", files.schema, *graph, "--label", files.label]
     return [
         shlex.join(["veilgraph", "campaign", "new", *new, "--out", "campaign.json"]),
-        shlex.join(["veilgraph", "plan", *plan]),
+        shlex.join(["veilgraph", "plan", *plan, "--out", "plan.json"]),
     ]
+
+
+def invitation(files: CampaignFiles) -> str:
+    """Return the words before the command for a campaign: files of the reader's own are still to be named, or known."""
+    named = "with your own schema and graph" if files == CampaignFiles() else "with these files"
+    return f"Make it a campaign, {named}; say in your own words why you ask"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,7 +297,6 @@ def _reference_index(result: dict[str, Any]) -> int:
 
 # The figure.
 
-_COLOURS = {"veil_labels": "veil", "veil_non_private": "veil"}
 _MARKERS = {"veil_labels": "o", "structure_only": "D", "rgnn": "s"}
 _LARGEST_CLASS = "Largest class"
 
@@ -343,7 +349,7 @@ def curve_plot(result: dict[str, Any], layout: CurveLayout) -> str:
         for band in bands:
             draw_band(axes, band)
         for key, summary in result["not_private"].items():
-            draw_level(axes, summary["accuracy_mean"], label=CURVE_TITLES[key], paint=_COLOURS.get(key, key))
+            draw_level(axes, summary["accuracy_mean"], label=CURVE_TITLES[key], paint=key)
         axes.axhline(100 * majority, color=colour("muted"), linewidth=1.2, linestyle=(0, (1, 2)), label=_LARGEST_CLASS)
         draw_epsilon_axis(axes, result["totals"])
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
@@ -380,7 +386,7 @@ def _bands(result: dict[str, Any]) -> list[Band]:
         Band(
             label=CURVE_TITLES[key],
             points=list(zip(result["totals"], map(_Accuracies.of, summaries), strict=True)),
-            colour=_COLOURS.get(key, key),
+            colour=key,
             marker=_MARKERS[key],
         )
         for key, summaries in reversed(result["methods"].items())
@@ -389,10 +395,7 @@ def _bands(result: dict[str, Any]) -> list[Band]:
 
 def _ends(result: dict[str, Any], bands: Sequence[Band], majority: float) -> list[tuple[float, str, str]]:
     """Return the last accuracy in percent, the name and the colour of every line."""
-    levels = [
-        (100 * each["accuracy_mean"], CURVE_TITLES[key], _COLOURS.get(key, key))
-        for key, each in result["not_private"].items()
-    ]
+    levels = [(100 * each["accuracy_mean"], CURVE_TITLES[key], key) for key, each in result["not_private"].items()]
     lines = [(100 * band.points[-1][1].mean, band.label, band.colour) for band in bands]
     return [*lines, *levels, (100 * majority, _LARGEST_CLASS, "muted")]
 

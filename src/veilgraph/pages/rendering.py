@@ -40,6 +40,8 @@ PALETTE = {
 }
 """Light and dark variant of each colour. Figures are drawn in the light one, which is then replaced by its name."""
 
+_SHARED_COLOURS = {"veil_labels": "veil", "veil_non_private": "veil"}
+
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 _STYLE = {
@@ -85,8 +87,12 @@ def file_name(*parts: str) -> str:
 
 
 def colour(name: str) -> str:
-    """Return the light variant of a colour; a method without its own colour has the colour of text."""
-    return PALETTE.get(name, PALETTE["ink"])[0]
+    """Return the light variant of a colour; a method without its own colour has the colour of text.
+
+    >>> colour("veil_labels") == colour("veil")
+    True
+    """
+    return PALETTE.get(_SHARED_COLOURS.get(name, name), PALETTE["ink"])[0]
 
 
 def inline_svg(paint: Callable[[Figure], None], *, width: int, height: int, name: str, label: str) -> str:

@@ -76,6 +76,7 @@ def render_run_page(result: dict[str, Any]) -> str:
         summary=summary(result),
         sentences=result["guarantee_in_words"],
         label_report=label_report_in_words(result["label"]),
+        paper_labels="rgnn" in result["methods"],
         label_sets=result["label"]["set_size"] > 1,
         guarantee=_guarantee(result["guarantee"]),
         methods=method_rows(result),
@@ -242,13 +243,15 @@ def configuration_rows(configuration: dict[str, Any]) -> list[tuple[str, str]]:
     settings: dict[str, Any] = {}
     for key, value in configuration.items():
         settings |= value if isinstance(value, dict) else {key: value}
-    return [(_SETTING_TITLES.get(key, key), _setting_text(value)) for key, value in settings.items()]
+    return [(_SETTING_TITLES.get(key, key), _setting_text(key, value)) for key, value in settings.items()]
 
 
-def _setting_text(value: object) -> str:
+def _setting_text(key: str, value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return "chosen from the graph" if value is None else str(value)
+    if value is None:
+        return "chosen from the graph" if key.endswith("_hops") else "not collected"
+    return str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
