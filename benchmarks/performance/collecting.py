@@ -23,6 +23,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.graph import Graph
+from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 
 FEATURES = 48
@@ -39,14 +40,14 @@ class Collection:
     admin_token: str = field(default_factory=new_key, repr=False)
 
     @classmethod
-    def ring(cls, nodes: int) -> Collection:
-        """Make a ring of nodes n0, n1, ..."""
+    def ring(cls, nodes: int, *, classes: int = 4) -> Collection:
+        """Make a ring of nodes n0, n1, ...; with many classes, reports name sets of them."""
         numbers = np.arange(nodes)
         graph = Graph.from_edges(
             np.stack([numbers, (numbers + 1) % nodes]), nodes, node_ids=[f"n{i}" for i in range(nodes)]
         )
         campaign = Campaign.new(
-            schema=FeatureSchema.binary(FEATURES, classes=["a", "b", "c", "d"]),
+            schema=FeatureSchema.binary(FEATURES, classes=[f"c{i}" for i in range(classes)]),
             graph=graph,
             purpose="A benchmark",
             contact="nobody",
@@ -60,12 +61,12 @@ class Collection:
     def report(self, number: int, *, seed: int = 0) -> Report:
         """Return a random report of one node, from a seed."""
         rng = np.random.default_rng([seed, number])
-        return Report(
-            campaign=self.campaign.id,
-            node=f"n{number}",
-            features=tuple(rng.integers(0, 2, FEATURES).tolist()),
-            label=int(rng.integers(0, 4)),
-        )
+        features = tuple(rng.integers(0, 2, FEATURES).tolist())
+        classes = self.campaign.schema.num_classes
+        label: int | tuple[int, ...] = int(rng.integers(0, classes))
+        if isinstance(sets := self.campaign.label_mechanism, SubsetSelection):
+            label = tuple(sorted(rng.choice(classes, sets.set_size, replace=False).tolist()))
+        return Report(campaign=self.campaign.id, node=f"n{number}", features=features, label=label)
 
     def token(self, node: str) -> str:
         """Return the token of a node."""

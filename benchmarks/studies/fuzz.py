@@ -1,6 +1,6 @@
 """Fuzzing of the collector with mutated reports, tokens, requests and campaigns.
 
-    python -m benchmarks.studies.fuzz [--inputs 100000] [--seed 0]
+    python -m benchmarks.studies.fuzz [--inputs 100000] [--seed 0] [--classes 18]
 
 No answer may be a 5xx and no log line a traceback. Everything in the store must be a valid report of a known node.
 """
@@ -191,10 +191,10 @@ def fuzz_campaigns(collection: Collection, rng: random.Random, count: int) -> Co
     return answers
 
 
-def fuzz(*, inputs: int, seed: int, folder: Path) -> dict[str, int]:
+def fuzz(*, inputs: int, seed: int, folder: Path, classes: int = 4) -> dict[str, int]:
     """Send `inputs` inputs, a tenth of them campaigns, and return the sorted counts of answers."""
     rng = random.Random(seed)
-    collection = Collection.ring(NODES)
+    collection = Collection.ring(NODES, classes=classes)
     store = f"sqlite:///{folder}/reports.db"
     server = Server([*collection.write(folder), "--store", store], log=folder / "serve.log")
     try:
@@ -220,9 +220,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fuzzing of the collector.")
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--classes", type=int, default=4, help="with 18, reports name sets of classes")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        print(json.dumps(fuzz(inputs=arguments.inputs, seed=arguments.seed, folder=Path(name)), indent=2))
+        print(json.dumps(fuzz(**vars(arguments), folder=Path(name)), indent=2))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.support.campaigns import CAMPAIGNS, GRAPH
 from tests.support.collection import Collection
-from veilgraph.campaign import Campaign
+from veilgraph.campaign import Campaign, Report
 from veilgraph.campaign.assemble import check_graph, perturbed_graph, reports_of
 from veilgraph.datasets import csbm
 from veilgraph.errors import CampaignError, GraphError
 from veilgraph.experiments import simulate
-from veilgraph.graph import Graph, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
 
 
@@ -32,6 +35,39 @@ def test_what_a_simulation_draws_comes_back_from_its_reports_bit_for_bit() -> No
     for name in ("features", "labels", "has_features", "has_label"):
         np.testing.assert_array_equal(getattr(back, name), getattr(drawn, name))
     assert back.guarantee == drawn.guarantee
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_reports_of_every_mechanism_survive_their_assembly(name: str, seed: int) -> None:
+    """`reports_of` is the inverse of `perturbed_graph`: as reports, and as arrays."""
+    campaign, rng = CAMPAIGNS[name], np.random.default_rng(seed)
+    features, label = campaign.feature_mechanism, campaign.label_mechanism
+    if label is None:
+        return
+    sizes, nodes = campaign.schema.domain_sizes, 3
+    records = np.stack([rng.integers(0, size, nodes) for size in sizes], axis=1) if sizes else np.zeros((nodes, 0))
+    codes = records.astype(campaign.schema.code_dtype)
+    drawn = PerturbedGraph(
+        graph=GRAPH,
+        schema=campaign.schema,
+        features=np.zeros_like(codes) if features is None else features.randomize(codes, rng=rng),
+        labels=label.randomize(rng.integers(0, campaign.schema.num_classes, nodes), rng=rng),
+        has_features=np.full(nodes, features is not None),
+        has_label=np.ones(nodes, dtype=np.bool_),
+        feature_mechanism=features,
+        label_mechanism=label,
+    )
+    reports = list(reports_of(drawn, campaign))
+    assert [Report.from_json(report.to_json(), campaign) for report in reports] == reports
+    back = perturbed_graph(campaign, GRAPH, reversed(reports))
+    for array in ("features", "labels", "has_features", "has_label"):
+        np.testing.assert_array_equal(getattr(back, array), getattr(drawn, array))
+        assert getattr(back, array).dtype == getattr(drawn, array).dtype
+    assert list(reports_of(back, campaign)) == reports
+    some = [report for report in reports if report.node != GRAPH.names[1]]
+    assert list(reports_of(perturbed_graph(campaign, GRAPH, some), campaign)) == some
 
 
 def test_what_was_left_out_is_masked() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from veilgraph.campaign.strict_json import content_id, number_text
 from veilgraph.client import participant
 from veilgraph.errors import BudgetError, CampaignError, VeilgraphError
 from veilgraph.graph import Graph
-from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
 from veilgraph.privacy.plain_text import misleading_character
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -76,6 +78,89 @@ def test_a_campaign_survives_a_round_trip_through_json_and_the_client_agrees(
     question = participant.verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
     assert float(question.epsilon) == pytest.approx(made.guarantee.total_user_level, rel=1e-12, abs=1e-12)
     assert question.id == made.id
+
+
+@given(
+    classes=st.integers(2, 90),
+    epsilon_y=st.floats(1e-3, 40),
+    share=st.floats(0, 1),
+    schema=schemas(),
+    epsilon_x=st.floats(1e-3, 30),
+    asks=st.sampled_from(["label", "features", "both"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_sets_and_joint_features_survive_a_round_trip_and_the_client_agrees(
+    classes: int, epsilon_y: float, share: float, schema: FeatureSchema, epsilon_x: float, asks: str
+) -> None:
+    schema = FeatureSchema(
+        columns=() if asks == "label" else schema.columns,
+        classes=tuple(f"c{i}" for i in range(classes)),
+        group=1 if asks == "label" else schema.group,
+    )
+    sampled = 1 + int(share * (schema.num_features - 1))
+    made = Campaign(
+        schema=schema,
+        feature_mechanism=None if asks == "label" else JointGRR(schema.domain_sizes, sampled, epsilon_x),
+        label_mechanism=None if asks == "features" else SubsetSelection(classes, epsilon_y),
+        label="the label's name",
+        purpose="p",
+        contact="c",
+        closes=CLOSES,
+        nodes=3,
+        graph=GRAPH.fingerprint,
+    )
+    read = Campaign.from_json(made.to_json())
+    assert read == made
+    assert read.to_json() == made.to_json()
+    assert json.loads(made.to_json())["format"] == 2
+    question = participant.verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
+    assert float(question.epsilon) == pytest.approx(made.guarantee.total_user_level, rel=1e-12, abs=1e-12)
+    levels = question.features.attribute_levels if question.features else []
+    expected = made.guarantee.features.attribute_level if made.guarantee.features else ()
+    assert [float(level) for level in levels] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_documents_of_format_1_are_read_and_keep_their_ids() -> None:
+    """The first twelve vectors were written by a version that knew format 1 alone."""
+    vectors = json.loads((Path(__file__).parents[1] / "client" / "vectors.json").read_text(encoding="utf-8"))[:12]
+    texts = {vector["name"]: vector["campaign"] for vector in vectors}
+    assert {json.loads(text)["format"] for text in texts.values()} == {1}
+    assert json.loads(texts["binary"])["id"] == "ee8aa338f59e3e62b32189df6da342a07581d04e8ebf38d8b2b4bc92159dc125"
+    assert json.loads(texts["label only"])["id"] == "9eda8bdd594c40965011709564481895a402c8913523a11971b88c927a589501"
+    for text in texts.values():
+        read = Campaign.from_json(text)
+        assert (read.format, read.id, read.to_json()) == (1, json.loads(text)["id"], text)
+        assert participant.verify(text, max_epsilon=1e6, now=datetime(1000, 1, 1, tzinfo=UTC)).id == read.id
+
+
+def test_format_1_has_columns_grr_fs_and_grr_alone() -> None:
+    for name in ("a label and nothing else", "a set of 6 of 18 classes", "joint features"):
+        with pytest.raises(CampaignError, match="format 1 has columns, GRR-FS and GRR alone"):
+            replace(CAMPAIGNS[name], format=1)
+    assert replace(BINARY, format=2).id != BINARY.id
+    with pytest.raises(CampaignError, match="format is not 1 to 2"):
+        Campaign.from_json(rewritten(BINARY, format=3))
+
+
+def test_new_campaigns_are_of_format_2_and_ask_for_the_best_set() -> None:
+    countries = FeatureSchema(classes=tuple(f"c{i}" for i in range(18)))
+    made = campaign(countries, epsilon_y=1.0, label="country")
+    assert made.format == 2
+    assert made.label_mechanism == SubsetSelection(18, 1.0, size=6)
+    assert campaign(countries, epsilon_y=4.0).label_mechanism == GRR(18, 4.0)
+    assert campaign(FeatureSchema(classes=("no", "yes")), epsilon_y=0.1).label_mechanism == GRR(2, 0.1)
+
+
+def test_a_campaign_says_in_words_what_a_set_and_joint_features_mean() -> None:
+    words = CAMPAIGNS["a set of 6 of 18 classes"].in_words()
+    assert (
+        "Asked: the label, one of 18 classes. A report names 6 of them; the true one is among them with probability "
+        "0.576."
+    ) in words  # 6 e / (6 e + 12)
+    words = CAMPAIGNS["joint features"].in_words()
+    assert any("picks 4 of them at random and reports nothing about the others" in line for line in words)
+    # e^2 / (e^2 + 15) = 0.330 that all four are true, and a share 7/15 of the other values has a given answer right.
+    assert any("If picked, true with probability 0.643" in line for line in words)
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)

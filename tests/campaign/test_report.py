@@ -65,6 +65,92 @@ def test_features_are_a_list_of_one_code_each(features: Any) -> None:
         Report.parse(GOOD | {"features": features}, BINARY)
 
 
+SETS = CAMPAIGNS["a set of 6 of 18 classes"]
+GOOD_SET: dict[str, Any] = {"campaign": SETS.id, "node": "u17", "features": None, "label": [0, 2, 4, 6, 8, 17]}
+BAD_SETS: dict[str, Any] = {
+    "one class": 3,
+    "no class": [],
+    "too few classes": [0, 2, 4, 6, 8],
+    "too many classes": [0, 2, 4, 6, 8, 10, 17],
+    "a class twice": [0, 2, 4, 6, 8, 8],
+    "a class twice, among others": [0, 2, 2, 4, 6, 8],
+    "another order": [2, 0, 4, 6, 8, 17],
+    "an unknown class": [0, 2, 4, 6, 8, 18],
+    "a negative code": [-1, 2, 4, 6, 8, 17],
+    "a code that is text": [0, 2, 4, 6, 8, "17"],
+    "a code that is true": [0, True, 4, 6, 8, 17],
+    "a code with a fraction": [0, 2, 4, 6, 8, 17.0],
+    "nothing among codes": [0, 2, 4, 6, 8, None],
+    "lists of codes": [[0], [2], [4], [6], [8], [17]],
+    "a mask": 131413,
+    "text": "c0",
+    "an object": {"0": True},
+}
+
+
+@pytest.mark.parametrize("mistake", BAD_SETS)
+def test_a_set_has_exactly_its_size_of_different_known_classes_in_order(mistake: str) -> None:
+    report = Report.parse(GOOD_SET, SETS)
+    assert report.label == (0, 2, 4, 6, 8, 17)
+    assert Report.from_json(report.to_json(), SETS) == report
+    assert report.document == GOOD_SET
+    with pytest.raises(
+        ReportError, match=r"^label: it must be a list of 6 different codes from 0 to 17, in ascending order$"
+    ):
+        Report.parse(GOOD_SET | {"label": BAD_SETS[mistake]}, SETS)
+
+
+def test_a_set_for_another_campaign_is_refused() -> None:
+    other = CAMPAIGNS["a set of 40 of 130 classes"]
+    with pytest.raises(ReportError, match="answers another campaign"):
+        Report.parse(GOOD_SET, other)
+    with pytest.raises(ReportError, match="40 different codes"):
+        Report.parse(GOOD_SET | {"campaign": other.id}, other)
+    with pytest.raises(ReportError, match="label: the code must be a whole number"):
+        Report.parse(GOOD | {"label": [0]}, BINARY)
+
+
+JOINT = CAMPAIGNS["joint features of mixed domains"]
+GOOD_JOINT: dict[str, Any] = {"campaign": JOINT.id, "node": "u", "features": [2, None, 1, None, 0], "label": None}
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ([2, 4, 1, 0, 0], "codes of 3 features, and null for all others"),
+        ([2, None, 1, None, None], "codes of 3 features, and null for all others"),
+        ([None] * 5, "codes of 3 features, and null for all others"),
+        ([2, None, 1, 0], "list of 5 codes"),
+        ([3, None, 1, None, 0], "feature 'age': the code must be a whole number from 0 to 2"),
+        ([-1, None, 1, None, 0], "feature 'age'"),
+        ([True, None, 1, None, 0], "feature 'age'"),
+    ],
+)
+def test_joint_features_have_codes_of_the_features_that_were_picked(features: list[Any], message: str) -> None:
+    report = Report.parse(GOOD_JOINT, JOINT)
+    assert report.features == (2, None, 1, None, 0)
+    assert Report.from_json(report.to_json(), JOINT) == report
+    with pytest.raises(ReportError, match=message):
+        Report.parse(GOOD_JOINT | {"features": features}, JOINT)
+
+
+def test_mutated_reports_of_sets_are_refused_cleanly_or_valid() -> None:
+    rng = random.Random(14)
+    accepted, messages = 0, [""]
+    for campaign, good in ((SETS, GOOD_SET), (JOINT, GOOD_JOINT | {"label": 1})):
+        for _ in range(5000):
+            mutant = mutate(good, rng)
+            try:
+                report = Report.parse(mutant, campaign)
+            except ReportError as error:
+                messages.append(str(error))
+                continue
+            accepted += 1
+            assert report.document == mutant
+    assert 0 < accepted < 5000
+    assert max(map(len, messages)) < 300
+
+
 @pytest.mark.parametrize("key", GOOD)
 def test_every_key_is_needed(key: str) -> None:
     with pytest.raises(ReportError, match=f"lacks the key '{key}'"):

@@ -280,6 +280,21 @@ def test_randomize_draws_once(folder: Path, capsys: Capture) -> None:
     assert json.loads(capsys.readouterr().out) == json.loads(first)
 
 
+def test_randomize_says_what_a_set_means(folder: Path, capsys: Capture) -> None:
+    """Four of 12 classes at epsilon 1: 4 e / (4 e + 8) = 0.576."""
+    FeatureSchema(classes=tuple(f"c{i}" for i in range(12))).save("s.toml")
+    assert new("--epsilon-y", "1") == 0
+    Path("record.json").write_text(json.dumps({"health": "c3"}))
+    capsys.readouterr()
+    assert main(randomize()) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    report = Report.from_json(Path("r.json").read_text(), Campaign.from_json(Path("c.json").read_bytes()))
+    assert isinstance(report.label, tuple)
+    assert len(report.label) == 4
+    assert 'names 4 of the 12 classes of "health"; yours is among them with probability 0.576.' in words
+    assert "Named: " + ", ".join(f'"c{code}"' for code in report.label) + "." in words
+
+
 @pytest.mark.parametrize(
     ("table", "label"),
     [

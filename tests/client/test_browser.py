@@ -6,6 +6,8 @@ import json
 import random
 import re
 import time
+from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from itertools import combinations
@@ -14,20 +16,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import chisquare
 
 from tests.support.browser_module import MODULE, in_node, needs_node
-from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign
-from tests.support.forgeries import FORGERIES, HONEST_TEXTS, MISLEADING_TEXTS, MISTAKES, RECORD, SECRET, rewritten
+from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, joint
+from tests.support.forgeries import (
+    FORGERIES,
+    HONEST_TEXTS,
+    JOINT_FORGERIES,
+    MISLEADING_TEXTS,
+    MISTAKES,
+    RECORD,
+    SECRET,
+    SET_FORGERIES,
+    rewritten,
+)
 from tests.support.mutations import mutated_campaigns
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.strict_json import canonical_json, content_id, number_text
 from veilgraph.client import participant
 from veilgraph.errors import CampaignError, VeilgraphError
+from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.plain_text import misleading_character
-from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.schema import Column, FeatureSchema
 
 BINARY = CAMPAIGNS["binary"]
+SETS = CAMPAIGNS["a set of 6 of 18 classes"]
 COMPLETE = {"age": 1, "city": "oslo", "smoker": "no", "weight": 1, "größe \U0001f4cf": "<1", "label": "ill"}
 
 
@@ -42,6 +57,17 @@ def test_the_module_is_below_12_kb_and_imports_nothing() -> None:
 def test_a_forged_campaign_is_refused(forgery: str, tmp_path: Path) -> None:
     (reply,) = in_node(tmp_path, "verify", [rewritten(BINARY, **FORGERIES[forgery])])
     assert "error" in reply
+
+
+@needs_node
+def test_forged_sets_and_joint_features_are_refused(tmp_path: Path) -> None:
+    forged = [rewritten(SETS, **change) for change in SET_FORGERIES.values()]
+    forged += [rewritten(CAMPAIGNS["joint features of mixed domains"], **change) for change in JOINT_FORGERIES.values()]
+    replies = in_node(tmp_path, "verify", forged)
+    accepted = [
+        name for name, reply in zip([*SET_FORGERIES, *JOINT_FORGERIES], replies, strict=True) if "error" not in reply
+    ]
+    assert accepted == []
 
 
 @needs_node
@@ -209,6 +235,71 @@ def test_a_stored_report_that_does_not_fit_is_damaged_and_stops_every_draw(damag
         assert ["damaged" in str(reply.get("error")) for reply in device["replies"]] == [True, True], text
 
 
+GOOD_SET: dict[str, Any] = {"campaign": SETS.id, "node": "u0", "features": None, "label": [0, 2, 4, 6, 8, 17]}
+BAD_SETS: dict[str, Any] = {
+    "one class": 3,
+    "no class": [],
+    "too few classes": [0, 2, 4, 6, 8],
+    "too many classes": [0, 2, 4, 6, 8, 10, 12],
+    "a class twice": [0, 2, 4, 6, 8, 8],
+    "another order": [2, 0, 4, 6, 8, 17],
+    "an unknown class": [0, 2, 4, 6, 8, 18],
+    "no code": [0, 2, 4, 6, 8, "17"],
+    "nothing among codes": [0, 2, 4, 6, 8, None],
+}
+
+
+@needs_node
+def test_a_stored_set_is_returned_and_one_that_does_not_fit_is_damaged(tmp_path: Path) -> None:
+    def replies(**changes: Any) -> list[dict[str, Any]]:
+        asked = ASK | {"campaign": SETS.to_json(), "record": {"country": "c1"}}
+        kept = canonical_json(GOOD_SET | {"epsilon": "1"} | changes)
+        device = on_one_device(tmp_path, asked, asked | {"node": "u1"}, **{f"veilgraph:{SETS.id}": kept})
+        return list(device["replies"])
+
+    same, other = replies()
+    assert same == {"result": GOOD_SET}
+    assert "answers it once" in other["error"]
+    for name, label in BAD_SETS.items():
+        assert ["damaged" in str(reply.get("error")) for reply in replies(label=label)] == [True, True], name
+
+
+@needs_node
+def test_a_stored_set_without_its_cost_is_damaged(tmp_path: Path) -> None:
+    device = on_one_device(tmp_path, ASK, **{f"veilgraph:{SETS.id}": canonical_json(GOOD_SET)})
+    assert "damaged" in device["replies"][0]["error"]
+
+
+@needs_node
+def test_sets_and_joint_features_are_drawn_and_kept(tmp_path: Path) -> None:
+    for made, record in (
+        (SETS, {"country": "c3"}),
+        (CAMPAIGNS["joint features of mixed domains"], COMPLETE),
+        (CAMPAIGNS["joint features alone"], COMPLETE),
+    ):
+        item: dict[str, Any] = {"campaign": made.to_json(), "record": record, "node": "u1", "times": 3}
+        (reply,) = in_node(tmp_path, "answer", [item])
+        first, *again = reply["result"]["reports"]
+        assert Report.parse(first, made).node == "u1"
+        assert again == [first] * 2
+
+
+@needs_node
+def test_sets_follow_the_mechanisms_probabilities(tmp_path: Path) -> None:
+    """20,000 sets of the browser against the exact distribution over all 10 sets, at one in a million."""
+    mechanism = SubsetSelection(5, 0.7, size=2)
+    made = replace(campaign(FeatureSchema(classes=tuple("abcde")), epsilon_y=0.7), label_mechanism=mechanism)
+    rng = random.Random(20261118)
+    # A number below 1, 2, 3 or 4 takes one word; those below 3 reject one word in 2**53.
+    cases = [{"record": {"label": "d"}, "words": [rng.getrandbits(53) for _ in range(7)]} for _ in range(20_000)]
+    (reply,) = in_node(tmp_path, "vectors", [{"campaign": made.to_json(), "cases": cases}])
+    seen = Counter(tuple(drawn["label"]) for drawn in reply["result"])
+    for true in range(5):
+        expected = [20_000 * float(mechanism.probability(named, (true,))) for named in mechanism.reports()]
+        p_value = chisquare([seen[named] for named in mechanism.reports()], expected).pvalue
+        assert (p_value > 1e-6) == (true == 3)
+
+
 @needs_node
 def test_drawn_reports_differ_from_draw_to_draw(tmp_path: Path) -> None:
     """16 bits of 8 features, nearly uniform: 40 draws collide in all with probability far below 1e-60."""
@@ -234,7 +325,15 @@ def test_both_clients_and_the_package_hold_to_one_grammar(tmp_path: Path) -> Non
     rng = random.Random(6)
     texts = [
         text
-        for name in ("binary", "mixed domains, bins and names beyond ASCII", "merged columns", "label only")
+        for name in (
+            "binary",
+            "mixed domains, bins and names beyond ASCII",
+            "merged columns",
+            "label only",
+            "a set of 6 of 18 classes",
+            "sets beside features",
+            "joint features of mixed domains",
+        )
         for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 700, rng)
     ]
     accepted = [0, 0]
@@ -363,6 +462,70 @@ def test_no_campaign_takes_long_to_check(tmp_path: Path) -> None:
     assert time.perf_counter() - started < 20
     assert question is not None
     assert reply["result"]["epsilon"] == pytest.approx(float(question.epsilon), abs=1e-9)
+
+
+@needs_node
+@pytest.mark.parametrize(("largest", "copies", "sampled"), [(100, 1, 2), (30, 8, 3), (2, 16_384, 16)])
+def test_no_campaign_of_joint_features_takes_long_to_check(
+    largest: int, copies: int, sampled: int, tmp_path: Path
+) -> None:
+    """Joint domains are counted, not listed: at most 2**16 values, however many features have them."""
+    columns = [
+        Column(name=f"x{size}-{i}", values=tuple(map(str, range(size))))
+        for size in range(2, largest + 1)
+        for i in range(copies)
+    ]
+    text = joint(FeatureSchema(columns=tuple(columns), classes=("a", "b")), sampled, 0.1).to_json()
+    started = time.perf_counter()
+    (reply,) = in_node(tmp_path, "verify", [text])
+    assert time.perf_counter() - started < 10
+    started = time.perf_counter()
+    question, refusal = in_python(text)
+    assert time.perf_counter() - started < 20
+    assert question is not None, refusal
+    assert reply["result"]["epsilon"] == pytest.approx(float(question.epsilon), abs=1e-9)
+
+
+@needs_node
+@pytest.mark.parametrize("sampled", [1, 2, 3])
+def test_attribute_levels_of_joint_features_are_those_of_the_definition(sampled: int, tmp_path: Path) -> None:
+    """Both clients accept the largest epsilon of the tables that can hold a feature, and refuse a millionth less."""
+    sizes = (2, 3, 3, 4)
+    rng = random.Random(sampled)
+    joint_sizes = sorted({prod(subset) for subset in combinations(sizes, sampled)})
+    tables = {size: (2**53 // size) - rng.randrange(2**40, 2**46) for size in joint_sizes}
+
+    def epsilon(size: int) -> float:
+        return log(Fraction(2**53 - (size - 1) * tables[size], tables[size]))
+
+    levels = [
+        max(epsilon(prod(sizes[j] for j in asked)) for asked in combinations(range(4), sampled) if i in asked)
+        for i in range(4)
+    ]
+    total = max(map(epsilon, joint_sizes))
+    base = joint(
+        FeatureSchema(
+            columns=tuple(Column(name=f"x{i}", values=tuple("abcd"[:size])) for i, size in enumerate(sizes)),
+            classes=("a", "b"),
+        ),
+        sampled,
+        1.0,
+    )
+
+    def stating(levels: list[float]) -> str:
+        return rewritten(
+            base,
+            features__tables=[
+                {"domain_size": size, "true": 2**53 - (size - 1) * other, "other": other}
+                for size, other in tables.items()
+            ],
+            guarantee__attribute_level=[number_text(level) for level in levels],
+            guarantee__user_level={"features": number_text(total), "label": "0", "total": number_text(total)},
+        )
+
+    texts = [stating(levels), *(stating([level - 1e-6 * (i == j) for j, level in enumerate(levels)]) for i in range(4))]
+    assert ["result" in reply for reply in in_node(tmp_path, "verify", texts)] == [True] + [False] * 4
+    assert [in_python(text)[0] is not None for text in texts] == [True] + [False] * 4
 
 
 @needs_node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import random
 import shutil
@@ -17,6 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import format_datetime
@@ -31,18 +33,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, records
-from tests.support.forgeries import FORGERIES, MISTAKES, RECORD, SECRET, rewritten
+from tests.support.campaigns import BEFORE, CAMPAIGNS, CLOSES, campaign, joint, records
+from tests.support.forgeries import FORGERIES, JOINT_FORGERIES, MISTAKES, RECORD, SECRET, SET_FORGERIES, rewritten
 from tests.support.participant_page import answer_to
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.client import answer, answered, participant, send
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
+from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets
+from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 BINARY = CAMPAIGNS["binary"]
+SETS = CAMPAIGNS["a set of 6 of 18 classes"]
 
 
 class Untouchable(dict[str, Any]):
@@ -71,6 +76,45 @@ def test_a_forged_campaign_is_refused_before_the_record_is_touched(forgery: str,
     with pytest.raises(CampaignError):
         Campaign.from_json(text)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("forgery", SET_FORGERIES)
+def test_a_forged_campaign_of_sets_is_refused_before_the_record_is_touched(forgery: str, tmp_path: Path) -> None:
+    text = rewritten(SETS, **SET_FORGERIES[forgery])
+    with pytest.raises(CampaignError):
+        ask(text, tmp_path, Untouchable())
+    with pytest.raises(CampaignError):
+        Campaign.from_json(text)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("forgery", JOINT_FORGERIES)
+def test_a_forged_campaign_of_joint_features_is_refused_before_the_record_is_touched(
+    forgery: str, tmp_path: Path
+) -> None:
+    text = rewritten(CAMPAIGNS["joint features of mixed domains"], **JOINT_FORGERIES[forgery])
+    with pytest.raises(CampaignError):
+        ask(text, tmp_path, Untouchable())
+    with pytest.raises(CampaignError):
+        Campaign.from_json(text)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_set_that_states_what_its_integers_give_is_answered_whatever_epsilon_was_requested(tmp_path: Path) -> None:
+    """The client judges the integers: ln(2 * 3) for three quarters of the words."""
+    epsilon = repr(math.log(6))
+    changes = {"inside": 3 * 2**51, "outside": 2**51, "domain_size": 18, "size": 6}
+    text = rewritten(
+        SETS, label__table=changes, guarantee__user_level={"features": "0", "label": epsilon, "total": epsilon}
+    )
+    assert len(ask(text, tmp_path, {"country": "c3"})["label"]) == 6
+
+
+def test_a_campaign_with_the_label_alone_is_answered_by_the_label_alone(tmp_path: Path) -> None:
+    report = answer(SETS.to_json(), {"country": "c3"}, node="p17", store=tmp_path, max_epsilon=1.0)
+    assert Report.parse(report, SETS).label == tuple(report["label"])
+    assert report["features"] is None
+    assert answer(SETS.to_json(), Untouchable(), node="p17", store=tmp_path, max_epsilon=1.0) == report
 
 
 def test_an_altered_campaign_is_refused_before_the_record_is_touched(tmp_path: Path) -> None:
@@ -405,6 +449,46 @@ def test_a_stored_report_that_does_not_fit_is_damaged(key: str, tmp_path: Path) 
         ask(BINARY.to_json(), tmp_path, Untouchable())
 
 
+NO_SETS = [
+    7,
+    [],
+    [0, 1, 2, 3, 4],
+    [0, 1, 2, 3, 4, 4],
+    [5, 4, 3, 2, 1, 0],
+    [0, 1, 2, 3, 4, 18],
+    [-1, 1, 2, 3, 4, 5],
+    "c",
+]
+
+
+@pytest.mark.parametrize("label", NO_SETS, ids=str)
+def test_a_stored_set_that_does_not_fit_is_damaged(label: Any, tmp_path: Path) -> None:
+    ask(SETS.to_json(), tmp_path, {"country": "c3"})
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"label": label}))
+    with pytest.raises(RunError, match="damaged"):
+        ask(SETS.to_json(), tmp_path, Untouchable())
+
+
+@pytest.mark.parametrize("features", [[0] * 5, [0, 0, 0, 0, None], [0, 0, 0, None], [3, 0, 0, None, None]])
+def test_stored_joint_features_that_do_not_fit_are_damaged(features: Any, tmp_path: Path) -> None:
+    joint = CAMPAIGNS["joint features of mixed domains"]
+    ask(joint.to_json(), tmp_path, next(records(joint, random.Random(0))))
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"features": features}))
+    with pytest.raises(RunError, match="damaged"):
+        ask(joint.to_json(), tmp_path, Untouchable())
+
+
+def test_a_stored_set_without_its_cost_is_damaged(tmp_path: Path) -> None:
+    """Every version that draws sets records their cost."""
+    report = ask(SETS.to_json(), tmp_path, {"country": "c3"})
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(report))
+    with pytest.raises(RunError, match="damaged"):
+        ask(SETS.to_json(), tmp_path, Untouchable())
+
+
 def test_a_report_that_cannot_be_stored_is_not_returned(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("a file where the folder should be")
     with pytest.raises(RunError, match="store"):
@@ -482,6 +566,43 @@ def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) ->
     assert worst == Fraction(2 * 4 + 3 * 4, 2 * 2 + 3 * 1) * 2 < 4 * 2
 
 
+def test_the_channel_of_sets_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 12 words in place of 2**53: a set of 2 of 4 classes holds the true class for 8 of them."""
+    monkeypatch.setattr(participant, "WORDS", 12)
+    table = participant.SetTable(4, 2, 8, 4)
+    counts = {value: Counter[tuple[int, ...]]() for value in range(4)}
+    for value, words in itertools.product(range(4), itertools.product(range(12), repeat=4)):
+        left = iter(words)
+        counts[value][table.report(value, lambda: next(left))] += 1  # noqa: B023
+        assert list(left) == [], "12 is a multiple of 1, 2 and 3: no word is rejected"
+    for value, named in itertools.product(range(4), itertools.combinations(range(4), 2)):
+        share = Fraction(8, 12 * 3) if value in named else Fraction(4, 12 * 3)
+        assert Fraction(counts[value][named], 12**4) == share
+    assert table.odds == 2
+
+
+def test_the_channel_of_joint_features_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 12 words in place of 2**53: two of three features together, by tables of 4 and 6 joint values."""
+    monkeypatch.setattr(participant, "WORDS", 12)
+    tables = {4: participant.Table(4, 6, 2), 6: participant.Table(6, 7, 1)}
+    features = participant.JointFeatures((2, 2, 3), 2, tables)
+    records = list(itertools.product(range(2), range(2), range(3)))
+    counts = {record: Counter[Any]() for record in records}
+    for record, words in itertools.product(records, itertools.product(range(12), repeat=4)):
+        left = iter(words)
+        counts[record][features.report(record, lambda: next(left))] += 1  # noqa: B023
+        assert list(left) == []
+    for asked in itertools.combinations(range(3), 2):
+        table = tables[math.prod(features.sizes[i] for i in asked)]
+        for record, said in itertools.product(records, repeat=2):
+            report = tuple(said[i] if i in asked else None for i in range(3))
+            share = table.true if all(record[i] == said[i] for i in asked) else table.other
+            assert Fraction(counts[record][report], 12**4) == Fraction(share, 3 * 12)
+    worst = max(Fraction(counts[a][report], counts[b][report]) for a in counts for b in counts for report in counts[a])
+    assert worst == 7
+    assert [level.exp() for level in features.attribute_levels] == pytest.approx([7, 7, 7])
+
+
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 7, 12, 16])
 def test_numbers_below_a_bound_are_uniform(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(participant, "WORDS", 16)
@@ -524,6 +645,46 @@ def test_reports_follow_the_mechanisms_probabilities() -> None:
         for r in reports
     ]
     assert chisquare([seen[r] for r in reports], other).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("value", [0, 3])
+def test_sets_follow_the_mechanisms_probabilities(value: int) -> None:
+    """20,000 sets of the client against the exact distribution over all 10 sets, at one in a million."""
+    mechanism = SubsetSelection(5, 0.7, size=2)
+    small = replace(campaign(FeatureSchema(classes=tuple("abcde")), epsilon_y=0.7), label_mechanism=mechanism)
+    question = participant.verify(small.to_json(), max_epsilon=1, now=BEFORE)
+    rng = random.Random(20261116)
+    seen = Counter(
+        participant.randomize(question, None, value, word=lambda: rng.getrandbits(53))[1] for _ in range(20_000)
+    )
+    for true in range(5):
+        expected = [20_000 * float(mechanism.probability(named, (true,))) for named in mechanism.reports()]
+        p_value = chisquare([seen[named] for named in mechanism.reports()], expected).pvalue
+        # The sets do not follow the distribution of another class: the test can fail.
+        assert (p_value > 1e-6) == (true == value)
+
+
+def test_joint_features_follow_the_mechanisms_probabilities() -> None:
+    """20,000 reports of the client against the exact distribution over all sets of features, at one in a million."""
+    made = joint(
+        FeatureSchema(
+            columns=(Column(name="a"), Column(name="b", values=("x", "y", "z")), Column(name="c")), classes=("n", "p")
+        ),
+        2,
+        0.6,
+    )
+    mechanism = made.feature_mechanism
+    assert mechanism is not None
+    question = participant.verify(made.to_json(), max_epsilon=2, now=BEFORE)
+    rng = random.Random(20261117)
+    seen: Counter[Any] = Counter()
+    for _ in range(20_000):
+        features, _ = participant.randomize(question, (1, 2, 0), None, word=lambda: rng.getrandbits(53))
+        seen[tuple(NOT_ASKED if code is None else code for code in features or ())] += 1
+    for record in itertools.product(range(2), range(3), range(2)):
+        expected = [20_000 * float(mechanism.probability(report, record)) for report in mechanism.reports()]
+        p_value = chisquare([seen[report] for report in mechanism.reports()], expected).pvalue
+        assert (p_value > 1e-6) == (record == (1, 2, 0))
 
 
 def test_words_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from veilgraph.collector.middleware import Limits
 from veilgraph.collector.store import PutResult, ReportStore
 from veilgraph.errors import GraphError, RunError, StoreFullError, StoreUnavailableError
 from veilgraph.graph import Graph
+from veilgraph.privacy.schema import FeatureSchema
 
 COLLECTION = Collection.ring()
 UNLIMITED = Limits(requests_per_second=0)
@@ -140,6 +141,41 @@ def test_a_body_that_is_not_a_report_of_this_node_is_refused(
     assert response.json()["error"] == reason
     assert response.status_code == (413 if reason == "too_large" else 422)
     assert store.count(COLLECTION.campaign.id) == before
+
+
+COUNTRIES = FeatureSchema(classes=tuple(f"c{i}" for i in range(18)))
+BAD_SETS = [3, [], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 4], [1, 0, 2, 3, 4, 5], [0, 1, 2, 3, 4, 18], [0, 1, 2, 3, 4, "5"]]
+
+
+def test_a_set_is_stored_and_any_other_is_refused_with_one_sentence(tmp_path: Path) -> None:
+    collection = Collection.ring(schema=COUNTRIES)
+    campaign = collection.campaign
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    with running.collecting(collection, store) as client:
+        good = collection.report("n1", features=None, label=(0, 1, 2, 3, 4, 17))
+        for label in BAD_SETS:
+            document = good.document | {"label": label}
+            headers = collection.headers("n1")
+            refused = client.put("/v1/reports/n1", json=document, headers=headers)
+            assert refused.status_code == 422
+            assert refused.json()["detail"] == (
+                "label: it must be a list of 6 different codes from 0 to 17, in ascending order"
+            )
+            entry = {"token": collection.token("n1"), "report": document}
+            (result,) = client.post("/v1/reports", json={"reports": [entry]}).json()["results"]
+            assert result["status"] == 422
+        other = client.put("/v1/reports/n1", json=good.document | {"campaign": "0" * 64}, headers=headers)
+        assert "another campaign" in other.json()["detail"]
+        assert store.count(campaign.id) == 0
+        assert put(client, good, collection).status_code == 201
+        assert put(client, good, collection).status_code == 200
+        conflict = collection.report("n1", features=None, label=(0, 1, 2, 3, 4, 5))
+        assert put(client, conflict, collection).status_code == 409
+        schema = client.get("/openapi.json").json()["paths"]["/v1/reports/{node}"]["put"]["requestBody"]
+        label = schema["content"]["application/json"]["schema"]["properties"]["label"]["anyOf"][0]
+        assert (label["minItems"], label["maxItems"], label["uniqueItems"]) == (6, 6, True)
+    assert list(store.iterate(campaign)) == [good]
+    store.close()
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"reports": {}}', b'{"reports": [], "more": 1}', b"1", b"nul"])

@@ -16,9 +16,10 @@ from tests.support.collection import Collection
 pytestmark = pytest.mark.slow
 
 
-def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(tmp_path: Path) -> None:
-    """`python -m benchmarks.studies.fuzz` sends a hundred thousand."""
-    answers = fuzz(inputs=4000, seed=7, folder=tmp_path)
+@pytest.mark.parametrize(("inputs", "classes"), [(4000, 4), (2000, 18)])
+def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(inputs: int, classes: int, tmp_path: Path) -> None:
+    """`python -m benchmarks.studies.fuzz` sends a hundred thousand. With 18 classes, reports name sets of them."""
+    answers = fuzz(inputs=inputs, seed=7, folder=tmp_path, classes=classes)
     # The mutations reach every stage of validation.
     for reached in (
         "report 201",

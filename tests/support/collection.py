@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,25 +39,25 @@ class Collection:
     )
 
     @classmethod
-    def ring(cls, nodes: int = 20, *, closes: datetime = CLOSES) -> Collection:
+    def ring(cls, nodes: int = 20, *, schema: FeatureSchema = SCHEMA, closes: datetime = CLOSES) -> Collection:
         """Make a campaign on a ring of the nodes n0, n1, ..."""
         numbers = np.arange(nodes)
         names = [f"n{i}" for i in numbers]
         graph = Graph.from_edges(np.stack([numbers, (numbers + 1) % nodes]), nodes, node_ids=names)
-        return cls.on(graph, closes=closes)
+        return cls.on(graph, schema=schema, closes=closes)
 
     @classmethod
     def on(cls, graph: Graph, *, schema: FeatureSchema = SCHEMA, closes: datetime = CLOSES) -> Collection:
+        features: dict[str, Any] = {"epsilon_x": 1.0, "sampled": 1} if schema.columns else {}
         campaign = Campaign.new(
             schema=schema,
             graph=graph,
             purpose="Tests",
             contact="tests@example.org",
             closes=closes,
-            epsilon_x=1.0,
-            sampled=1,
             epsilon_y=1.0,
             label="health",
+            **features,
         )
         return cls(campaign=campaign, graph=graph)
 

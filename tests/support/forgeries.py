@@ -25,6 +25,10 @@ def rewritten(campaign: Campaign, **changes: Any) -> str:
     return canonical_json({**document, "id": content_id(document)})
 
 
+def _matching(epsilon: float) -> dict[str, Any]:
+    return {"guarantee__user_level__label": repr(epsilon), "guarantee__user_level__total": repr(epsilon)}
+
+
 # Changes to the campaign "binary".
 FORGERIES: dict[str, dict[str, Any]] = {
     "a smaller stated total": {"guarantee__user_level__total": "0.5"},
@@ -75,6 +79,67 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "a column without values": {"schema__columns__0__values": []},
     "a column twice": {"schema__columns__0__name": "x1"},
     "a label named like a column": {"schema__label__name": "x1"},
+}
+
+_HALF = 2**52
+# Changes to "a set of 6 of 18 classes". With w = 6 and k = 18, epsilon is ln(2 * inside / outside).
+SET_FORGERIES: dict[str, dict[str, Any]] = {
+    "an understated epsilon of the label": {"guarantee__user_level__label": "0.5"},
+    "an understated total": {"guarantee__user_level__total": "0.5"},
+    "words left over": {"label__table__outside": 1},
+    "more words than there are": {"label__table__inside": 2**53 - 1},
+    # With the guarantee that the words would give, so that nothing but their sum is wrong.
+    "words left over, with a matching guarantee": {
+        "label__table__inside": _HALF,
+        "label__table__outside": _HALF - 1,
+        **_matching(math.log(2 * _HALF / (_HALF - 1))),
+    },
+    "one word too many, with a matching guarantee": {
+        "label__table__inside": _HALF,
+        "label__table__outside": _HALF + 1,
+        **_matching(math.log(2 * _HALF / (_HALF + 1))),
+    },
+    "a set that never leaves the truth out": {"label__table__inside": 2**53, "label__table__outside": 0},
+    "a set that avoids the truth, with a matching guarantee": {
+        "label__table__inside": 2**51,
+        "label__table__outside": 2**53 - 2**51,
+        **_matching(math.log(2 / 3)),
+    },
+    "another size than the table's": {"label__size": 5},
+    "another size in the table": {"label__table__size": 5},
+    "a smaller set with the same words": {"label__size": 1, "label__table__size": 1},
+    "a set of all classes": {"label__size": 18, "label__table__size": 18},
+    "a set of more than all classes": {"label__size": 19, "label__table__size": 19},
+    "a set of none": {"label__size": 0, "label__table__size": 0},
+    "a size that is text": {"label__size": "6", "label__table__size": "6"},
+    "a size that is true": {"label__size": True, "label__table__size": True},
+    "a table for another number of classes": {"label__table__domain_size": 17},
+    "one class less": {"schema__label__classes": [f"c{i}" for i in range(17)]},
+    "a table that tells more": {"label__table__inside": 2**53 - 1, "label__table__outside": 1},
+    "sets by the name of another mechanism": {"label__mechanism": "grr"},
+    "a table of randomized response": {"label__table": {"domain_size": 18, "true": 2**53 - 17 * 2**48, "other": 2**48}},
+    "an unknown key": {"label__sampled": 1},
+    "format 1": {"format": 1},
+    "merged columns, and no columns": {"schema__group": 2},
+    "features of no columns": {
+        "features": {"mechanism": "grr_fs", "epsilon": "1", "sampled": 1, "tables": []},
+    },
+}
+# Changes to "joint features of mixed domains": 3 of 5 features with 3, 5, 2, 4 and 3 values.
+JOINT_FORGERIES: dict[str, dict[str, Any]] = {
+    "an understated epsilon of the features": {"guarantee__user_level__features": "0.4"},
+    "an understated attribute level": {"guarantee__attribute_level__1": "0.4"},
+    "the attribute level of GRR-FS": {"guarantee__attribute_level": ["0.4"] * 5},
+    "fewer features sampled": {"features__sampled": 2},
+    "more features sampled": {"features__sampled": 4},
+    "more features sampled than there are": {"features__sampled": 6},
+    "a table that tells more": {"features__tables__0": {"domain_size": 18, "true": 2**53 - 17, "other": 1}},
+    "words left over": {"features__tables__0__true": 2**52},
+    "a table for another joint domain": {"features__tables__0__domain_size": 19},
+    "a table left out": {"features__tables": []},
+    "one table for each feature": {"features__mechanism": "grr_fs"},
+    "another mechanism": {"features__mechanism": "joint"},
+    "format 1": {"format": 1},
 }
 
 # Texts that could hide a guarantee and show another, by what they hold; docs/reference/campaign-format.md has the rule.

@@ -264,19 +264,18 @@ class Campaign:
                 "reports nothing about the others. It reports the true answers to all of them together, or another "
                 "combination of answers at random; each answer is true with the probability below."
             )
-        if self.label_mechanism is not None:
-            yield f"Asked: the label, one of {self.schema.num_classes} classes. {self.label_in_words}"
+        if (label := self.label_mechanism) is not None:
+            said = (
+                "It is true"
+                if isinstance(label, GRR)
+                else f"A report names {label.set_size} of them; the true one is among them"
+            )
+            yield f"Asked: the label, one of {label.domain_size} classes. {said} with {self.chance_in_words}."
 
     @property
-    def label_in_words(self) -> str:
-        """Sentence that says what a report reveals about the label; empty if no label is collected."""
-        label = self.label_mechanism
-        if label is None:
-            return ""
-        chance = _probability_text(label.channel)
-        if label.set_size == 1:
-            return f"It is true with {chance}."
-        return f"A report names {label.set_size} of them; the true one is among them with {chance}."
+    def chance_in_words(self) -> str:
+        """Probability that a report names the true class, in words; empty if no label is collected."""
+        return "" if self.label_mechanism is None else _probability_text(self.label_mechanism.channel)
 
     def _texts(self) -> Iterator[str]:
         yield f"Purpose: {quote(self.purpose)}"

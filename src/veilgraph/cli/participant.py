@@ -12,12 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.client import answer, answered, send
 from veilgraph.errors import RunError, SendError
 from veilgraph.graph.io import from_cell
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon
+from veilgraph.privacy.plain_text import quote
 
 
 def randomize(
@@ -42,8 +44,9 @@ def randomize(
 ) -> None:
     """Randomize a record with the operating system's randomness; a second call returns the same report."""
     folder = store or _default_store()
+    document = campaign.read_bytes()
     report = answer(
-        campaign.read_bytes(),
+        document,
         _Record(record, node),
         node=node,
         store=folder,
@@ -58,9 +61,22 @@ def randomize(
         echo_json(report)
         return
     echo(f"The report of {node} is in {out}; send it with 'submit'.")
+    if isinstance(report["label"], list):
+        echo(*_set_in_words(Campaign.from_json(document), report["label"]))
     costs = [one.epsilon for one in answered(folder)]
     total = describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(sum(costs)), math.inf))
     echo(f"Reports of this device so far: {len(costs)}. {total} together, of your limit of {max_epsilon:g}.")
+
+
+def _set_in_words(campaign: Campaign, codes: list[int]) -> list[str]:
+    """Say which classes the report names, and what that means."""
+    names = ", ".join(quote(campaign.schema.classes[code]) for code in codes)
+    return [
+        f"It names {len(codes)} of the {campaign.schema.num_classes} classes of {quote(campaign.label)}; "
+        f"yours is among them with {campaign.chance_in_words}. The others are drawn at random: "
+        "nobody can tell from it which one is yours, or whether one is.",
+        f"Named: {names}.",
+    ]
 
 
 class _Record(dict[str, Any]):

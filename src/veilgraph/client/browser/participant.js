@@ -107,7 +107,7 @@ function setInWords(names) {
   if (!w) return null;
   const probability = chance > 0.99 ? "above 0.99" : roundedUp(chance, 2);
   return [`Your report ${names} ${COUNTS[w] ?? w} of the ${k} possible answers to `, quoted(question.label.name),
-    `; yours is among them with probability ${probability}. The others are drawn at random, and nobody can tell which one is yours.`];
+    `; yours is among them with probability ${probability}. The others are drawn at random: nobody can tell from it which one is yours, or whether one is.`];
 }
 
 function field(column, id) {
