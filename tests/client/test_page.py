@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.support.chromium import Page, chromium, needs_chromium
 from tests.support.forgeries import rewritten
 from tests.support.participant_page import serving
 from veilgraph.campaign.report import Report
+from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 SCHEMA = FeatureSchema(
@@ -80,6 +82,71 @@ def test_a_person_answers_sees_the_report_sends_it_and_is_told(page: Page, width
         codes: list[Any] = [*report.features, report.label]
         assert [row[2] for row in rows] == [names[code] for names, code in zip(said, codes, strict=True)]
         assert page.complaints == []
+
+
+COUNTRIES = ("Chile", "Denmark", "<b>France</b>", "India", "Kenya", "Oman", "Peru", "Qatar")
+SETS = replace(
+    campaign(FeatureSchema(classes=COUNTRIES), epsilon_y=1.0, label="country"),
+    label_mechanism=SubsetSelection(8, 0.7, size=3),
+)
+SET_WORDS = (
+    "three of the eight possible answers to country; yours is among them with probability 0.55. "
+    "The others are drawn at random: nobody can tell from it which one is yours, or whether one is."
+)
+
+
+@needs_chromium
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (360, True)])
+def test_a_set_is_explained_in_plain_words_and_shown_beside_what_was_entered(
+    page: Page, width: int, dark: bool
+) -> None:
+    """Three of eight at epsilon 0.7: 3 e^0.7 / (3 e^0.7 + 5) = 0.547, rounded up."""
+    with serving(SETS.to_json()) as collector:
+        ready(page, collector.url + INVITATION, width=width, dark=dark)
+        assert page.run("document.getElementById('set').textContent") == f"Your report will name {SET_WORDS}"
+        assert page.run("document.querySelectorAll('#levels li').length") == 1
+        page.run("document.getElementById('q0').value = 'Kenya'; document.getElementById('consent').click();" + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        assert page.run("document.getElementById('explained-set').textContent") == f"The report names {SET_WORDS}"
+        assert page.run("document.documentElement.scrollWidth") == width
+        assert page.run("document.querySelectorAll('b').length") == 0
+        named = page.run("[...document.querySelectorAll('.set li')].map(item => item.textContent)")
+        entered = page.run("document.querySelector('#rows td').innerText")
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        report = Report.parse(collector.received[0][2], SETS)
+        assert isinstance(report.label, tuple)
+        assert named == [COUNTRIES[code] for code in report.label]
+        assert entered.split("\n") == ["Kenya", "among those named" if "Kenya" in named else "not among those named"]
+        assert page.complaints == []
+
+
+@needs_chromium
+def test_a_kept_set_is_shown_again_without_the_answer(page: Page) -> None:
+    with serving(SETS.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run("document.getElementById('q0').value = 'Kenya'; document.getElementById('consent').click();" + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        named = page.run("[...document.querySelectorAll('.set li')].map(item => item.textContent)")
+        ready(page, collector.url + INVITATION)
+        assert not shown(page, "form")
+        assert page.run("document.querySelector('#rows td').innerText") == "not kept"
+        assert page.run("[...document.querySelectorAll('.set li')].map(item => item.textContent)") == named
+
+
+@needs_chromium
+def test_joint_features_show_which_answers_are_left_out(page: Page) -> None:
+    made = replace(CAMPAIGN, feature_mechanism=JointGRR(SCHEMA.domain_sizes, 2, 0.5))
+    with serving(made.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run(FILL + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        assert "It speaks of 2 of your 3 answers" in page.run("document.getElementById('explained').textContent")
+        rows = page.run("[...document.querySelectorAll('#rows tr')].map(r => r.children[2].textContent)")
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        report = Report.parse(collector.received[0][2], made)
+        assert [row == "left out" for row in rows] == [code is None for code in [*(report.features or ()), 0]]
 
 
 @needs_chromium

@@ -95,18 +95,19 @@ function asked() {
 
 function buildForm() {
   asked().forEach((column, i) => $("questions").append(field(column, `q${i}`)));
-  const sentence = setInWords("will name");
+  const sentence = setInWords("Your report will name");
   if (sentence) $("questions").append(element("p", { class: "quiet", id: "set" }, ...sentence));
 }
 
 const COUNTS = ["", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+const counted = (number) => COUNTS[number] ?? number;
 
 /** Say what a set means, if the label is reported as one. */
-function setInWords(names) {
+function setInWords(itNames) {
   const { k, w, yes } = question.label?.table ?? {}, chance = yes / 2 ** 53;
   if (!w) return null;
   const probability = chance > 0.99 ? "above 0.99" : roundedUp(chance, 2);
-  return [`Your report ${names} ${COUNTS[w] ?? w} of the ${k} possible answers to `, quoted(question.label.name),
+  return [`${itNames} ${counted(w)} of the ${counted(k)} possible answers to `, quoted(question.label.name),
     `; yours is among them with probability ${probability}. The others are drawn at random: nobody can tell from it which one is yours, or whether one is.`];
 }
 
@@ -185,11 +186,12 @@ function review() {
   const padding = d === m || !d ? "" : ` It uses only ${m} of your ${d} answers; the other entries are pure chance.${label}`;
   const chosen = ` It speaks of ${m} of your ${d} answers, which were chosen at random, and leaves the others out.${label}`;
   const drawn = d ? `: each entry may or may not be what you entered.${joint ? chosen : padding}` : ".";
-  const set = (report.label?.length && setInWords("names")) || [];
-  $("explained").replaceChildren(`The report was drawn at random${drawn} `, ...set, " Only the right-hand column is sent.");
+  $("explained").textContent = `The report was drawn at random${drawn} Only the right-hand column is sent.`;
+  $("explained-set").hidden = !report.label?.length;
+  $("explained-set").replaceChildren(...setInWords("The report names") ?? []);
   $("rows").replaceChildren(...rows().map(([name, before, after]) =>
     element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, name),
-      element("td", { role: "cell" }, before), element("td", { role: "cell" }, ...[after].flat()))));
+      element("td", { role: "cell" }, ...[before].flat()), element("td", { role: "cell" }, after))));
   $("raw").textContent = canonical(report);
   $("review").hidden = false;
 }
@@ -202,15 +204,12 @@ function rows() {
     const merged = entered && (members.some((column) => column.values.indexOf(entered[column.name]) > 0) ? "any" : "none");
     return [`${first.name} to ${members.at(-1).name}`, merged ?? "not kept", ["none", "any"][code] ?? LEFT_OUT];
   });
-  return report.label === null ? features : [...features, [label.name, was(label), said(label)]];
-}
-
-/** Show the class that the report names, or the set of classes and whether it holds the answer. */
-function said(label) {
-  if (!report.label.length) return named(label, report.label);
-  const names = report.label.map((code) => named(label, code)), isHeld = entered && names.includes(was(label));
-  const remark = entered && element("span", { class: "quiet" }, isHeld ? "yours is among them" : "yours is not among them");
-  return [element("ul", { class: "set" }, ...names.map((name) => element("li", {}, name))), ...(remark ? [remark] : [])];
+  if (report.label === null) return features;
+  if (!report.label.length) return [...features, [label.name, was(label), named(label, report.label)]];
+  const names = report.label.map((code) => named(label, code)), isHeld = names.includes(was(label));
+  const remark = entered ? [element("br", {}), element("span", { class: "quiet" }, isHeld ? "among those named" : "not among those named")] : [];
+  const set = element("ul", { class: "set" }, ...names.map((name) => element("li", {}, name)));
+  return [...features, [label.name, [was(label), ...remark], set]];
 }
 
 const was = ({ name, values }) => (entered ? (values ? shown(entered[name], values) : entered[name]) : "not kept");
