@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import math
 from typing import Any
 
@@ -108,3 +110,25 @@ def test_declared_nodes_keep_their_order_and_may_be_isolated() -> None:
 def test_an_edge_table_that_makes_no_graph_is_refused(table: dict[str, Any], nodes: Any, reason: str) -> None:
     with pytest.raises(GraphError, match=reason):
         Graph.from_table(pd.DataFrame(table), nodes=nodes)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.text(max_size=3) | st.integers(0, 3), min_size=2, max_size=8, unique=True).flatmap(
+        lambda ids: st.tuples(
+            st.just(ids),
+            st.lists(
+                st.tuples(*[st.integers(0, len(ids) - 1)] * 2).filter(lambda ends: ends[0] != ends[1]), min_size=1
+            ),
+        )
+    )
+)
+def test_the_fingerprint_is_the_digest_of_the_sorted_names_as_canonical_json(
+    drawn: tuple[list[str | int], list[tuple[int, int]]],
+) -> None:
+    ids, ends = drawn
+    graph = Graph.from_edges(np.array(ends).T, len(ids), node_ids=ids)
+    names = [str(each) for each in ids]
+    edges = sorted(sorted((names[u], names[v])) for u, v in graph.edges.T.tolist())
+    content = json.dumps({"edges": edges, "nodes": sorted(names)}, separators=(",", ":"), sort_keys=True)
+    assert graph.fingerprint == hashlib.sha256(content.encode()).hexdigest()

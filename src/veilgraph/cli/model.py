@@ -12,6 +12,9 @@ from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, sho
 if TYPE_CHECKING:
     from veilgraph.deploy import Model
 
+_LARGE_TABLE = 2**17
+"""Size in bytes above which the edge table of a graph is worth worker processes."""
+
 
 def train(
     store: Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")],
@@ -42,6 +45,10 @@ def train(
 ) -> None:
     """Train a model on the reports of a campaign. Under torchrun, processes share the graph."""
     with needs_extra("server"):
+        from veilgraph.graph.metis import start_workers
+
+        if graph.is_file() and graph.stat().st_size > _LARGE_TABLE:
+            start_workers()  # METIS will need them: they start while torch is imported
         from veilgraph.deploy import train_under_torchrun
 
     model = train_under_torchrun(

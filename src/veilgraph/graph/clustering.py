@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph.graph import Adjacency, Graph
-from veilgraph.graph.metis import PartitionRequest, parallel_metis_partitions, start_metis_partitions
+from veilgraph.graph.metis import (
+    MIN_PARALLEL_NEIGHBOURS,
+    PartitionRequest,
+    metis_partitions,
+    parallel_metis_partitions,
+    start_metis_partitions,
+)
 from veilgraph.progress import say, tracked
 
 MAX_METIS_EDGES = 5_000_000
@@ -90,14 +96,26 @@ def bisections(graph: Graph, depth: int, trees: int, *, workers: int = 1) -> lis
     >>> [len(set(codes[i : i + 2].tolist())) for i in (0, 2, 4, 6)], len(set((codes[:4] >> 1).tolist()))
     ([1, 1, 1, 1], 1)
     """
+    return start_bisections(graph, depth, trees, workers=workers)()
+
+
+def start_bisections(
+    graph: Graph, depth: int, trees: int, *, workers: int = 1
+) -> Callable[[], list[NDArray[np.int64]]]:
+    """Start `bisections` in worker processes; the returned function waits for the result.
+
+    With one worker, or on a small graph, the returned function does the work.
+    """
     if not 0 <= depth <= math.log2(graph.num_nodes):
         raise ReconstructionError(f"depth is {depth} but {graph.num_nodes} nodes cannot be halved so often")
     if depth == 0:
-        return [np.zeros(graph.num_nodes, dtype=np.int64)] * trees
+        return lambda: [np.zeros(graph.num_nodes, dtype=np.int64)] * trees
     # METIS numbers the parts of recursive bisection in the order of its tree. Seeds start at 1: METIS passes its seed
     # to C's srand, where 0 and 1 often are the same.
     requests = [PartitionRequest(2**depth, recursive=True, seed=seed) for seed in range(1, trees + 1)]
-    return parallel_metis_partitions(*_metis_input(graph), requests, workers=workers)
+    if workers <= 1 or 2 * graph.num_edges < MIN_PARALLEL_NEIGHBOURS:
+        return lambda: metis_partitions(*_metis_input(graph), requests)
+    return start_metis_partitions(*_metis_input(graph), requests, workers=workers)
 
 
 def stream_partition(adjacency: Adjacency, num_parts: int, *, seed: int = 0) -> NDArray[np.int64]:

@@ -126,7 +126,8 @@ class Graph:
             nodes: table with a column `id`, one row for each node; default: the nodes that have an edge.
         """
         links = read_table(edges).iloc[:, :2]
-        links = links.where(links.isna(), links.map(str))
+        if Path(edges).suffix != ".csv":  # a CSV table is text already
+            links = links.where(links.isna(), links.map(str))
         return cls.from_table(links, nodes=None if nodes is None else read_ids(nodes))
 
     def reordered(self, first: Sequence[str]) -> Graph:
@@ -160,8 +161,15 @@ class Graph:
         True
         """
         names = self.names
-        edges = sorted(sorted((names[u], names[v])) for u, v in self.edges.T.tolist())
-        content = json.dumps({"edges": edges, "nodes": sorted(names)}, separators=(",", ":"), sort_keys=True)
+        known = sorted(set(names))
+        rank_of = {name: rank for rank, name in enumerate(known)}
+        ends = np.sort(np.array([rank_of[name] for name in names])[self.edges], axis=0)
+        # Pairs of names are in the order of the pairs of their ranks.
+        low, high = np.divmod(np.sort(ends[0] * len(known) + ends[1]), len(known))
+        texts = [json.dumps(name) for name in known]
+        edges = ",".join(f"[{texts[u]},{texts[v]}]" for u, v in zip(low.tolist(), high.tolist(), strict=True))
+        nodes = ",".join(json.dumps(name) for name in sorted(names))
+        content = f'{{"edges":[{edges}],"nodes":[{nodes}]}}'  # canonical JSON of both lists
         return hashlib.sha256(content.encode()).hexdigest()
 
     @property

@@ -33,7 +33,7 @@ except ImportError as missing:
 
 Result = TypeVar("Result")
 
-MIN_PARALLEL_NEIGHBOURS = 2**16
+MIN_PARALLEL_NEIGHBOURS = 2**15
 """Number of neighbours (twice the edges) below which METIS takes less time than a worker takes to start."""
 
 _MAX_WORKERS = 8
@@ -102,17 +102,32 @@ def parallel_metis_partitions(
     workers = min(workers, len(requests))
     if workers <= 1 or len(neighbours) < min_neighbours:
         return metis_partitions(starts, neighbours, requests)
-    shares = [submit(metis_partitions, starts, neighbours, requests[each::workers]) for each in range(workers)]
-    found = [share() for share in shares]
-    return [found[number % workers][number // workers] for number in range(len(requests))]
+    return start_metis_partitions(starts, neighbours, requests, workers=workers)()
 
 
 def start_metis_partitions(
-    starts: NDArray[np.int32], neighbours: NDArray[np.int32], requests: Sequence[PartitionRequest]
+    starts: NDArray[np.int32],
+    neighbours: NDArray[np.int32],
+    requests: Sequence[PartitionRequest],
+    *,
+    workers: int | None = None,
 ) -> Callable[[], list[NDArray[np.int64]]]:
-    """Start `metis_partitions` in worker processes; the returned function waits for the result."""
-    pending = [submit(metis_partitions, starts, neighbours, [request]) for request in requests]
-    return lambda: [parts for result in pending for parts in result()]
+    """Start `metis_partitions` in worker processes; the returned function waits for the result.
+
+    Args:
+        starts: `[nodes + 1]`, where each node's neighbours start.
+        neighbours: `[2 edges]`, neighbours of node 0, node 1 and so on.
+        requests: settings of the partitions.
+        workers: number of shares of the work; default: one for each request.
+    """
+    shares = min(workers or len(requests), len(requests))
+    pending = [submit(metis_partitions, starts, neighbours, requests[each::shares]) for each in range(shares)]
+
+    def result() -> list[NDArray[np.int64]]:
+        found = [share() for share in pending]
+        return [found[number % shares][number // shares] for number in range(len(requests))]
+
+    return result
 
 
 def start_workers() -> None:

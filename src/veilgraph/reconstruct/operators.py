@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
-from veilgraph.graph.clustering import MAX_METIS_EDGES, bisections, clusterings, start_clusterings
+from veilgraph.graph.clustering import MAX_METIS_EDGES, clusterings, start_bisections, start_clusterings
 from veilgraph.graph.partition import GraphPart
 from veilgraph.reconstruct.propagation import NeighbourhoodMean, add_self_loops, scaled_adjacency
 from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, select_rows
@@ -35,7 +36,8 @@ class GraphOperators:
         self.communicator: Communicator = LOCAL
         self._clusters: dict[int, NDArray[np.int64]] = {}
         self._pending_clusters: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
-        self._bisections: dict[tuple[int, int], list[NDArray[np.int64]]] = {}
+        self._bisections: dict[tuple[int, int], Callable[[], list[NDArray[np.int64]]]] = {}
+        self._bisecting = threading.RLock()
 
     @cached_property
     def mean(self) -> NeighbourhoodMean:
@@ -101,11 +103,19 @@ class GraphOperators:
         if self._pending_clusters is None and (missing := sorted(set(counts) - set(self._clusters))):
             self._pending_clusters = missing, start_clusterings(self.graph, missing)
 
-    def bisections(self, depth: int, trees: int, *, workers: int = 1) -> list[NDArray[np.int64]]:
+    def start_bisections(self, depth: int, trees: int, *, workers: int = 1) -> None:
+        """Start `clustering.bisections` of the graph in worker processes; `bisections` waits for them."""
+        with self._bisecting:
+            if (depth, trees) not in self._bisections:
+                self._bisections[depth, trees] = start_bisections(self.graph, depth, trees, workers=workers)
+
+    def bisections(self, depth: int, trees: int) -> list[NDArray[np.int64]]:
         """Return `clustering.bisections` of the graph, computed once for each depth and number of trees."""
-        if (depth, trees) not in self._bisections:
-            self._bisections[depth, trees] = bisections(self.graph, depth, trees, workers=workers)
-        return self._bisections[depth, trees]
+        with self._bisecting:  # several threads may ask at the same time
+            self.start_bisections(depth, trees)
+            codes = self._bisections[depth, trees]()
+            self._bisections[depth, trees] = lambda: codes
+        return codes
 
     def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:
         scale = 1 / np.sqrt(degrees)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.graph.clustering import bisections
+from veilgraph.graph.clustering import start_bisections
 from veilgraph.models import LabelVeil, StructureOnly, Veil
 from veilgraph.models.base import FitTask
 from veilgraph.models.veil.cross_fitting import CrossFitting
@@ -300,11 +301,16 @@ def test_a_graph_is_bisected_once_for_all_tasks_fitted_together(monkeypatch: pyt
     ]
     calls: list[int] = []
 
-    def counted(graph: Graph, depth: int, trees: int, *, workers: int) -> list[NDArray[np.int64]]:
-        calls.append(trees)
-        return bisections(graph, depth, trees, workers=workers)
+    def counted(graph: Graph, depth: int, trees: int, *, workers: int) -> Callable[[], list[NDArray[np.int64]]]:
+        wait = start_bisections(graph, depth, trees, workers=workers)
 
-    monkeypatch.setattr(operators, "bisections", counted)
+        def work() -> list[NDArray[np.int64]]:
+            calls.append(trees)
+            return wait()
+
+        return work
+
+    monkeypatch.setattr(operators, "start_bisections", counted)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # two tasks in parallel
     assert sum(len(batch) for batch in Veil.fit_together(tasks)) == 2
     assert len(calls) == 1

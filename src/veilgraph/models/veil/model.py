@@ -111,7 +111,7 @@ class Veil(Method):
             check_fit_input(task.perturbed, task.split)
         for batch in _plan_batches(tasks, memory):
             first = batch[0][0]
-            _bisected_operators(first.method, first.perturbed.graph)  # once, before several threads need it
+            _bisecting_operators(first.method, first.perturbed.graph)  # once, before several threads need it
             with thread_workers(resolve_device(first.method.device)):
                 map_in_threads(_fit_shared, batch)
             yield PendingFit([task for sharing in batch for task in sharing])
@@ -128,7 +128,7 @@ class Veil(Method):
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self.probabilities_.shape[1]}")
         if not perturbed.has_label.any():
             raise FitError("no labelled nodes: at least one node must report its label")
-        labels, operators = _cross_fitting(self, perturbed), _bisected_operators(self, perturbed.graph)
+        labels, operators = _cross_fitting(self, perturbed), _bisecting_operators(self, perturbed.graph)
         with thread_workers(labels.device):
             views = structural_views(labels, operators, seed=self.seed)
             _check_calibration(self.calibration_, views)
@@ -193,7 +193,7 @@ def _check_calibration(calibration: Mapping[str, Parameters], views: Mapping[str
 def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
     """Fit tasks with the same label reports: everything that does not depend on features is computed once."""
     method, perturbed = tasks[0].method, tasks[0].perturbed
-    shared, operators = _cross_fitting(method, perturbed), _bisected_operators(method, perturbed.graph)
+    shared, operators = _cross_fitting(method, perturbed), _bisecting_operators(method, perturbed.graph)
     with thread_workers(shared.device):
         views = structural_views(shared, operators, seed=method.seed)
         chosen = map_in_threads(partial(calibrate, labels=shared), list(views.values()))
@@ -219,10 +219,10 @@ def _cross_fitting(method: Veil, perturbed: PerturbedGraph) -> CrossFitting:
     return CrossFitting.random(perturbed, seed=method.seed, device=resolve_device(method.device))
 
 
-def _bisected_operators(method: Veil, graph: Graph) -> GraphOperators:
-    """Return the graph's operators, with its nested bisections computed by one process for each thread of torch."""
+def _bisecting_operators(method: Veil, graph: Graph) -> GraphOperators:
+    """Return the graph's operators, and start its nested bisections in a process for each thread of torch."""
     operators = operators_of(graph, resolve_device(method.device))
-    operators.bisections(*bisection_plan(graph), workers=torch.get_num_threads())
+    operators.start_bisections(*bisection_plan(graph), workers=torch.get_num_threads())
     return operators
 
 

@@ -41,13 +41,14 @@ _MIN_RATE = 1e-4
 
 def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: int) -> dict[str, View]:
     """Return every view that needs no features, by name."""
-    # The slowest first: the shorter ones then fill the threads evenly.
+    # The slowest first, so that the shorter ones fill the threads evenly. Communities wait for the bisections of the
+    # graph, which other processes compute meanwhile.
     tasks = [
-        partial(_community_view, labels, operators),
         *(partial(_belief_views, labels, *item) for item in _belief_propagations(labels).items()),
         partial(_pagerank_views, labels, operators, seed),
+        partial(_community_view, labels, operators),
     ]
-    communities, *beliefs, pagerank = map_in_threads(lambda task: task(), tasks)
+    *beliefs, pagerank, communities = map_in_threads(lambda task: task(), tasks)
     return {name: view for views in (pagerank, *beliefs, communities) for name, view in views.items()}
 
 
