@@ -150,7 +150,7 @@ def _show_curve(result: dict[str, Any], folder: Path, files: CampaignFiles, *, a
     seeds = result["configuration"]["seeds"]
     table = Table(title=f"{escape(result['dataset'])}: test accuracy over {seeds} seeds, by total epsilon")
     table.add_column("user-level\nepsilon", justify="right")
-    table.add_column("a label\nreport names")
+    table.add_column("classes that a\nreport names", justify="right")
     for name in result["methods"]:
         table.add_column(CURVE_TITLES[name].split(",")[0], justify="right")
     for row in point_rows(result):

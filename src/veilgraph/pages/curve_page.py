@@ -132,7 +132,11 @@ def summary(result: dict[str, Any]) -> list[str]:
         f"{_compared(difference)}."
     ]
     if PAPER in methods:
-        sentences.append(f"RGNN reaches {accuracy_text(methods[PAPER][i])} at the same total.")
+        sampled = result["designs"][i][PAPER]["sampled"]
+        sentences.append(
+            f"RGNN, which divides the total between {sampled} features and the label, reaches "
+            f"{accuracy_text(methods[PAPER][i])} at the same total."
+        )
     else:
         sentences.append("RGNN and the GNN without privacy need features; these data have none, so they are left out.")
     return [*sentences, _close_in_words(result)]
@@ -234,7 +238,7 @@ class PointRow:
 
     Attributes:
         epsilon: the total, with four decimals.
-        reports: number of classes that a report for Veil and the control names.
+        reports: number of classes that a report for Veil and the control names, out of all.
         truth: probability that the true class is one of them.
         accuracies: mean and standard deviation of each method, in the order of the result.
         difference: difference of Veil to the control.
@@ -253,7 +257,7 @@ def point_rows(result: dict[str, Any]) -> list[PointRow]:
     return [
         PointRow(
             epsilon=epsilon_text(total),
-            reports=f"{design['set_size']} of {design['classes']} classes",
+            reports=f"{design['set_size']} of {design['classes']}",
             truth=truth_probability(design),
             accuracies=[accuracy_text(points[i]) for points in methods.values()],
             difference=str(PairedDifference.of(methods[VEIL][i]["accuracies"], methods[CONTROL][i]["accuracies"])),
@@ -357,7 +361,11 @@ def curve_plot(result: dict[str, Any], layout: CurveLayout) -> str:
         if layout.right:
             _names(axes, _ends(result, bands, majority), inner)
         else:
+            handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+            names = [name for name in (*CURVE_TITLES.values(), _LARGEST_CLASS) if name in handles]
             figure.legend(
+                [handles[name] for name in names],
+                names,
                 loc="upper left",
                 ncols=2,
                 frameon=False,

@@ -81,6 +81,8 @@ def draw_band(axes: Axes, band: Band) -> None:
         linewidth=0,
         zorder=2,
     )
+    if len(totals) == 1:  # a band needs two points
+        axes.errorbar(totals, means, yerr=spreads, color=colour(band.colour), linewidth=1.2, capsize=4, zorder=2)
     axes.plot(
         totals,
         means,
