@@ -27,13 +27,17 @@ from veilgraph.privacy.schema import FeatureSchema
 COLLECTION = Collection.ring(40)
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    store = ReportStore.open(f"sqlite:///{tmp_path_factory.mktemp('dashboard')}/reports.db")
+def store_of_31_reports(folder: Path) -> ReportStore:
+    store = ReportStore.open(f"sqlite:///{folder}/reports.db")
     store.put([COLLECTION.report(f"n{i}", features=(i % 3, 0, i % 4), label=i % 2) for i in range(30)], now=1e9)
     store.put([COLLECTION.report("n30", features=None)], now=1e9 + 90_000)
     store.add_refusals(COLLECTION.campaign.id, {"not_valid": 3, "<script>": 1})
-    with collecting(COLLECTION, store) as client:
+    return store
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with collecting(COLLECTION, store_of_31_reports(tmp_path_factory.mktemp("dashboard"))) as client:
         yield client
 
 
@@ -118,9 +122,10 @@ def test_a_session_ends_and_cannot_be_forged(monkeypatch: pytest.MonkeyPatch) ->
     assert not other.session_id(value)
 
 
-def test_the_page_shows_the_statistics_of_the_reports(client: httpx.Client) -> None:
-    login(client)
-    text = client.get("/dashboard").text
+def test_the_page_shows_the_statistics_of_the_reports(tmp_path: Path) -> None:
+    # A collector of its own: refusals of other tests are counted with some delay.
+    with collecting(COLLECTION, store_of_31_reports(tmp_path)) as client:
+        text = client.get("/dashboard", headers=COLLECTION.admin).text
     facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", text))
     assert facts["Reports"] == "31"
     assert facts["Share of all nodes"] == "77.5 %"
@@ -236,6 +241,38 @@ def test_without_declared_shares_the_page_says_what_liars_can_do(tmp_path: Path)
     assert "Alarm" not in text
     assert "<code>--plausible</code>" in text
     assert "move its estimated share by up to 1.6 points" in text
+
+
+def test_label_sets_are_explained_estimated_and_downloaded(tmp_path: Path) -> None:
+    """18 classes at epsilon_y = 1: sets of 6, named with probability 0.58 and 0.32. A third of them name class 0."""
+    ring = Collection.ring(90)
+    classes = tuple(f"country {i}" for i in range(18))
+    collection = Collection.on(ring.graph, schema=replace(ring.campaign.schema, classes=classes))
+    codes = [tuple(range(6)) if i % 3 == 0 else tuple(range(1 + i % 12, 7 + i % 12)) for i in range(90)]
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.put([collection.report(f"n{i}", features=None, label=codes[i]) for i in range(90)], now=0)
+    with collecting(collection, store) as client:
+        text = client.get("/dashboard", headers=collection.admin).text
+        parquet = client.get("/dashboard/reports.parquet", headers=collection.admin)
+    assert "Reports name 6 of 18 classes each; the true class is among them with probability 0.58" in text
+    assert "any other with probability 0.32" in text
+    # 1.96^2 / (4 * 0.05^2 * 0.257^2)
+    assert "With 5,814 label reports, the interval of each class is 5 points or less on either side" in text
+    # (1/3 - 0.3190) / 0.2571 = 5.6 %
+    assert re.search(r"country 0</th>.*?<td class=\"number\">5\.6 %", text, flags=re.DOTALL)
+    assert "who all name one class, move its estimated share by up to 2.6 points" in text
+    assert "they can move 6 shares at once" in text
+    # 30 equal sets are too many: a set has a probability of 1e-4 at most.
+    assert "Label sets that equal too many others" in text
+    table: Any = importlib.import_module("pyarrow.parquet").read_table(io.BytesIO(parquet.content))
+    assert {row["node"]: tuple(row["label"]) for row in table.to_pylist()} == {f"n{i}": codes[i] for i in range(90)}
+
+
+def test_reports_of_one_class_are_explained_as_before(client: httpx.Client) -> None:
+    login(client)
+    text = client.get("/dashboard").text
+    assert "Reports name" not in text
+    assert "label reports, the interval of each class is 5 points or less" in text
 
 
 def test_a_chart_of_years_has_few_bars_and_all_reports() -> None:

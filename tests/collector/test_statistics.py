@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from veilgraph.collector.statistics import (
     label_marginal,
 )
 from veilgraph.collector.store import ReportStore
+from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
+from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 
 COLLECTION = Collection.ring(10)
 CAMPAIGN = COLLECTION.campaign
@@ -97,6 +100,40 @@ def test_95_of_100_intervals_cover_the_truth() -> None:
         assert marginal is not None
         covered += abs(marginal.shares[0].estimate - truth) <= Z_95 * marginal.shares[0].error
     assert abs(covered / draws - 0.95) < 4 * np.sqrt(0.95 * 0.05 / draws)
+
+
+def test_95_of_100_intervals_of_label_sets_cover_the_truth() -> None:
+    """As above for five classes at epsilon_y = 1, in sets of two: every class of 2,000 collections of 500 people."""
+    rng = np.random.default_rng(0)
+    truth, people, draws = np.array([0.4, 0.3, 0.15, 0.1, 0.05]), 500, 2000
+    schema = replace(CAMPAIGN.schema, classes=tuple("abcde"))
+    campaign = Collection.on(COLLECTION.graph, schema=schema).campaign
+    mechanism = campaign.label_mechanism
+    assert isinstance(mechanism, SubsetSelection)
+    assert mechanism.set_size == 2
+    covered = np.zeros(5)
+    for labels in rng.choice(5, size=(draws, people), p=truth):
+        sets = mechanism.randomize(labels, rng=rng)
+        marginal = label_marginal(campaign, replace(codes([], []), labels=sets, has_label=np.ones(people, dtype=bool)))
+        assert marginal is not None
+        estimates, errors = np.array([(share.estimate, share.error) for share in marginal.shares]).T
+        assert estimates.sum() == pytest.approx(1)
+        covered += abs(estimates - truth) <= Z_95 * errors
+    assert (abs(covered / draws - 0.95) < 4 * np.sqrt(0.95 * 0.05 / draws)).all()
+
+
+def test_features_that_joint_grr_did_not_ask_about_are_not_counted() -> None:
+    """100,000 people answer about one of three features each; the shares are within five standard errors."""
+    rng, mechanism = np.random.default_rng(0), JointGRR((3, 2, 4), sampled=1, epsilon=1.0)
+    campaign = replace(CAMPAIGN, feature_mechanism=mechanism)
+    records = np.stack([rng.integers(size, size=100_000) for size in (3, 2, 4)], axis=1)
+    features = mechanism.randomize(records, rng=rng)
+    reported = replace(codes([], []), features=features, has_features=np.ones(100_000, dtype=bool))
+    for marginal, size in zip(feature_marginals(campaign, reported), (3, 2, 4), strict=True):
+        assert all(abs(share.estimate - 1 / size) < 5 * share.error for share in marginal.shares)
+    few = replace(codes([], []), features=features[:2], has_features=np.ones(2, dtype=bool))
+    asked = (few.features != NOT_ASKED).sum(axis=0)
+    assert len(feature_marginals(campaign, few)) == int((asked >= 2).sum())
 
 
 def test_parts_that_were_left_out_are_not_counted() -> None:

@@ -25,15 +25,18 @@ from veilgraph.campaign.report import Report
 from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, end_session, require_admin
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.middleware import Limits, read_body
-from veilgraph.collector.statistics import StatisticsCache
+from veilgraph.collector.statistics import Z_95, StatisticsCache
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
+from veilgraph.privacy.frequency import reports_needed
 from veilgraph.privacy.mechanisms import SubsetSelection
 
 # Size of the chart, in the coordinates of its SVG element.
 WIDTH, HEIGHT = 1000.0, 200.0
 MAX_BARS = 120
+# The page says how many reports an interval of this half-width needs: five points of a share.
+HALF_WIDTH = 0.05
 _HOUR = 3600
 _STEPS = (_HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR, 7 * 24 * _HOUR, 28 * 24 * _HOUR)
 _MAX_LOGIN_BYTES = 4096
@@ -209,7 +212,7 @@ def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache)
     """Return the values of dashboard.html."""
     refused = store.refusals(campaign.id)
     hours = store.by_hour(campaign.id)
-    statistics = cache.get()
+    statistics, label = cache.get(), campaign.label_mechanism
     return {
         "campaign": campaign,
         "is_open": campaign.is_open(datetime.now(tz=UTC)),
@@ -218,7 +221,10 @@ def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache)
         "chart": arrivals_chart(hours),
         "statistics": statistics,
         "level": LEVEL,
-        "shift_per_liar": shift_per_liar(campaign.label_mechanism.channel) if campaign.label_mechanism else None,
+        "label": label,
+        "shift_per_liar": shift_per_liar(label.channel) if label else None,
+        "half_width": HALF_WIDTH,
+        "reports_needed": reports_needed(label.channel, HALF_WIDTH, quantile=Z_95) if label else None,
         "computed_at": datetime.fromtimestamp(statistics.computed_at, tz=UTC),
         "refused": sorted(((count, _reason_text(reason)) for reason, count in refused.items()), reverse=True),
     }
