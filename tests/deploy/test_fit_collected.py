@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import RGNN, Method
 from veilgraph.models.base import FitTask
 from veilgraph.models.engine.backbones import HIDDEN
-from veilgraph.models.registry import METHODS, methods_for_campaign
-from veilgraph.privacy.mechanisms import GRR, GRRFS, LabelMechanism, SubsetSelection
+from veilgraph.models.registry import METHODS
+from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
 
 PARAMETERS: dict[str, Any] = {"epochs": 15, "device": "cpu"}
 
@@ -45,15 +46,10 @@ def parameters_of(name: str) -> dict[str, Any]:
     return {"epochs": 3} if "epochs" in METHODS[name].parameters else {}
 
 
-@pytest.fixture(params=list(methods_for_campaign(GRRFS((2,), sampled=1, epsilon=1.0))))
-def name(request: pytest.FixtureRequest) -> str:
-    """Return the name of each method that fits the campaign."""
-    return str(request.param)
-
-
 def test_every_method_gives_the_same_model_from_the_store_in_any_order_and_from_memory(
-    collected: Collected, tmp_path: Path, name: str
+    case: tuple[str, Collected], tmp_path: Path
 ) -> None:
+    name, collected = case
     backwards = ReportStore.open(f"sqlite:///{tmp_path}/backwards.db")
     for report in reversed(list(reports_of(collected.perturbed, collected.campaign))):
         backwards.put([report], now=0)
@@ -63,16 +59,8 @@ def test_every_method_gives_the_same_model_from_the_store_in_any_order_and_from_
     )
     in_memory = fit_reports(collected.campaign, collected.perturbed, method)
     for store in (collected.store, f"sqlite:///{tmp_path}/backwards.db"):
-        from_store = train_on_store(
-            store,
-            collected.folder / "campaign.json",
-            collected.folder / "edges.csv",
-            nodes=collected.folder / "nodes.csv",
-            out=tmp_path / "model",
-            method=name,
-            device="cpu",
-            **parameters_of(name),
-        )
+        options = parameters_of(name) | collected.files()
+        from_store = train_on_store(store, out=tmp_path / "model", method=name, device="cpu", **options)
         found, expected = (model.method.fitted_state() for model in (from_store, in_memory))
         assert found.values == expected.values
         assert {key: array.tobytes() for key, array in found.arrays.items()} == {
@@ -84,7 +72,8 @@ def test_every_method_gives_the_same_model_from_the_store_in_any_order_and_from_
         assert loaded.nodes == collected.perturbed.graph.names
 
 
-def test_a_folder_holds_no_report_that_its_method_does_not_read(collected: Collected, name: str) -> None:
+def test_a_folder_holds_no_report_that_its_method_does_not_read(case: tuple[str, Collected]) -> None:
+    name, collected = case
     method = method_for_campaign(
         name, collected.campaign, collected.perturbed.graph, device="cpu", **parameters_of(name)
     )
@@ -326,3 +315,28 @@ def test_a_store_without_reports_of_the_campaign_is_one_sentence_and_creates_not
     expected = f"{path} does not exist" if not before else f"holds no report of the campaign {collected.campaign.id}"
     assert expected in sentence
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_holding_out_label_sets_estimates_the_accuracy_of_the_method_and_of_the_control(
+    collection: Callable[[int], Collected], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = collection(0)
+    words = [str(word) for key, value in sets.files().items() for word in (f"--{key}", value)]
+    words += ["--store", sets.store, "--device", "cpu", "--out", str(tmp_path / "model"), "--hold-out", "0.4"]
+    assert main(["train", *words, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["method"] == "veil"
+    assert facts["guarantee"]["relations"]["user_level"] == "any two records"
+    assert list(facts["estimated_accuracy"]) == ["veil", "structure_only"]
+    model = Model.load(tmp_path / "model", device="cpu")
+    kept = {report.node for report in model.reports()}
+    names = np.array(sets.perturbed.graph.names)
+    held_out = sets.perturbed.has_label & ~np.isin(names, list(kept))
+    assert int(held_out.sum()) == facts["held_out"]
+    true, estimate = accuracy(model.method.predict(), sets.private, held_out), facts["estimated_accuracy"]["veil"]
+    # Four standard errors; the seed is fixed.
+    assert abs(estimate["accuracy"] - true) < 4 * estimate["standard_error"]
+    assert main(["train", *words]) == 0
+    printed = capsys.readouterr().out
+    assert "Estimated accuracy of veil: " in printed
+    assert "Estimated accuracy of structure_only: " in printed

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +61,7 @@ def test_an_unfinished_model_is_refused(trained: Path, tmp_path: Path, missing: 
         Model.load(tmp_path)
 
 
-FILES = ["campaign.json", "model.json", "reports.jsonl", "training.json", "weights.npz"]
+FILES = ["campaign.json", "model.json", "nodes.json", "reports.jsonl", "training.json", "weights.npz"]
 Capture = pytest.CaptureFixture[str]
 
 
@@ -72,6 +74,7 @@ def copy(trained: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         del document["manifest"]
         (folder / "training.json").write_text(json.dumps(document), encoding="utf-8")
         strip_comment(folder / "weights.npz")
+        (folder / "nodes.json").unlink()
     return folder
 
 
@@ -96,6 +99,8 @@ def test_an_intact_folder_predicts(collected: Collected, copy: Path, tmp_path: P
 def test_a_damaged_file_is_one_sentence(
     collected: Collected, copy: Path, capsys: Capture, file: str, damage: str
 ) -> None:
+    if not (copy / file).exists():
+        pytest.skip("earlier versions did not keep the order of the nodes")
     FILE_DAMAGES[damage](copy / file)
     if (
         file == "reports.jsonl"
@@ -167,3 +172,49 @@ def test_any_changed_byte_is_named_with_its_file(
     content[digit] = ord("1") if content[digit] != ord("1") else ord("2")
     (folder / file).write_bytes(content)
     assert file in check_refused(collected, folder, capsys, file)
+
+
+WRITTEN = ["weights.npz", "model.json", "campaign.json", "reports.jsonl", "nodes.json"]
+"""Files of a model in the order in which they are written, before training.json."""
+
+
+@pytest.mark.parametrize("count", range(len(WRITTEN) + 1))
+@pytest.mark.parametrize("before", ["no model", "an older model"])
+def test_a_training_that_was_killed_while_saving_leaves_no_model_and_starts_again(
+    collected: Collected, trained: Path, tmp_path: Path, capsys: Capture, count: int, before: str
+) -> None:
+    """A process can be killed between any two files, and in the middle of one: then a draft is left."""
+    folder = tmp_path / "model"
+    if before == "an older model":
+        shutil.copytree(trained, folder)
+        (folder / "training.json").unlink()  # the first thing that saving does
+    folder.mkdir(exist_ok=True)
+    method = method_for_campaign("veil", collected.campaign, collected.perturbed.graph, device="cpu")
+    fit_reports(collected.campaign, collected.perturbed, method).save(tmp_path / "whole")
+    for name in WRITTEN[:count]:
+        shutil.copy(tmp_path / "whole" / name, folder / name)
+    (folder / f".{[*WRITTEN, 'training.json'][count]}.0123456789abcdef.part").write_bytes(b"half")
+    check_refused(collected, folder, capsys, f"killed after {count} files")
+    words = {key: collected.folder / f"{key}.csv" for key in ("nodes",)} | {"graph": collected.folder / "edges.csv"}
+    words |= {"campaign": collected.folder / "campaign.json", "out": folder}
+    assert collected.command("train", store=collected.store, **words) == 0
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*WRITTEN, "training.json"])
+    for name in WRITTEN:
+        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_saving_that_is_interrupted_leaves_no_draft(collected: Collected, tmp_path: Path) -> None:
+    method = method_for_campaign("veil", collected.campaign, collected.perturbed.graph, device="cpu")
+    model = fit_reports(collected.campaign, collected.perturbed, method)
+
+    def interrupted() -> Iterator[str]:
+        yield next(iter(model.report_lines()))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replace(model, report_lines=interrupted).save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["campaign.json", "model.json", "weights.npz"]
+    with pytest.raises(RunError, match="no model"):
+        Model.load(tmp_path)
+    model.save(tmp_path)
+    np.testing.assert_array_equal(Model.load(tmp_path, device="cpu").method.predict_proba(), method.predict_proba())

@@ -13,38 +13,57 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
-from veilgraph.datasets import csbm
+from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.experiments import simulate
+from veilgraph.experiments.simulation import randomize_labels, simulated_collection
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import SubsetSelection
+from veilgraph.privacy.schema import FeatureSchema
 
 NODES = 400
 BUDGET = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=8)
 
 
 class Collected:
-    """A simulated collection whose reports are also in a store, with the files that the commands read."""
+    """A simulated collection whose reports are also in a store, with the files that the commands read.
+
+    Args:
+        folder: folder of the files.
+        features: number of binary features; 0 collects the label alone, by sets of the eight classes.
+    """
 
     def __init__(self, folder: Path, *, features: int = 32) -> None:
-        private = csbm(NODES, num_features=features, seed=0)
+        made = csbm(NODES, num_features=max(features, 1), num_classes=4 if features else 8, seed=0)
         names = [f"u{i}" for i in range(NODES)]
-        graph = Graph.from_edges(private.graph.edges, NODES, node_ids=names)
-        self.private, self.folder = private, folder
-        drawn = simulate(private, BUDGET, Split.random(NODES, seed=0), rng=np.random.default_rng(0))
-        # Some send no features, some nothing at all.
-        silent = np.random.default_rng(1).random(NODES) < 0.1
-        self.perturbed: PerturbedGraph = replace(
-            drawn, graph=graph, has_features=~silent, has_label=drawn.has_label & (np.arange(NODES) % 7 > 0)
-        )
+        graph = Graph.from_edges(made.graph.edges, NODES, node_ids=names)
+        self.private = made if features else without_features(made)
+        self.folder = folder
         self.campaign = Campaign.new(
-            schema=private.schema,
+            schema=self.private.schema,
             graph=graph,
             purpose="p",
             contact="c",
             closes=CLOSES,
-            epsilon_x=2.0,
-            sampled=8,
-            epsilon_y=2.0,
+            epsilon_x=2.0 if features else None,
+            sampled=8 if features else None,
+            epsilon_y=2.0 if features else 1.0,
+        )
+        split = Split.random(NODES, seed=0)
+        if features:
+            drawn = simulate(self.private, BUDGET, split, rng=np.random.default_rng(0))
+        else:
+            mechanism = self.campaign.label_mechanism
+            assert isinstance(mechanism, SubsetSelection)
+            labels = randomize_labels(self.private, mechanism, split, rng=np.random.default_rng(0))
+            drawn = simulated_collection(self.private, split, mechanism, labels)
+        # Some send no features, some nothing at all.
+        silent = np.random.default_rng(1).random(NODES) < 0.1
+        self.perturbed: PerturbedGraph = replace(
+            drawn,
+            graph=graph,
+            has_features=drawn.has_features & ~silent,
+            has_label=drawn.has_label & (np.arange(NODES) % 7 > 0),
         )
         self.store = f"sqlite:///{folder}/reports.db"
         store = ReportStore.open(self.store)
@@ -55,12 +74,21 @@ class Collected:
         pd.DataFrame({"id": names}).to_csv(folder / "nodes.csv", index=False)
         pd.DataFrame(np.array(names)[graph.edges.T], columns=["a", "b"]).to_csv(folder / "edges.csv", index=False)
 
+    def files(self) -> dict[str, Path]:
+        """Return the arguments of `train_on_store` that are files."""
+        names = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
+        return {key: self.folder / name for key, name in names.items()}
+
     def command(self, verb: str, **options: object) -> int:
         words = [str(word) for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
         return main([verb, "--device", "cpu", *words])
 
     def train(self, **options: object) -> int:
-        files = {"campaign": self.folder / "campaign.json", "graph": self.folder / "edges.csv"}
-        files["nodes"] = self.folder / "nodes.csv"
-        given = {"out": self.folder / "model", "method": "rgnn", "epochs": 15, **files, **options}
+        given = {"out": self.folder / "model", "method": "rgnn", "epochs": 15, **self.files(), **options}
         return self.command("train", store=self.store, **given)
+
+
+def without_features(private: PrivateGraph) -> PrivateGraph:
+    """Return the same people with their labels alone."""
+    schema = FeatureSchema(classes=private.schema.classes)
+    return replace(private, schema=schema, features=np.zeros((NODES, 0), dtype=schema.code_dtype))

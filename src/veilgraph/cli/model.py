@@ -121,6 +121,8 @@ def _print_training(model: Model, folder: Path) -> None:
         for share in alarms:
             echo(f"ALARM: {share['sentence']}")
         echo(f"{len(shares) - len(alarms):,} of {len(shares):,} declared class shares are plausible.")
+    if not facts["held_out"]:
+        echo("Accuracy: not estimated; --hold-out 0.2 holds labels out and estimates it, for the control too.")
     for name, estimate in facts.get("estimated_accuracy", {}).items():
         echo(
             f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "

@@ -26,10 +26,10 @@ def test_two_items_are_computed_at_once_and_each_has_one_torch_thread() -> None:
 
     def meet(item: int) -> tuple[int, int, list[int]]:
         both.wait()
-        return item, torch.get_num_threads(), map_in_threads(lambda _: threading.get_ident(), [1, 2])
+        return item, torch.get_num_threads(), map_in_threads(lambda _: threading.get_ident(), [1, 2], "work")
 
     with thread_workers(CPU):
-        found = map_in_threads(meet, [3, 4])
+        found = map_in_threads(meet, [3, 4], "work")
     assert [item for item, _, _ in found] == [3, 4]
     assert [threads for _, threads, _ in found] == [1, 1]
     assert all(len(set(inner)) == 1 for *_, inner in found)  # no nested threads
@@ -44,10 +44,10 @@ def test_without_workers_or_with_a_gpu_everything_runs_in_this_thread(device: st
 
     here = {threading.get_ident()}
     if device is None:
-        assert set(map_in_threads(where, [1, 2])) == here
+        assert set(map_in_threads(where, [1, 2], "work")) == here
     else:
         with thread_workers(torch.device(device)):
-            assert set(map_in_threads(where, [1, 2])) == here
+            assert set(map_in_threads(where, [1, 2], "work")) == here
 
 
 @pytest.mark.usefixtures("_two_threads")
@@ -56,7 +56,7 @@ def test_an_error_is_raised_and_the_number_of_torch_threads_is_restored() -> Non
         raise ValueError(item)
 
     with pytest.raises(ValueError, match="1"), thread_workers(CPU):
-        map_in_threads(fail, [1, 2])
+        map_in_threads(fail, [1, 2], "work")
     assert torch.get_num_threads() == 2
     with torch_threads_for(100):
         assert torch.get_num_threads() == 1

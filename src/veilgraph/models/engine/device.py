@@ -11,6 +11,7 @@ from typing import TypeVar
 import torch
 
 from veilgraph.errors import RunError
+from veilgraph.progress import tracked
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -66,17 +67,22 @@ def thread_workers(device: torch.device) -> Iterator[None]:
         _workers.reset(token)
 
 
-def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item], what: str) -> list[Result]:
     """Apply a function to every item: in several threads within `thread_workers`, but not in nested calls.
 
-    >>> map_in_threads(abs, [1, -2])
+    Args:
+        function: the function.
+        items: its arguments.
+        what: name of the work in messages about the progress of long work.
+
+    >>> map_in_threads(abs, [1, -2], "numbers")
     [1, 2]
     """
     if (workers := min(_workers.get(), len(items))) <= 1:
-        return [function(item) for item in items]
+        return [function(item) for item in tracked(items, what)]
     # A new thread has its own context, with one worker, and its own limit of torch threads, which must be set.
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        return list(pool.map(function, items))
+        return [result for _, result in zip(tracked(items, what), pool.map(function, items), strict=True)]
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def calibrated_log_probabilities(
     def floored(name: str) -> Tensor:
         return torch.logaddexp(views[name].log_probabilities(labels.prior, calibration[name]), floor)
 
-    return torch.stack(map_in_threads(floored, list(calibration)))
+    return torch.stack(map_in_threads(floored, list(calibration), "Veil, log-probabilities of views"))
 
 
 def log_softmax(logits: Tensor) -> Tensor:

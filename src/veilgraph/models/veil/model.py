@@ -113,7 +113,7 @@ class Veil(Method):
             first = batch[0][0]
             _bisecting_operators(first.method, first.perturbed.graph)  # once, before several threads need it
             with thread_workers(resolve_device(first.method.device)):
-                map_in_threads(_fit_shared, batch)
+                map_in_threads(_fit_shared, batch, "Veil, fits")
             yield PendingFit([task for sharing in batch for task in sharing])
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
@@ -196,7 +196,7 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
     shared, operators = _cross_fitting(method, perturbed), _bisecting_operators(method, perturbed.graph)
     with thread_workers(shared.device):
         views = structural_views(shared, operators, seed=method.seed)
-        chosen = map_in_threads(partial(calibrate, labels=shared), list(views.values()))
+        chosen = map_in_threads(partial(calibrate, labels=shared), list(views.values()), "Veil, calibrated views")
         calibration = dict(zip(views, chosen, strict=True))
         terms = calibrated_log_probabilities(views, calibration, shared)
         held_out = _out_of_fold(terms, shared)
@@ -209,7 +209,7 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
             fitted.calibration_, fitted.pool_, fitted.feature_pool_ = dict(calibration), pool, feature_pool
             fitted.probabilities_ = _posterior(pool, feature_pool, terms, labels, operators)
 
-        map_in_threads(finish, tasks)
+        map_in_threads(finish, tasks, "Veil, posteriors")
 
 
 def _cross_fitting(method: Veil, perturbed: PerturbedGraph) -> CrossFitting:

@@ -48,7 +48,7 @@ def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: i
         partial(_pagerank_views, labels, operators, seed),
         partial(_community_view, labels, operators),
     ]
-    *beliefs, pagerank, communities = map_in_threads(lambda task: task(), tasks)
+    *beliefs, pagerank, communities = map_in_threads(lambda task: task(), tasks, "Veil, kinds of views")
     return {name: view for views in (pagerank, *beliefs, communities) for name, view in views.items()}
 
 
