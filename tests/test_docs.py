@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pkgutil
 import re
 import shlex
@@ -18,13 +19,14 @@ from benchmarks.__main__ import app as benchmarks
 from tests.support.collection import Collection
 from tests.test_layers import LAYERS
 from veilgraph.campaign.plausibility import estimate_with_liars, shift_per_liar
+from veilgraph.campaign.screening import LEVEL, smallest_implausible_group
 from veilgraph.cli import main
 from veilgraph.cli.app import app
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy.fit_collected import DEFAULT_METHOD
 from veilgraph.models.registry import METHODS, methods_for_campaign
-from veilgraph.privacy.mechanisms import GRR, GRRFS
-from veilgraph.privacy.mechanisms.registry import MECHANISMS
+from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection
+from veilgraph.privacy.mechanisms.registry import MECHANISMS, best_label_mechanism
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "veilgraph"
@@ -296,13 +298,28 @@ def test_the_page_of_methods_follows_the_registries() -> None:
 
 def test_the_threat_model_has_the_figures_of_the_formula() -> None:
     text = (DOCS / "explanation" / "threat-model.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([\d.]+) \| ([\d.]+) points \| (.+) \|$", text, flags=re.MULTILINE)
-    assert len(rows) == 4
-    for epsilon, shift, shares in rows:
-        channel = GRR(7, float(epsilon)).channel
+    rows = re.findall(
+        r"^\| (\d+) \| ([\d.]+) \| (\d+) \| ([\d.]+) \| ([\d.]+) points \| (.+) \|$", text, flags=re.MULTILINE
+    )
+    settings = [(int(classes), float(epsilon), int(size)) for classes, epsilon, size, *_ in rows]
+    for classes, epsilon in itertools.product((7, 18), (0.5, 1, 2, 3)):
+        for mechanism in (best_label_mechanism(classes, epsilon), GRR(classes, epsilon)):
+            assert settings.count((classes, epsilon, mechanism.set_size)) == 1
+    for (classes, epsilon, size), (*_, counts_as, shift, shares) in zip(settings, rows, strict=True):
+        channel = SubsetSelection(classes, epsilon, size).channel
+        assert f"{float(1 / channel.gain):.1f}" == counts_as
         assert f"{shift_per_liar(channel):.2f}" == shift
         expected = [f"{100 * estimate_with_liars(0.07, liars, channel):.0f} %" for liars in (0, 0.05, 0.1, 0.2)]
         assert shares.split(" | ") == expected
+    sets = SubsetSelection(18, 1.0)
+    too_many = smallest_implausible_group(sets, 5000, LEVEL)
+    assert (
+        f"among 5,000 reports of {sets.set_size} of 18 classes (epsilon_y = 1), {too_many:.0f} equal ones are too many"
+    ) in text
+    assert (
+        f"with seven classes, 1 % of them move an estimated share by up to "
+        f"{shift_per_liar(best_label_mechanism(7, 1.0).channel):.1f} points"
+    ) in (DOCS / "how-to" / "deployment.md").read_text(encoding="utf-8")
 
 
 def test_images_are_small_and_load_nothing() -> None:

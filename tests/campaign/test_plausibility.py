@@ -37,9 +37,16 @@ def with_liars(liars: float, seed: int) -> np.ndarray:
     return np.where(rng.random(PEOPLE) < liars, 0, reports)
 
 
-def check(labels: np.ndarray, low: float, high: float) -> CheckedShare:
-    (checked,) = PlausibleShares(classes=CLASSES, ranges={CLASSES[0]: (low, high)}).check(labels, MECHANISM)
+def check(labels: np.ndarray, low: float, high: float, mechanism: LabelMechanism = MECHANISM) -> CheckedShare:
+    (checked,) = PlausibleShares(classes=CLASSES, ranges={CLASSES[0]: (low, high)}).check(labels, mechanism)
     return checked
+
+
+def naming(count: int, people: int, mechanism: LabelMechanism) -> np.ndarray:
+    """Return reports of which `count` name class 0, as a class or in a set of two."""
+    if isinstance(mechanism, SubsetSelection):
+        return np.repeat(mechanism.masks([(0, 1), (1, 2)]), [count, people - count], axis=0)
+    return np.repeat([0, 1], [count, people - count])
 
 
 @pytest.mark.parametrize(("liars", "shown"), [(0.0, 7), (0.05, 29), (0.1, 51), (0.2, 95)])
@@ -140,14 +147,17 @@ def test_fixed_people_with_shares_at_the_ends_of_all_ranges_raise_any_alarm_at_m
     assert alarms < binom.isf(1e-5, 1000, LEVEL)
 
 
-@pytest.mark.parametrize(("liars", "power"), [(0.05, 0.97), (0.1, 1 - 1e-9)])
-def test_coordinated_liars_raise_the_alarm(liars: float, power: float) -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "liars", "power"),
+    [(MECHANISM, 0.05, 0.97), (MECHANISM, 0.1, 1 - 1e-9), (SETS, 0.05, 0.52), (SETS, 0.1, 0.9999)],
+)
+def test_coordinated_liars_raise_the_alarm(mechanism: LabelMechanism, liars: float, power: float) -> None:
     """By enumeration: the probability of the alarm for 2,708 people of whom 7 % have the class; 12 % are plausible."""
-    counts = np.arange(0, PEOPLE + 1)
-    observed = float(CHANNEL.other) + estimate_with_liars(RARE, liars, CHANNEL) * float(CHANNEL.gain)
+    channel, counts = mechanism.channel, np.arange(0, PEOPLE + 1)
+    observed = float(channel.other) + estimate_with_liars(RARE, liars, channel) * float(channel.gain)
     likely = counts[binom.pmf(counts, PEOPLE, observed) > 1e-15]
-    collections = (np.repeat([0, 1], [count, PEOPLE - count]) for count in likely)
-    alarms = [check(labels, 0.05, 0.12).verdict == "above" for labels in collections]
+    collections = (naming(int(count), PEOPLE, mechanism) for count in likely)
+    alarms = [check(labels, 0.05, 0.12, mechanism).verdict == "above" for labels in collections]
     assert binom.pmf(likely, PEOPLE, observed)[alarms].sum() > power
 
 

@@ -134,6 +134,14 @@ def test_honest_label_sets_fail_at_their_level_at_most(mechanism: SubsetSelectio
     assert 0 < failing <= 5 * nodes * level + 3 * np.sqrt(5 * nodes * level * (1 - level))
 
 
+@pytest.mark.parametrize("mechanism", [GRR(18, 3.0), SubsetSelection(18, 3.0)], ids=str)
+def test_where_neighbours_say_nothing_the_level_grows_by_e_to_the_epsilon_at_most(mechanism: LabelMechanism) -> None:
+    private, level = csbm(2000, num_classes=18, homophily=1 / 18, seed=0), 0.05
+    reports = label_reports(mechanism, private.labels, private.graph, 0)
+    failing = float((label_p_values(reports, ignoring=np.zeros(2000, dtype=np.bool_)) <= level).mean())
+    assert 0 < failing <= level * np.exp(mechanism.epsilon)
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [GRR(5, 2.0), SubsetSelection(5, 4.0, size=2), SubsetSelection(5, 6.0, size=3), SubsetSelection(4, 0.5)],

@@ -1,0 +1,68 @@
+"""The study of poisoned reports: lies are possible reports, and push what they are said to push."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.studies.poison import ATTACKS, COLLECTIONS, measure
+
+from veilgraph.datasets import csbm
+from veilgraph.experiments import simulate
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.frequency import count_named, estimate_frequencies
+from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
+
+NODES, TARGET = 2000, 3
+HOSTILE = np.arange(NODES) % 10 == 0
+
+
+def attacked(attack: str, mechanism: LabelMechanism) -> tuple[PerturbedGraph, PerturbedGraph]:
+    """Return honest reports, and reports of which a tenth are lies about `TARGET`."""
+    private = csbm(NODES, num_classes=mechanism.domain_size, num_features=4, seed=0)
+    split = Split.random(NODES, seed=0, train=0.6, validation=0.2)
+    budget = PrivacyBudget(epsilon_x=1.0, sampled=2, epsilon_y=mechanism.epsilon)
+    honest = simulate(private, budget, split, rng=np.random.default_rng(0), label=lambda *_: mechanism)
+    return honest, ATTACKS[attack](honest, private, HOSTILE, TARGET, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("mechanism", [GRR(7, 1.0), SubsetSelection(7, 1.0), SubsetSelection(18, 1.0)], ids=str)
+@pytest.mark.parametrize("attack", ["constant", "copies", "labels"])
+def test_liars_who_do_not_randomize_name_the_target_and_nobody_else_changes(
+    attack: str, mechanism: LabelMechanism
+) -> None:
+    honest, lies = attacked(attack, mechanism)
+    mechanism.check_reports(lies.labels[lies.has_label])
+    liars = HOSTILE & lies.has_label
+    named = mechanism.named(lies.labels[liars])
+    assert named[:, TARGET].all()
+    assert np.array_equal(lies.labels[~liars], honest.labels[~liars])
+    # All liars agree on a set, unless its other classes are random.
+    assert (named == named[0]).all() == (attack != "labels" or mechanism.set_size == 1)
+
+
+@pytest.mark.parametrize("mechanism", [GRR(7, 1.0), SubsetSelection(7, 1.0), SubsetSelection(18, 1.0)], ids=str)
+def test_liars_move_the_estimate_of_the_target_as_the_formula_says(mechanism: LabelMechanism) -> None:
+    """A share f of liars stands for f (1 - other) / gain without randomizing, and for f with it.
+
+    The reports of all others are the same before and after, so that the liars' own reports are the only error.
+    """
+    for attack, reach in (("labels", (1 - mechanism.channel.other) / mechanism.channel.gain), ("invented", 1)):
+        honest, lies = attacked(attack, mechanism)
+        sent, liars = honest.has_label, HOSTILE & honest.has_label
+        means = [count_named(each.labels[sent], mechanism) / sent.sum() for each in (honest, lies)]
+        before, after = (estimate_frequencies(mean, mechanism.channel)[TARGET] for mean in means)
+        share = liars.sum() / sent.sum()
+        truth = 1 / mechanism.domain_size
+        # A report that names a class or not has a variance of 1/4 at most; two of them where liars randomize.
+        error = np.sqrt(2 * liars.sum() / 4) / sent.sum() / float(mechanism.channel.gain)
+        assert after - before == pytest.approx(share * (float(reach) - truth), abs=4 * error)
+
+
+@pytest.mark.parametrize("name", ["label-sets", "label-grr"])
+def test_a_draw_scores_all_methods_with_and_without_screening(name: str) -> None:
+    private = csbm(400, num_classes=5, num_features=0, homophily=0.9, seed=0)
+    row = measure(private, COLLECTIONS[name], "labels", 0.1, 0)
+    assert set(row) == {"found", "wrongly_found", *(f"{m}{s}" for m in ("veil", "control") for s in ("", "_screened"))}
+    assert row["wrongly_found"] == 0
+    assert row["veil"] > 20
