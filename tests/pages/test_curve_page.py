@@ -231,6 +231,15 @@ def test_figure_is_an_xml_file_that_names_every_line(result: dict[str, Any]) -> 
     assert "Veil: 0.5: 55.0, 1: 78.0, 4: 87.0" in root.attrib["aria-label"]
 
 
+def test_a_single_total_shows_its_spread(result: dict[str, Any]) -> None:
+    def figure(spread: float) -> str:
+        one = result | {"totals": [1.0], "designs": result["designs"][1:2]}
+        points = {name: [accuracies(0.5, spread)] for name in result["methods"]}
+        return curve_figure(one | {"methods": points})
+
+    assert figure(0.01) != figure(0.05)
+
+
 @pytest.mark.parametrize("heights", [[0.5, 0.5, 0.5], [0.98, 0.99, 1.0], [0.0, 0.01, 0.9]])
 def test_names_beside_lines_do_not_overlap_and_stay_below_the_top(heights: list[float]) -> None:
     places = spread_apart(heights, gap=0.1, top=1.0)
