@@ -197,6 +197,16 @@ def test_tables_become_records_on_a_graph(tables: Tables) -> None:
     assert private.schema == TABLE_SCHEMA
 
 
+def test_a_table_of_ids_and_labels_is_enough_for_a_schema_of_classes(tables: Tables) -> None:
+    schema = FeatureSchema(classes=("n", "y"))
+    labels = replace(tables, schema=schema, nodes=tables.nodes[["id", "ill"]]).load()
+    wider = replace(tables, schema=schema).load()
+    for private in (labels, wider):
+        assert private.features.shape == (4, 0)
+        assert private.labels.tolist() == [0, 1, 0, NO_LABEL]
+    assert labels.fingerprint == wider.fingerprint  # other columns are not read
+
+
 def test_ids_are_text_whatever_the_columns_hold(tables: Tables) -> None:
     nodes = tables.nodes.assign(id=[7, 8, 9, 10])
     edges = pd.DataFrame({"from": ["7", "8"], "to": ["8", "10"]})

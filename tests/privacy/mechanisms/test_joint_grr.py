@@ -140,6 +140,11 @@ def test_an_impossible_number_of_sampled_features_is_refused(sampled: int) -> No
         JointGRR((2, 2), sampled=sampled, epsilon=1.0)
 
 
+def test_there_is_no_best_number_of_no_features() -> None:
+    with pytest.raises(BudgetError, match="sampled is 1 but there are 0 features"):
+        JointGRR.best((), 1.0)
+
+
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan])
 def test_an_epsilon_that_is_not_above_zero_is_refused(epsilon: float) -> None:
     with pytest.raises(BudgetError, match="must be a number above 0"):

@@ -92,6 +92,7 @@ class JointGRR:
         [1, 1, 2, 4, 11]
         """
         sizes = tuple(domain_sizes)
+        check_sampled(1, len(sizes))
         possible = [m for m in range(1, len(sizes) + 1) if _largest_joint_size(sizes, m) <= LARGEST_DOMAIN]
         candidates = [cls(sizes, sampled=m, epsilon=epsilon / m) for m in possible]
         return min(candidates, key=cls._mean_variance)
