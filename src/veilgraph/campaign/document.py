@@ -127,13 +127,7 @@ class Campaign:
         if features is not None:
             if features.domain_sizes != self.schema.domain_sizes:
                 raise CampaignError("the feature mechanism has other domain sizes than the schema")
-            steps = features.sampled * (features.num_features - features.sampled)
-            if features.num_features > _MAX_FEATURES or steps > _MAX_STEPS:
-                raise CampaignError(
-                    f"{features.sampled} of {features.num_features} features cannot be checked on a device: "
-                    f"have at most {_MAX_FEATURES} features and sampled * (features - sampled) <= {_MAX_STEPS}; "
-                    "merge columns with 'group' or sample fewer"
-                )
+            check_device_limits(features)
             _check_finite(self.guarantee.features_user_level, "epsilon_x")
         if label is not None:
             _check_finite(label.epsilon, "epsilon_y")
@@ -404,6 +398,17 @@ def _check_tables(stated: dict[str, Any], derived: dict[str, Any]) -> None:
         if derived[part] is not None and stated[part][which] != derived[part][which]:
             epsilon = derived[part]["epsilon"]
             raise CampaignError(f"{part}.{which} does not hold the integers that an epsilon of {epsilon} gives")
+
+
+def check_device_limits(features: GRRFS | JointGRR) -> None:
+    """Raise CampaignError if a phone would take too long to check the guarantee of a feature mechanism."""
+    steps = features.sampled * (features.num_features - features.sampled)
+    if features.num_features > _MAX_FEATURES or steps > _MAX_STEPS:
+        raise CampaignError(
+            f"{features.sampled} of {features.num_features} features cannot be checked on a device: "
+            f"have at most {_MAX_FEATURES} features and sampled * (features - sampled) <= {_MAX_STEPS}; "
+            "merge columns with 'group' or sample fewer"
+        )
 
 
 def _check_finite(epsilon: float, name: str) -> None:

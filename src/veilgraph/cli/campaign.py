@@ -14,6 +14,7 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.report import Receipt, check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli._common import echo, echo_json, needs_extra
@@ -36,14 +37,17 @@ _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 
 @campaign_app.command()
 def new(
-    schema: Annotated[Path, typer.Option(help="Schema of the features and the label, .toml.")],
-    graph: Annotated[Path, typer.Option(help="The public graph: edge table, .csv or .parquet.")],
     purpose: Annotated[str, typer.Option(help="Purpose of the reports, in words for participants.")],
     contact: Annotated[str, typer.Option(help="Contact for participants.")],
     closes: Annotated[
         str, typer.Option(help="Time until which reports are accepted: 2027-01-31, or with a time, UTC.")
     ],
     out: Annotated[Path, typer.Option(help="The campaign file to write.")],
+    plan: Annotated[
+        Path | None, typer.Option(help="A plan of 'veilgraph plan --out': schema, graph, mechanisms and label.")
+    ] = None,
+    schema: Annotated[Path | None, typer.Option(help="Schema of the features and the label, .toml.")] = None,
+    graph: Annotated[Path | None, typer.Option(help="The public graph: edge table, .csv or .parquet.")] = None,
     epsilon_x: Annotated[
         float | None, typer.Option(help="Budget of each sampled feature; without it, no features are collected.")
     ] = None,
@@ -51,24 +55,37 @@ def new(
     epsilon_y: Annotated[
         float | None, typer.Option(help="Budget of the label; without it, no label is collected.")
     ] = None,
-    label: Annotated[str, typer.Option(help="Name of the label.")] = "label",
+    label: Annotated[str | None, typer.Option(help="Name of the label; default: 'label'.")] = None,
     nodes: Nodes = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a campaign: everything that a device needs to answer. Its id is the hash of its content."""
     if out.exists():
         raise CampaignError(f"{out} exists: choose another --out")
-    made = Campaign.new(
-        schema=FeatureSchema.load(schema),
-        graph=Graph.from_files(graph, nodes=nodes),
-        purpose=purpose,
-        contact=contact,
-        closes=_time(closes),
-        epsilon_x=epsilon_x,
-        sampled=sampled,
-        epsilon_y=epsilon_y,
-        label=label,
-    )
+    declared = None if schema is None else FeatureSchema.load(schema)
+    public = None if graph is None else Graph.from_files(graph, nodes=nodes)
+    if plan is not None:
+        if epsilon_x is not None or sampled is not None or epsilon_y is not None:
+            raise CampaignError("the plan says how to spend epsilon: leave out --epsilon-x, --sampled and --epsilon-y")
+        if nodes is not None and graph is None:
+            raise CampaignError("--nodes needs --graph; the plan knows its graph: leave both out, or give both")
+        planned = CampaignPlan.from_json(plan.read_bytes())
+        planned.check(schema=declared, graph=public, label=label)
+        made = planned.campaign(purpose=purpose, contact=contact, closes=_time(closes))
+    elif declared is None or public is None:
+        raise CampaignError("give --schema and --graph, or --plan with a plan of 'veilgraph plan --out'")
+    else:
+        made = Campaign.new(
+            schema=declared,
+            graph=public,
+            purpose=purpose,
+            contact=contact,
+            closes=_time(closes),
+            epsilon_x=epsilon_x,
+            sampled=sampled,
+            epsilon_y=epsilon_y,
+            label="label" if label is None else label,
+        )
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
     write_atomically(out, made.to_json() + "\n")

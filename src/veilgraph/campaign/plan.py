@@ -1,0 +1,105 @@
+"""The plan of a campaign: what `plan` writes and `campaign new` reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from veilgraph.campaign.document import Campaign
+from veilgraph.campaign.strict_json import TIME_FORMAT, canonical_json, content_id, expect_object, parse_strict
+from veilgraph.errors import CampaignError
+from veilgraph.graph import Graph
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
+from veilgraph.privacy.schema import FeatureSchema
+
+_NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+_LATER: dict[str, Any] = {"purpose": "planned", "contact": "planned", "closes": _NEVER.strftime(TIME_FORMAT)}
+"""What a plan leaves open, with values that stand for it in the draft of the campaign."""
+
+
+@dataclass(frozen=True)
+class CampaignPlan:
+    """A campaign without purpose, contact and closing date: schema, mechanisms, guarantee and graph.
+
+    The document is that of the campaign without these three texts, with an id of its own. Reading it checks everything
+    that reading a campaign checks.
+
+    Args:
+        draft: a campaign; its purpose, contact and closing date are not part of the plan.
+
+    >>> plan = CampaignPlan.new(
+    ...     schema=FeatureSchema(columns=(), classes=("no", "yes")), label="vaccinated", label_mechanism=GRR(2, 1.0),
+    ...     graph=Graph.from_edges([[0], [1]], num_nodes=2))
+    >>> CampaignPlan.from_json(plan.to_json()) == plan
+    True
+    >>> CampaignPlan.from_json(plan.to_json().replace("vaccinated", "ill"))
+    Traceback (most recent call last):
+    veilgraph.errors.CampaignError: the plan was altered: its content is not what its id says; make it again
+    """
+
+    draft: Campaign
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "draft", replace(self.draft, **_LATER | {"closes": _NEVER, "stated": None}))
+
+    @classmethod
+    def new(
+        cls,
+        *,
+        schema: FeatureSchema,
+        graph: Graph,
+        label: str = "label",
+        feature_mechanism: GRRFS | JointGRR | None = None,
+        label_mechanism: GRR | SubsetSelection | None = None,
+    ) -> CampaignPlan:
+        """Make a plan; without a mechanism, features or label are not collected."""
+        return cls(
+            Campaign(
+                schema=schema,
+                feature_mechanism=feature_mechanism,
+                label_mechanism=label_mechanism,
+                label=label,
+                nodes=graph.num_nodes,
+                graph=graph.fingerprint,
+                **_LATER | {"closes": _NEVER},
+            )
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> CampaignPlan:
+        """Read a plan; refuse one that is altered, or that no campaign could follow."""
+        try:
+            stated = parse_strict(text)
+        except CampaignError:
+            raise CampaignError("it is not a plan: make one with 'veilgraph plan --out'") from None
+        content = dict(expect_object(stated, {"plan", "id"}, "the plan"))
+        if content["id"] != content_id({"plan": content["plan"]}):
+            raise CampaignError("the plan was altered: its content is not what its id says; make it again")
+        if not isinstance(planned := content["plan"], dict) or planned.keys() & _LATER.keys():
+            raise CampaignError("it is not a plan: make one with 'veilgraph plan --out'")
+        document = planned | _LATER
+        return cls(Campaign.from_json(canonical_json(document | {"id": content_id(document)})))
+
+    def to_json(self) -> str:
+        """Return the canonical document."""
+        content = {key: value for key, value in self.draft.document.items() if key not in {"id", *_LATER}}
+        return canonical_json({"plan": content, "id": content_id({"plan": content})})
+
+    def campaign(self, *, purpose: str, contact: str, closes: datetime) -> Campaign:
+        """Return the campaign that follows the plan."""
+        return replace(self.draft, purpose=purpose, contact=contact, closes=closes)
+
+    def check(
+        self, *, schema: FeatureSchema | None = None, graph: Graph | None = None, label: str | None = None
+    ) -> None:
+        """Raise CampaignError if the plan was made for another schema, graph or label than those that are given."""
+        if schema is not None and schema != self.draft.schema:
+            raise CampaignError("the plan was made for another schema: plan again, or leave --schema out")
+        if graph is not None and graph.fingerprint != self.draft.graph:
+            raise CampaignError(
+                f"the plan was made for another graph of {self.draft.nodes} nodes, SHA-256 {self.draft.graph[:8]}: "
+                "plan again, or give the graph and the nodes of the plan"
+            )
+        if label is not None and label != self.draft.label:
+            raise CampaignError(f"the plan's label is '{self.draft.label}', not '{label}': plan again, or leave it out")
