@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import veilgraph.experiments.budget_planner as planner_module
+from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.datasets import csbm
 from veilgraph.experiments.budget_planner import plan_collection
+from veilgraph.graph import Graph
 
 Capture = pytest.CaptureFixture[str]
 PRIVATE = csbm(60, num_classes=3, mean_degree=4, num_features=6, seed=0)
@@ -19,7 +21,9 @@ PRIVATE = csbm(60, num_classes=3, mean_degree=4, num_features=6, seed=0)
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    quick = partial(plan_collection, score=lambda model, features, label, share, seed: 0.5 + 0.01 * label.epsilon)
+    quick = partial(
+        plan_collection, simulate=lambda trials: [0.5 + 0.01 * each.candidate.label.epsilon for each in trials]
+    )
     monkeypatch.setattr(planner_module, "plan_collection", quick)
     PRIVATE.schema.save(tmp_path / "schema.toml")
     edges = "\n".join(f"{a},{b}" for a, b in PRIVATE.graph.edges.T)
@@ -30,23 +34,49 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_json_has_everything(files: list[str], capsys: Capture) -> None:
     assert main(["plan", "--epsilon=2", *files, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"recommended", "expected_accuracy", "candidates", "scenarios", "assumptions"}
-    assert found["recommended"]["epsilon_y"] == 2
-    assert found["recommended"]["sampled"] == 0
-    assert found["recommended"]["epsilon_user_level"] == pytest.approx(2, abs=1e-6)
-    assert len(found["candidates"]) == 5
-    half = next(each for each in found["candidates"] if each["label_share"] == 0.5)
-    assert half["mechanism"] == "joint-grr"
-    assert half["sampled"] * half["epsilon_x"] == pytest.approx(1)
+    assert set(found) == {
+        "recommended", "expected_accuracy", "candidates", "scenarios", "assumptions", "out", "next"
+    }  # fmt: skip
+    assert found["recommended"]["label"] == {"mechanism": "grr", "epsilon_y": 2, "size": 1}
+    assert found["recommended"]["features"] is None
+    assert found["recommended"]["user_level"]["total"] == pytest.approx(2, abs=1e-6)
+    assert found["expected_accuracy"] == {"low": 0.52, "high": 0.52, "probability": 0.9}
+    half = found["candidates"][-1]
+    assert half["user_level"]["total"] == pytest.approx(1, abs=1e-6)
+    assert half["accuracy_lost"] == pytest.approx(0.01)
+    joint = found["candidates"][2]["features"]
+    assert joint["mechanism"] == "joint-grr"
+    assert joint["sampled"] * joint["epsilon_x"] == pytest.approx(1)
 
 
-def test_words_name_the_neighbour_relation_and_the_assumptions(files: list[str], capsys: Capture) -> None:
+def test_words_name_the_neighbour_relation_the_reason_and_the_next_command(files: list[str], capsys: Capture) -> None:
     assert main(["plan", "--epsilon=2", *files, "--homophily=0.7", "--feature-signal=0.2"]) == 0
     text = capsys.readouterr().out
-    assert "Ask for the label alone: GRR with epsilon_y = 2." in text
+    assert "Recommended: label alone: one class (GRR)." in text
     assert "any two records" in text
+    assert "52% to 52% (90% interval)" in text
+    assert "It depends on homophily" in text
     assert "Assumed:" in text
-    assert "70%" in text
+    assert "--out plan.json" in text
+
+
+def test_a_plan_becomes_a_campaign(files: list[str], tmp_path: Path, capsys: Capture) -> None:
+    out, campaign = tmp_path / "plan.json", tmp_path / "campaign.json"
+    assert main(["plan", "--epsilon=2", *files, "--label=vote", f"--out={out}"]) == 0
+    following = next(line.split() for line in capsys.readouterr().out.splitlines() if "campaign new" in line)
+    assert following[:5] == ["veilgraph", "campaign", "new", "--plan", str(out)]
+    rest = ["--purpose=P", "--contact=C", "--closes=2100-01-01", f"--out={campaign}"]
+    assert main(["campaign", "new", f"--plan={out}", *rest]) == 0
+    made = Campaign.from_json(campaign.read_bytes())
+    assert (made.label, made.schema, made.graph) == ("vote", PRIVATE.schema, graph_of(files).fingerprint)
+    assert made.guarantee.total_user_level == pytest.approx(2)
+    # Twice the same plan is an error before anything is simulated.
+    assert main(["plan", "--epsilon=2", *files, f"--out={out}"]) == 2
+    assert "exists" in capsys.readouterr().err
+
+
+def graph_of(files: list[str]) -> Graph:
+    return Graph.from_files(Path(files[1].partition("=")[2]))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +85,7 @@ def test_words_name_the_neighbour_relation_and_the_assumptions(files: list[str],
         (["--epsilon=0"], "epsilon is 0.0"),
         (["--epsilon=2", "--label-share=2"], "label_share is 2.0"),
         (["--epsilon=2", "--graph=nowhere.csv"], "nowhere.csv"),
+        (["--epsilon=2", "--homophily=1.5"], "homophily is 1.5"),
     ],
 )
 def test_mistakes_are_one_line(changed: list[str], message: str, files: list[str], capsys: Capture) -> None:

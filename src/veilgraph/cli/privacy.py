@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +14,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
-from veilgraph.errors import BudgetError, SchemaError
-from veilgraph.graph import read_table
+from veilgraph.errors import BudgetError, RunError, SchemaError
+from veilgraph.graph import Graph, read_table
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.audit import statistical_audit
-from veilgraph.privacy.epsilon import show_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import GRR, Mechanism
+from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
+from veilgraph.privacy.mechanisms import GRR, JointGRR, Mechanism
 from veilgraph.privacy.mechanisms.registry import (
     MECHANISMS,
     best_label_mechanism,
@@ -184,85 +186,109 @@ def plan(
     epsilon: Annotated[float, typer.Option(help="Total user-level epsilon of a report, any two records.")],
     schema: Annotated[Path, typer.Option(help="Schema of features and classes, .toml.")],
     graph: Annotated[Path, typer.Option(help="Public graph: edge table, .csv or .parquet.")],
+    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', if some have no edge.")] = None,
+    label: Annotated[str, typer.Option(help="Name of the label.")] = "label",
     label_share: Annotated[float, typer.Option(help="Share of people who will report a label.")] = 0.75,
     homophily: Annotated[
-        list[float] | None, typer.Option(help="Share of edges within a class; may be repeated. Default 0.65, 0.85.")
+        list[float] | None, typer.Option(help="Share of edges within a class, if you know it; twice for a range.")
     ] = None,
     feature_signal: Annotated[
         list[float] | None,
-        typer.Option(help="Dependence of features on the class, 0 to 1; may be repeated. Default 0, 0.3."),
+        typer.Option(help="Dependence of features on the class, 0 to 1; twice for a range. Default 0 to 0.3."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The plan to write, .json, for 'campaign new --plan'.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Recommend a mechanism and budgets for a total epsilon, from public information alone."""
+    """Recommend how to spend a total epsilon, and say which accuracy to expect, from public information alone."""
     with needs_extra("lab"):
-        from veilgraph.experiments.budget_planner import FEATURE_SIGNALS, HOMOPHILIES, plan_collection
-    from veilgraph.graph import Graph
-    from veilgraph.privacy.schema import FeatureSchema
+        from veilgraph.experiments.budget_planner import FEATURE_SIGNALS, plan_collection
+    from veilgraph.campaign.plan import CampaignPlan
 
+    if out is not None and out.exists():
+        raise RunError(f"{out} exists: choose another --out")
+    declared, public = FeatureSchema.load(schema), Graph.from_files(graph, nodes=nodes)
     with show_progress("plan") as progress:
         found = plan_collection(
-            Graph.from_files(graph),
-            FeatureSchema.load(schema),
+            public,
+            declared,
             total_epsilon=epsilon,
             label_share=label_share,
-            homophilies=homophily or HOMOPHILIES,
-            feature_signals=feature_signal or FEATURE_SIGNALS,
+            homophily=(min(homophily), max(homophily)) if homophily else None,
+            feature_signal=(min(feature_signal), max(feature_signal)) if feature_signal else FEATURE_SIGNALS,
             seed=seed,
             progress=progress,
         )
+    best = found.recommended
+    if out is not None:
+        made = CampaignPlan.new(
+            schema=declared, graph=public, label=label, feature_mechanism=best.features, label_mechanism=best.label
+        )
+        write_atomically(out, made.to_json() + "\n")
+    following = (
+        f'veilgraph campaign new --plan {shlex.quote(str(out or "plan.json"))} --purpose "..." --contact "..." '
+        "--closes 2030-12-31 --out campaign.json"
+    )
     if as_json:
-        echo_json(_plan_document(found))
-    else:
-        _print_plan(found)
+        echo_json(_plan_document(found) | {"out": str(out) if out else None, "next": following})
+        return
+    _print_plan(found, label_share=label_share)
+    echo("", f"The plan is in {out}. Next:" if out else "Next, after the same command with --out plan.json:")
+    echo(f"  {following}")
 
 
-def _allocation(candidate: Candidate) -> dict[str, Any]:
-    features = candidate.features
+def _design(candidate: Candidate) -> dict[str, Any]:
+    features, label, spent = candidate.features, candidate.label, candidate.guarantee.as_dict()
     return {
-        "mechanism": None if features is None else joint_grr.name,
-        "epsilon_x": None if features is None else features.epsilon,
-        "sampled": 0 if features is None else features.sampled,
-        "epsilon_y": candidate.label.epsilon,
-        "label_share": candidate.label_share,
-        "epsilon_user_level": state_epsilon(candidate.guarantee.total_user_level),
+        "title": candidate.title,
+        "features": None
+        if features is None
+        else {
+            "mechanism": (joint_grr if isinstance(features, JointGRR) else grr_fs).name,
+            "epsilon_x": features.epsilon,
+            "sampled": features.sampled,
+        },
+        "label": {
+            "mechanism": (grr if isinstance(label, GRR) else subset_selection).name,
+            "epsilon_y": label.epsilon,
+            "size": label.set_size,
+        },
+        NeighbourRelation.USER_LEVEL.key: spent[NeighbourRelation.USER_LEVEL.key],
     }
 
 
 def _plan_document(found: Plan) -> dict[str, Any]:
     low, high = found.expected_accuracy
+    alternatives = []
+    for each in found.candidates:
+        lost, error = each.loss_to(found.recommended)
+        costs = {"accuracy_lost": lost, "standard_error": error, "accuracies": each.accuracies}
+        alternatives.append(_design(each) | {"recommended": each is found.recommended} | costs)
     return {
-        "recommended": _allocation(found.recommended),
-        "expected_accuracy": {"low": low, "high": high},
-        "candidates": [
-            _allocation(each) | {"accuracies": each.accuracies, "spreads": each.spreads} for each in found.candidates
-        ],
+        "recommended": _design(found.recommended),
+        "expected_accuracy": {"low": low, "high": high, "probability": 0.9},
+        "candidates": alternatives,
         "scenarios": [asdict(scenario) for scenario in found.scenarios],
         "assumptions": found.assumptions,
     }
 
 
-def _print_plan(found: Plan) -> None:
+def _print_plan(found: Plan, *, label_share: float) -> None:
     best, (low, high) = found.recommended, found.expected_accuracy
-    if best.features is None:
-        echo(f"Ask for the label alone: GRR with epsilon_y = {best.label.epsilon:g}.")
-    else:
-        echo(
-            f"Ask for the label by GRR with epsilon_y = {best.label.epsilon:g}, and for {best.features.sampled} of "
-            f"{best.features.num_features} features by joint GRR with epsilon_x = {best.features.epsilon:g} each."
-        )
-    for sentence in best.guarantee.in_words():
-        echo(sentence)
-    echo(f"Expected accuracy: {low:.0%} to {high:.0%}.")
-    table = Table(title="Accuracy in simulations, mean ± standard deviation between draws")
-    table.add_column("for the label")
-    for scenario in found.scenarios:
-        table.add_column(f"homophily {scenario.homophily:g}\nsignal {scenario.feature_signal:g}", justify="right")
+    echo(f"Recommended: {best.title}.", *best.guarantee.in_words(theorem_1=False))
+    whom = "people who report no label" if label_share < 1 else "people who report a label"
+    echo("", f"Expected accuracy for {whom}: {low:.0%} to {high:.0%} (90% interval).")
+    echo("It depends on homophily, the share of edges that join people of one class:")
+    for homophily, accuracy in found.accuracy_by_homophily:
+        echo("  homophily {:.0%} to {:.0%}: accuracy {:.0%} to {:.0%}".format(*homophily, *accuracy))
+    echo("If you know it from elsewhere, say so (--homophily 0.8, or twice for a range): the interval gets narrower.")
+    table = Table(title="\nAlternatives: what they cost, on average over simulations", title_justify="left")
+    table.add_column("design")
+    table.add_column("epsilon\n(any two records)", justify="right")
+    table.add_column("accuracy lost\n(points)", justify="right")
     for each in found.candidates:
-        cells = (f"{100 * m:.1f} ± {100 * s:.1f}" for m, s in zip(each.accuracies, each.spreads, strict=True))
-        table.add_row(f"{each.label_share:.0%}" + (" *" if each is best else ""), *cells)
+        lost, error = each.loss_to(best)
+        cost = "recommended" if each is best else f"{100 * lost:.1f} ± {100 * error:.1f}"
+        table.add_row(each.title, show_epsilon(state_epsilon(each.guarantee.total_user_level)), cost)
     Console().print(table)
-    echo("Assumed:")
-    for sentence in found.assumptions:
-        echo(f"- {sentence}")
+    echo("Assumed:", *(f"- {sentence}" for sentence in found.assumptions))

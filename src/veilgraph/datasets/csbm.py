@@ -93,7 +93,7 @@ def csbm(
         name="csbm",
         graph=Graph.from_edges(edges, num_nodes),
         schema=(schema := _schema(num_features, domain_size, num_classes)),
-        features=_draw_features(labels, schema, domain_size, feature_signal, feature_stream),
+        features=draw_features(labels, schema, feature_signal, feature_stream),
         labels=labels,
     )
 
@@ -225,14 +225,24 @@ def _draw_distinct(count: int, population: int, rng: np.random.Generator) -> NDA
     return rng.choice(max(population, 1), size=count, replace=False, shuffle=False)
 
 
-def _draw_features(
-    labels: NDArray[np.int64], schema: FeatureSchema, domain_size: int, signal: float, rng: np.random.Generator
+def draw_features(
+    labels: NDArray[np.int64], schema: FeatureSchema, signal: float, rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Draw the preferred value of the class with probability `signal`, otherwise a uniform value."""
-    codes = np.empty((len(labels), schema.num_features), dtype=schema.code_dtype)
-    preferred = rng.integers(domain_size, size=(schema.num_features, schema.num_classes), dtype=codes.dtype)
-    for i in tracked(range(schema.num_features), "features"):
-        anything = rng.integers(domain_size, size=len(labels), dtype=codes.dtype)
+    """Draw feature codes [nodes, features]: the preferred value of the class with probability `signal`, else any value.
+
+    Args:
+        labels: class of each node, [nodes].
+        schema: domains of the features.
+        signal: s, the dependence of features on the class, 0..1.
+        rng: source of randomness.
+    """
+    sizes = np.array(schema.domain_sizes, dtype=np.int64)
+    codes = np.empty((len(labels), len(sizes)), dtype=schema.code_dtype)
+    # One number for equal domains: numpy then draws other values than for a list of equal numbers.
+    ends = int(sizes[0]) if len(np.unique(sizes)) == 1 else sizes[:, None]
+    preferred = rng.integers(ends, size=(len(sizes), schema.num_classes), dtype=codes.dtype)
+    for i, size in tracked(list(enumerate(sizes.tolist())), "features"):
+        anything = rng.integers(size, size=len(labels), dtype=codes.dtype)
         codes[:, i] = np.where(rng.random(len(labels)) < signal, preferred[i, labels], anything)
     return codes
 

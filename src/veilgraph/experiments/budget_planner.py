@@ -1,84 +1,120 @@
-"""Plan of a collection: how to divide a total epsilon between label and features, and which accuracy to expect."""
+"""Plan of a collection: how to spend a total epsilon, what each alternative costs, and which accuracy to expect."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from veilgraph.datasets import PrivateGraph, csbm
-from veilgraph.errors import RunError
+import numpy as np
+
+from veilgraph.campaign.document import check_device_limits
+from veilgraph.datasets import PrivateGraph
+from veilgraph.datasets.csbm import draw_features
+from veilgraph.errors import BudgetError, CampaignError, RunError
 from veilgraph.evaluation import accuracy
+from veilgraph.experiments.label_fields import LabelFields
 from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Graph, Split
+from veilgraph.graph.clustering import cluster
+from veilgraph.models.base import FitTask
 from veilgraph.models.registry import find_method
+from veilgraph.models.veil import Veil
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import check_epsilon
-from veilgraph.privacy.mechanisms import GRR, JointGRR
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
+from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.progress import Progress, no_progress
 
-LABEL_SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
-"""Candidate shares of the total for the label. At 1 the collection asks for no features."""
+LABEL_SHARES = (0.75, 0.5, 0.25, 0.1)
+"""Candidate shares of the total for the label, where features are asked for too."""
 
-HOMOPHILIES = (0.65, 0.85)
+NUM_SCENARIOS = 19
+"""Scenarios of the interval: a 20th independent draw is outside the range of 19 others with probability 10%."""
+
+NUM_COMPARED = 5
+"""Scenarios in which all candidates are compared."""
+
 FEATURE_SIGNALS = (0.0, 0.3)
+"""Range of the dependence of features on the class, from 0 (none) to 1 (entirely)."""
 
-_METHOD = "veil"
-_MAX_NODES = 1500
-_DRAWS = 3
+_GRR_FS_SHARE = 0.5
 _VALIDATION_SHARE = 1 / 3
-_NEGLIGIBLE_REGRET = 0.005
-"""Accuracy, as a fraction. Among candidates within this regret, the one that asks for least is recommended."""
+_NEGLIGIBLE_LOSS = 0.005
+"""Accuracy, as a fraction. A candidate within this loss is as good as another."""
+_MAX_ENTRIES = 2**25
+"""Size of a simulation: messages of belief propagation, and values of features. Larger graphs are simulated in part."""
+_BATCH = 8
+
+FeatureMechanism = JointGRR | GRRFS
+LabelMechanism = GRR | SubsetSelection
+Range = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """Assumptions about what cannot be known before a collection.
+    """One draw of what cannot be known before a collection.
 
     Attributes:
         homophily: share of edges that join two people of one class.
+        largest_class: share of the largest class.
         feature_signal: dependence of features on the class, from 0 (none) to 1 (entirely).
+        accuracy: accuracy of the recommended candidate.
     """
 
     homophily: float
+    largest_class: float
     feature_signal: float
+    accuracy: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One division of the total, with its accuracy in each scenario.
+    """One way to spend an epsilon.
 
     Attributes:
-        label_share: share of the total for the label.
         features: feature mechanism; None for a collection without features.
         label: label mechanism.
-        accuracies: mean accuracy over draws, [scenarios].
-        spreads: standard deviation of the accuracy between draws, [scenarios].
+        accuracies: accuracy in each scenario of the comparison.
     """
 
-    label_share: float
-    features: JointGRR | None
-    label: GRR
-    accuracies: tuple[float, ...]
-    spreads: tuple[float, ...]
+    features: FeatureMechanism | None
+    label: LabelMechanism
+    accuracies: tuple[float, ...] = ()
 
     @property
     def guarantee(self) -> Guarantee:
         """Privacy guarantee of a report."""
         return guarantee_of(self.features, self.label)
 
+    @property
+    def title(self) -> str:
+        """What is asked, in a few words."""
+        sets = self.label.set_size
+        label = f"sets of {sets} of {self.label.domain_size} classes" if sets > 1 else "one class (GRR)"
+        if self.features is None:
+            return f"label alone: {label}"
+        how = "jointly (joint GRR)" if isinstance(self.features, JointGRR) else "one by one (GRR-FS)"
+        return f"label: {label}; {self.features.sampled} of {self.features.num_features} features {how}"
+
+    def loss_to(self, other: Candidate) -> tuple[float, float]:
+        """Return the mean accuracy that is lost in comparison with another candidate, and its standard error."""
+        losses = [theirs - own for theirs, own in zip(other.accuracies, self.accuracies, strict=True)]
+        error = statistics.stdev(losses) / math.sqrt(len(losses)) if len(losses) > 1 else 0.0
+        return statistics.mean(losses), error
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A recommended division of the total, with everything that it was chosen from.
+    """A recommended way to spend a total epsilon, with everything that it was chosen from.
 
     Attributes:
-        recommended: the candidate with minimax regret over the scenarios.
-        candidates: all candidates.
-        scenarios: scenarios of the simulations.
+        recommended: the recommended candidate.
+        candidates: all candidates that were compared.
+        scenarios: all scenarios, by homophily.
         assumptions: assumptions of the simulations, in sentences.
     """
 
@@ -88,14 +124,39 @@ class Plan:
     assumptions: tuple[str, ...]
 
     @property
-    def expected_accuracy(self) -> tuple[float, float]:
-        """Range of accuracy from the worst scenario to the best, wider by two standard deviations on each side."""
-        pairs = list(zip(self.recommended.accuracies, self.recommended.spreads, strict=True))
-        return max(0.0, min(mean - 2 * spread for mean, spread in pairs)), min(1.0, max(m + 2 * s for m, s in pairs))
+    def expected_accuracy(self) -> Range:
+        """A 90% interval: from the lowest accuracy of the scenarios to the highest."""
+        return _range_of([scenario.accuracy for scenario in self.scenarios])
+
+    @property
+    def accuracy_by_homophily(self) -> tuple[tuple[Range, Range], ...]:
+        """Ranges of homophily and of accuracy of three groups of scenarios: those with low homophily first."""
+        groups = np.array_split(np.arange(len(self.scenarios)), min(3, len(self.scenarios)))
+        members = [[self.scenarios[i] for i in group] for group in groups]
+        return tuple(
+            (_range_of([s.homophily for s in each]), _range_of([s.accuracy for s in each])) for each in members
+        )
 
 
-Score = Callable[[PrivateGraph, JointGRR | None, GRR, float, int], float]
-"""Returns the accuracy of one simulated collection; see `simulated_accuracy`."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """One collection to simulate.
+
+    Attributes:
+        private: simulated records on the public graph.
+        candidate: mechanisms of the collection.
+        label_share: share of the nodes that report a label.
+        seed: seed of the split and the reports.
+    """
+
+    private: PrivateGraph
+    candidate: Candidate
+    label_share: float
+    seed: int
+
+
+Simulate = Callable[[Sequence[Trial]], Sequence[float]]
+"""Returns the accuracy of each trial; see `simulated_accuracies`."""
 
 
 def plan_collection(
@@ -104,154 +165,232 @@ def plan_collection(
     *,
     total_epsilon: float,
     label_share: float = 0.75,
-    homophilies: Sequence[float] = HOMOPHILIES,
-    feature_signals: Sequence[float] = FEATURE_SIGNALS,
-    label_shares: Sequence[float] = LABEL_SHARES,
+    homophily: Range | None = None,
+    feature_signal: Range = FEATURE_SIGNALS,
     seed: int = 0,
-    score: Score | None = None,
+    simulate: Simulate | None = None,
     progress: Progress = no_progress,
 ) -> Plan:
-    """Divide a total user-level epsilon between label and features, from public information alone.
+    """Find out how to spend a total user-level epsilon, from public information alone.
 
-    The feature mechanism is the one with the least variance at each budget, from the declared domains. Each division
-    is simulated on block models with the classes and features of the schema. They have the graph's mean degree and its
-    number of nodes, up to a limit. Homophily and feature signal cannot be known before a collection, so a range of them
-    is simulated. The recommended division has the smallest maximal regret over these scenarios (minimax regret). Among
-    divisions that are equally good, it is the one that asks for least. Without features, the label has all of it.
+    Collections are simulated on the public graph itself, with labels that nobody has: draws from `LabelFields`. Class
+    shares, homophily and the dependence of features on the class vary between scenarios. All candidates are compared
+    in some of the scenarios. The one that asks for least is recommended, unless another one is clearly better. Its
+    accuracies in all scenarios give the interval.
 
     Args:
         graph: the public graph.
-        schema: features and classes to collect.
+        schema: features and classes to collect; without features, the label alone is planned.
         total_epsilon: user-level epsilon of a whole report, any two records.
         label_share: share of the nodes that will report a label.
-        homophilies: homophilies to simulate.
-        feature_signals: feature signals to simulate.
-        label_shares: candidate shares of the total for the label.
+        homophily: range of the homophily, if something is known about it. Default: all that the graph allows, where
+            twice as high an assortativity is twice as likely.
+        feature_signal: range of the dependence of features on the class.
         seed: seed of the simulations.
-        score: simulates one collection; default: `simulated_accuracy`.
-        progress: called with the scenario, the number of finished simulations, and the number of all simulations.
+        simulate: simulates collections; default: `simulated_accuracies`.
+        progress: called with the current step, the number of finished simulations, and the number of all.
     """
-    score = simulated_accuracy if score is None else score
+    simulate = simulated_accuracies if simulate is None else simulate
     if math.isinf(check_epsilon(total_epsilon)):
         raise RunError(f"total_epsilon is {total_epsilon}: without a limit there is nothing to divide")
     if not 0 < label_share <= 1:
         raise RunError(f"label_share is {label_share}: it must be above 0 and at most 1")
-    if not schema.num_features:
-        feature_signals, label_shares = (0.0,), (1.0,)
-    scenarios = tuple(
-        Scenario(homophily=homophily, feature_signal=signal)
-        for homophily, signal in itertools.product(homophilies, feature_signals)
-    )
-    mechanisms = [_mechanisms(schema, total_epsilon, share) for share in label_shares]
-    total, done = len(scenarios) * len(mechanisms), 0
-    outcomes: list[list[tuple[float, float]]] = [[] for _ in mechanisms]
-    for scenario in scenarios:
-        models = [_block_model(graph, schema, scenario, seed + draw) for draw in range(_DRAWS)]
-        for found, (features, label) in zip(outcomes, mechanisms, strict=True):
-            progress(f"homophily {scenario.homophily:g}, signal {scenario.feature_signal:g}", done, total)
-            results = [score(model, features, label, label_share, seed + i) for i, model in enumerate(models)]
-            found.append((statistics.mean(results), statistics.stdev(results)))
-            done += 1
+    for name, bounds in (("homophily", homophily or (0.0, 1.0)), ("feature_signal", feature_signal)):
+        if not 0 <= bounds[0] <= bounds[1] <= 1:
+            raise RunError(f"{name} is {bounds[0]:g} to {bounds[1]:g}: give numbers in 0..1, the lower one first")
+    candidates = _candidates(schema, total_epsilon)
+    part = _part(graph, schema, seed)
+    progress("labels on the graph", 0, 1)
+    scenarios = _draw_scenarios(part, schema, homophily, feature_signal, seed)
+    compared = [round((i + 0.5) * NUM_SCENARIOS / NUM_COMPARED - 0.5) for i in range(NUM_COMPARED)]
+    total = len(compared) * len(candidates) + NUM_SCENARIOS - len(compared)
+    done = 0
+
+    def run(what: str, numbers: Sequence[int], chosen: Sequence[Candidate]) -> list[float]:
+        nonlocal done
+        trials = [
+            Trial(
+                private=scenarios[number].records(schema if each.features else label_alone, seed + number),
+                candidate=each,
+                label_share=label_share,
+                seed=seed + number,
+            )
+            for number in numbers
+            for each in chosen
+        ]
+        progress(what, done, total)
+        done += len(trials)
+        return list(simulate(trials))
+
+    label_alone = replace(schema, columns=(), group=1)
+    rows = [run("comparing designs", [number], candidates) for number in compared]
+    candidates = [
+        replace(each, accuracies=tuple(column))
+        for each, column in zip(candidates, zip(*rows, strict=True), strict=True)
+    ]
+    recommended = recommend([each for each in candidates if _spends(each, total_epsilon)])
+    accuracies = dict(zip(compared, recommended.accuracies, strict=True))
+    others = [number for number in range(NUM_SCENARIOS) if number not in accuracies]
+    for start in range(0, len(others), _BATCH):
+        numbers = others[start : start + _BATCH]
+        accuracies |= zip(numbers, run("expected accuracy", numbers, [recommended]), strict=True)
     progress("done", total, total)
-    candidates = tuple(
-        Candidate(
-            label_share=share,
-            features=features,
-            label=label,
-            accuracies=tuple(mean for mean, _ in found),
-            spreads=tuple(spread for _, spread in found),
-        )
-        for share, (features, label), found in zip(label_shares, mechanisms, outcomes, strict=True)
-    )
     return Plan(
-        recommended=recommend(candidates),
-        candidates=candidates,
-        scenarios=scenarios,
-        assumptions=_assumptions(graph, schema, scenarios, label_share),
+        recommended=recommended,
+        candidates=tuple(candidates),
+        scenarios=tuple(drawn.scenario(accuracies[number]) for number, drawn in enumerate(scenarios)),
+        assumptions=tuple(_assumptions(graph, part, schema, scenarios, label_share, homophily)),
     )
 
 
 def recommend(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the smallest maximal regret; among equally good ones, the first.
+    """Return the first candidate to which the best one is not clearly superior.
 
-    The regret of a candidate in a scenario is the best accuracy of that scenario minus its own. Candidates come in
-    the order of what they ask of people, least first.
+    Clearly superior means: by more than half a point on average over the scenarios, and by more than two standard
+    errors of the paired differences. Candidates come in the order of what they ask of people, least first.
     """
-    best = [max(accuracies) for accuracies in zip(*(each.accuracies for each in candidates), strict=True)]
-    regrets = [max(top - own for top, own in zip(best, each.accuracies, strict=True)) for each in candidates]
-    return next(
-        each for each, regret in zip(candidates, regrets, strict=True) if regret <= min(regrets) + _NEGLIGIBLE_REGRET
+    best = max(candidates, key=lambda each: statistics.mean(each.accuracies))
+
+    def clearly_worse(each: Candidate) -> bool:
+        loss, error = each.loss_to(best)
+        return loss > max(_NEGLIGIBLE_LOSS, 2 * error)
+
+    return next(each for each in candidates if not clearly_worse(each))
+
+
+def _candidates(schema: FeatureSchema, total: float) -> list[Candidate]:
+    """Return what a campaign could ask for, least first. The last ones show what sets and the second half buy."""
+    sizes, classes = schema.domain_sizes, schema.num_classes
+    label = best_label_mechanism(classes, total)
+    found = [Candidate(features=None, label=label)]
+    divisions = [(share, JointGRR.best) for share in LABEL_SHARES] + [(_GRR_FS_SHARE, _grr_fs)]
+    for share, mechanism in divisions if sizes else ():
+        with suppress(BudgetError, CampaignError):  # too little for these domains, or too much for a phone
+            check_device_limits(features := mechanism(sizes, total * (1 - share)))
+            found.append(Candidate(features=features, label=best_label_mechanism(classes, total * share)))
+    if not isinstance(label, GRR):
+        found.append(Candidate(features=None, label=GRR(classes, total)))
+    return [*found, Candidate(features=None, label=best_label_mechanism(classes, total / 2))]
+
+
+def _grr_fs(sizes: Sequence[int], epsilon: float) -> GRRFS:
+    """Return GRR-FS with the m whose estimates have the least variance: all features."""
+    return GRRFS(tuple(sizes), sampled=len(sizes), epsilon=epsilon / len(sizes))
+
+
+def _spends(candidate: Candidate, total: float) -> bool:
+    return candidate.guarantee.total_user_level > 0.75 * total
+
+
+def _part(graph: Graph, schema: FeatureSchema, seed: int) -> Graph:
+    """Return the graph, or its cluster with most edges if simulations on the whole graph would take too long."""
+    size = 12 * graph.num_edges * schema.num_classes + graph.num_nodes * schema.num_features
+    if (clusters := -(-size // _MAX_ENTRIES)) == 1:
+        return graph
+    parts = cluster(graph, min(clusters, graph.num_nodes), seed=seed)
+    first, second = graph.edges
+    within = parts[first] == parts[second]
+    chosen = parts == np.bincount(parts[first[within]]).argmax()
+    numbers = np.cumsum(chosen) - 1
+    kept = within & chosen[first]
+    return Graph.from_edges(numbers[graph.edges[:, kept]], int(chosen.sum()))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Drawn:
+    """A scenario with its labels, [nodes]."""
+
+    graph: Graph
+    labels: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+    feature_signal: float
+
+    def records(self, schema: FeatureSchema, seed: int) -> PrivateGraph:
+        features = draw_features(self.labels, schema, self.feature_signal, np.random.default_rng([seed, 3]))
+        return PrivateGraph(
+            name="simulated records", graph=self.graph, schema=schema, features=features, labels=self.labels
+        )
+
+    @property
+    def homophily(self) -> float:
+        first, second = self.graph.edges
+        return float((self.labels[first] == self.labels[second]).mean())
+
+    def scenario(self, accuracy: float) -> Scenario:
+        largest = float(np.bincount(self.labels).max() / len(self.labels))
+        return Scenario(
+            homophily=self.homophily, largest_class=largest, feature_signal=self.feature_signal, accuracy=accuracy
+        )
+
+
+def _draw_scenarios(
+    graph: Graph, schema: FeatureSchema, homophily: Range | None, feature_signal: Range, seed: int
+) -> list[_Drawn]:
+    """Draw scenarios, one for each of as many equally likely ranges of the homophily, and sort them by it."""
+    fields, rng = LabelFields(graph=graph, num_classes=schema.num_classes, seed=seed), np.random.default_rng([seed, 4])
+    drawn = []
+    for quantile in (np.arange(NUM_SCENARIOS) + rng.random(NUM_SCENARIOS)) / NUM_SCENARIOS:
+        if homophily is None:
+            labels = fields.draw(rng, wanted=fields.largest_assortativity * math.sqrt(quantile))
+        else:
+            labels = fields.draw(rng, homophily=homophily[0] + quantile * (homophily[1] - homophily[0]))
+        signal = float(rng.uniform(*feature_signal)) if schema.num_features else 0.0
+        drawn.append(_Drawn(graph=graph, labels=labels, feature_signal=signal))
+    return sorted(drawn, key=lambda each: each.homophily)
+
+
+def simulated_accuracies(trials: Sequence[Trial]) -> Sequence[float]:
+    """Return the accuracy of Veil in each trial, for people who report no label. Trials are fitted together."""
+    tasks = [_task(trial) for trial in trials]
+    for _ in Veil.fit_together(tasks):
+        pass
+    return [_score(trial, task) for trial, task in zip(trials, tasks, strict=True)]
+
+
+def _task(trial: Trial) -> FitTask[Veil]:
+    private, share, seed = trial.private, trial.label_share, trial.seed
+    split = Split.random(
+        private.graph.num_nodes, seed=seed, train=(1 - _VALIDATION_SHARE) * share, validation=_VALIDATION_SHARE * share
     )
+    label, features = trial.candidate.label, trial.candidate.features
+    labels = randomize_labels(private, label, split, rng=label_rng(seed))
+    reports = None if features is None else features.randomize(private.features, rng=feature_rng(seed))
+    perturbed = simulated_collection(private, split, label, labels, features, reports)
+    return FitTask(method=Veil(seed=seed, device="auto"), perturbed=perturbed, split=split)
 
 
-def _mechanisms(schema: FeatureSchema, total: float, label_share: float) -> tuple[JointGRR | None, GRR]:
-    label = GRR(schema.num_classes, total * label_share)
-    if label_share == 1:
-        return None, label
-    return JointGRR.best(schema.domain_sizes, epsilon=total * (1 - label_share)), label
+def _score(trial: Trial, task: FitTask[Veil]) -> float:
+    unseen = task.split.test if task.split.test.any() else task.split.labelled
+    return accuracy(task.method.predict(), trial.private, unseen)
 
 
-def _block_model(graph: Graph, schema: FeatureSchema, scenario: Scenario, seed: int) -> PrivateGraph:
-    nodes = min(graph.num_nodes, _MAX_NODES)
-    return csbm(
-        nodes,
-        num_classes=schema.num_classes,
-        mean_degree=min(2 * graph.num_edges / graph.num_nodes, nodes / 4),
-        homophily=scenario.homophily,
-        num_features=schema.num_features,
-        feature_signal=scenario.feature_signal,
-        domain_size=_typical_domain_size(schema),
-        seed=seed,
-    )
-
-
-def simulated_accuracy(
-    model: PrivateGraph, features: JointGRR | None, label: GRR, label_share: float, seed: int
-) -> float:
-    """Return the accuracy of Veil on one draw of reports of a block model.
-
-    Args:
-        model: the block model.
-        features: feature mechanism; None for a collection without features.
-        label: label mechanism.
-        label_share: share of the nodes that report a label.
-        seed: seed of the split and the reports.
-    """
-    train, validation = (1 - _VALIDATION_SHARE) * label_share, _VALIDATION_SHARE * label_share
-    split = Split.random(model.graph.num_nodes, seed=seed, train=train, validation=validation)
-    labels = randomize_labels(model, label, split, rng=label_rng(seed))
-    if features is None:
-        perturbed = simulated_collection(model, split, label, labels)
-    else:
-        mechanism = JointGRR.best(model.schema.domain_sizes, epsilon=features.privacy_loss.user_level)
-        reports = mechanism.randomize(model.features, rng=feature_rng(seed))
-        perturbed = simulated_collection(model, split, label, labels, mechanism, reports)
-    unseen = split.test if split.test.any() else split.labelled
-    method = find_method(_METHOD).make({"seed": seed})
-    return accuracy(method.fit(perturbed, split).predict(), model, unseen)
-
-
-def _typical_domain_size(schema: FeatureSchema) -> int:
-    return round(statistics.median(schema.domain_sizes)) if schema.domain_sizes else 2
+def _range_of(numbers: Sequence[float]) -> Range:
+    return min(numbers), max(numbers)
 
 
 def _assumptions(
-    graph: Graph, schema: FeatureSchema, scenarios: Sequence[Scenario], label_share: float
-) -> tuple[str, ...]:
-    homophilies = sorted({scenario.homophily for scenario in scenarios})
-    signals = sorted({scenario.feature_signal for scenario in scenarios})
-    nodes = min(graph.num_nodes, _MAX_NODES)
-    features = (
-        f"All {schema.num_features} features have {_typical_domain_size(schema)} values; a feature follows the class "
-        f"with a probability between {signals[0]:.0%} and {signals[-1]:.0%} and is random otherwise.",
-        f"{label_share:.0%} of people report a label, everyone reports features if asked, and nobody lies.",
+    graph: Graph,
+    part: Graph,
+    schema: FeatureSchema,
+    scenarios: Sequence[_Drawn],
+    label_share: float,
+    homophily: Range | None,
+) -> Iterator[str]:
+    where = (
+        "Simulated on your graph" if part is graph else f"Simulated on a part of your graph, {part.num_nodes:,} nodes"
     )
-    alone = (f"{label_share:.0%} of people report a label, and nobody lies.",)
-    return (
-        f"Block models of {nodes:,} nodes with the graph's mean degree, {2 * graph.num_edges / graph.num_nodes:.1f}; "
-        "degrees and class sizes are random.",
-        f"Between {homophilies[0]:.0%} and {homophilies[-1]:.0%} of edges join people of one of the "
-        f"{schema.num_classes} classes.",
-        *(features if schema.num_features else alone),
-        f"Predictions are those of {find_method(_METHOD).title}, for people who report no label.",
+    yield f"{where}: {NUM_SCENARIOS} draws of labels that vary smoothly over it, mixed with chance."
+    low, high = _range_of([each.homophily for each in scenarios])
+    known = "You gave a range of homophily" if homophily else "Homophily is unknown"
+    yield (
+        f"{known}: between {low:.0%} and {high:.0%} of edges join people of one of the {schema.num_classes} classes, "
+        "whose sizes are random."
     )
+    if schema.num_features:
+        low, high = _range_of([each.feature_signal for each in scenarios])
+        yield (
+            f"Each of the {schema.num_features} features follows the class with a probability between {low:.0%} and "
+            f"{high:.0%}, and is random otherwise."
+        )
+    everyone = "everyone reports features if asked, " if schema.num_features else ""
+    yield f"{label_share:.0%} of people report a label, {everyone}and nobody lies."
+    yield f"Predictions are those of {find_method('veil').title}, for people who report no label."
