@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
@@ -16,6 +17,7 @@ from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.graph.clustering import MAX_METIS_EDGES, clusterings, start_bisections, start_clusterings
 from veilgraph.graph.partition import GraphPart
+from veilgraph.graph.spectrum import leading_eigenvectors
 from veilgraph.reconstruct.propagation import NeighbourhoodMean, add_self_loops, scaled_adjacency
 from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, select_rows
 
@@ -38,6 +40,8 @@ class GraphOperators:
         self._pending_clusters: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
         self._bisections: dict[tuple[int, int], Callable[[], list[NDArray[np.int64]]]] = {}
         self._bisecting = threading.RLock()
+        self._eigenvectors: dict[int, Tensor] = {}
+        self._decomposing = threading.Lock()
 
     @cached_property
     def mean(self) -> NeighbourhoodMean:
@@ -116,6 +120,17 @@ class GraphOperators:
             codes = self._bisections[depth, trees]()
             self._bisections[depth, trees] = lambda: codes
         return codes
+
+    def eigenvectors(self, count: int) -> Tensor:
+        """Return `spectrum.leading_eigenvectors` of the graph `[nodes, count]`, computed once for each count.
+
+        They have the norm sqrt(nodes), so that entries have a mean square of 1. Fewer are the first columns.
+        """
+        with self._decomposing:  # several threads may ask at the same time
+            if count not in self._eigenvectors:
+                vectors = torch.from_numpy(leading_eigenvectors(self.graph, count)).to(self.device)
+                self._eigenvectors[count] = vectors * math.sqrt(self.graph.num_nodes)
+        return self._eigenvectors[count]
 
     def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:
         scale = 1 / np.sqrt(degrees)

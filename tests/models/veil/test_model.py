@@ -176,8 +176,9 @@ def test_the_order_of_nodes_does_not_matter() -> None:
         if name.startswith("beliefs"):
             expected = view.log_probabilities(labels.prior, (1.0,))[order]
             assert torch.allclose(moved_views[name].log_probabilities(labels.prior, (1.0,)), expected, atol=1e-3)
-        elif name == "communities":
-            # METIS breaks ties between equally good cuts by the order of nodes.
+        elif name == "communities" or name.startswith("spectral"):
+            # METIS breaks ties between equally good cuts by the order of nodes. Eigenvectors are found up to a
+            # tolerance, from a random start.
             one, other = (each.log_probabilities(labels.prior, (1.0,)) for each in (view, moved_views[name]))
             assert (one[order].argmax(2) == other.argmax(2)).float().mean() > 0.9
         else:

@@ -36,6 +36,9 @@ from veilgraph.reconstruct.operators import GraphOperators, operators_of
 _EDGE_ARRAYS, _NODE_ARRAYS = 3, 100
 """Arrays of one fit in memory at once: those with an entry for each message, and for each node."""
 
+_EIGENVECTORS = 200
+"""Columns [nodes] of the eigenvectors and of the space in which they are searched."""
+
 VeilT = TypeVar("VeilT", bound="Veil")
 
 
@@ -48,7 +51,8 @@ class Veil(Method):
     - personalised PageRank of the label reports at eight ranges;
     - belief propagation at two strengths, each after three numbers of iterations. The stronger one uses a class
       affinity learned from edges, where classes do more than attract themselves equally;
-    - a mixture over communities of all sizes.
+    - a mixture over communities of all sizes;
+    - logistic regression on the leading 16 and 64 eigenvectors of the graph, which needs no homophily.
 
     Every view is cross-fitted: computed without each fold of the label reports in turn. It is calibrated, and views
     are combined in a logarithmic opinion pool, both by the likelihood of the reports left out,
@@ -305,4 +309,5 @@ def bytes_needed(perturbed: PerturbedGraph) -> int:
     """Estimate the memory of one fit: the messages of belief propagation, and all views with their temporaries."""
     columns = (CrossFitting.max_folds(perturbed) + 1) * perturbed.schema.num_classes
     messages, beliefs = 2 * perturbed.graph.num_edges * columns, perturbed.graph.num_nodes * columns
-    return 4 * (_EDGE_ARRAYS * messages + _NODE_ARRAYS * beliefs)
+    spectrum = perturbed.graph.num_nodes * _EIGENVECTORS
+    return 4 * (_EDGE_ARRAYS * messages + _NODE_ARRAYS * beliefs + spectrum)

@@ -18,6 +18,7 @@ from veilgraph.models.veil.class_affinity import ClassAffinity, estimate_class_a
 from veilgraph.models.veil.communities import community_log_posterior
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.pagerank import pagerank_views, personalised_pagerank
+from veilgraph.models.veil.spectral import spectral_views
 from veilgraph.reconstruct.operators import GraphOperators
 
 WEAK_GAIN, STRONG_GAIN = 2.0, 4.0
@@ -45,11 +46,12 @@ def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: i
     # graph, which other processes compute meanwhile.
     tasks = [
         *(partial(_belief_views, labels, *item) for item in _belief_propagations(labels).items()),
+        partial(spectral_views, labels, operators),
         partial(_pagerank_views, labels, operators, seed),
         partial(_community_view, labels, operators),
     ]
-    *beliefs, pagerank, communities = map_in_threads(lambda task: task(), tasks, "Veil, kinds of views")
-    return {name: view for views in (pagerank, *beliefs, communities) for name, view in views.items()}
+    *beliefs, spectral, pagerank, communities = map_in_threads(lambda task: task(), tasks, "Veil, kinds of views")
+    return {name: view for views in (pagerank, *beliefs, spectral, communities) for name, view in views.items()}
 
 
 def _community_view(labels: CrossFitting, operators: GraphOperators) -> dict[str, View]:

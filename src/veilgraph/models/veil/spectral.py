@@ -1,0 +1,76 @@
+"""Spectral views: logistic regression on leading eigenvectors of the graph. They need no homophily."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from veilgraph.models.veil.calibration import BeliefView, View
+from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.reconstruct.operators import GraphOperators
+
+DIMENSIONS = (16, 64)
+"""Numbers of eigenvectors, one view for each."""
+
+_RIDGE = 10.0
+"""Precision of the weights' prior. Rows of the eigenvectors have a mean square of 1 in every column."""
+
+_ITERATIONS = 25
+_TINY = 1e-12
+
+
+def spectral_views(labels: CrossFitting, operators: GraphOperators) -> dict[str, View]:
+    """Return a view for each of `DIMENSIONS`, by name. A graph of fewer nodes has fewer eigenvectors."""
+    vectors = operators.eigenvectors(max(DIMENSIONS))
+    return {
+        f"spectral {count}": BeliefView(logistic_log_posterior(vectors[:, :count], labels), expected_factor=1.0)
+        for count in DIMENSIONS
+    }
+
+
+def logistic_log_posterior(columns: Tensor, labels: CrossFitting) -> Tensor:
+    r"""Fit multinomial logistic regression to the reports of each training set; return [nodes, K + 1, classes].
+
+    .. math:: \max_W \sum_{v \in L_k} \ln \left( b + (a - b) \sum_{x \in y'_v} p_{v,x} \right)
+        - \tfrac{\lambda}{2} \|W\|^2, \qquad p_v = \operatorname{softmax}(e_v W + \ln \pi)
+
+    This is forward correction: the likelihood of the report itself, for any label mechanism. Each step divides the
+    gradient by the upper bound 1/2 E^T E + lambda on the Hessian (Boehning 1992), with Nesterov's acceleration.
+
+    Args:
+        columns: E [nodes, columns], with a mean square of about 1.
+        labels: Label reports in folds.
+    """
+    # Nodes are the last dimension: operations over few classes are fast then.
+    rows = columns.T.contiguous()
+    training_sets, classes = labels.training_sets.shape[1:]
+    kept, named = labels.kept.T.to(columns), labels.named.T.to(columns).unsqueeze(1)
+    log_prior, odds = labels.prior.log().view(-1, 1, 1), labels.inside - labels.outside
+    factors = torch.stack([_hessian_factor(columns[chosen]) for chosen in labels.kept.T])
+
+    def logits(weights: Tensor) -> Tensor:
+        return (weights.flatten(0, 1) @ rows).view(classes, training_sets, -1) + log_prior
+
+    weights = columns.new_zeros(classes, training_sets, columns.shape[1])
+    ahead, momentum = weights, 1.0
+    for _ in range(_ITERATIONS):
+        probabilities = logits(ahead).softmax(dim=0)
+        among_named = probabilities * named
+        total = among_named.sum(dim=0)
+        # s (r - p): s the share of the likelihood of the named classes, r the probabilities among them.
+        likelihood = (labels.outside + odds * total).clamp(min=_TINY)
+        slope = among_named.sub_(probabilities.mul_(total)).mul_(kept * odds / likelihood)
+        gradient = (slope.flatten(0, 1) @ columns).view_as(ahead) - _RIDGE * ahead
+        step = torch.cholesky_solve(gradient.permute(1, 2, 0), factors).permute(2, 0, 1)
+        faster = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+        moved = ahead + step
+        weights, ahead, momentum = moved, moved + (momentum - 1) / faster * (moved - weights), faster
+    return logits(weights).log_softmax(dim=0).permute(2, 1, 0).contiguous()
+
+
+def _hessian_factor(rows: Tensor) -> Tensor:
+    """Return the Cholesky factor of 1/2 E^T E + lambda for the rows of one training set."""
+    factor: Tensor = torch.linalg.cholesky(rows.T @ rows / 2 + _RIDGE * torch.eye(rows.shape[1]).to(rows))
+    return factor
