@@ -237,7 +237,7 @@ class Campaign:
             *self.guarantee.in_words(theorem_1=False),
             "Not protected: who takes part and when, whether a part of a report is left out, and the public graph. "
             "Reports to several campaigns add up.",
-            *self._method_in_words(),
+            *self.method_in_words,
             f"Open until {self.closes:%Y-%m-%d %H:%M:%S} UTC.",
             f"Graph: {self.nodes} nodes, SHA-256 {self.graph}.",
             f"Campaign {self.id}.",
@@ -245,7 +245,12 @@ class Campaign:
             *(line for text in self._texts() for line in quoted_lines(text, width)),
         ]
 
-    def _method_in_words(self) -> Iterator[str]:
+    @property
+    def method_in_words(self) -> list[str]:
+        """Sentences that say what is asked, and how a device randomizes it."""
+        return list(self._methods())
+
+    def _methods(self) -> Iterator[str]:
         features = self.feature_mechanism
         if isinstance(features, GRRFS):
             yield (

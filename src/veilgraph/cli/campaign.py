@@ -93,7 +93,7 @@ def new(
         echo_json(_facts(made))
     else:
         epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(made.guarantee.total_user_level))
-        echo(f"Campaign {made.id}", f"{epsilon} in total. Written to {out}.")
+        echo(f"Campaign {made.id}", *made.method_in_words, f"{epsilon} in total. Written to {out}.")
 
 
 @campaign_app.command()
