@@ -29,6 +29,7 @@ from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, Split
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import FeatureSchema
 
 NODES, CLASSES = 600, 18
@@ -162,9 +163,10 @@ def test_a_run_compares_methods_that_need_no_features(options: str, folder: Path
     assert list(Path("runs").glob("*.html"))
 
 
-def test_a_plan_gives_the_whole_total_to_the_label(folder: Path, capsys: Capture) -> None:
-    call("plan --epsilon 1 --schema schema.toml --graph edges.csv --homophily 0.8 --json")
-    recommended = json.loads(capsys.readouterr().out)["recommended"]
-    assert recommended["epsilon_y"] == 1.0
-    assert recommended["epsilon_user_level"] == pytest.approx(1.0, abs=1e-6)
-    assert recommended["mechanism"] is None
+@pytest.mark.slow
+def test_a_plan_for_the_label_alone_becomes_a_campaign(folder: Path, capsys: Capture) -> None:
+    call("plan --epsilon 1 --schema schema.toml --graph edges.csv --label country --out plan.json")
+    call("campaign new --plan plan.json --purpose P --contact C --closes 2100-01-01 --out campaign.json")
+    planned = Campaign.from_json(Path("campaign.json").read_bytes())
+    assert (planned.feature_mechanism, planned.label) == (None, "country")
+    assert planned.label_mechanism == best_label_mechanism(CLASSES, 1.0)
