@@ -166,9 +166,12 @@ def test_run_on_people_with_labels_alone_names_their_files(tmp_path: Path, capsy
     assert set(result["methods"]) == {"veil_labels", "structure_only"}
     command = shlex.split(result["commands"][0])
     assert command[command.index("--schema") + 1] == f"{tmp_path}/s.toml"
-    # The command works as it is printed.
-    campaign = [*command[1:-1], f"{tmp_path}/campaign.json"]
-    assert main(campaign) == 0
+    # Both commands work as they are printed.
+    for printed, name in zip(result["commands"], ("campaign.json", "plan.json"), strict=True):
+        words = shlex.split(printed)
+        assert words[-1] == name
+        assert main([*words[1:-1], f"{tmp_path}/{name}"]) == 0
+        assert (tmp_path / name).exists()
     assert main(arguments) == 0
     assert "RGNN and the GNN without privacy need features" in capsys.readouterr().out
 
