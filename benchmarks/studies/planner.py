@@ -23,7 +23,7 @@ from veilgraph.experiments.budget_planner import Trial, plan_collection, simulat
 
 TOTALS = (0.5, 1.0, 2.0, 4.0)
 SEEDS = (100, 101, 102, 103, 104)
-"""Seeds of the true accuracies. Nothing of the planner was chosen on them."""
+"""Reporting seeds, for the true accuracies."""
 
 LABEL_SHARE = 0.75
 

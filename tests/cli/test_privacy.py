@@ -55,9 +55,16 @@ def test_words_name_the_neighbour_relation_the_reason_and_the_next_command(files
     assert "Recommended: label alone: one class (GRR)." in text
     assert "any two records" in text
     assert "52% to 52% (90% interval)" in text
-    assert "It depends on homophily" in text
+    assert "It is wide because" not in text
     assert "Assumed:" in text
     assert "--out plan.json" in text
+
+
+def test_a_wide_interval_says_why(files: list[str], capsys: Capture) -> None:
+    assert main(["plan", "--epsilon=2", *files]) == 0
+    text = capsys.readouterr().out
+    assert "It is wide because the graph does not tell the homophily" in text
+    assert "--homophily 0.8" in text
 
 
 def test_a_plan_becomes_a_campaign(files: list[str], tmp_path: Path, capsys: Capture) -> None:
@@ -86,6 +93,7 @@ def graph_of(files: list[str]) -> Graph:
         (["--epsilon=2", "--label-share=2"], "label_share is 2.0"),
         (["--epsilon=2", "--graph=nowhere.csv"], "nowhere.csv"),
         (["--epsilon=2", "--homophily=1.5"], "homophily is 1.5"),
+        (["--epsilon=2", "--label=x0", "--out=plan.json"], "'x0' is both a column and the label"),
     ],
 )
 def test_mistakes_are_one_line(changed: list[str], message: str, files: list[str], capsys: Capture) -> None:

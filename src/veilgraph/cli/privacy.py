@@ -208,6 +208,13 @@ def plan(
     if out is not None and out.exists():
         raise RunError(f"{out} exists: choose another --out")
     declared, public = FeatureSchema.load(schema), Graph.from_files(graph, nodes=nodes)
+    if out is not None:  # a mistake in a text is said before the simulations
+        CampaignPlan.new(
+            schema=declared,
+            graph=public,
+            label=label,
+            label_mechanism=best_label_mechanism(declared.num_classes, epsilon),
+        )
     with show_progress("plan") as progress:
         found = plan_collection(
             public,
@@ -232,7 +239,7 @@ def plan(
     if as_json:
         echo_json(_plan_document(found) | {"out": str(out) if out else None, "next": following})
         return
-    _print_plan(found, label_share=label_share)
+    _print_plan(found, homophily_known=bool(homophily))
     echo("", f"The plan is in {out}. Next:" if out else "Next, after the same command with --out plan.json:")
     echo(f"  {following}")
 
@@ -273,22 +280,26 @@ def _plan_document(found: Plan) -> dict[str, Any]:
     }
 
 
-def _print_plan(found: Plan, *, label_share: float) -> None:
+def _print_plan(found: Plan, *, homophily_known: bool) -> None:
     best, (low, high) = found.recommended, found.expected_accuracy
     echo(f"Recommended: {best.title}.", *best.guarantee.in_words(theorem_1=False))
-    whom = "people who report no label" if label_share < 1 else "people who report a label"
-    echo("", f"Expected accuracy for {whom}: {low:.0%} to {high:.0%} (90% interval).")
-    echo("It depends on homophily, the share of edges that join people of one class:")
+    echo("", f"Expected accuracy: {low:.0%} to {high:.0%} (90% interval).")
+    if not homophily_known:
+        echo("It is wide because the graph does not tell the homophily, the share of edges within a class:")
     for homophily, accuracy in found.accuracy_by_homophily:
         echo("  homophily {:.0%} to {:.0%}: accuracy {:.0%} to {:.0%}".format(*homophily, *accuracy))
-    echo("If you know it from elsewhere, say so (--homophily 0.8, or twice for a range): the interval gets narrower.")
-    table = Table(title="\nAlternatives: what they cost, on average over simulations", title_justify="left")
+    if not homophily_known:
+        echo("If you know it from elsewhere, say so: --homophily 0.8, or twice for a range.")
+    table = Table(title="\nWhat each alternative costs, on average over simulations", title_justify="left")
     table.add_column("design")
-    table.add_column("epsilon\n(any two records)", justify="right")
-    table.add_column("accuracy lost\n(points)", justify="right")
+    for name in ("label", "features", "total"):
+        table.add_column(f"epsilon\n{name}", justify="right")
+    table.add_column("accuracy\nlost, points", justify="right")
     for each in found.candidates:
+        spent = each.guarantee
+        epsilons = (spent.label_user_level, spent.features_user_level, spent.total_user_level)
         lost, error = each.loss_to(best)
         cost = "recommended" if each is best else f"{100 * lost:.1f} ± {100 * error:.1f}"
-        table.add_row(each.title, show_epsilon(state_epsilon(each.guarantee.total_user_level)), cost)
+        table.add_row(each.title, *(show_epsilon(state_epsilon(epsilon)) for epsilon in epsilons), cost)
     Console().print(table)
-    echo("Assumed:", *(f"- {sentence}" for sentence in found.assumptions))
+    echo("Every epsilon is at user level: any two records.", "Assumed:", *(f"- {each}" for each in found.assumptions))
