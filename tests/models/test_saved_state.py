@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from typing_extensions import TypeAliasType
 
 from tests.support.damage import (
     DOCUMENT_TEXTS,
@@ -29,6 +30,7 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.graph.array_files import comment_of
 from veilgraph.models import Method
 from veilgraph.models.registry import METHODS
+from veilgraph.models.saved_state import conforms
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import grr_fs
 
@@ -186,3 +188,11 @@ def test_numbers_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
     with pytest.raises(FitError, match="'distribution' holds values that are not finite"):
         method.save(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_type_behind_a_generic_alias_is_checked_as_itself() -> None:
+    scalar = TypeVar("scalar", bound=np.generic)
+    array = TypeAliasType("array", np.ndarray[Any, np.dtype[scalar]], type_params=(scalar,))
+    assert conforms(np.ones(2, dtype=np.float32), array[np.float32])
+    assert not conforms(np.ones(2, dtype=np.float64), array[np.float32])
+    assert not conforms([1.0], array[np.float32])

@@ -129,6 +129,8 @@ def conforms(value: object, kind: Any) -> bool:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return True
+    if hasattr(origin, "__value__"):  # a generic alias, as NDArray is in some versions of numpy
+        return conforms(value, origin.__value__[arguments])
     if origin in (Union, types.UnionType):
         return any(conforms(value, each) for each in arguments)
     if origin is Literal:
