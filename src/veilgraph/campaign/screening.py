@@ -92,7 +92,7 @@ def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: floa
     implausible = copied | patterned
     equal = flag_equal_sets(perturbed, level) & ~implausible
     ignored = implausible | equal
-    unlikely = (label_p_values(perturbed, ignoring=ignored) <= label_level) & perturbed.has_label & ~ignored
+    unlikely = flag_unlikely_labels(perturbed, label_level, ignoring=ignored)
     labels = int((perturbed.has_label & ~ignored).sum())
     found = [
         Suspicion(
@@ -219,6 +219,13 @@ def _divergence(a: float, b: float) -> float:
     return math.fsum(x * math.log(x / y) for x, y in parts if x > 0)
 
 
+def flag_unlikely_labels(perturbed: PerturbedGraph, level: float, *, ignoring: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Flag the label reports whose p-value is at most `level`; return a mask `[nodes]`, without the ignored nodes."""
+    if float(_scaled_likelihood(perturbed.label_mechanism).other) > level:  # no p-value is below it
+        return np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
+    return (label_p_values(perturbed, ignoring=ignoring) <= level) & perturbed.has_label & ~ignoring
+
+
 def label_p_values(
     perturbed: PerturbedGraph, *, ignoring: NDArray[np.bool_], block_entries: int = BLOCK_ENTRIES
 ) -> NDArray[np.float64]:
@@ -252,7 +259,7 @@ def label_p_values(
     named = _named(perturbed.labels, reported, mechanism, rows)
     sources, targets = graph.edge_index
     shape = (graph.num_nodes, graph.num_nodes)
-    adjacency = sparse.csr_array((np.ones(len(sources)), (sources, targets)), shape=shape)
+    adjacency = sparse.csr_array((np.ones(len(sources), dtype=np.int32), (sources, targets)), shape=shape)
     near = adjacency @ named
     overall = count_named(perturbed.labels[senders], mechanism) / len(senders)
     constants, slopes = _probabilities_of_avoiding(mechanism)
@@ -276,7 +283,7 @@ def label_p_values(
 def _named(labels: NDArray[Any], reported: NDArray[np.bool_], mechanism: LabelMechanism, rows: int) -> sparse.csr_array:
     """Return which classes each report names, [nodes, classes], made in blocks of rows; no class without a report."""
     blocks = (slice(start, start + rows) for start in range(0, len(labels), rows))
-    parts = [sparse.csr_array(mechanism.named(labels[b]) & reported[b, None], dtype=np.float64) for b in blocks]
+    parts = [sparse.csr_array(mechanism.named(labels[b]) & reported[b, None], dtype=np.int32) for b in blocks]
     whole: sparse.csr_array = sparse.vstack(parts, format="csr")
     return whole
 
