@@ -88,7 +88,7 @@ def main() -> None:
     print(f"{stored:,} devices answered in {seconds:.0f} s: {perturbed}")
     split = Split.random(DEVICES, seed=0, train=2 / 3, validation=1 / 3, eligible=perturbed.has_label)
     control = StructureOnly().fit(perturbed, split)
-    for title, predicted in (("RGNN", model.method.predict()), ("structure-only control", control.predict())):
+    for title, predicted in (("Veil", model.method.predict()), ("structure-only control", control.predict())):
         share = accuracy(predicted, private, ~perturbed.has_label)
         print(f"{title:22}  {share:.1%} on those who sent no label, one draw")
     print(*campaign.guarantee.in_words(), sep="\n")

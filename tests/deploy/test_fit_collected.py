@@ -318,9 +318,9 @@ def test_a_store_without_reports_of_the_campaign_is_one_sentence_and_creates_not
 
 
 def test_holding_out_label_sets_estimates_the_accuracy_of_the_method_and_of_the_control(
-    collection: Callable[[int], Collected], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    collection: Callable[[str], Collected], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sets = collection(0)
+    sets = collection("label sets")
     words = [str(word) for key, value in sets.files().items() for word in (f"--{key}", value)]
     words += ["--store", sets.store, "--device", "cpu", "--out", str(tmp_path / "model"), "--hold-out", "0.4"]
     assert main(["train", *words, "--json"]) == 0

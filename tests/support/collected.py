@@ -18,7 +18,7 @@ from veilgraph.experiments import simulate
 from veilgraph.experiments.simulation import randomize_labels, simulated_collection
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import SubsetSelection
+from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 
 NODES = 400
@@ -31,9 +31,10 @@ class Collected:
     Args:
         folder: folder of the files.
         features: number of binary features; 0 collects the label alone, by sets of the eight classes.
+        joint: collect the features by joint GRR instead of GRR-FS.
     """
 
-    def __init__(self, folder: Path, *, features: int = 32) -> None:
+    def __init__(self, folder: Path, *, features: int = 32, joint: bool = False) -> None:
         made = csbm(NODES, num_features=max(features, 1), num_classes=4 if features else 8, seed=0)
         names = [f"u{i}" for i in range(NODES)]
         graph = Graph.from_edges(made.graph.edges, NODES, node_ids=names)
@@ -50,13 +51,19 @@ class Collected:
             epsilon_y=2.0 if features else 1.0,
         )
         split = Split.random(NODES, seed=0)
+        if joint:
+            sizes = self.private.schema.domain_sizes
+            self.campaign = replace(self.campaign, feature_mechanism=JointGRR(sizes, sampled=3, epsilon=1.0))
         if features:
-            drawn = simulate(self.private, BUDGET, split, rng=np.random.default_rng(0))
+            mechanism = self.campaign.feature_mechanism
+            assert mechanism is not None
+            rng = np.random.default_rng(0)
+            drawn = simulate(self.private, BUDGET, split, rng=rng, features=lambda *_: mechanism)
         else:
-            mechanism = self.campaign.label_mechanism
-            assert isinstance(mechanism, SubsetSelection)
-            labels = randomize_labels(self.private, mechanism, split, rng=np.random.default_rng(0))
-            drawn = simulated_collection(self.private, split, mechanism, labels)
+            sets = self.campaign.label_mechanism
+            assert isinstance(sets, SubsetSelection)
+            labels = randomize_labels(self.private, sets, split, rng=np.random.default_rng(0))
+            drawn = simulated_collection(self.private, split, sets, labels)
         # Some send no features, some nothing at all.
         silent = np.random.default_rng(1).random(NODES) < 0.1
         self.perturbed: PerturbedGraph = replace(
