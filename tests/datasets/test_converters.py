@@ -32,6 +32,7 @@ from veilgraph.datasets.converters import (
     convert_facebook,
     convert_german,
     convert_graph2gauss,
+    convert_lastfm,
     convert_planetoid,
     convert_student,
     convert_twitch,
@@ -112,6 +113,16 @@ def test_small_streamers_are_converted_whole(label: str, names: tuple[str, ...])
     assert convert_twitch("small", files).checksum == archive.checksum
 
 
+def test_small_listeners_are_converted_without_features() -> None:
+    archive = small_archive(loops=False)
+    files = musae_files(archive)
+    del files["features"]
+    converted = convert_lastfm("small", files)
+    assert converted.features.shape == (6, 0)
+    for name in ("edge_index", "y"):
+        assert np.array_equal(converted.arrays[name], archive.arrays[name])
+
+
 def test_a_node_whose_label_is_missing_is_noticed() -> None:
     files = musae_files(small_archive(width=3170))
     rest = [line for line in files["target"].splitlines(keepends=True) if not line.startswith(b"3,")]
@@ -119,7 +130,7 @@ def test_a_node_whose_label_is_missing_is_noticed() -> None:
         convert_twitch("small", files | {"target": b"".join(rest)})
 
 
-@pytest.mark.parametrize("name", ["facebook", "twitch_engb"])
+@pytest.mark.parametrize("name", ["facebook", "lastfm", "twitch_engb"])
 def test_musae_files_like_the_real_ones_give_the_catalogued_arrays(name: str) -> None:
     dataset = find_dataset(name)
     files = musae_files(real_archive(name))

@@ -66,11 +66,9 @@ def info(
         echo_json(facts)
         return
     merged = f", merged by {dataset.group} into {dataset.features} features" if dataset.group > 1 else ""
+    columns = f"{dataset.columns:,} binary columns{merged}" if dataset.columns else "no features"
     echo(dataset.title)
-    echo(
-        f"{dataset.nodes:,} nodes, {dataset.edges:,} edges, {dataset.classes} classes, {dataset.columns:,} "
-        f"binary columns{merged}"
-    )
+    echo(f"{dataset.nodes:,} nodes, {dataset.edges:,} edges, {dataset.classes} classes, {columns}")
     for key in ("note", "licence", "citation", "checksum"):
         if facts[key]:
             echo(f"{key}: {facts[key]}")

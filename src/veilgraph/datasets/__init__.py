@@ -35,7 +35,7 @@ def load(
     >>> load("atlantis")
     Traceback (most recent call last):
     veilgraph.errors.RunError: there is no data set 'atlantis': known are citeseer, cora, csbm, dblp, facebook, \
-german, patients, pubmed, student, twitch_engb, voters
+german, lastfm, patients, pubmed, student, twitch_engb, voters
     """
     if name in EMBEDDED:
         return EMBEDDED[name]()

@@ -13,7 +13,7 @@
 the classes as `labels`. Its copies in GraphData store each matrix as one pickled object: `adj_matrix`, `node_attr` and
 `node_label`. Other members are not read.
 
-*MUSAE* networks (Facebook pages, Twitch streamers) are text files:
+*MUSAE* networks (Facebook pages, Twitch streamers, LastFM users) are text files; LastFM comes without features:
 
 | part | content |
 |---|---|
@@ -135,11 +135,16 @@ def convert_twitch(name: str, files: Mapping[str, bytes]) -> Archive:
     return _convert_musae(name, files, width=_TWITCH_COLUMNS)
 
 
+def convert_lastfm(name: str, files: Mapping[str, bytes]) -> Archive:
+    """Convert LastFM Asia: users who follow each other, and their countries; it has no features."""
+    return _convert_musae(name, {**files, "features": b"{}"}, width=0)
+
+
 def _convert_musae(name: str, files: Mapping[str, bytes], *, width: int, class_names: Sequence[str] = ()) -> Archive:
     _, *edges = csv.reader(_lines(files["edges"]))
     listed = json.loads(files["features"])
     ones = [(int(node), feature) for node, features in listed.items() for feature in features]
-    rows, columns = np.array(ones, dtype=np.int64).T
+    rows, columns = np.array(ones, dtype=np.int64).reshape(-1, 2).T
     return Archive.from_parts(
         name=name,
         edges=np.array(edges, dtype=np.int64).T,
@@ -264,6 +269,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "graph2gauss": convert_graph2gauss,
     "musae-facebook": convert_facebook,
     "musae-twitch": convert_twitch,
+    "musae-lastfm": convert_lastfm,
     "german": convert_german,
     "student": convert_student,
 }

@@ -18,6 +18,7 @@ _DATASET_NAMES = {
     "student": "Student",
     "pubmed": "Pubmed",
     "twitch_engb": "Twitch",
+    "lastfm": "LastFM",
 }
 
 
