@@ -140,8 +140,8 @@ def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool
 class NegativeLogLikelihood:
     r"""Negative log-likelihood of the reports as a function of the pool's weights and biases.
 
-    With s the share of P(y') that the named classes have, r the probabilities among the named classes (one-hot if a
-    report names one), and u = r - p, the derivatives by the logits are
+    s is the share of P(y') that the named classes have. r are the probabilities among the named classes, one-hot if a
+    report names one. With u = r - p, the derivatives by the logits are
 
     .. math:: -s u, \qquad s (\operatorname{diag} p - p p^T) - s (1 - s) u u^T - s (\operatorname{diag} r - r r^T)
 
