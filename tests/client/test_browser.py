@@ -375,6 +375,7 @@ ODD_DOCUMENTS = {
     "an empty purpose": rewritten(BINARY, purpose=""),
     "a purpose that is too long": rewritten(BINARY, purpose="x" * 4001),
     "an epsilon of 0": rewritten(BINARY, label__epsilon="0"),
+    "true for a set of one class": rewritten(CAMPAIGNS["a set of one class"], label__size=True),
     **{name: rewritten(BINARY, purpose=text) for name, text in MISLEADING_TEXTS.items()},
     **{
         f"{name} in a value": rewritten(BINARY, schema__columns__0__values=["0", t])
@@ -462,6 +463,22 @@ def test_no_campaign_takes_long_to_check(tmp_path: Path) -> None:
     assert time.perf_counter() - started < 20
     assert question is not None
     assert reply["result"]["epsilon"] == pytest.approx(float(question.epsilon), abs=1e-9)
+
+
+@needs_node
+@pytest.mark.parametrize(("features", "sampled"), [(300, 150), (300, 299), (2000, 20)])
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 20.0])
+def test_the_browser_accepts_honest_campaigns_of_many_features(
+    features: int, sampled: int, epsilon: float, tmp_path: Path
+) -> None:
+    """Polynomials of hundreds of factors neither overflow nor vanish, whatever epsilon is."""
+    schema = FeatureSchema(
+        columns=tuple(Column(name=f"x{i}", values=tuple("abcde"[: 2 + i % 4])) for i in range(features)),
+        classes=("a", "b"),
+    )
+    made = campaign(schema, epsilon_x=epsilon, sampled=sampled)
+    (reply,) = in_node(tmp_path, "verify", [made.to_json()], max_epsilon=1e9)
+    assert reply["result"]["epsilon"] == pytest.approx(made.guarantee.total_user_level, rel=1e-12)
 
 
 @needs_node

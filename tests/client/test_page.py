@@ -67,6 +67,10 @@ def test_a_person_answers_sees_the_report_sends_it_and_is_told(page: Page, width
         assert page.run("document.querySelectorAll('img').length") == 0
         page.run(FILL + SUBMIT)
         page.until("!document.getElementById('review').hidden")
+        assert page.run("document.getElementById('explained-label').textContent") == (
+            "The report names one of the two possible answers to health; it is yours with probability 0.74. "
+            "Otherwise it is another one, drawn at random."
+        )
         assert collector.received == [], "sent before the person agreed"
         assert page.run("document.documentElement.scrollWidth") == width
         rows = page.run("[...document.querySelectorAll('#rows tr')].map(r => [...r.children].map(c => c.textContent))")
@@ -103,11 +107,11 @@ def test_a_set_is_explained_in_plain_words_and_shown_beside_what_was_entered(
     """Three of eight at epsilon 0.7: 3 e^0.7 / (3 e^0.7 + 5) = 0.547, rounded up."""
     with serving(SETS.to_json()) as collector:
         ready(page, collector.url + INVITATION, width=width, dark=dark)
-        assert page.run("document.getElementById('set').textContent") == f"Your report will name {SET_WORDS}"
+        assert page.run("document.getElementById('meaning').textContent") == f"Your report will name {SET_WORDS}"
         assert page.run("document.querySelectorAll('#levels li').length") == 1
         page.run("document.getElementById('q0').value = 'Kenya'; document.getElementById('consent').click();" + SUBMIT)
         page.until("!document.getElementById('review').hidden")
-        assert page.run("document.getElementById('explained-set').textContent") == f"The report names {SET_WORDS}"
+        assert page.run("document.getElementById('explained-label').textContent") == f"The report names {SET_WORDS}"
         assert page.run("document.documentElement.scrollWidth") == width
         assert page.run("document.querySelectorAll('b').length") == 0
         named = page.run("[...document.querySelectorAll('.set li')].map(item => item.textContent)")
@@ -141,7 +145,9 @@ def test_joint_features_show_which_answers_are_left_out(page: Page) -> None:
         ready(page, collector.url + INVITATION)
         page.run(FILL + SUBMIT)
         page.until("!document.getElementById('review').hidden")
-        assert "It speaks of 2 of your 3 answers" in page.run("document.getElementById('explained').textContent")
+        assert "It speaks of 2 of your 3 answers to the questions before the last" in page.run(
+            "document.getElementById('explained').textContent"
+        )
         rows = page.run("[...document.querySelectorAll('#rows tr')].map(r => r.children[2].textContent)")
         page.run("document.getElementById('send').click()")
         page.until("!document.getElementById('done').hidden")

@@ -743,7 +743,7 @@ def _table(entry: object, size: int) -> Table:
 def _set_table(entry: object, domain_size: int, size: object) -> SetTable:
     parts = _object(entry, "domain_size inside outside size", "a table")
     table = SetTable(**{key: _whole(parts[key], f"a table's {key}") for key in SetTable._fields})
-    if table.domain_size != domain_size or table.size != size or not table.size < domain_size:
+    if table.domain_size != domain_size or table.size != _whole(size, "label.size") or not table.size < domain_size:
         raise CampaignError("a table is for another number of classes, or for sets of another size")
     if table.inside + table.outside != WORDS or table.odds <= 1:
         raise CampaignError(

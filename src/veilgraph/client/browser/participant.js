@@ -95,20 +95,19 @@ function asked() {
 
 function buildForm() {
   asked().forEach((column, i) => $("questions").append(field(column, `q${i}`)));
-  const sentence = setInWords("Your report will name");
-  if (sentence) $("questions").append(element("p", { class: "quiet", id: "set" }, ...sentence));
+  if (question.label) $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords("Your report will name")));
 }
 
 const COUNTS = ["", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
 const counted = (number) => COUNTS[number] ?? number;
 
-/** Say what a set means, if the label is reported as one. */
-function setInWords(itNames) {
-  const { k, w, yes } = question.label?.table ?? {}, chance = yes / 2 ** 53;
-  if (!w) return null;
+/** Say how many answers to the last question a report names, and how likely the own one is among them. */
+function labelInWords(itNames) {
+  const { k, w, yes } = question.label.table, chance = yes / 2 ** 53;
   const probability = chance > 0.99 ? "above 0.99" : roundedUp(chance, 2);
-  return [`${itNames} ${counted(w)} of the ${counted(k)} possible answers to `, quoted(question.label.name),
-    `; yours is among them with probability ${probability}. The others are drawn at random: nobody can tell from it which one is yours, or whether one is.`];
+  return [`${itNames} ${counted(w ?? 1)} of the ${counted(k)} possible answers to `, quoted(question.label.name),
+    w ? `; yours is among them with probability ${probability}. The others are drawn at random: nobody can tell from it which one is yours, or whether one is.`
+      : `; it is yours with probability ${probability}. Otherwise it is another one, drawn at random.`];
 }
 
 function field(column, id) {
@@ -182,13 +181,13 @@ async function draw() {
 
 function review() {
   const { sizes, sampled: m, joint } = question.features ?? {}, d = sizes?.length ?? 0;
-  const label = report.label === null || report.label.length ? "" : " The last answer was randomized, too.";
-  const padding = d === m || !d ? "" : ` It uses only ${m} of your ${d} answers; the other entries are pure chance.${label}`;
-  const chosen = ` It speaks of ${m} of your ${d} answers, which were chosen at random, and leaves the others out.${label}`;
+  const which = question.label ? " to the questions before the last" : "";
+  const padding = d === m ? "" : ` It uses only ${m} of your ${d} answers${which}; the other entries are pure chance.`;
+  const chosen = ` It speaks of ${m} of your ${d} answers${which}, which were chosen at random, and leaves the others out.`;
   const drawn = d ? `: each entry may or may not be what you entered.${joint ? chosen : padding}` : ".";
   $("explained").textContent = `The report was drawn at random${drawn} Only the right-hand column is sent.`;
-  $("explained-set").hidden = !report.label?.length;
-  $("explained-set").replaceChildren(...setInWords("The report names") ?? []);
+  $("explained-label").hidden = report.label === null;
+  if (report.label !== null) $("explained-label").replaceChildren(...labelInWords("The report names"));
   $("rows").replaceChildren(...rows().map(([name, before, after]) =>
     element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, name),
       element("td", { role: "cell" }, ...[before].flat()), element("td", { role: "cell" }, after))));
