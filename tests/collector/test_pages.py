@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -57,6 +58,26 @@ def test_a_participant_answers_in_the_browser_and_the_report_is_in_the_store(
     (report,) = store.iterate(COLLECTION.campaign)
     assert report.to_json() == "".join(shown.split())
     assert page.complaints == []
+
+
+def test_the_dashboard_of_label_sets_fits_a_phone(page: Page, tmp_path: Path) -> None:
+    classes = tuple(f"a country with a rather long name, number {i}" for i in range(18))
+    collection = Collection.on(COLLECTION.graph, schema=replace(COLLECTION.campaign.schema, classes=classes))
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.put([collection.report(f"n{i}", label=tuple(range(i % 13, i % 13 + 6))) for i in range(30)], now=1e9)
+    with collecting(collection, store) as client:
+        page.open(f"{client.base_url}/dashboard")
+        page.complaints.clear()  # the browser reports the 401 of a page that asks to sign in
+        page.call("Input.insertText", text=collection.credentials.admin_token)
+        page.press("Enter")
+        page.until("document.querySelector('.tiles') !== null")
+        page.open(f"{client.base_url}/dashboard", width=390)
+        assert page.run("document.documentElement.scrollWidth") == 390, "the page scrolls sideways"
+        assert page.run("document.querySelectorAll('svg .mark').length") == 18 + 1 + 3 + 4
+        assert "Reports name 6 of 18 classes each" in page.run("document.body.textContent")
+        assert page.complaints == []
+        page.run("document.querySelector('header button').click()")
+        page.until("document.querySelector('#token') !== null")
 
 
 def test_the_owner_signs_in_with_the_keyboard_and_sees_the_dashboard(

@@ -30,6 +30,7 @@ CAMPAIGN = COLLECTION.campaign
 
 
 ESTIMATE_SHARES = """
+from dataclasses import replace
 from tests.support.collection import Collection
 from veilgraph.campaign import read_codes
 from veilgraph.collector.statistics import compute_statistics
@@ -37,6 +38,11 @@ ring = Collection.ring(10)
 reports = [ring.report(f"n{i}") for i in range(10)]
 statistics = compute_statistics(ring.campaign, ring.graph, read_codes(ring.campaign, ring.graph, reports))
 shares = [sum(share.estimate for share in marginal.shares) for marginal in (statistics.label, *statistics.features)]
+five = replace(ring.campaign.schema, classes=tuple("abcde"))
+sets = Collection.on(ring.graph, schema=five)
+reports = [sets.report(f"n{i}", label=(i % 4, 4)) for i in range(10)]
+statistics = compute_statistics(sets.campaign, sets.graph, read_codes(sets.campaign, sets.graph, reports))
+shares.append(sum(share.estimate for share in statistics.label.shares))
 print(max(abs(share - 1) for share in shares) < 1e-9)
 """
 
