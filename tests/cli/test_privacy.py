@@ -52,7 +52,7 @@ def test_json_has_everything(files: list[str], capsys: Capture) -> None:
 def test_words_name_the_neighbour_relation_the_reason_and_the_next_command(files: list[str], capsys: Capture) -> None:
     assert main(["plan", "--epsilon=2", *files, "--homophily=0.7", "--feature-signal=0.2"]) == 0
     text = capsys.readouterr().out
-    assert "Recommended: label alone: one class (GRR)." in text
+    assert "Recommended: label alone by GRR." in text
     assert "any two records" in text
     assert "52% to 52% (90% interval)" in text
     assert "It is wide because" not in text

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from veilgraph.campaign.document import check_device_limits
 from veilgraph.datasets import PrivateGraph
@@ -25,7 +26,7 @@ from veilgraph.models.veil import Veil
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import check_epsilon
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
-from veilgraph.privacy.mechanisms.registry import best_label_mechanism
+from veilgraph.privacy.mechanisms.registry import best_label_mechanism, grr_fs, joint_grr
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.progress import Progress, no_progress
 
@@ -47,7 +48,8 @@ _NEGLIGIBLE_LOSS = 0.005
 """Accuracy, as a fraction. A candidate within this loss is as good as another."""
 _MAX_ENTRIES = 2**25
 """Size of a simulation: messages of belief propagation, and values of features. Larger graphs are simulated in part."""
-_BATCH = 8
+_NODES_PER_CLASS = 4
+"""Nodes for each class that a part of a graph has at least."""
 
 FeatureMechanism = JointGRR | GRRFS
 LabelMechanism = GRR | SubsetSelection
@@ -94,11 +96,11 @@ class Candidate:
     def title(self) -> str:
         """What is asked, in a few words."""
         sets = self.label.set_size
-        label = f"sets of {sets} of {self.label.domain_size} classes" if sets > 1 else "one class (GRR)"
+        label = f"sets of {sets} of {self.label.domain_size} classes" if sets > 1 else "GRR"
         if self.features is None:
-            return f"label alone: {label}"
-        how = "jointly (joint GRR)" if isinstance(self.features, JointGRR) else "one by one (GRR-FS)"
-        return f"label: {label}; {self.features.sampled} of {self.features.num_features} features {how}"
+            return f"label alone by {label}"
+        name = (joint_grr if isinstance(self.features, JointGRR) else grr_fs).title
+        return f"label by {label}, {self.features.sampled} of {self.features.num_features} features by {name}"
 
     def loss_to(self, other: Candidate) -> tuple[float, float]:
         """Return the mean accuracy that is lost in comparison with another candidate, and its standard error."""
@@ -191,49 +193,37 @@ def plan_collection(
         progress: called with the current step, the number of finished simulations, and the number of all.
     """
     simulate = simulated_accuracies if simulate is None else simulate
-    if math.isinf(check_epsilon(total_epsilon)):
-        raise RunError(f"total_epsilon is {total_epsilon}: without a limit there is nothing to divide")
-    if not 0 < label_share <= 1:
-        raise RunError(f"label_share is {label_share}: it must be above 0 and at most 1")
-    for name, bounds in (("homophily", homophily or (0.0, 1.0)), ("feature_signal", feature_signal)):
-        if not 0 <= bounds[0] <= bounds[1] <= 1:
-            raise RunError(f"{name} is {bounds[0]:g} to {bounds[1]:g}: give numbers in 0..1, the lower one first")
+    _check_input(total_epsilon, label_share, homophily or (0.0, 1.0), feature_signal)
     candidates = _candidates(schema, total_epsilon)
     part = _part(graph, schema, seed)
     progress("labels on the graph", 0, 1)
     scenarios = _draw_scenarios(part, schema, homophily, feature_signal, seed)
     compared = [round((i + 0.5) * NUM_SCENARIOS / NUM_COMPARED - 0.5) for i in range(NUM_COMPARED)]
     total = len(compared) * len(candidates) + NUM_SCENARIOS - len(compared)
-    done = 0
-
-    def run(what: str, numbers: Sequence[int], chosen: Sequence[Candidate]) -> list[float]:
-        nonlocal done
-        trials = [
-            Trial(
-                private=scenarios[number].records(schema if each.features else label_alone, seed + number),
-                candidate=each,
-                label_share=label_share,
-                seed=seed + number,
-            )
-            for number in numbers
-            for each in chosen
-        ]
-        progress(what, done, total)
-        done += len(trials)
-        return list(simulate(trials))
-
     label_alone = replace(schema, columns=(), group=1)
-    rows = [run("comparing designs", [number], candidates) for number in compared]
+
+    def trial(number: int, candidate: Candidate) -> Trial:
+        records = scenarios[number].records(schema if candidate.features else label_alone, seed + number)
+        return Trial(private=records, candidate=candidate, label_share=label_share, seed=seed + number)
+
+    def run(what: str, pairs: Sequence[tuple[int, Candidate]], done: int) -> list[float]:
+        found: list[float] = []
+        size = 2 * max(2, torch.get_num_threads())
+        for start in range(0, len(pairs), size):
+            progress(what, done + start, total)
+            found.extend(simulate([trial(*pair) for pair in pairs[start : start + size]]))
+        return found
+
+    pairs = [(number, each) for number in compared for each in candidates]
+    results = np.reshape(run("comparing designs", pairs, 0), (len(compared), len(candidates)))
     candidates = [
-        replace(each, accuracies=tuple(column))
-        for each, column in zip(candidates, zip(*rows, strict=True), strict=True)
+        replace(each, accuracies=tuple(column)) for each, column in zip(candidates, results.T.tolist(), strict=True)
     ]
     recommended = recommend([each for each in candidates if _spends(each, total_epsilon)])
     accuracies = dict(zip(compared, recommended.accuracies, strict=True))
     others = [number for number in range(NUM_SCENARIOS) if number not in accuracies]
-    for start in range(0, len(others), _BATCH):
-        numbers = others[start : start + _BATCH]
-        accuracies |= zip(numbers, run("expected accuracy", numbers, [recommended]), strict=True)
+    found = run("expected accuracy", [(number, recommended) for number in others], len(pairs))
+    accuracies |= zip(others, found, strict=True)
     progress("done", total, total)
     return Plan(
         recommended=recommended,
@@ -241,6 +231,16 @@ def plan_collection(
         scenarios=tuple(drawn.scenario(accuracies[number]) for number, drawn in enumerate(scenarios)),
         assumptions=tuple(_assumptions(graph, part, schema, scenarios, label_share, homophily)),
     )
+
+
+def _check_input(total_epsilon: float, label_share: float, homophily: Range, feature_signal: Range) -> None:
+    if math.isinf(check_epsilon(total_epsilon)):
+        raise RunError(f"total_epsilon is {total_epsilon}: without a limit there is nothing to divide")
+    if not 0 < label_share <= 1:
+        raise RunError(f"label_share is {label_share}: it must be above 0 and at most 1")
+    for name, bounds in (("homophily", homophily), ("feature_signal", feature_signal)):
+        if not 0 <= bounds[0] <= bounds[1] <= 1:
+            raise RunError(f"{name} is {bounds[0]:g} to {bounds[1]:g}: give numbers in 0..1, the lower one first")
 
 
 def recommend(candidates: Sequence[Candidate]) -> Candidate:
@@ -285,9 +285,10 @@ def _spends(candidate: Candidate, total: float) -> bool:
 def _part(graph: Graph, schema: FeatureSchema, seed: int) -> Graph:
     """Return the graph, or its cluster with most edges if simulations on the whole graph would take too long."""
     size = 12 * graph.num_edges * schema.num_classes + graph.num_nodes * schema.num_features
-    if (clusters := -(-size // _MAX_ENTRIES)) == 1:
+    most = graph.num_nodes // (_NODES_PER_CLASS * schema.num_classes)
+    if (clusters := min(-(-size // _MAX_ENTRIES), most)) <= 1:
         return graph
-    parts = cluster(graph, min(clusters, graph.num_nodes), seed=seed)
+    parts = cluster(graph, clusters, seed=seed)
     first, second = graph.edges
     within = parts[first] == parts[second]
     chosen = parts == np.bincount(parts[first[within]]).argmax()

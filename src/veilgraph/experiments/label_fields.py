@@ -229,13 +229,13 @@ def divide(strengths: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArr
     """
     nodes = len(strengths)
     counts = (shares * nodes).round().astype(np.int64).clip(1, nodes - 1)
-    offsets = np.zeros(len(shares))
+    strengths = np.array(strengths)  # of every class, with its offset
     for each in list(range(len(shares))) * _SWEEPS:
-        rivals = strengths + offsets
-        rivals[:, each] = -np.inf
-        lead = strengths[:, each] - rivals.max(axis=1)
-        offsets[each] = -np.partition(lead, nodes - counts[each])[nodes - counts[each]] + 1e-12
-    return np.asarray((strengths + offsets).argmax(axis=1))
+        own = strengths[:, each].copy()
+        strengths[:, each] = -np.inf
+        lead = own - strengths.max(axis=1)
+        strengths[:, each] = own - np.partition(lead, nodes - counts[each])[nodes - counts[each]] + 1e-12
+    return np.asarray(strengths.argmax(axis=1))
 
 
 def assortativity(graph: Graph, labels: NDArray[np.int64]) -> float:
