@@ -18,8 +18,7 @@ that names several classes names the target and others. Attacks:
 - invented: a record of the target class, randomized as the campaign asks. Screening cannot distinguish it from an
   honest report.
 
-Accuracy is that of test nodes, whose true labels no method reads. A data set is found through VEILGRAPH_DATA by its
-name; for the label alone it may be a file, such as lastfm.npz.
+Accuracy is that of test nodes, whose true labels no method reads. The data set is found through VEILGRAPH_DATA.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.studies.deployed import read_labels
 from veilgraph.campaign.screening import screen
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.evaluation import accuracy
@@ -189,8 +187,7 @@ def main() -> None:
     parser.add_argument("--attacks")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    collection, file = COLLECTIONS[arguments.collection], Path(arguments.data)
-    private = read_labels(file) if file.suffix == ".npz" else load(arguments.data)
+    private, collection = load(arguments.data), COLLECTIONS[arguments.collection]
     if arguments.epsilon_y is not None:
         collection = replace(collection, budget=replace(collection.budget, epsilon_y=arguments.epsilon_y))
     attacks = arguments.attacks.split(",") if arguments.attacks else collection.attacks
