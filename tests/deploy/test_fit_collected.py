@@ -152,6 +152,15 @@ def test_an_unknown_method_or_parameter_is_refused(collected: Collected) -> None
         method_for_campaign("plain", collected.campaign, collected.perturbed.graph, num_clusters=4)
 
 
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_labels_are_refused(collected: Collected, count: int) -> None:
+    few = np.cumsum(collected.perturbed.has_label) <= count
+    perturbed = replace(collected.perturbed, has_label=collected.perturbed.has_label & few)
+    method = method_for_campaign("veil", collected.campaign, perturbed.graph, device="cpu")
+    with pytest.raises(FitError, match=rf"sent {count} label report\(s\): training needs at least 2"):
+        fit_reports(collected.campaign, perturbed, method)
+
+
 def test_a_share_that_leaves_nothing_is_refused(collected: Collected) -> None:
     with pytest.raises(FitError, match="hold_out is 1"):
         prepare_fit(

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 
 from tests.support.collected import NODES, Collected
+from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.deploy import Model, predict_nodes, train_on_store
 from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign
 from veilgraph.graph import Graph
+from veilgraph.models.baselines import class_shares
 from veilgraph.models.registry import METHODS
 
 
@@ -134,3 +136,28 @@ def test_a_graph_in_another_order_is_predicted_as_in_the_training(
     shuffled = pd.read_csv(collected.folder / "edges.csv").sample(frac=1, random_state=0)
     table = predict_nodes(model, Graph.from_table(shuffled), nodes=collected.perturbed.graph.names)
     np.testing.assert_allclose(table.filter(like="probability_"), expected, atol=1e-6)
+
+
+def test_people_of_the_training_without_an_edge_or_a_report_are_predicted_if_they_are_named(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [*collected.perturbed.graph.names, "hermit"]
+    graph = Graph.from_edges(collected.perturbed.graph.edges, len(names), node_ids=names)
+    campaign = replace(collected.campaign, nodes=len(names), graph=graph.fingerprint)
+    reports = (replace(each, campaign=campaign.id) for each in reports_of(collected.perturbed, collected.campaign))
+    perturbed = perturbed_graph(campaign, graph, reports)
+    fit_reports(campaign, perturbed, method_for_campaign("veil", campaign, graph, device="cpu")).save(
+        tmp_path / "model"
+    )
+    options = {"model": tmp_path / "model", "graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
+    assert collected.command("predict", **options) == 0
+    connected = int((graph.degrees > 0).sum())
+    assert f"{len(names) - connected} nodes of the training are not in" in capsys.readouterr().out
+    (tmp_path / "nodes.csv").write_text("id\nhermit\n", encoding="utf-8")
+    assert collected.command("predict", **options, nodes=tmp_path / "nodes.csv") == 0
+    (row,) = pd.read_csv(tmp_path / "out.csv").to_dict("records")
+    assert row["id"] == "hermit"
+    assert not row["reported"]
+    # Nothing is known about this person, whatever the method: all people's shares are the best guess.
+    found = [row[f"probability_{name}"] for name in campaign.schema.classes]
+    np.testing.assert_allclose(found, class_shares(perturbed)[0], atol=1e-6)

@@ -45,10 +45,7 @@ def train(
 ) -> None:
     """Train a model on the reports of a campaign. Under torchrun, processes share the graph."""
     with needs_extra("server"):
-        from veilgraph.graph.metis import start_workers
-
-        if graph.is_file() and graph.stat().st_size > _LARGE_TABLE:
-            start_workers()  # METIS will need them: they start while torch is imported
+        _start_workers(graph)
         from veilgraph.deploy import train_under_torchrun
 
     model = train_under_torchrun(
@@ -92,6 +89,7 @@ def predict(
 ) -> None:
     """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself."""
     with needs_extra("server"):
+        _start_workers(graph)
         from veilgraph.deploy import Model, predict_nodes, write_predictions
         from veilgraph.deploy.prediction import check_table_format
     from veilgraph.graph import Graph, read_ids
@@ -102,6 +100,16 @@ def predict(
     table = predict_nodes(loaded, Graph.from_files(graph), nodes=wanted, store=store, watch=show_progress)
     write_predictions(table, out)
     echo(f"Predicted {len(table):,} nodes: {out}")
+    if nodes is None and (others := len(set(loaded.nodes or ()).difference(table["id"]))):
+        echo(f"{others:,} nodes of the training are not in {graph}: --nodes predicts them too.")
+
+
+def _start_workers(graph: Path) -> None:
+    """Start the processes that METIS needs for a large graph, so that they start while torch is imported."""
+    from veilgraph.graph.metis import start_workers
+
+    if graph.is_file() and graph.stat().st_size > _LARGE_TABLE:
+        start_workers()
 
 
 def _print_training(model: Model, folder: Path) -> None:

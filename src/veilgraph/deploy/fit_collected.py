@@ -46,6 +46,7 @@ DEFAULT_METHOD = "veil"
 
 _PROGRESS_STEP = 1000
 _TRAIN_SHARE = 2 / 3
+_LEAST_LABELS = 2
 
 
 @contextmanager
@@ -320,6 +321,8 @@ def prepare_fit(
         folder: folder of the model. A checkpoint in it is continued, and a new one is written there.
         facts: further facts for the description of the training, JSON-ready.
     """
+    if (count := int(perturbed.has_label.sum())) < _LEAST_LABELS:
+        raise FitError(f"the nodes of the graph sent {count} label report(s): training needs at least {_LEAST_LABELS}")
     if not 0 <= hold_out < 1:
         raise FitError(f"hold_out is {hold_out}: give a share from 0 to below 1")
     split = Split.random(

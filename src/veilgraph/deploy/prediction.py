@@ -15,6 +15,7 @@ from veilgraph.deploy.model_folder import Model
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.io import frame_to_cells
+from veilgraph.models.baselines import class_shares
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.progress import Watch, unwatched
 
@@ -34,7 +35,8 @@ def predict_nodes(
     Args:
         model: the trained model.
         graph: the public graph as it is now.
-        nodes: names of the nodes to predict; default: all nodes of the graph. A node without an edge needs a report.
+        nodes: names of the nodes to predict; default: all nodes of the graph. A node without an edge must have sent a
+            report, or must have been in the graph of the training.
         store: URL of the store with the reports as they are now; default: the reports of the training.
         watch: shows the progress of reading.
 
@@ -79,11 +81,13 @@ def _table(model: Model, perturbed: PerturbedGraph, nodes: Sequence[str]) -> pd.
     number_of = {name: number for number, name in enumerate(perturbed.graph.names)}
     numbers = [number_of[node] for node in nodes]
     reported = (perturbed.has_features | perturbed.has_label)[numbers]
-    known = reported | (perturbed.graph.degrees[numbers] > 0)
-    if not known.all():
-        node = nodes[int(known.argmin())]
-        raise GraphError(f"node '{node}' has neither an edge nor a report: nothing is known to predict it from")
+    informed = reported | (perturbed.graph.degrees[numbers] > 0)
+    trained = set(model.nodes or ())
+    if strangers := [node for node, known in zip(nodes, informed, strict=True) if not known and node not in trained]:
+        raise GraphError(f"node '{strangers[0]}' has neither an edge nor a report: nothing is known to predict it from")
     rows = model.method.predict_proba(perturbed)[numbers]
+    if not informed.all():
+        rows[~informed] = class_shares(perturbed)
     if not np.isfinite(rows).all():
         raise FitError("predictions are not finite numbers: the model is damaged; train it again")
     classes = model.campaign.schema.classes

@@ -71,9 +71,7 @@ class MajorityClass(Method):
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Estimate the share of each class from all label reports."""
         check_fit_input(perturbed, split)
-        named = named_classes(perturbed).sum(0) / int(perturbed.has_label.sum())
-        shares = estimate_frequencies(named, perturbed.label_mechanism.channel)
-        self.distribution_ = project_to_simplex(shares.to(torch.float32).unsqueeze(0)).numpy()
+        self.distribution_ = class_shares(perturbed)
         self.num_nodes_ = perturbed.graph.num_nodes
         return self
 
@@ -88,3 +86,10 @@ class MajorityClass(Method):
         check_is_fitted(self)
         nodes = self.num_nodes_ if perturbed is None else perturbed.graph.num_nodes
         return self.distribution_.repeat(nodes, axis=0)
+
+
+def class_shares(perturbed: PerturbedGraph) -> NDArray[np.float32]:
+    """Estimate the share of each class among all people from all label reports, [1, classes]."""
+    named = named_classes(perturbed).sum(0) / int(perturbed.has_label.sum())
+    shares = estimate_frequencies(named, perturbed.label_mechanism.channel)
+    return np.asarray(project_to_simplex(shares.to(torch.float32).unsqueeze(0)).numpy())

@@ -299,7 +299,8 @@ def _max_batch_size(task: FitTask[Veil], memory: int) -> int:
     need = bytes_needed(task.perturbed)
     if need > memory:
         raise FitError(
-            f"one fit needs about {need / 2**20:.1f} MiB and {memory / 2**20:.1f} MiB are allowed: allow more memory"
+            f"one fit needs about {need / 2**20:.1f} MiB and {memory / 2**20:.1f} MiB are allowed: allow more memory, "
+            "or choose another method"
         )
     threads = torch.get_num_threads() if resolve_device(task.method.device).type == "cpu" else 1
     return min(threads, memory // need)
