@@ -90,6 +90,13 @@ def test_half_the_total_is_shown_but_not_recommended() -> None:
     assert found.candidates[-1].loss_to(found.recommended) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("total", [1e-15, 1000.0, 1e9])
+def test_extreme_totals_have_a_plan(total: float) -> None:
+    # Half of 1e-15 is too little for integers below 2^53; beyond about 37 nothing more can be spent.
+    found = plan_collection(LABEL_ALONE.graph, LABEL_ALONE.schema, total_epsilon=total, simulate=quick)
+    assert found.recommended is found.candidates[0]
+
+
 def test_candidates_are_compared_in_some_scenarios_and_the_recommended_one_runs_in_all() -> None:
     tried: list[Trial] = []
 

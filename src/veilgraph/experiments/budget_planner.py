@@ -194,7 +194,8 @@ def plan_collection(
     """
     simulate = simulated_accuracies if simulate is None else simulate
     _check_input(total_epsilon, label_share, homophily or (0.0, 1.0), feature_signal)
-    candidates = _candidates(schema, total_epsilon)
+    offered = _candidates(schema, total_epsilon)
+    candidates = [*offered, *_at_half(schema, total_epsilon)]
     part = _part(graph, schema, seed)
     progress("labels on the graph", 0, 1)
     scenarios = _draw_scenarios(part, schema, homophily, feature_signal, seed)
@@ -219,7 +220,7 @@ def plan_collection(
     candidates = [
         replace(each, accuracies=tuple(column)) for each, column in zip(candidates, results.T.tolist(), strict=True)
     ]
-    recommended = recommend([each for each in candidates if _spends(each, total_epsilon)])
+    recommended = recommend(candidates[: len(offered)])
     accuracies = dict(zip(compared, recommended.accuracies, strict=True))
     others = [number for number in range(NUM_SCENARIOS) if number not in accuracies]
     found = run("expected accuracy", [(number, recommended) for number in others], len(pairs))
@@ -259,7 +260,7 @@ def recommend(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def _candidates(schema: FeatureSchema, total: float) -> list[Candidate]:
-    """Return what a campaign could ask for, least first. The last ones show what sets and the second half buy."""
+    """Return what a campaign could ask for at this total, least first; last the label by GRR, to show what sets buy."""
     sizes, classes = schema.domain_sizes, schema.num_classes
     label = best_label_mechanism(classes, total)
     found = [Candidate(features=None, label=label)]
@@ -270,16 +271,20 @@ def _candidates(schema: FeatureSchema, total: float) -> list[Candidate]:
             found.append(Candidate(features=features, label=best_label_mechanism(classes, total * share)))
     if not isinstance(label, GRR):
         found.append(Candidate(features=None, label=GRR(classes, total)))
-    return [*found, Candidate(features=None, label=best_label_mechanism(classes, total / 2))]
+    return found
+
+
+def _at_half(schema: FeatureSchema, total: float) -> list[Candidate]:
+    """Return the label alone at half the total, to show what the other half buys; nothing if that is too little."""
+    try:
+        return [Candidate(features=None, label=best_label_mechanism(schema.num_classes, total / 2))]
+    except BudgetError:
+        return []
 
 
 def _grr_fs(sizes: Sequence[int], epsilon: float) -> GRRFS:
     """Return GRR-FS with the m whose estimates have the least variance: all features."""
     return GRRFS(tuple(sizes), sampled=len(sizes), epsilon=epsilon / len(sizes))
-
-
-def _spends(candidate: Candidate, total: float) -> bool:
-    return candidate.guarantee.total_user_level > 0.75 * total
 
 
 def _part(graph: Graph, schema: FeatureSchema, seed: int) -> Graph:
