@@ -162,6 +162,17 @@ def test_a_reader_does_not_create_a_store(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("create", [True, False])
+def test_a_store_that_cannot_be_opened_is_one_sentence_with_a_remedy(tmp_path: Path, create: bool) -> None:
+    text_file = tmp_path / "people.csv"
+    text_file.write_text("id,country\n" * 100, encoding="utf-8")
+    with pytest.raises(StoreError, match="the store is no database: give the file"):
+        ReportStore.open(f"sqlite:///{text_file}", create=create)
+    with pytest.raises(StoreUnavailableError, match="does not answer: check its address and its name") as refusal:
+        ReportStore.open("postgresql://someone:secret@127.0.0.1:1/none", create=create)
+    assert "secret" not in str(refusal.value)
+
+
 def test_a_reader_changes_no_database_of_another_program(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     connection = sqlite3.connect(other)

@@ -132,6 +132,11 @@ class ReportStore:
         try:
             with _translate_errors():
                 store._prepare(create)
+        except StoreUnavailableError:
+            store.close()
+            raise StoreUnavailableError(
+                "the store does not answer: check its address and its name, and that it runs"
+            ) from None
         except StoreError:
             store.close()
             raise
@@ -423,6 +428,8 @@ def _translate_errors() -> Iterator[None]:
             raise StoreUnavailableError(
                 "the store does not answer: the report may be stored or not; send it again later"
             ) from None
+        if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_NOTADB":
+            raise StoreError("the store is no database: give the file of --store of 'veilgraph serve'") from None
         raise StoreError(f"the database reports an error: {type(error.orig).__name__}") from None
     except SQLAlchemyError as error:
         raise StoreUnavailableError(f"the store cannot be used now: {type(error).__name__}") from None
