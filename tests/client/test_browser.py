@@ -466,6 +466,23 @@ def test_no_campaign_takes_long_to_check(tmp_path: Path) -> None:
 
 
 @needs_node
+def test_the_browser_refuses_tables_whose_levels_it_cannot_compute(tmp_path: Path) -> None:
+    """Of 300 features 250 never lie and 50 nearly always do: doubles lose the products of 150, and 0 is not a level."""
+    made = campaign(FeatureSchema.binary(300, classes=["a", "b"]), epsilon_x=1.0, sampled=150)
+    others = [1 if i % 6 else 2**52 - 1 for i in range(300)]
+    tables = [{"domain_size": 2, "true": 2**53 - other, "other": other} for other in others]
+    total = number_text(150 * log(2**53 - 1))
+    for level in ("0", "1"):
+        text = rewritten(
+            made,
+            features__tables=tables,
+            guarantee__attribute_level=[level] * 300,
+            guarantee__user_level={"features": total, "label": "0", "total": total},
+        )
+        assert "error" in in_node(tmp_path, "verify", [text])[0]
+
+
+@needs_node
 @pytest.mark.parametrize(("features", "sampled"), [(300, 150), (300, 299), (2000, 20)])
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 20.0])
 def test_the_browser_accepts_honest_campaigns_of_many_features(

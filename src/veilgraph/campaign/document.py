@@ -281,10 +281,10 @@ class Campaign:
         yield f"Contact: {quote(self.contact)}"
         if self.schema.note:
             yield f"Note: {quote(self.schema.note)}"
-        if (features := self.feature_mechanism) is not None:
-            for i, (name, codes) in enumerate(zip(self.schema.feature_names, self.schema.code_names, strict=True)):
-                picked = features.responses[i].channel if isinstance(features, GRRFS) else features.channel(i)
-                yield f"If picked, true with {_probability_text(picked)}: {_question_text(name, codes)}"
+        if self.feature_mechanism is not None:
+            chances = _chances_if_picked(self.feature_mechanism)
+            for name, codes in zip(self.schema.feature_names, self.schema.code_names, strict=True):
+                yield f"If picked, true with {chances[len(codes)]}: {_question_text(name, codes)}"
         if self.label_mechanism is not None:
             yield f"Label: {_question_text(self.label, self.schema.classes)}"
 
@@ -344,6 +344,14 @@ def _label_document(mechanism: _LabelMechanism) -> dict[str, Any]:
 
 def _name_of(mechanism: object, known: Mapping[str, type]) -> str:
     return next(name for name, kind in known.items() if isinstance(mechanism, kind))
+
+
+def _chances_if_picked(mechanism: _FeatureMechanism) -> dict[int, str]:
+    """Return the probability that a picked feature is reported truly, in words, by its domain size."""
+    first = {size: mechanism.domain_sizes.index(size) for size in set(mechanism.domain_sizes)}
+    if isinstance(mechanism, GRRFS):
+        return {size: _probability_text(mechanism.responses[i].channel) for size, i in first.items()}
+    return {size: _probability_text(mechanism.channel(i)) for size, i in first.items()}
 
 
 def _probability_text(channel: SymmetricChannel) -> str:

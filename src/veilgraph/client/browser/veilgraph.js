@@ -175,7 +175,7 @@ function check(stated, asked, table) {
 function levelsOf(tables, m) {
 	const d = tables.length, misses = tables.map(({ k, no }) => k * no), scale = m / (d - m + 1) / Math.max(...misses);
 	const x = misses.map((miss) => miss * scale);
-	/** Those of the first features, each row up to a factor. */
+	/** Of the first features, each row scaled. */
 	const rows = (factors) => {
 		const made = [{ 0: 1 }];
 		factors.forEach((factor, i) => {
@@ -190,12 +190,13 @@ function levelsOf(tables, m) {
 	return tables.map(({ k, yes, no }, i) => {
 		const sum = (degree) => Object.keys(before[i]).reduce((all, t) => all + before[i][t] * (after[i + 1][degree - t] ?? 0), 0);
 		const taking = sum(m - 1);
+		need(taking > 1e-250); // underflow
 		return Math.log1p((k * (yes - no) * scale * taking) / (sum(m) + x[i] * taking));
 	});
 }
 
 const slack = (epsilon) => 1e-9 * Math.max(1, epsilon);
-/** Tolerates the last digits of doubles. */
+/** Tolerates the last digits. */
 export const within = (epsilon, limit) => epsilon <= limit + slack(limit);
 
 /** Canonical JSON: sorted, no spaces, ASCII only. */
