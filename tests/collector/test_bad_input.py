@@ -11,7 +11,8 @@ import pytest
 from benchmarks.performance.collecting import Server
 from benchmarks.studies.fuzz import fuzz
 
-from tests.support.collection import Collection
+from tests.support.collection import SCHEMA, Collection
+from veilgraph.privacy.schema import FeatureSchema
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +35,11 @@ def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(inputs: int,
     assert answers["stored"] > 0
 
 
-def test_schemathesis_finds_no_answer_that_the_openapi_document_does_not_announce(tmp_path: Path) -> None:
-    collection = Collection.ring()
+@pytest.mark.parametrize("schema", [SCHEMA, FeatureSchema(classes=tuple(f"c{i}" for i in range(18)))])
+def test_schemathesis_finds_no_answer_that_the_openapi_document_does_not_announce(
+    schema: FeatureSchema, tmp_path: Path
+) -> None:
+    collection = Collection.ring(schema=schema)
     options = [*collection.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db"]
     schemathesis = shutil.which("st", path=str(Path(sys.executable).parent))
     assert schemathesis is not None

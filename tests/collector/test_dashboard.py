@@ -22,7 +22,7 @@ from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials
 from veilgraph.collector.dashboard import MAX_BARS, arrivals_chart
 from veilgraph.collector.store import ReportStore
-from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.mechanisms import JointGRR
 
 COLLECTION = Collection.ring(40)
 
@@ -171,19 +171,21 @@ def test_the_reports_can_be_downloaded(client: httpx.Client) -> None:
     assert Campaign.from_json(metadata) == COLLECTION.campaign
 
 
-def test_reports_of_sets_are_shown_and_can_be_downloaded(tmp_path: Path) -> None:
-    collection = Collection.ring(40, schema=FeatureSchema(classes=tuple(f"c{i}" for i in range(18))))
-    sets = [tuple(sorted((i + j) % 18 for j in range(6))) for i in range(30)]
+def test_joint_features_are_estimated_from_those_who_were_asked_and_downloaded(tmp_path: Path) -> None:
+    """Ages are asked of 20 people, regions of 30: each is estimated from its own answers."""
+    ring = Collection.ring(40)
+    mechanism = JointGRR(ring.campaign.schema.domain_sizes, sampled=2, epsilon=0.5)
+    collection = replace(ring, campaign=replace(ring.campaign, feature_mechanism=mechanism))
+    asked = [(i % 3, None, i % 4) if i < 20 else (None, 1, i % 4) for i in range(30)]
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
-    store.put([collection.report(f"n{i}", features=None, label=named) for i, named in enumerate(sets)], now=1e9)
+    store.put([collection.report(f"n{i}", features=features) for i, features in enumerate(asked)], now=1e9)
     with collecting(collection, store) as client:
-        client.post("/dashboard/login", data={"token": collection.credentials.admin_token})
-        assert "c17" in client.get("/dashboard").text
-        content = client.get("/dashboard/reports.parquet").content
+        text = client.get("/dashboard", headers=collection.admin).text
+        content = client.get("/dashboard/reports.parquet", headers=collection.admin).content
+    assert all(name in text for name in collection.campaign.schema.feature_names)
     parquet: Any = importlib.import_module("pyarrow.parquet")
-    rows = {row["node"]: row for row in parquet.read_table(io.BytesIO(content)).to_pylist()}
-    assert rows["n15"] == {"node": "n15", "features": None, "label": [0, 1, 2, 15, 16, 17]}
-    assert len(rows) == 30
+    rows = {row["node"]: row["features"] for row in parquet.read_table(io.BytesIO(content)).to_pylist()}
+    assert rows == {f"n{i}": list(features) for i, features in enumerate(asked)}
 
 
 def test_a_collection_without_a_report_has_a_page_too(tmp_path: Path) -> None:

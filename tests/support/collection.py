@@ -62,7 +62,7 @@ class Collection:
         return cls(campaign=campaign, graph=graph)
 
     def report(
-        self, node: str, *, features: Sequence[int] | None = (2, 1, 3), label: int | tuple[int, ...] | None = 1
+        self, node: str, *, features: Sequence[int | None] | None = (2, 1, 3), label: int | tuple[int, ...] | None = 1
     ) -> Report:
         codes = None if features is None else tuple(features)
         return Report(campaign=self.campaign.id, node=node, features=codes, label=label)
