@@ -42,6 +42,7 @@ const fits = (reported, asked, compare) => reported === null || Boolean(asked &&
 const isCode = (code, k) => Number.isSafeInteger(code) && code >= 0 && code < k;
 
 function featuresFit(codes, { sizes, sampled, joint }) {
+	if (!Array.isArray(codes)) return false;
 	const isAsked = (code, i) => isCode(code, sizes[i]), asked = codes.filter(isAsked).length;
 	return codes.length === sizes.length && asked === (joint ? sampled : sizes.length)
 		&& codes.every((code, i) => isAsked(code, i) || code === null);
