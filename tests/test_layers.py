@@ -59,6 +59,7 @@ CONFINED = {
     "torch": {"distributed", "reconstruct", "models", "deploy", "evaluation", "experiments"},
     "torch_geometric": {"models"},
     "loky": {"graph"},
+    "threadpoolctl": {"graph"},
     "pymetis": {"graph"},
     "sklearn": {"datasets"},
     "matplotlib": {"pages"},

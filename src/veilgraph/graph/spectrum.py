@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import eigsh
 
+from veilgraph.errors import MissingExtraError
 from veilgraph.graph.graph import Graph
+
+try:
+    threadpoolctl = import_module("threadpoolctl")  # has no annotations
+except ImportError as missing:
+    raise MissingExtraError(str(missing.name), "server") from None
 
 _TOLERANCE = 1e-2
 """Relative accuracy of the eigenvalues. Views of Veil need the space that the vectors span, and not single vectors."""
@@ -38,6 +46,7 @@ def leading_eigenvectors(graph: Graph, count: int) -> NDArray[np.float32]:
         values, vectors = np.linalg.eigh(matrix.toarray().astype(np.float64))
     else:
         start = np.random.default_rng(0).standard_normal(nodes).astype(np.float32)
-        values, vectors = eigsh(matrix, k=count, which="LM", tol=_TOLERANCE, v0=start)
+        with threadpoolctl.threadpool_limits(1, user_api="blas"):  # vectors this short take longer in several threads
+            values, vectors = eigsh(matrix, k=count, which="LM", tol=_TOLERANCE, v0=start)
     order = np.argsort(-np.abs(values), kind="stable")[:count]
     return np.ascontiguousarray(vectors[:, order], dtype=np.float32)
