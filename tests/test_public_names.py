@@ -23,6 +23,7 @@ EXTRAS = {
     "pymetis",
     "sklearn",
     "sqlalchemy",
+    "threadpoolctl",
     "torch",
     "torch_geometric",
     "uvicorn",
