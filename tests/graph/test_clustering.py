@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from veilgraph.datasets import csbm, load
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
-from veilgraph.graph.clustering import bisections, clusterings, stream_partition
+from veilgraph.graph.clustering import (
+    bisection_plan,
+    bisections,
+    clusterings,
+    prefetch_bisections,
+    start_bisections,
+    stream_partition,
+)
 from veilgraph.reconstruct import cluster
 
 GRAPH = csbm(400, seed=0).graph
@@ -154,3 +161,19 @@ def test_two_cliques_come_apart() -> None:
     ends = [(u, v) for side in (range(20), range(20, 40)) for u in side for v in side if u < v]
     graph = Graph.from_edges(np.array([*ends, (19, 20)]).T, 40)
     assert cut_share(graph, stream_partition(graph.adjacency, 2)) == pytest.approx(1 / graph.num_edges)
+
+
+def test_prefetched_bisections_are_those_of_a_later_call() -> None:
+    graph = csbm(3000, mean_degree=20, seed=0).graph
+    plan = bisection_plan(graph)
+    prefetch_bisections(graph)
+    first, again = start_bisections(graph, *plan)(), bisections(graph, *plan)
+    assert len(first) == len(again) == plan[1]
+    assert all((one == other).all() for one, other in zip(first, again, strict=True))
+
+
+def test_other_bisections_than_the_prefetched_ones_are_computed() -> None:
+    graph = csbm(3000, mean_degree=20, seed=0).graph
+    prefetch_bisections(graph)
+    [codes] = bisections(graph, 2, 1)
+    assert set(codes.tolist()) == {0, 1, 2, 3}

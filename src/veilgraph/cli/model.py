@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, sho
 
 if TYPE_CHECKING:
     from veilgraph.deploy import Model
+    from veilgraph.graph import Graph
 
 _LARGE_TABLE = 2**17
 """Size in bytes above which the edge table of a graph is worth worker processes."""
@@ -45,13 +47,13 @@ def train(
 ) -> None:
     """Train a model on the reports of a campaign. Under torchrun, processes share the graph."""
     with needs_extra("server"):
-        _start_workers(graph)
+        public = _read_early(graph, nodes) if method.startswith("veil") else graph
         from veilgraph.deploy import train_under_torchrun
 
     model = train_under_torchrun(
         store,
         campaign,
-        graph,
+        public,
         out=out,
         nodes=nodes,
         method=method,
@@ -104,12 +106,28 @@ def predict(
         echo(f"{others:,} nodes of the training are not in {graph}: --nodes predicts them too.")
 
 
-def _start_workers(graph: Path) -> None:
+def _read_early(edges: Path, nodes: Path | None) -> Path | Graph:
+    """Read a graph that METIS takes long for, so that worker processes bisect it while torch is imported."""
+    from veilgraph.graph import Graph
+    from veilgraph.graph.clustering import prefetch_bisections
+
+    if "RANK" in os.environ or not _is_large(edges):
+        return edges  # processes of torchrun share the work in another way
+    graph = Graph.from_files(edges, nodes=nodes)
+    prefetch_bisections(graph)
+    return graph
+
+
+def _start_workers(edges: Path) -> None:
     """Start the processes that METIS needs for a large graph, so that they start while torch is imported."""
     from veilgraph.graph.metis import start_workers
 
-    if graph.is_file() and graph.stat().st_size > _LARGE_TABLE:
+    if _is_large(edges):
         start_workers()
+
+
+def _is_large(edges: Path) -> bool:
+    return edges.is_file() and edges.stat().st_size > _LARGE_TABLE
 
 
 def _print_training(model: Model, folder: Path) -> None:

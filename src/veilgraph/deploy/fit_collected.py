@@ -85,7 +85,7 @@ def _counted(reports: Iterator[Report], total: int, progress: Progress) -> Itera
 def train_on_store(
     store: str,
     campaign: Path,
-    graph: Path,
+    graph: Path | Graph,
     *,
     out: Path,
     nodes: Path | None = None,
@@ -108,9 +108,9 @@ def train_on_store(
     Args:
         store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
         campaign: file of the campaign.
-        graph: edge table of the public graph that the campaign was made for.
+        graph: the public graph that the campaign was made for, or its edge table.
         out: folder of the model.
-        nodes: node table with a column "id", for nodes without edges.
+        nodes: node table with a column "id", for nodes without edges in an edge table.
         method: name of a method of the registry that fits the campaign.
         seed: seed of the split, the folds and the weights.
         hold_out: share of the label reports that only estimate the accuracy.
@@ -152,7 +152,7 @@ def train_on_store(
 def train_under_torchrun(
     store: str,
     campaign: Path,
-    graph: Path,
+    graph: Path | Graph,
     *,
     out: Path,
     device: str = "auto",
@@ -382,7 +382,7 @@ def _checkpoint(folder: Path, method: Method, perturbed: PerturbedGraph, split: 
 def _prepare_from_store(
     store: str,
     campaign: Path,
-    graph: Path,
+    graph: Path | Graph,
     nodes: Path | None,
     folder: Path,
     *,
@@ -398,7 +398,7 @@ def _prepare_from_store(
     """Read campaign, graph and reports, and prepare the fit. It may be called in a worker process."""
     asked = Campaign.from_json(campaign.read_bytes())
     declared = None if plausible is None else PlausibleShares.load(plausible, asked)
-    public = check_graph(asked, Graph.from_files(graph, nodes=nodes))
+    public = check_graph(asked, graph if isinstance(graph, Graph) else Graph.from_files(graph, nodes=nodes))
     chosen = method_for_campaign(method, asked, public, seed=seed, device=device, **parameters)
     with stored_reports(store, asked, watch=watch) as reports:
         perturbed = perturbed_graph(asked, public, reports)

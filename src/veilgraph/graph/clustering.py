@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,12 @@ from veilgraph.progress import say, tracked
 
 MAX_METIS_EDGES = 5_000_000
 """METIS takes about 200 bytes for each edge beside the graph, and its time grows faster than linearly."""
+
+MIN_PART_SIZE = 16
+"""Number of nodes below which a part is not bisected."""
+
+_TREES, _TREES_OF_LARGE_GRAPHS = 16, 8
+_LARGE = 2**15
 
 _MAX_RECURSIVE_PARTS = 8
 """Up to this number of parts METIS bisects recursively, as its manual advises."""
@@ -99,6 +107,32 @@ def bisections(graph: Graph, depth: int, trees: int, *, workers: int = 1) -> lis
     return start_bisections(graph, depth, trees, workers=workers)()
 
 
+def bisection_plan(graph: Graph, *, max_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
+    """Return the depth and the number of the trees for a graph; one that is too large for METIS is not bisected.
+
+    >>> bisection_plan(Graph.from_edges([range(1023), range(1, 1024)], num_nodes=1024))
+    (6, 16)
+    """
+    if graph.num_edges > max_edges:
+        return 0, 1
+    depth = max(0, int(math.log2(max(graph.num_nodes, 1) / MIN_PART_SIZE)))
+    return depth, 1 if depth == 0 else _TREES_OF_LARGE_GRAPHS if graph.num_edges > _LARGE else _TREES
+
+
+_prefetched: WeakKeyDictionary[Graph, tuple[tuple[int, int], Callable[[], list[NDArray[np.int64]]]]] = (
+    WeakKeyDictionary()
+)
+
+
+def prefetch_bisections(graph: Graph) -> None:
+    """Start the bisections of `bisection_plan` in worker processes, for the first call of `start_bisections`.
+
+    A command that reads a graph calls it before it imports torch, which takes longer than a second.
+    """
+    plan = bisection_plan(graph)
+    _prefetched[graph] = plan, start_bisections(graph, *plan, workers=os.cpu_count() or 1)
+
+
 def start_bisections(
     graph: Graph, depth: int, trees: int, *, workers: int = 1
 ) -> Callable[[], list[NDArray[np.int64]]]:
@@ -106,6 +140,9 @@ def start_bisections(
 
     With one worker, or on a small graph, the returned function does the work.
     """
+    plan, prefetched = _prefetched.pop(graph, (None, None))
+    if prefetched is not None and plan == (depth, trees):
+        return prefetched
     if not 0 <= depth <= math.log2(graph.num_nodes):
         raise ReconstructionError(f"depth is {depth} but {graph.num_nodes} nodes cannot be halved so often")
     if depth == 0:

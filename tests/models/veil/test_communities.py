@@ -13,8 +13,9 @@ import torch
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph.clustering import bisection_plan
 from veilgraph.models import StructureOnly
-from veilgraph.models.veil.communities import PURITY, bisection_plan, community_log_posterior, tree_posterior
+from veilgraph.models.veil.communities import PURITY, community_log_posterior, tree_posterior
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRR, SubsetSelection

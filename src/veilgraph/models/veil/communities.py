@@ -9,19 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.graph import Graph
-from veilgraph.graph.clustering import MAX_METIS_EDGES
+from veilgraph.graph.clustering import MAX_METIS_EDGES, bisection_plan
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.reconstruct.operators import GraphOperators
 
 PURITY = 0.8
 """Probability that a member of a community has its class because of the membership."""
-
-MIN_COMMUNITY_SIZE = 16
-"""Number of nodes below which a part is not bisected."""
-
-_TREES, _TREES_OF_LARGE_GRAPHS = 16, 8
-_LARGE = 2**15
 
 
 def community_log_posterior(
@@ -42,18 +35,6 @@ def community_log_posterior(
     for codes in operators.bisections(depth, trees):
         total += tree_posterior(labels, codes, depth)
     return (total / trees).log()
-
-
-def bisection_plan(graph: Graph, *, max_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
-    """Return the depth of the trees and their number; a graph too large for METIS is one community.
-
-    >>> bisection_plan(Graph.from_edges([range(1023), range(1, 1024)], num_nodes=1024))
-    (6, 16)
-    """
-    if graph.num_edges > max_edges:
-        return 0, 1
-    depth = max(0, int(math.log2(max(graph.num_nodes, 1) / MIN_COMMUNITY_SIZE)))
-    return depth, 1 if depth == 0 else _TREES_OF_LARGE_GRAPHS if graph.num_edges > _LARGE else _TREES
 
 
 def tree_posterior(labels: CrossFitting, codes: NDArray[np.int64], depth: int) -> Tensor:

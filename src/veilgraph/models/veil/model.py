@@ -15,6 +15,7 @@ from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph.clustering import bisection_plan
 from veilgraph.models.base import (
     DEFAULT_MEMORY,
     FitTask,
@@ -26,7 +27,6 @@ from veilgraph.models.base import (
 from veilgraph.models.engine.device import map_in_threads, resolve_device, thread_workers
 from veilgraph.models.saved_state import FittedState, check_types
 from veilgraph.models.veil.calibration import Parameters, View, calibrate, calibrated_log_probabilities, log_softmax
-from veilgraph.models.veil.communities import bisection_plan
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
 from veilgraph.models.veil.views import COMMUNITIES, FEATURE_RESTARTS, feature_terms, structural_views
