@@ -35,7 +35,7 @@ def leading_eigenvectors(graph: Graph, count: int) -> NDArray[np.float32]:
         count: number of eigenvectors; a graph of fewer nodes has as many as nodes.
 
     >>> star = Graph.from_edges([[0, 0, 0], [1, 2, 3]], num_nodes=4)
-    >>> [round(abs(float(entry)), 3) for entry in leading_eigenvectors(star, 1)]
+    >>> [round(abs(float(entry)), 3) for entry in leading_eigenvectors(star, 1)[:, 0]]
     [0.707, 0.408, 0.408, 0.408]
     """
     nodes, (sources, targets) = graph.num_nodes, graph.edge_index
