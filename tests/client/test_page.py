@@ -368,8 +368,10 @@ def test_a_report_above_the_default_limit_of_4_needs_an_act_of_the_person(page: 
         ready(page, collector.url + INVITATION)
         page.run(FILL + SUBMIT)
         page.until("document.getElementById('problem').textContent.includes('above your limit of 4')")
+        assert not shown(page, "review")
         page.run("document.getElementById('limit').value = '4.2';" + SUBMIT)
         page.until("!document.getElementById('review').hidden")
+        assert page.run("document.getElementById('limit').value") == "4.2"
 
 
 @needs_chromium
