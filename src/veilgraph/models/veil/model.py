@@ -28,8 +28,9 @@ from veilgraph.models.engine.device import map_in_threads, resolve_device, threa
 from veilgraph.models.saved_state import FittedState, check_types
 from veilgraph.models.veil.calibration import Parameters, View, calibrate, calibrated_log_probabilities, log_softmax
 from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
-from veilgraph.models.veil.views import COMMUNITIES, FEATURE_RESTARTS, feature_terms, structural_views
+from veilgraph.models.veil.views import COMMUNITIES, structural_views
 from veilgraph.privacy.mechanisms import Mechanism
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 

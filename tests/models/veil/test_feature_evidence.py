@@ -10,7 +10,7 @@ import torch
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models.veil.views import feature_log_likelihood
+from veilgraph.models.veil.feature_evidence import feature_log_likelihood
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import FeatureRandomizer, grr_fs, multi_bit
 
