@@ -40,15 +40,18 @@ def estimate_class_affinity(labels: CrossFitting) -> ClassAffinity | None:
     Ends are randomized independently. With J' the observed joint shares and f' their margins, the covariance of the
     true classes at the two ends is :math:`(J' - f' f'^T) / (p - q)^2`. This holds for the shares of edges whose reports
     name a pair of classes, also if a report names several. It is the sum of a uniformly assortative part,
-    r (diag(f) - f f^T), and a residual. Of the residual, the share that noise does not explain is kept.
+    r (diag(f) - f f^T), and a residual. Of the residual, the share that noise does not explain is kept. Reports that
+    were not randomized, a share a of all, multiply the covariance of reports by (1 - a)^2, if they are not neighbours.
     """
     joint, pairs = _observed_pairs(labels)
     if pairs == 0:
         return None
     gain, classes = labels.keep - labels.other, labels.num_classes
-    margin = joint.sum(1) / labels.set_size
+    margin = shares = joint.sum(1) / labels.set_size
+    if labels.contamination is not None:
+        gain, shares = gain * (1 - labels.contamination.share), labels.contamination.honest_shares(margin)
     covariance = (joint - torch.outer(margin, margin)) / gain**2
-    ends = project_to_simplex((margin - labels.other) / gain).clamp(min=_RAREST / classes)
+    ends = project_to_simplex((shares - labels.other) / (labels.keep - labels.other)).clamp(min=_RAREST / classes)
     ends = ends / ends.sum()
     assortative = torch.diag(ends) - torch.outer(ends, ends)
     attraction = float((covariance * assortative).sum() / assortative.square().sum())

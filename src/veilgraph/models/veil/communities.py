@@ -79,12 +79,13 @@ def _part_log_likelihoods(labels: CrossFitting, members: Tensor, classes: Tensor
         parts: Number of parts.
     """
     sums = torch.zeros(parts, *labels.training_sets.shape[1:], dtype=torch.float64, device=members.device)
-    if labels.set_size == 1:
+    if labels.set_size == 1 and not isinstance(labels.outside, Tensor):
         # A report of one class is counted: the log-likelihood is linear in the counts.
-        log_rates = (labels.outside + (labels.inside - labels.outside) * classes).log()
+        log_rates = (labels.outside + labels.contrast * classes).log()
         return sums.index_add_(0, members, labels.training_sets.double()) @ log_rates.T
     named = labels.named.double() @ classes.T
-    rates = (labels.outside + (labels.inside - labels.outside) * named).log()
+    outside = labels.outside.unsqueeze(1) if isinstance(labels.outside, Tensor) else labels.outside
+    rates = (outside + labels.contrast * named).log()
     return sums.index_add_(0, members, rates.unsqueeze(1) * labels.kept.unsqueeze(2))
 
 

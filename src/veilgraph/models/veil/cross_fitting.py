@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
+from veilgraph.models.veil.contamination import Contamination
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import project_to_simplex
 
@@ -30,10 +31,12 @@ class CrossFitting:
     Attributes:
         perturbed: The graph and its reports.
         folds: Fold of each node's label report [nodes], -1 for a node without one.
+        contamination: Reports that were not randomized; None if all were.
     """
 
     perturbed: PerturbedGraph
     folds: Tensor
+    contamination: Contamination | None = None
 
     @classmethod
     def random(cls, perturbed: PerturbedGraph, *, seed: int, device: torch.device | str = "cpu") -> CrossFitting:
@@ -94,6 +97,13 @@ class CrossFitting:
         return (self.named.unsqueeze(1) & self.kept.unsqueeze(2)).to(torch.float32)
 
     @property
+    def weighted_training_sets(self) -> Tensor:
+        """`training_sets`, each report weighted by the probability that it was randomized."""
+        return (
+            self.training_sets * self.honesty.view(-1, 1, 1) if isinstance(self.honesty, Tensor) else self.training_sets
+        )
+
+    @property
     def keep(self) -> float:
         """Probability p that a report names the true class."""
         return float(self.perturbed.label_mechanism.channel.keep)
@@ -104,20 +114,42 @@ class CrossFitting:
         return float(self.perturbed.label_mechanism.channel.other)
 
     @property
-    def inside(self) -> float:
-        """Likelihood of a report for a class that it names, up to a factor. With GRR it is p."""
-        return float(self.perturbed.label_mechanism.likelihood.keep)
+    def contrast(self) -> float:
+        """Likelihood of a report for a class that it names less that for another, up to a factor. With GRR: p - q."""
+        likelihood = self.perturbed.label_mechanism.likelihood
+        return float(likelihood.keep) - float(likelihood.other)
+
+    @cached_property
+    def outside(self) -> float | Tensor:
+        """Likelihood of a report for a class that it does not name, up to the same factor. With GRR it is q.
+
+        With contamination it differs between reports, [nodes]: a report that was not randomized names any class.
+        """
+        stated = float(self.perturbed.label_mechanism.likelihood.other)
+        return stated if self.contamination is None else stated + self.contamination.likelihood(self.named)
 
     @property
-    def outside(self) -> float:
-        """Likelihood of a report for a class that it does not name, up to the same factor. With GRR it is q."""
-        return float(self.perturbed.label_mechanism.likelihood.other)
+    def outside_of_reports(self) -> float | Tensor:
+        """`outside` of the reporting nodes, [reports] with contamination."""
+        return self.outside[self.reporting_nodes] if isinstance(self.outside, Tensor) else self.outside
+
+    @cached_property
+    def honesty(self) -> float | Tensor:
+        r"""Probability that a report was randomized, 1 without contamination, otherwise [nodes].
+
+        .. math:: h = \frac{(1 - a) P_0(y')}{(1 - a) P_0(y') + a\, r(y')}, \qquad P_0(y') = \sum_x \pi_x P_0(y' | x)
+        """
+        if not isinstance(self.outside, Tensor):
+            return 1.0
+        named = self.contrast * (self.named.to(self.prior) @ self.prior)
+        return (float(self.perturbed.label_mechanism.likelihood.other) + named) / (self.outside + named)
 
     @cached_property
     def report_shares(self) -> Tensor:
-        """Share of the reports that name each class [classes]; the shares sum to w."""
+        """Share of the randomized reports that name each class [classes]; the shares sum to w."""
         counts = torch.bincount(self.reported_classes.flatten(), minlength=self.num_classes)
-        return counts / len(self.reporting_nodes)
+        shares = counts / len(self.reporting_nodes)
+        return shares if self.contamination is None else self.contamination.honest_shares(shares)
 
     @cached_property
     def prior(self) -> Tensor:
@@ -141,9 +173,12 @@ class CrossFitting:
     def local_evidence(self) -> Tensor:
         """Log-likelihood ln P(y' | class) of each node's own report [nodes, K + 1, classes], 0 where it is left out.
 
-        It is epsilon for the classes that the report names and 0 for the others, up to a constant.
+        It is epsilon for the classes that the report names and 0 for the others, up to a constant. With contamination
+        it is less where the report may not have been randomized.
         """
-        return self.training_sets * _log_ratio(self.inside, self.outside)
+        if not isinstance(self.outside, Tensor):
+            return self.training_sets * _log_ratio(float(self.perturbed.label_mechanism.likelihood.keep), self.outside)
+        return self.training_sets * torch.log1p(self.contrast / self.outside.clamp(min=1e-13)).view(-1, 1, 1)
 
     def subsample(self, max_reports: int) -> CrossFitting:
         """Return every n-th report, so that at most `max_reports` are left.
@@ -172,7 +207,7 @@ class CrossFitting:
         """
         index = self.reported_classes.expand(*log_probabilities.shape[:-1], -1)
         named = log_probabilities.gather(-1, index).exp().sum(-1)
-        return torch.log(self.outside + (self.inside - self.outside) * named)
+        return torch.log(self.outside_of_reports + self.contrast * named)
 
 
 def _log_ratio(keep: float, other: float) -> float:

@@ -157,14 +157,14 @@ class NegativeLogLikelihood:
         self.terms = terms.mT.contiguous()  # a sum over few classes is fast with reports in the last dimension
         self.named = labels.named[labels.reporting_nodes].T.contiguous().to(terms)
         self.single = self._with_biases(self.named) if labels.set_size == 1 else None
-        self.inside, self.outside = labels.inside, labels.outside
+        self.contrast, self.outside = labels.contrast, labels.outside_of_reports
 
     def derivatives(self, weights: Tensor, bias: Tensor) -> Derivatives:
         """Return the value, the gradient, and the observed and the complete-data Hessian."""
         probabilities = (torch.tensordot(weights, self.terms, dims=1) + bias.unsqueeze(1)).softmax(dim=0)
         among_named = probabilities * self.named
         total = among_named.sum(0)
-        likelihood = self.outside + (self.inside - self.outside) * total
+        likelihood = self.outside + self.contrast * total
         share = 1 - self.outside / likelihood
         mean = self._with_biases(probabilities)
         complete = self._second_moments(share * probabilities) - (mean * share) @ mean.T

@@ -94,11 +94,12 @@ def pagerank_views(labels: CrossFitting, matrix: Tensor, *, seed: int) -> dict[R
         seed: Seed of the random signs.
     """
     squares = squared_weights(matrix, seed)
-    reporting = labels.training_sets.sum(dim=(0, 2)) / (labels.set_size * len(labels.training_sets))
+    sources = labels.weighted_training_sets
+    reporting = sources.square().sum(dim=(0, 2)) / (labels.set_size * len(sources))
     needed = labels.num_classes * labels.other * (1 - labels.other) / (labels.keep - labels.other) ** 2 + 1
     views: dict[Range, PageRankView] = {}
-    for key, columns in personalised_pagerank(matrix, labels.training_sets.flatten(1), squares).items():
-        scores = columns.view_as(labels.training_sets)
+    for key, columns in personalised_pagerank(matrix, sources.flatten(1), squares).items():
+        scores = columns.view_as(sources)
         mass = scores.sum(2) / labels.set_size
         sizes = mass.square() / (reporting * squares[key].unsqueeze(1))
         views[key] = PageRankView(excess=_excess(scores, mass, labels), effective_sizes=sizes, reports_needed=needed)

@@ -47,7 +47,7 @@ def logistic_log_posterior(columns: Tensor, labels: CrossFitting) -> Tensor:
     rows = columns.T.contiguous()
     training_sets, classes = labels.training_sets.shape[1:]
     kept, named = labels.kept.T.to(columns), labels.named.T.to(columns).unsqueeze(1)
-    log_prior, odds = labels.prior.log().view(-1, 1, 1), labels.inside - labels.outside
+    log_prior, odds = labels.prior.log().view(-1, 1, 1), labels.contrast
     factors = torch.stack([_hessian_factor(columns[chosen]) for chosen in labels.kept.T])
 
     def logits(weights: Tensor) -> Tensor:
