@@ -61,7 +61,7 @@ CONFINED = {
     "loky": {"graph"},
     "threadpoolctl": {"graph"},
     "pymetis": {"graph"},
-    "sklearn": {"datasets"},
+    "sklearn": {"datasets", "models"},
     "matplotlib": {"pages"},
     "jinja2": {"pages", "collector"},
     "fastapi": {"collector"},

@@ -172,7 +172,7 @@ def test_a_saved_method_predicts_the_same_after_loading(
     method.save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "weights.npz"]
     loaded = type(method).load(tmp_path, device="cpu")
-    assert loaded.parameters() | {"device": "cpu"} == method.parameters() | {"device": "cpu"}
+    assert loaded.get_params() | {"device": "cpu"} == method.get_params() | {"device": "cpu"}
     assert (loaded.predict_proba() == method.predict_proba()).all()
     # A second pass reads its inputs at other addresses, where sums may be grouped in another way.
     assert np.allclose(loaded.predict_proba(perturbed), method.predict_proba(perturbed), rtol=0, atol=1e-6)
@@ -230,3 +230,37 @@ def test_the_plain_gnn_on_reports_that_are_not_randomized_learns_the_classes(see
     found = accuracy(PlainGNN(epochs=100).fit(perturbed, split).predict(), private, split.test)
     # Chance is 1/3; each of 50 test nodes is right with probability far above one half: 5 s.e. above chance is 0.67.
     assert found > 1 / 3 + 5 * (2 / 9 / 50) ** 0.5
+
+
+def test_a_method_follows_the_conventions_of_scikit_learn(
+    make: Callable[[], Method], perturbed: PerturbedGraph, tmp_path: Path
+) -> None:
+    sklearn_base = pytest.importorskip("sklearn.base")
+    validation, exceptions = pytest.importorskip("sklearn.utils.validation"), pytest.importorskip("sklearn.exceptions")
+    method = make()
+    copy = sklearn_base.clone(method)
+    assert copy is not method
+    assert copy.get_params() == method.get_params()
+    with pytest.raises(exceptions.NotFittedError):
+        validation.check_is_fitted(method)
+    method.fit(perturbed, SPLIT)
+    validation.check_is_fitted(method)
+    with pytest.raises(exceptions.NotFittedError):
+        validation.check_is_fitted(sklearn_base.clone(method))
+    assert sklearn_base.is_classifier(method)
+    method.save(tmp_path)
+    for each in (method, type(method).load(tmp_path, device="cpu")):
+        assert each.classes_.tolist() == list(perturbed.schema.classes)
+        assert each.n_features_in_ == perturbed.schema.num_features
+        assert (each.classes_[each.predict()] == each.predict(names=True)).all()
+    assert method.score(PRIVATE.labels, nodes=SPLIT.test) == accuracy(method.predict(), PRIVATE, SPLIT.test)
+    assert method.score(method.classes_[PRIVATE.labels]) == method.score(PRIVATE.labels)
+
+
+def test_parameters_are_set_by_name_and_a_misspelled_one_names_the_nearest() -> None:
+    method = RGNN().set_params(epochs=3, dropout=0.1)
+    assert (method.epochs, method.dropout) == (3, 0.1)
+    with pytest.raises(FitError, match=r"RGNN has no parameter 'epoch': did you mean epochs\?"):
+        method.set_params(epoch=5)
+    with pytest.raises(FitError, match="MajorityClass has no parameter 'x': it has none"):
+        MajorityClass().set_params(x=1)

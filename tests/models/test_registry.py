@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veilgraph.errors import BudgetError, FitError, RunError
-from veilgraph.models import LPGNN, RGNN, PlainGNN
+from veilgraph.models import LPGNN, RGNN, MajorityClass, PlainGNN, register_method
 from veilgraph.models.registry import METHODS, find_method, find_method_for_campaign, make_method, methods_for_campaign
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.budget import PrivacyBudget
@@ -23,7 +23,7 @@ SCHEMA = FeatureSchema.binary(53, classes=["a", "b", "c"])
 @pytest.mark.parametrize("name", METHODS)
 def test_an_entry_agrees_with_its_estimator(name: str) -> None:
     entry, method = METHODS[name], make_method(name, {})
-    assert entry.parameters | entry.fixed.keys() == method.parameters().keys()
+    assert entry.parameters | entry.fixed.keys() == method.get_params().keys()
     assert entry.uses_features == method.uses_features
     assert all(getattr(method, parameter) == value for parameter, value in entry.fixed.items())
 
@@ -118,3 +118,21 @@ def test_a_missing_or_zero_budget_is_refused() -> None:
     for epsilon_x, epsilon_y, named in ((0.0, 1.0, "epsilon_x"), (1.0, 0.0, "epsilon_y")):
         with pytest.raises(BudgetError, match=f"{named} is 0.0"):
             find_method("rgnn").budget(SCHEMA, epsilon_x, epsilon_y, 10)
+
+
+def test_a_name_of_this_package_cannot_be_registered_again() -> None:
+    with pytest.raises(RunError, match="'majority' is a method of this package: give yours another name"):
+        register_method(title="Mine")(MajorityClass)
+
+
+def test_a_class_that_is_edited_and_registered_again_replaces_the_earlier_one() -> None:
+    def edition(number: int) -> type[MajorityClass]:
+        return type("Mine", (MajorityClass,), {"name": "mine", "number": number})
+
+    try:
+        for number in (1, 2):
+            register_method(title=f"Edition {number}")(edition(number))
+            assert find_method("mine").title == f"Edition {number}"
+            assert not find_method("mine").uses_features
+    finally:
+        METHODS.pop("mine", None)

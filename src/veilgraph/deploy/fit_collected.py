@@ -373,7 +373,7 @@ def _checkpoint(folder: Path, method: Method, perturbed: PerturbedGraph, split: 
     """Open the checkpoint of this fit. It depends on graph, reports, split and settings, but not on the processes."""
     if not isinstance(method, GNNMethod):
         return None
-    settings = {"method": method.name, **method.parameters(), "device": resolve_device(method.device).type}
+    settings = {"method": method.name, **method.saved_parameters(), "device": resolve_device(method.device).type}
     reports = perturbed.features, perturbed.labels, perturbed.has_features, perturbed.has_label
     digest = digest_of_task(settings, [perturbed.graph.edges, *reports, split.train, split.validation])
     return Checkpoint.open(folder / CHECKPOINT, digest)

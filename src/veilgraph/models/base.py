@@ -6,11 +6,12 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_origin, get_type_hints, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import FitError, VeilgraphError
@@ -22,6 +23,9 @@ from veilgraph.privacy.mechanisms import Mechanism
 
 DEFAULT_MEMORY = 8 * 2**30
 """Default memory limit of fits that are trained together, in bytes."""
+
+_DOMAIN = ("classes_", "n_features_in_")
+"""Fitted attributes that every method has; a model folder keeps them beside the fitted values."""
 
 _REMEDY = "train it again, or copy the folder again"
 
@@ -72,16 +76,21 @@ class PendingFit(Generic[M_co]):
 class Method(ABC):
     """A node classifier that trains on reports and public structure, never on a true value.
 
-    Constructor parameters are attributes of the same name. Fitted attributes end with an underscore, for example
-    `probabilities_`, and are set by a fit.
+    It keeps the conventions of scikit-learn. Constructor parameters are attributes of the same name. Fitted attributes
+    end with an underscore, for example `probabilities_`, and are set by a fit. `sklearn.base.clone` returns a copy that
+    is not fitted, and `sklearn.utils.validation.check_is_fitted` tells the two apart.
 
     Attributes:
         name: key of the method in result tables and model folders.
         uses_features: whether the method needs feature reports. If not, it spends no feature budget.
+        classes_: after a fit, the names of the classes in the order of their codes, [classes].
+        n_features_in_: after a fit, the number of features of the schema.
     """
 
     name: ClassVar[str]
     uses_features: ClassVar[bool] = True
+    classes_: NDArray[np.str_]
+    n_features_in_: int
 
     @abstractmethod
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
@@ -91,9 +100,34 @@ class Method(ABC):
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
         """Return class probabilities [nodes, classes] of the graph of the fit, or of another graph."""
 
-    def predict(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.int64]:
-        """Return the most likely class of every node, [nodes]."""
-        return np.asarray(self.predict_proba(perturbed).argmax(axis=1))
+    @overload
+    def predict(
+        self, perturbed: PerturbedGraph | None = None, *, names: Literal[False] = False
+    ) -> NDArray[np.int64]: ...
+
+    @overload
+    def predict(self, perturbed: PerturbedGraph | None = None, *, names: Literal[True]) -> NDArray[np.str_]: ...
+
+    def predict(
+        self, perturbed: PerturbedGraph | None = None, *, names: bool = False
+    ) -> NDArray[np.int64] | NDArray[np.str_]:
+        """Return the most likely class of every node [nodes], as its code or by its name."""
+        codes = np.asarray(self.predict_proba(perturbed).argmax(axis=1))
+        return self.classes_[codes] if names else codes
+
+    def score(
+        self, true: ArrayLike, *, nodes: ArrayLike | None = None, perturbed: PerturbedGraph | None = None
+    ) -> float:
+        """Return the share of nodes whose true class is predicted. For the laboratory: a server has no true class.
+
+        Args:
+            true: true class of each node, as codes or names, [nodes].
+            nodes: mask or numbers of the nodes to score, such as `split.test`; default: all nodes.
+            perturbed: another graph than that of the fit.
+        """
+        labels = np.asarray(true)
+        right = self.predict(perturbed, names=labels.dtype.kind in "OU") == labels
+        return float((right if nodes is None else right[np.asarray(nodes)]).mean())
 
     @classmethod
     def start_together(
@@ -137,9 +171,38 @@ class Method(ABC):
         """
         return "feature reports" if cls.uses_features and features is None else None
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the constructor parameters, JSON-ready."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor parameters by name. No parameter is an estimator, so `deep` changes nothing."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set constructor parameters; a name that the method does not have is refused with the nearest ones."""
+        known = self.get_params()
+        for name in parameters.keys() - known.keys():
+            near = get_close_matches(name, known, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known) or 'none'}"
+            raise FitError(f"{type(self).__name__} has no parameter '{name}': {hint}")
+        for name, value in parameters.items():
+            setattr(self, name, value)
+        return self
+
+    def saved_parameters(self) -> dict[str, Any]:
+        """Return the constructor parameters, JSON-ready, as `save` writes them."""
+        return self.get_params()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(_fitted_attributes(self))
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a classifier; only scikit-learn asks for them."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=False),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(two_d_array=False),
+        )
 
     def fitted_state(self) -> FittedState:
         """Return what `save` writes besides the parameters; `restore` takes it back.
@@ -162,7 +225,13 @@ class Method(ABC):
     def save(self, folder: str | Path) -> None:
         """Write `model.json` (name, parameters, fitted values) and `weights.npz` (arrays, manifest), without code."""
         check_is_fitted(self)
-        SavedMethod(method=self.name, parameters=self.parameters(), state=self.fitted_state()).write(Path(folder))
+        SavedMethod(
+            method=self.name,
+            parameters=self.saved_parameters(),
+            classes=tuple(getattr(self, "classes_", np.array([])).tolist()),
+            num_features=getattr(self, "n_features_in_", 0),
+            state=self.fitted_state(),
+        ).write(Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", **replaced: Any) -> Self:
@@ -186,6 +255,7 @@ class Method(ABC):
         try:
             method.restore(saved.state)
             _check_distributions(method.predict_proba())
+            _restore_domain(method, saved)
         except FitError as error:
             raise FitError(f"{folder} does not hold a readable model: {error}; {_REMEDY}") from error
         except VeilgraphError:
@@ -204,14 +274,19 @@ def check_is_fitted(method: Method) -> None:
         raise FitError(f"{type(method).__name__} was not fitted yet: call fit(perturbed, split) first")
 
 
-def check_fit_input(perturbed: PerturbedGraph, split: Split, communicator: Communicator = LOCAL) -> None:
-    """Raise FitError if the split does not match the graph, or if it has no label reports to train or select on."""
+def begin_fit(method: Method, perturbed: PerturbedGraph, split: Split, communicator: Communicator = LOCAL) -> None:
+    """Check the input of a fit, and note the classes and the number of features in the method.
+
+    Raises FitError if the split does not match the graph, or if it has no label reports to train or select on.
+    """
     if split.train.shape != (perturbed.graph.num_nodes,):
         raise FitError(f"the split is for {len(split.train)} nodes, the graph has {perturbed.graph.num_nodes}")
     if not _anywhere(split.train & perturbed.has_label, communicator):
         raise FitError("no labelled nodes among the training nodes: at least one must report its label")
     if not _anywhere(split.validation & perturbed.has_label, communicator):
         raise FitError("no labelled nodes among the validation nodes: selection needs at least one")
+    method.classes_ = np.array(perturbed.schema.classes)
+    method.n_features_in_ = perturbed.schema.num_features
 
 
 def check_feature_reports(method: type[Method], perturbed: PerturbedGraph, communicator: Communicator = LOCAL) -> None:
@@ -228,12 +303,17 @@ def _anywhere(nodes: NDArray[np.bool_], communicator: Communicator) -> bool:
 
 
 def _fitted_attributes(method: Method) -> dict[str, Any]:
-    return {name: value for name, value in vars(method).items() if name.endswith("_") and value is not None}
+    fitted = {name: value for name, value in vars(method).items() if name.endswith("_") and value is not None}
+    return {name: value for name, value in fitted.items() if name not in _DOMAIN}
 
 
 def _types(cls: type[Method]) -> dict[str, Any]:
     """Return the declared types of parameters and fitted attributes, by name."""
-    return {name: kind for name, kind in get_type_hints(cls).items() if get_origin(kind) is not ClassVar}
+    return {
+        name: kind
+        for name, kind in get_type_hints(cls).items()
+        if get_origin(kind) is not ClassVar and name not in _DOMAIN
+    }
 
 
 def _check_parameters(cls: type[Method], parameters: dict[str, Any]) -> None:
@@ -243,6 +323,15 @@ def _check_parameters(cls: type[Method], parameters: dict[str, Any]) -> None:
         if name not in inspect.signature(cls).parameters:
             raise FitError(f"the method '{cls.name}' has no parameter '{name[:40]}'")
     check_types(parameters, {name: declared.get(name, Any) for name in parameters})
+
+
+def _restore_domain(method: Method, saved: SavedMethod) -> None:
+    """Set the names of the classes and the number of features; a folder of an earlier version has codes as names."""
+    count = method.predict_proba().shape[1]
+    names = saved.classes or tuple(map(str, range(count)))
+    if len(names) != count:
+        raise FitError(f"it names {len(names)} classes, and its probabilities are of {count}")
+    method.classes_, method.n_features_in_ = np.array(names), saved.num_features
 
 
 def _check_distributions(probabilities: NDArray[np.float32]) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models.base import FitTask, Method, check_fit_input, check_is_fitted, training_nodes
+from veilgraph.models.base import FitTask, Method, begin_fit, check_is_fitted, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import cross_entropy, reported_targets
 from veilgraph.models.engine.output_layer import NodeSubset
@@ -70,7 +70,7 @@ class MajorityClass(Method):
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Estimate the share of each class from all label reports."""
-        check_fit_input(perturbed, split)
+        begin_fit(self, perturbed, split)
         self.distribution_ = class_shares(perturbed)
         self.num_nodes_ = perturbed.graph.num_nodes
         return self

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from veilgraph.errors import FitError, RunError
 from veilgraph.models.base import Method
@@ -27,6 +27,8 @@ from veilgraph.privacy.mechanisms.registry import (
     multi_bit_best,
 )
 from veilgraph.privacy.schema import FeatureSchema
+
+MethodT = TypeVar("MethodT", bound=Method)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +192,37 @@ METHODS |= {
     for suffix, features in _EQUAL_EPSILON.items()
     if (name, suffix) != ("veil", "joint_grr")  # that is veil_equal
 }
+
+
+def register_method(
+    *, title: str, description: str = "", features: MechanismEntry | None = None
+) -> Callable[[type[MethodT]], type[MethodT]]:
+    """Return a decorator that adds a method of your own to the registry under its `name`.
+
+    Every command, experiment and table of this process can then name it. A cell that is run again after an edit
+    registers the class again; a name of this package is refused.
+
+    Args:
+        title: name in tables.
+        description: what the method reads, in one line.
+        features: mechanism that randomizes features; default: GRR-FS if the method uses features.
+
+    >>> @register_method(title="Majority again")
+    ... class Again(MajorityClass):
+    ...     name = "again"
+    >>> find_method("again").title, METHODS.pop("again").uses_features
+    ('Majority again', False)
+    """
+
+    def register(method: type[MethodT]) -> type[MethodT]:
+        known = METHODS.get(method.name)
+        if known is not None and known.estimator.__module__.startswith(f"{__package__}."):
+            raise RunError(f"'{method.name}' is a method of this package: give yours another name")
+        randomizer = features or (grr_fs if method.uses_features else None)
+        METHODS[method.name] = MethodEntry(title=title, description=description, estimator=method, features=randomizer)
+        return method
+
+    return register
 
 
 def find_method(name: str) -> MethodEntry:

@@ -56,17 +56,22 @@ class SavedMethod:
         method: name of the method.
         parameters: its constructor parameters.
         state: its fitted state.
+        classes: names of the classes; empty in folders of earlier versions.
+        num_features: number of features of the schema.
     """
 
     method: str
     parameters: dict[str, Any]
     state: FittedState
+    classes: tuple[str, ...] = ()
+    num_features: int = 0
 
     def write(self, folder: Path) -> None:
         """Write both files, each whole or not at all."""
         arrays = self.state.arrays
         _check_finite(arrays)
-        document = {"method": self.method, "parameters": self.parameters} | self.state.values
+        domain = {"classes": list(self.classes), "num_features": self.num_features}
+        document = {"method": self.method, "parameters": self.parameters} | domain | self.state.values
         write_atomically(folder / WEIGHTS, pack_arrays(arrays, comment=" ".join(_manifest(document, arrays))))
         write_atomically(folder / DOCUMENT, json.dumps(document, indent=2))
 
@@ -82,8 +87,15 @@ class SavedMethod:
                     raise FitError(f"{file} was changed after it was written, by the manifest")
         _check_finite(arrays)
         check_types(document, {"method": str, "parameters": dict[str, Any]})
-        method, parameters = document.pop("method"), document.pop("parameters")
-        return cls(method=method, parameters=parameters, state=FittedState(values=document, arrays=arrays))
+        domain = {"classes": document.pop("classes", []), "num_features": document.pop("num_features", 0)}
+        check_types(domain, {"classes": list[str], "num_features": int})
+        return cls(
+            method=document.pop("method"),
+            parameters=document.pop("parameters"),
+            classes=tuple(domain["classes"]),
+            num_features=domain["num_features"],
+            state=FittedState(values=document, arrays=arrays),
+        )
 
 
 def read_object(path: Path) -> dict[str, Any]:

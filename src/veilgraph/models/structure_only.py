@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit, check_fit_input, check_is_fitted
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit, begin_fit, check_is_fitted
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import named_class_draws, project_to_simplex
@@ -67,7 +67,7 @@ class StructureOnly(Method):
         """Fit many tasks: those on one graph share sparse products."""
         by_graph: dict[tuple[Graph, torch.device], list[FitTask[Self]]] = {}
         for task in tasks:
-            check_fit_input(task.perturbed, task.split)
+            begin_fit(task.method, task.perturbed, task.split)
             by_graph.setdefault((task.perturbed.graph, resolve_device(task.method.device)), []).append(task)
         for (graph, device), same_graph in by_graph.items():
             operators = operators_of(graph, device)

@@ -195,7 +195,7 @@ def test_a_fit_that_diverges_is_refused() -> None:
 
 
 def replace_method(task: FitTask[M], **changed: Any) -> FitTask[M]:
-    parameters = task.method.parameters() | changed
+    parameters = task.method.get_params() | changed
     return FitTask(method=type(task.method)(**parameters), perturbed=task.perturbed, split=task.split)
 
 

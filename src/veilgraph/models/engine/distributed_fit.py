@@ -19,7 +19,7 @@ from veilgraph.distributed.worker_process import stream_from_worker_process, unp
 from veilgraph.errors import FitError
 from veilgraph.graph import Split
 from veilgraph.graph.partition import GraphPart, Partition
-from veilgraph.models.base import DEFAULT_MEMORY, FitTask, check_fit_input
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask, begin_fit
 from veilgraph.models.engine.backbones import CONVOLUTIONS
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.progress import say
@@ -106,7 +106,7 @@ def _check(task: FitTask[GNNMethod]) -> None:
             f"the backbone {task.method.backbone!r} walks along edges and needs the whole graph in one process: "
             f"choose {' or '.join(sorted(CONVOLUTIONS))}, or start without torchrun"
         )
-    check_fit_input(task.perturbed, task.split)
+    begin_fit(task.method, task.perturbed, task.split)
     task.method.check_settings()
 
 

@@ -22,8 +22,8 @@ from veilgraph.models.base import (
     FitTask,
     Method,
     PendingFit,
+    begin_fit,
     check_feature_reports,
-    check_fit_input,
     check_is_fitted,
     training_nodes,
 )
@@ -166,7 +166,7 @@ class GNNMethod(Method):
         for task in tasks:
             device = resolve_device(task.method.device)
             communicator = operators_of(task.perturbed.graph, device).communicator
-            check_fit_input(task.perturbed, task.split, communicator)
+            begin_fit(task.method, task.perturbed, task.split, communicator)
             if cls.uses_features:
                 check_feature_reports(cls, task.perturbed, communicator)
             task.method.check_settings()
@@ -244,9 +244,9 @@ class GNNMethod(Method):
             raise FitError(f"{folder} was trained with a backbone of your own: give load(..., backbone=factory)")
         return method
 
-    def parameters(self) -> dict[str, Any]:
+    def saved_parameters(self) -> dict[str, Any]:
         """Return the constructor parameters, JSON-ready: a backbone of the user's own is named "custom"."""
-        return super().parameters() | ({"backbone": _CUSTOM} if callable(self.backbone) else {})
+        return super().saved_parameters() | ({"backbone": _CUSTOM} if callable(self.backbone) else {})
 
     def check_settings(self) -> None:
         """Raise FitError if a training setting is out of range."""

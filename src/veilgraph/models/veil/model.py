@@ -21,7 +21,7 @@ from veilgraph.models.base import (
     FitTask,
     Method,
     PendingFit,
-    check_fit_input,
+    begin_fit,
     check_is_fitted,
 )
 from veilgraph.models.engine.device import map_in_threads, resolve_device, thread_workers
@@ -100,7 +100,7 @@ class Veil(Method):
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Cross-fit every view, calibrate the views and fit the opinion pool."""
-        check_fit_input(perturbed, split)
+        begin_fit(self, perturbed, split)
         _fit_shared([FitTask(method=self, perturbed=perturbed, split=split)])
         return self
 
@@ -113,7 +113,7 @@ class Veil(Method):
         The results are those of separate fits, up to the rounding of sums.
         """
         for task in tasks:
-            check_fit_input(task.perturbed, task.split)
+            begin_fit(task.method, task.perturbed, task.split)
         for batch in _plan_batches(tasks, memory):
             first = batch[0][0]
             _bisecting_operators(first.method, first.perturbed.graph)  # once, before several threads need it
