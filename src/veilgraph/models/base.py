@@ -126,7 +126,8 @@ class Method(ABC):
             perturbed: another graph than that of the fit.
         """
         labels = np.asarray(true)
-        right = self.predict(perturbed, names=labels.dtype.kind in "OU") == labels
+        codes = self.predict(perturbed)
+        right = (self.classes_[codes] if labels.dtype.kind in "OU" else codes) == labels
         return float((right if nodes is None else right[np.asarray(nodes)]).mean())
 
     @classmethod
