@@ -112,3 +112,30 @@ def test_a_file_with_pickled_objects_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "objects.npz", allow_pickle=True, **arrays)
     with pytest.raises(GraphError, match=r"objects\.npz is not a readable data set"):
         Archive.read(tmp_path / "objects.npz")
+
+
+DAMAGED: dict[str, object] = {
+    "edge_index": [0, 1],
+    "num_nodes": 7,
+    "y": [0, 1, 1, 0, -1, 1],
+    "x_indptr": [0, 2, 1, 4, 6, 6, 7],
+    "x_indices": [1, 4, 0, 5, 2, 6, 1],
+    "x_shape": [6, 5],
+    "unlabeled_nodes": [6],
+    "feature_names": ["one"],
+    "class_names": ["one"],
+}
+
+
+@pytest.mark.parametrize("key", DAMAGED)
+def test_arrays_that_do_not_fit_together_are_refused(key: str, tmp_path: Path) -> None:
+    arrays = {**small_archive().arrays, key: np.array(DAMAGED[key])}
+    Archive(name="own", arrays=arrays).write(tmp_path / "own.npz")
+    with pytest.raises(GraphError, match=r"own: the archive's array '\w+' (has|is|does) "):
+        Archive.read(tmp_path / "own.npz").private_graph(group=1)
+
+
+def test_numbers_with_a_fraction_are_refused() -> None:
+    arrays = {**small_archive().arrays, "y": np.full(6, 0.5)}
+    with pytest.raises(GraphError, match="array 'y' does not hold whole numbers"):
+        Archive(name="own", arrays=arrays).private_graph(group=1)

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 import veilgraph.datasets
+from tests.support.originals import small_archive
 from veilgraph.datasets import PrivateGraph, from_tables, load
 from veilgraph.errors import DomainError, GraphError, MissingExtraError, RunError, SchemaError, VeilgraphError
 from veilgraph.graph import Graph
@@ -102,6 +103,14 @@ def test_embedded_sets_load_by_their_own_name(name: str) -> None:
 def test_an_unknown_set_is_refused_with_the_known_ones() -> None:
     with pytest.raises(RunError, match=r"no data set 'atlantis': known are citeseer, cora, csbm, .*patients"):
         load("atlantis")
+
+
+def test_a_file_of_your_own_is_a_data_set_by_its_name(tmp_path: Path) -> None:
+    small_archive(class_names=("low", "high")).write(tmp_path / "mine.npz")
+    private = load("mine", tmp_path)
+    assert (private.name, private.schema.classes, private.schema.num_features) == ("mine", ("low", "high"), 6)
+    with pytest.raises(RunError, match=r"no data set 'yours': .*; or put yours\.npz into the folder of --data-dir"):
+        load("yours", tmp_path)
 
 
 def test_public_names_are_sorted_and_there() -> None:
@@ -195,6 +204,16 @@ def test_tables_become_records_on_a_graph(tables: Tables) -> None:
     assert private.features.tolist() == [[0, 0, 0], [1, 1, 1], [2, 0, 1], [2, 1, 0]]
     assert private.labels.tolist() == [0, 1, 0, NO_LABEL]
     assert private.schema == TABLE_SCHEMA
+
+
+def test_a_schema_is_given_as_a_file_or_as_a_value(csv: Tables) -> None:
+    from_file = csv.load()
+    edges, nodes = csv.folder / "edges.csv", csv.folder / "nodes.csv"
+    from_value = from_tables(edges=edges, nodes=nodes, schema=TABLE_SCHEMA, label="ill")
+    assert (from_value.schema, from_value.fingerprint) == (from_file.schema, from_file.fingerprint)
+    label = replace(TABLE_SCHEMA, columns=(Column(name="ill", values=("n", "y")),))
+    with pytest.raises(GraphError, match="'ill' is a feature in the schema: a label cannot be one"):
+        from_tables(edges=edges, nodes=nodes, schema=label, label="ill")
 
 
 def test_a_table_of_ids_and_labels_is_enough_for_a_schema_of_classes(tables: Tables) -> None:

@@ -25,7 +25,9 @@ _SAMPLED = 10
 
 
 def run(
-    dataset: Annotated[str, typer.Option(help="A name that `veilgraph data list` shows.")] = "voters",
+    dataset: Annotated[
+        str, typer.Option(help="A name that `veilgraph data list` shows, or of a file NAME.npz.")
+    ] = "voters",
     epsilon: Annotated[
         list[float] | None,
         typer.Option(help="Total of the curve, user level (any two records); repeat it. Default: 0.25 to 8."),
@@ -46,7 +48,7 @@ def run(
         Path | None, typer.Option(help="Folder of results; default: named in runs/ by the settings.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets, and of your own.")] = None,
     edges: Annotated[Path | None, typer.Option(help="Your own graph: edge table, .csv or .parquet.")] = None,
     nodes: Annotated[Path | None, typer.Option(help="Your own records: node table with a column 'id'.")] = None,
     schema: Annotated[Path | None, typer.Option(help="Your own schema, .toml.")] = None,

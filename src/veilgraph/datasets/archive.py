@@ -143,7 +143,11 @@ class Archive:
         return dense
 
     def private_graph(self, *, group: int) -> PrivateGraph:
-        """Return the private graph, with `group` adjacent columns merged into one feature."""
+        """Return the private graph, with `group` adjacent columns merged into one feature.
+
+        Arrays that do not fit together are refused: a file that nobody catalogued has no checksum to prove it.
+        """
+        self._check_arrays()
         schema = self._schema(group)
         labels = self.arrays["y"].astype(np.int64)
         labels[self.arrays.get("unlabeled_nodes", np.empty(0, dtype=np.int64))] = NO_LABEL
@@ -154,6 +158,32 @@ class Archive:
             features=schema.merge(self.features),
             labels=labels,
         )
+
+    def _check_arrays(self) -> None:
+        """Refuse arrays that do not fit together, by the name of the first one."""
+        arrays = self.arrays
+        for key, array in arrays.items():
+            count, texts = {"num_nodes": 0, "edge_index": 2}.get(key, 1), key in ("feature_names", "class_names")
+            self._refuse(array.ndim != count, key, f"has {array.ndim} dimensions, not {count}")
+            self._refuse(not texts and array.dtype.kind not in "iu", key, "does not hold whole numbers")
+        nodes, shape, ends = int(arrays["num_nodes"]), arrays["x_shape"], arrays["x_indptr"].astype(np.int64)
+        self._refuse(len(shape) != 2 or shape[0] != nodes or shape[1] < 0, "x_shape", f"is not [{nodes}, columns]")
+        width, labels = int(shape[1]), arrays["y"]
+        self._refuse(len(labels) != nodes or nodes == 0, "y", f"has {len(labels)} classes for {nodes} nodes")
+        self._refuse(bool((labels < 0).any()), "y", "has a class below 0; list nodes without one in unlabeled_nodes")
+        rows = len(ends) == nodes + 1 and ends[0] == 0 and ends[-1] == len(arrays["x_indices"])
+        self._refuse(not rows or bool((np.diff(ends) < 0).any()), "x_indptr", f"does not delimit {nodes} rows")
+        for key, end in (("x_indices", width), ("unlabeled_nodes", nodes)):
+            found = arrays.get(key, np.empty(0, dtype=np.int64))
+            self._refuse(bool(((found < 0) | (found >= end)).any()), key, f"has a number outside 0..{end - 1}")
+        names, classes = len(arrays.get("feature_names", range(width))), arrays.get("class_names")
+        self._refuse(names != width, "feature_names", f"has {names} names for {width} columns")
+        if classes is not None:
+            self._refuse(labels.max() >= len(classes), "class_names", "has fewer names than y has classes")
+
+    def _refuse(self, wrong: bool, array: str, reason: str) -> None:
+        if wrong:
+            raise GraphError(f"{self.name}: the archive's array '{array}' {reason}")
 
     def _schema(self, group: int) -> FeatureSchema:
         width, classes = int(self.arrays["x_shape"][1]), int(self.arrays["y"].max()) + 1

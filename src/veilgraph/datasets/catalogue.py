@@ -214,13 +214,17 @@ def data_folders(data_dir: Path | None = None) -> tuple[Path, ...]:
     return (*folders, Path(caches) / "veilgraph")
 
 
+def search_archive(name: str, data_dir: Path | None = None) -> Path | None:
+    """Return the file of a data set in the first folder that has it; None if no folder has it."""
+    paths = (folder / f"{name}.npz" for folder in data_folders(data_dir))
+    return next((path for path in paths if path.is_file()), None)
+
+
 def find_archive(name: str, data_dir: Path | None = None) -> Path:
-    """Return the file of a data set in the first folder that has it."""
-    folders = data_folders(data_dir)
-    for folder in folders:
-        if (path := folder / f"{name}.npz").is_file():
-            return path
-    searched = ", ".join(str(folder) for folder in folders)
+    """Return the file of a data set in the first folder that has it, or say how to get it."""
+    if (path := search_archive(name, data_dir)) is not None:
+        return path
+    searched = ", ".join(str(folder) for folder in data_folders(data_dir))
     raise RunError(
         f"{name}.npz is not in {searched}: run 'veilgraph data fetch {name}', "
         f"or set {DATA_VARIABLE} to a folder that has the file"

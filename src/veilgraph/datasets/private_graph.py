@@ -86,7 +86,7 @@ class PrivateGraph:
         return f"PrivateGraph('{self.name}', {self.graph}, {self.schema.num_features} features, <private>)"
 
 
-def from_tables(*, edges: Path, nodes: Path, schema: Path, label: str) -> PrivateGraph:
+def from_tables(*, edges: Path, nodes: Path, schema: Path | FeatureSchema, label: str) -> PrivateGraph:
     """Read records and graph from CSV or Parquet files, with domains from a declared schema.
 
     Ids are compared as text. A node may lack a label. An error message names the column and the row of a wrong
@@ -95,12 +95,13 @@ def from_tables(*, edges: Path, nodes: Path, schema: Path, label: str) -> Privat
     Args:
         edges: table whose first two columns hold the two node ids of each edge.
         nodes: table with a column `id`, the columns of the schema and the label; its stem names the data set.
-        schema: FeatureSchema in TOML.
+        schema: declared domains: a FeatureSchema, or its file in TOML.
         label: name of the label column.
     """
-    declared = FeatureSchema.load(schema)
+    declared = schema if isinstance(schema, FeatureSchema) else FeatureSchema.load(schema)
     if label in {column.name for column in declared.columns}:
-        raise GraphError(f"'{label}' is a feature in {schema}: a label cannot be one; take it out of the schema")
+        where = "the schema" if isinstance(schema, FeatureSchema) else schema
+        raise GraphError(f"'{label}' is a feature in {where}: a label cannot be one; take it out of the schema")
     records = read_table(nodes)
     _require(records, "id", nodes, "it names the nodes")
     _require(records, label, nodes, "it was given as the label")
