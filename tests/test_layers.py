@@ -56,7 +56,7 @@ FORBIDDEN = {
 
 # Third-party libraries that only some parts may touch.
 CONFINED = {
-    "torch": {"distributed", "reconstruct", "models", "deploy", "evaluation", "experiments"},
+    "torch": {"graph", "distributed", "reconstruct", "models", "deploy", "evaluation", "experiments"},
     "torch_geometric": {"models"},
     "loky": {"graph"},
     "threadpoolctl": {"graph"},

@@ -16,7 +16,7 @@ import pytest
 from veilgraph.errors import RunError
 from veilgraph.experiments.cells import DatasetLoader, key_of
 from veilgraph.experiments.grid import Cell, Experiment
-from veilgraph.experiments.results import ResultStore, Row, read_rows
+from veilgraph.experiments.results import ResultStore, Row, read_rows, to_frame
 from veilgraph.privacy.accounting import theorem_1_figure
 
 ROW = Row(
@@ -108,6 +108,15 @@ def test_a_row_in_json_has_every_figure_under_its_name() -> None:
         "published_std": 0.05,
         "seconds": 1.5,
     }
+
+
+def test_a_frame_has_mean_spread_epsilon_and_relation_in_columns() -> None:
+    frame = to_frame([ROW, replace(ROW, method="veil")])
+    assert frame["accuracy_mean"].tolist() == [ROW.mean, ROW.mean]
+    assert frame["accuracy_std"].tolist() == [ROW.std, ROW.std]
+    assert frame["method"].tolist() == [ROW.method, "veil"]
+    assert set(frame["epsilon_relation"]) == {"user level (any two records)"}
+    assert frame["epsilon_user_level"].tolist() == [ROW.epsilon_user_level] * 2
 
 
 def test_seeds_of_one_setting_become_one_row(tmp_path: Path) -> None:

@@ -132,3 +132,18 @@ def test_the_fingerprint_is_the_digest_of_the_sorted_names_as_canonical_json(
     edges = sorted(sorted((names[u], names[v])) for u, v in graph.edges.T.tolist())
     content = json.dumps({"edges": edges, "nodes": sorted(names)}, separators=(",", ":"), sort_keys=True)
     assert graph.fingerprint == hashlib.sha256(content.encode()).hexdigest()
+
+
+def test_a_networkx_graph_keeps_its_nodes_in_order_and_its_edges() -> None:
+    networkx = pytest.importorskip("networkx")
+    given = networkx.DiGraph([("b", "a"), ("a", "b"), ("c", "c"), ("c", "b")])
+    given.add_node("alone")
+    graph = Graph.from_networkx(given)
+    assert graph.names == ("b", "a", "c", "alone")
+    assert graph.edges.tolist() == [[0, 0], [1, 2]]
+    assert (graph.dropped_self_loops, graph.dropped_duplicates) == (1, 1)
+
+
+def test_a_table_of_edges_gives_the_graph_back() -> None:
+    graph = Graph.from_edges([[0, 1], [1, 3]], 4, node_ids=["d", "c", "b", "a"])
+    assert Graph.from_table(graph.to_frame(), nodes=graph.names).fingerprint == graph.fingerprint

@@ -27,6 +27,7 @@ from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import check_epsilon
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism, grr_fs, joint_grr
+from veilgraph.privacy.notebook_table import html_table
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.progress import Progress, no_progress
 
@@ -124,6 +125,17 @@ class Plan:
     candidates: tuple[Candidate, ...]
     scenarios: tuple[Scenario, ...]
     assumptions: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        low, high = self.expected_accuracy
+        facts: dict[str, object] = {
+            "recommended": self.recommended.title,
+            "expected accuracy, 90 % interval": f"{low:.0%} to {high:.0%}",
+        }
+        for (least, most), (worst, best) in self.accuracy_by_homophily:
+            facts[f"... at homophily {least:.2f} to {most:.2f}"] = f"{worst:.0%} to {best:.0%}"
+        privacy = self.recommended.guarantee.in_words(theorem_1=False)[:1]
+        return html_table("Plan", facts, notes=[*privacy, *self.assumptions])
 
     @property
     def expected_accuracy(self) -> Range:

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.datasets import PrivateGraph
@@ -22,8 +22,12 @@ from veilgraph.experiments.cells import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import SWEPT, Cell, Experiment
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.accounting import theorem_1_figure
+from veilgraph.privacy.epsilon import NeighbourRelation
 from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.mechanisms.registry import grr_fs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class ResultStore:
@@ -146,6 +150,14 @@ class Row:
             "published_std": self.published_std,
             "seconds": self.seconds,
         }
+
+
+def to_frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return rows as a tidy table: one line for each setting, with mean, spread, epsilon and relation in columns."""
+    import pandas as pd
+
+    relation = str(NeighbourRelation.USER_LEVEL)
+    return pd.DataFrame([row.as_dict() | {"epsilon_relation": relation} for row in rows])
 
 
 def summarize_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

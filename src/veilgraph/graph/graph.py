@@ -91,6 +91,28 @@ class Graph:
         return cls.from_edges(data.edge_index.cpu().numpy(), int(data.num_nodes))
 
     @classmethod
+    def from_networkx(cls, graph: Any) -> Graph:
+        """Build a graph from the nodes and edges of a `networkx` graph; attributes and directions are not read.
+
+        Nodes keep their order and become the ids.
+        """
+        number_of = {node: number for number, node in enumerate(graph.nodes)}
+        pairs = [(number_of[first], number_of[second]) for first, second in graph.edges()]
+        edges = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return cls.from_edges(edges, len(number_of), node_ids=list(number_of))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the edges as a table with columns `source` and `target`, one row for each edge.
+
+        >>> Graph.from_edges([[1], [0]], num_nodes=2, node_ids=["a", "b"]).to_frame().to_numpy().tolist()
+        [['a', 'b']]
+        """
+        import pandas as pd
+
+        ids = np.array(self.names if self.node_ids is None else self.node_ids, dtype=object)
+        return pd.DataFrame({"source": ids[self.edges[0]], "target": ids[self.edges[1]]})
+
+    @classmethod
     def from_table(cls, table: pd.DataFrame, *, nodes: Sequence[Hashable] | None = None) -> Graph:
         """Build a graph from a table whose first two columns are the end nodes of edges, as ids of any kind.
 

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import DomainError, GraphError
 from veilgraph.graph.graph import Graph
+from veilgraph.graph.pyg import make_data
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.mechanisms import LabelMechanism, Mechanism
+from veilgraph.privacy.notebook_table import html_table, listed
 from veilgraph.privacy.schema import FeatureSchema
 
 
@@ -75,6 +77,40 @@ class PerturbedGraph:
         reports = f"{int(self.has_features.sum())} feature reports, {int(self.has_label.sum())} label reports"
         mechanisms = ", ".join(repr(each) for each in (self.feature_mechanism, self.label_mechanism) if each)
         return f"PerturbedGraph({self.graph}, {reports}, {mechanisms})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "public graph": self.graph,
+            "label reports": f"{int(self.has_label.sum())}, by {self.label_mechanism!r}",
+            "feature reports": f"{int(self.has_features.sum())}, by {self.feature_mechanism!r}"
+            if self.feature_mechanism
+            else "none are asked for",
+            "classes": listed(self.schema.classes),
+        }
+        return html_table("Perturbed graph", facts, notes=self.guarantee.in_words(theorem_1=False)[:1])
+
+    def to_data(self) -> Any:
+        """Return the reports as a `torch_geometric.data.Data`: everything that a server knows, and no true value.
+
+        Its attributes are:
+
+        - `x` [nodes, features] and `y` [nodes, ...]: the reports, with the masks `has_features` and `has_label`;
+        - `named` [nodes, classes]: whether a label report names a class;
+        - `label_keep` and `label_other`: the probabilities that a label report names the true class, and a given
+          other class. A loss with forward correction needs no more.
+        """
+        channel = self.label_mechanism.channel
+        return make_data(
+            x=self.features.astype(np.float32),
+            edge_index=self.graph.edge_index,
+            y=self.labels,
+            has_features=self.has_features,
+            has_label=self.has_label,
+            named=self.named_classes(),
+            label_keep=float(channel.keep),
+            label_other=float(channel.other),
+            num_nodes=self.graph.num_nodes,
+        )
 
     def named_classes(self) -> NDArray[np.bool_]:
         """Return which classes each node's label report names, `[nodes, classes]`; no class where there is none."""

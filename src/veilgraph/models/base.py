@@ -20,6 +20,7 @@ from veilgraph.models.checkpoint import Checkpoint
 from veilgraph.models.saved_state import FittedState, SavedMethod, check_types
 from veilgraph.privacy.accounting import Guarantee
 from veilgraph.privacy.mechanisms import Mechanism
+from veilgraph.privacy.notebook_table import html_table, listed
 
 DEFAULT_MEMORY = 8 * 2**30
 """Default memory limit of fits that are trained together, in bytes."""
@@ -171,6 +172,17 @@ class Method(ABC):
             features: mechanism that randomizes the features of the campaign; None if it collects none.
         """
         return "feature reports" if cls.uses_features and features is None else None
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {
+            "parameters": listed(f"{name}={value!r}" for name, value in self.get_params().items())
+        }
+        facts["reads"] = "feature reports and label reports" if self.uses_features else "label reports alone"
+        facts["fitted"] = "no"
+        if _fitted_attributes(self):
+            nodes, classes = self.predict_proba().shape
+            facts["fitted"] = f"{nodes} nodes, {classes} classes: {listed(getattr(self, 'classes_', range(classes)))}"
+        return html_table(type(self).__name__, facts)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor parameters by name. No parameter is an estimator, so `deep` changes nothing."""

@@ -17,6 +17,7 @@ from veilgraph.privacy.epsilon import (
     state_epsilon,
 )
 from veilgraph.privacy.mechanisms import GRRFS, Mechanism
+from veilgraph.privacy.notebook_table import html_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,15 @@ class Guarantee:
     def total_user_level(self) -> float:
         """User-level epsilon of the whole report: features and label compose by addition, rounded up."""
         return add_epsilons(self.features_user_level, self.label_user_level)
+
+    def _repr_html_(self) -> str:
+        levels = {
+            "features": self.features_user_level,
+            "label": self.label_user_level,
+            "features and label": self.total_user_level,
+        }
+        facts = {f"epsilon of {part}": show_epsilon(state_epsilon(value)) for part, value in levels.items()}
+        return html_table(f"Guarantee, {NeighbourRelation.USER_LEVEL}", facts, notes=self.in_words(theorem_1=False)[1:])
 
     def as_dict(self) -> dict[str, object]:
         """Return a dictionary for JSON, with every epsilon under the key of its relation."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, check_epsilon
+from veilgraph.privacy.notebook_table import html_table
 
 
 def check_sampled(sampled: int, num_features: int) -> int:
@@ -51,6 +52,13 @@ class PrivacyBudget:
             check_epsilon(self.epsilon_x, "epsilon_x")
         if self.sampled is not None and (self.sampled != int(self.sampled) or self.sampled < 1):
             raise BudgetError(f"sampled is {self.sampled}: give a whole number of features, at least 1")
+
+    def _repr_html_(self) -> str:
+        features: dict[str, object] = {"features": "none are asked for"}
+        if self.epsilon_x is not None:
+            features = {"epsilon_x, of each sampled feature": self.epsilon_x, "sampled features, m": self.sampled}
+        label = f"{self.epsilon_y:g}, user level (any two records)"
+        return html_table("Privacy budget", {"epsilon_y, of the label": label} | features)
 
     @property
     def collects_features(self) -> bool:

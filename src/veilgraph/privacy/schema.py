@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import DomainError, SchemaError
+from veilgraph.privacy.notebook_table import html_table, listed
 from veilgraph.privacy.plain_text import misleading_character
 
 NO_LABEL = -1
@@ -157,6 +158,14 @@ class FeatureSchema:
         """Make a schema of `count` binary columns named prefix0, prefix1, ..."""
         columns = tuple(Column(name=f"{prefix}{i}") for i in range(count))
         return cls(columns=columns, classes=tuple(classes), group=group)
+
+    def _repr_html_(self) -> str:
+        sizes = Counter(self.domain_sizes)
+        domains = ", ".join(f"{count} of {size} values" for size, count in sorted(sizes.items()))
+        facts = {"classes": f"{self.num_classes}: {listed(self.classes)}", "features": domains or "none"}
+        if self.columns:
+            facts["names"] = listed(self.feature_names)
+        return html_table("Schema", facts | ({"note": self.note} if self.note else {}))
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:

@@ -7,17 +7,15 @@ is a torch module, which `ModuleNetwork` gives the same interface.
 from __future__ import annotations
 
 import copy
-import importlib
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from veilgraph.errors import FitError, MissingExtraError
+from veilgraph.errors import FitError
+from veilgraph.graph.pyg import pyg_module
 from veilgraph.models.engine.output_layer import ALL_NODES, NodeSubset
 from veilgraph.models.saved_state import check_layout
 from veilgraph.reconstruct.operators import GraphOperators
@@ -86,7 +84,7 @@ class _Attention(nn.Module):
 
     def __init__(self, num_inputs: int, num_classes: int, dropout: float) -> None:
         super().__init__()
-        layers = _graph_layers()
+        layers = pyg_module("nn")
         self.first = layers.GATConv(num_inputs, HIDDEN, heads=ATTENTION_HEADS)
         self.second = layers.GATConv(HIDDEN * ATTENTION_HEADS, num_classes)
         self.dropout = nn.Dropout(dropout)
@@ -111,17 +109,6 @@ def module_factory(backbone: str | BackboneFactory, dropout: float) -> BackboneF
             "or give a function (num_inputs, num_classes) -> torch.nn.Module"
         )
     return lambda num_inputs, num_classes: _Attention(num_inputs, num_classes, dropout)
-
-
-def _graph_layers() -> Any:
-    """Import the layers of torch_geometric at their first use: the import takes longer than most fits."""
-    with warnings.catch_warnings():
-        # torch_geometric still uses torch.jit, which torch reports as deprecated.
-        warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)
-        try:
-            return importlib.import_module("torch_geometric.nn")
-        except ImportError:
-            raise MissingExtraError("torch_geometric", "server") from None
 
 
 class ModuleNetwork:
