@@ -38,6 +38,7 @@ MODELS = [
     "baselines",
     "structure_only",
     "veil",
+    "rivals",
     "registry",
     "__init__",
 ]

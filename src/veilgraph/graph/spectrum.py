@@ -21,7 +21,7 @@ _TOLERANCE = 1e-2
 """Relative accuracy of the eigenvalues. Views of Veil need the space that the vectors span, and not single vectors."""
 
 
-def leading_eigenvectors(graph: Graph, count: int) -> NDArray[np.float32]:
+def leading_eigenvectors(graph: Graph, count: int, *, regularised: bool = True) -> NDArray[np.float32]:
     r"""Return eigenvectors of the regularised adjacency with the eigenvalues of largest magnitude, [nodes, count].
 
     .. math:: S = (D + \bar d)^{-1/2} A\, (D + \bar d)^{-1/2}
@@ -33,13 +33,15 @@ def leading_eigenvectors(graph: Graph, count: int) -> NDArray[np.float32]:
     Args:
         graph: the public graph.
         count: number of eigenvectors; a graph of fewer nodes has as many as nodes.
+        regularised: whether to add the mean degree; False for those of D^-1/2 A D^-1/2.
 
     >>> star = Graph.from_edges([[0, 0, 0], [1, 2, 3]], num_nodes=4)
     >>> [round(abs(float(entry)), 3) for entry in leading_eigenvectors(star, 1)[:, 0]]
     [0.707, 0.408, 0.408, 0.408]
     """
     nodes, (sources, targets) = graph.num_nodes, graph.edge_index
-    scale = 1 / np.sqrt(graph.degrees + max(float(graph.degrees.mean()), 1.0))
+    added = max(float(graph.degrees.mean()), 1.0) if regularised else 0.0
+    scale = 1 / np.sqrt(np.maximum(graph.degrees + added, 1.0))
     weights = (scale[sources] * scale[targets]).astype(np.float32)
     matrix = csr_array((weights, (sources, targets)), shape=(nodes, nodes))
     if nodes <= 2 * count:  # ARPACK needs a space that is much smaller than the whole

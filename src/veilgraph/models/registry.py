@@ -14,6 +14,7 @@ from veilgraph.models.base import Method
 from veilgraph.models.baselines import MajorityClass, PlainGNN
 from veilgraph.models.lpgnn import LPGNN
 from veilgraph.models.rgnn import RGNN
+from veilgraph.models.rivals import FeatFree, ForwardGNN, SpectralRegression
 from veilgraph.models.structure_only import StructureOnly
 from veilgraph.models.veil import LabelVeil, Veil
 from veilgraph.privacy.budget import PrivacyBudget
@@ -43,6 +44,7 @@ class MethodEntry:
         fixed: Constructor parameters that the entry sets, such as the backbone. An experiment cannot vary them.
         features: Mechanism that randomizes features; None if the method needs no feature reports.
         private: False for a method that reads the records themselves.
+        rival: True for a method of other authors that is here for comparison. A deployment is not offered it.
         revision: Raised whenever the method gives other results than before, so that stored results are not reused.
     """
 
@@ -53,6 +55,7 @@ class MethodEntry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     features: MechanismEntry | None = grr_fs
     private: bool = True
+    rival: bool = False
     revision: int = 0
 
     @property
@@ -180,6 +183,43 @@ METHODS: dict[str, MethodEntry] = {
     ),
 }
 
+METHODS |= {
+    "spectral": MethodEntry(
+        title="Spectral regression",
+        abbreviation="Spectral",
+        description="randomized labels and eigenvectors of the graph, by forward correction; no features",
+        estimator=SpectralRegression,
+        features=None,
+        rival=True,
+    ),
+    "forward_gnn": MethodEntry(
+        title="GNN with forward correction",
+        abbreviation="Forward GNN",
+        description="randomized features, reconstructed, and randomized labels by forward correction",
+        estimator=ForwardGNN,
+        rival=True,
+    ),
+    "featfree": MethodEntry(
+        title="FeatFree, forward correction",
+        abbreviation="FeatFree",
+        description="randomized labels and smoothed random inputs; no features",
+        estimator=FeatFree,
+        fixed={"dimensions": 1024},
+        features=None,
+        rival=True,
+    ),
+    "featfree_p": MethodEntry(
+        title="FeatFree-P, forward correction",
+        abbreviation="FeatFree-P",
+        description="randomized labels and positions in the graph; no features",
+        estimator=FeatFree,
+        fixed={"dimensions": 0},
+        features=None,
+        rival=True,
+    ),
+}
+"""Rivals: written from their papers, private in their labels too."""
+
 # The same method on other feature reports, at the same user-level epsilon m * epsilon_x (any two records).
 _EQUAL_EPSILON: dict[str, MechanismEntry] = {
     "grr_on_all": grr_on_all,
@@ -254,7 +294,7 @@ def methods_for_campaign(features: Mechanism | None) -> dict[str, MethodEntry]:
     """
     names: dict[Hashable, str] = {}
     for name, entry in METHODS.items():
-        if entry.private and entry.estimator.unmet_need(features) is None:
+        if entry.private and not entry.rival and entry.estimator.unmet_need(features) is None:
             names.setdefault((entry.estimator, *entry.fixed.items()), name)
     return {name: METHODS[name] for name in names.values()}
 

@@ -40,7 +40,7 @@ class GraphOperators:
         self._pending_clusters: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
         self._bisections: dict[tuple[int, int], Callable[[], list[NDArray[np.int64]]]] = {}
         self._bisecting = threading.RLock()
-        self._eigenvectors: dict[int, Tensor] = {}
+        self._eigenvectors: dict[tuple[int, bool], Tensor] = {}
         self._decomposing = threading.Lock()
 
     @cached_property
@@ -121,16 +121,16 @@ class GraphOperators:
             self._bisections[depth, trees] = lambda: codes
         return codes
 
-    def eigenvectors(self, count: int) -> Tensor:
-        """Return `spectrum.leading_eigenvectors` of the graph `[nodes, count]`, computed once for each count.
+    def eigenvectors(self, count: int, *, regularised: bool = True) -> Tensor:
+        """Return `spectrum.leading_eigenvectors` of the graph `[nodes, count]`, computed once for each choice.
 
         They have the norm sqrt(nodes), so that entries have a mean square of 1. Fewer are the first columns.
         """
         with self._decomposing:  # several threads may ask at the same time
-            if count not in self._eigenvectors:
-                vectors = torch.from_numpy(leading_eigenvectors(self.graph, count)).to(self.device)
-                self._eigenvectors[count] = vectors * math.sqrt(self.graph.num_nodes)
-        return self._eigenvectors[count]
+            if (count, regularised) not in self._eigenvectors:
+                vectors = torch.from_numpy(leading_eigenvectors(self.graph, count, regularised=regularised))
+                self._eigenvectors[count, regularised] = vectors.to(self.device) * math.sqrt(self.graph.num_nodes)
+        return self._eigenvectors[count, regularised]
 
     def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:
         scale = 1 / np.sqrt(degrees)

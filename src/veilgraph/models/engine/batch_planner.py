@@ -11,7 +11,6 @@ import torch
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.engine.backbones import HIDDEN
-from veilgraph.reconstruct.features import num_columns
 
 Task = TypeVar("Task")
 
@@ -39,6 +38,7 @@ class MemoryEstimate:
 
 def estimate_memory(
     perturbed: PerturbedGraph,
+    columns: int,
     memory: int,
     device: torch.device,
     *,
@@ -49,13 +49,13 @@ def estimate_memory(
 
     Args:
         perturbed: the reports to fit.
+        columns: number of columns of the network inputs.
         memory: memory limit, in bytes.
         device: device of the fit.
         supports_blocks: whether the network can be computed in blocks; a torch module cannot.
         block_nodes: number of nodes in a block.
     """
     nodes, classes = perturbed.graph.num_nodes, perturbed.schema.num_classes
-    columns = sum(map(num_columns, perturbed.schema.domain_sizes))
     # Counts of 32-bit numbers for each node. Inputs: the propagated and the plain half of the stacked input, and one
     # half before it is stacked; a GPU copies both halves once more to sum over nodes in parts. Replica: some arrays of
     # hidden units and of classes. In blocks, only the dropout mask has hidden units of all nodes.

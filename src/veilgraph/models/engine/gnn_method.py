@@ -52,6 +52,7 @@ from veilgraph.models.engine.replica_networks import ReplicaNetworks, stack_prop
 from veilgraph.models.engine.training_loop import LearningCurve, Networks, Training, train
 from veilgraph.models.saved_state import FittedState
 from veilgraph.progress import say
+from veilgraph.reconstruct.features import num_columns
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 G = TypeVar("G", bound="GNNMethod")
@@ -103,6 +104,10 @@ class GNNMethod(Method):
     @abstractmethod
     def input_settings(self) -> Hashable:
         """Return the settings that `network_inputs` depends on; tasks with equal settings and reports share inputs."""
+
+    def input_columns(self, perturbed: PerturbedGraph) -> int:
+        """Return the number of columns of the inputs; by default that of the features, as Algorithm 1 encodes them."""
+        return sum(map(num_columns, perturbed.schema.domain_sizes))
 
     @classmethod
     @abstractmethod
@@ -167,7 +172,7 @@ class GNNMethod(Method):
             device = resolve_device(task.method.device)
             communicator = operators_of(task.perturbed.graph, device).communicator
             begin_fit(task.method, task.perturbed, task.split, communicator)
-            if cls.uses_features:
+            if cls.unmet_need(None) is not None:
                 check_feature_reports(cls, task.perturbed, communicator)
             task.method.check_settings()
         by_graph: dict[tuple[Graph, torch.device, bool], list[FitTask[Self]]] = {}
@@ -179,8 +184,9 @@ class GNNMethod(Method):
             operators = operators_of(graph, device)
             counts = [count for task in same_graph for count in task.method.bag_counts()]
             operators.prepare_clusters(counts, workers=torch.get_num_threads())
+            columns = max(task.method.input_columns(task.perturbed) for task in same_graph)
             estimate = estimate_memory(
-                same_graph[0].perturbed, memory, device, supports_blocks=stackable, block_nodes=block_nodes
+                same_graph[0].perturbed, columns, memory, device, supports_blocks=stackable, block_nodes=block_nodes
             )
             for batch in _plan(same_graph, estimate, device, memory, cache_bytes):
                 with torch_threads_for(graph.num_nodes):
@@ -193,11 +199,13 @@ class GNNMethod(Method):
         if perturbed is None:
             return self.probabilities_
         operators = operators_of(perturbed.graph, resolve_device(self.device))
-        if self.uses_features:
+        if self.unmet_need(None) is not None:
             check_feature_reports(type(self), perturbed, operators.communicator)
         inputs = partial(self.network_inputs, perturbed, operators)
-        supports_blocks = _convolution(self.backbone) is not None
-        estimate = estimate_memory(perturbed, DEFAULT_MEMORY, operators.device, supports_blocks=supports_blocks)
+        supports_blocks, columns = _convolution(self.backbone) is not None, self.input_columns(perturbed)
+        estimate = estimate_memory(
+            perturbed, columns, DEFAULT_MEMORY, operators.device, supports_blocks=supports_blocks
+        )
         classes = self.probabilities_.shape[1]
         with torch.random.fork_rng():
             networks = _make_networks([self], [inputs], operators, classes, estimate.block_nodes)
@@ -279,20 +287,24 @@ def _plan(
             id(task) if task.checkpoint is not None else _convolution(task.method.backbone) or id(task),
             task.method.epochs,
             task.method.loss_settings(),
+            task.method.input_columns(task.perturbed),
             id(task.perturbed.schema),
         ),
-        input_of=lambda task: (
-            id(task.perturbed.features),
-            task.perturbed.has_features.tobytes(),
-            task.perturbed.feature_mechanism,
-            task.method.input_settings(),
-        ),
+        input_of=lambda task: (task.method.input_settings(), _feature_key(task)),
         input_bytes=estimate.input_bytes,
         replica_bytes=estimate.replica_bytes,
         memory=memory,
         device=device,
         cache_bytes=cache_bytes,
     )
+
+
+def _feature_key(task: FitTask[G]) -> Hashable:
+    """Return a key of the feature reports that a task's inputs depend on."""
+    reports = task.perturbed
+    if not task.method.uses_features:
+        return None
+    return id(reports.features), reports.has_features.tobytes(), reports.feature_mechanism
 
 
 class _PendingBatch(PendingFit[G]):

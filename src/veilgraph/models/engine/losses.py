@@ -113,6 +113,39 @@ def noisy_log_likelihood(
     return score
 
 
+def forward_correction(
+    reports: Sequence[PerturbedGraph],
+    masks: NDArray[np.bool_],
+    device: torch.device,
+    nodes: NodeSubset = ALL_NODES,
+    communicator: Communicator = LOCAL,
+) -> Callable[[Tensor], Tensor]:
+    r"""Return a function from logits to the mean :math:`-\ln \sum_x \hat y_x P(y' | x)` over some nodes, [replicas].
+
+    Forward correction of the loss (Patrini et al. 2017) with the known channel of the label reports. It is computed in
+    logarithms: for labels that are not randomized it is the cross-entropy, also where a prediction is almost zero.
+
+    Args:
+        reports: reports of each replica, with the likelihood of their label mechanism.
+        masks: nodes whose labels count, [replicas, nodes].
+        device: device of the logits.
+        nodes: nodes of the logits.
+        communicator: collective operations over the processes that share the graph.
+    """
+    counted = torch.from_numpy(masks)
+    not_named = torch.from_numpy(np.stack([~each.named_classes().T for each in reports])) & counted.unsqueeze(1)
+    weights = counted / communicator.all_reduce_sum(counted.sum(dim=1, keepdim=True))
+    not_named, weights = (nodes.select(values).to(device) for values in (not_named, weights))
+    likelihood = ChannelRows.of([each.label_mechanism.likelihood for each in reports], device, dims=2)
+    log_gain, log_other = likelihood.gain.log(), likelihood.other.log()
+
+    def loss(logits: Tensor) -> Tensor:
+        named = logits.log_softmax(dim=1).masked_fill(not_named, -torch.inf).logsumexp(dim=1)
+        return communicator.all_reduce_sum(-(torch.logaddexp(named + log_gain, log_other) * weights).sum(dim=1))
+
+    return loss
+
+
 def _select_members(membership: Tensor, replicas: int, nodes: NodeSubset) -> Tensor:
     """Select the columns of a node subset from a matrix with the nodes of all replicas as columns."""
     if nodes.nodes is None:

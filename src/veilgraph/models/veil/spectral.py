@@ -30,7 +30,9 @@ def spectral_views(labels: CrossFitting, operators: GraphOperators) -> dict[str,
     }
 
 
-def logistic_log_posterior(columns: Tensor, labels: CrossFitting) -> Tensor:
+def logistic_log_posterior(
+    columns: Tensor, labels: CrossFitting, *, ridge: float = _RIDGE, iterations: int = _ITERATIONS
+) -> Tensor:
     r"""Fit multinomial logistic regression to the reports of each training set; return [nodes, K + 1, classes].
 
     .. math:: \max_W \sum_{v \in L_k} \ln \left( b + (a - b) \sum_{x \in y'_v} p_{v,x} \right)
@@ -42,27 +44,29 @@ def logistic_log_posterior(columns: Tensor, labels: CrossFitting) -> Tensor:
     Args:
         columns: E [nodes, columns], with a mean square of about 1.
         labels: Label reports in folds.
+        ridge: Precision lambda of the weights' prior.
+        iterations: Number of steps.
     """
     # Nodes are the last dimension: operations over few classes are fast then.
     rows = columns.T.contiguous()
     training_sets, classes = labels.training_sets.shape[1:]
     kept, named = labels.kept.T.to(columns), labels.named.T.to(columns).unsqueeze(1)
     log_prior, odds = labels.prior.log().view(-1, 1, 1), labels.contrast
-    factors = torch.stack([_hessian_factor(columns[chosen]) for chosen in labels.kept.T])
+    factors = torch.stack([_hessian_factor(columns[chosen], ridge) for chosen in labels.kept.T])
 
     def logits(weights: Tensor) -> Tensor:
         return (weights.flatten(0, 1) @ rows).view(classes, training_sets, -1) + log_prior
 
     weights = columns.new_zeros(classes, training_sets, columns.shape[1])
     ahead, momentum = weights, 1.0
-    for _ in range(_ITERATIONS):
+    for _ in range(iterations):
         probabilities = logits(ahead).softmax(dim=0)
         among_named = probabilities * named
         total = among_named.sum(dim=0)
         # s (r - p): s the share of the likelihood of the named classes, r the probabilities among them.
         likelihood = (labels.outside + odds * total).clamp(min=_TINY)
         slope = among_named.sub_(probabilities.mul_(total)).mul_(kept * odds / likelihood)
-        gradient = (slope.flatten(0, 1) @ columns).view_as(ahead) - _RIDGE * ahead
+        gradient = (slope.flatten(0, 1) @ columns).view_as(ahead) - ridge * ahead
         step = torch.cholesky_solve(gradient.permute(1, 2, 0), factors).permute(2, 0, 1)
         faster = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
         moved = ahead + step
@@ -70,7 +74,7 @@ def logistic_log_posterior(columns: Tensor, labels: CrossFitting) -> Tensor:
     return logits(weights).log_softmax(dim=0).permute(2, 1, 0).contiguous()
 
 
-def _hessian_factor(rows: Tensor) -> Tensor:
+def _hessian_factor(rows: Tensor, ridge: float) -> Tensor:
     """Return the Cholesky factor of 1/2 E^T E + lambda for the rows of one training set."""
-    factor: Tensor = torch.linalg.cholesky(rows.T @ rows / 2 + _RIDGE * torch.eye(rows.shape[1]).to(rows))
+    factor: Tensor = torch.linalg.cholesky(rows.T @ rows / 2 + ridge * torch.eye(rows.shape[1]).to(rows))
     return factor

@@ -1,0 +1,7 @@
+"""Rivals: methods of other groups, written from their papers, for tables side by side."""
+
+from veilgraph.models.rivals.featfree import FeatFree
+from veilgraph.models.rivals.forward_gnn import ForwardGNN
+from veilgraph.models.rivals.spectral_regression import SpectralRegression
+
+__all__ = ["FeatFree", "ForwardGNN", "SpectralRegression"]
