@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import RunError
+from veilgraph.evaluation import calibration_bins, calibration_error
 from veilgraph.experiments import simulate
 from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.graph import Split
@@ -32,7 +32,6 @@ from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.schema import NO_LABEL
 
 EPSILONS = (3.0, 1.0, 0.5)
-BINS = 15
 _CLEAR = 2.262  # Student's t with nine degrees of freedom, 95 %
 
 
@@ -78,28 +77,11 @@ def fit(setting: Setting, epsilon_y: float, seed: int, data_dir: Path | None) ->
     reports = simulate(private, budget, split, rng=np.random.default_rng([seed, 0]))
     veil, control = Veil(seed=seed).fit(reports, split), StructureOnly(device="cpu").fit(reports, split)
     hits = [(method.predict() == private.labels)[split.test] for method in (veil, control)]
-    confidence = veil.predict_proba()[split.test].max(axis=1)
     return {
         "veil": float(hits[0].mean()),
         "control": float(hits[1].mean()),
-        "bins": bins_of(confidence.astype(np.float64), hits[0]).tolist(),
+        "bins": calibration_bins(veil.predict_proba(), private, split.test).tolist(),
     }
-
-
-def bins_of(confidence: NDArray[np.float64], hit: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the number of nodes, the sum of confidences and the number of hits of each bin, [bins, 3]."""
-    place = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    columns = [np.bincount(place, weights=each, minlength=BINS) for each in (np.ones_like(confidence), confidence, hit)]
-    return np.stack(columns, axis=1)
-
-
-def calibration_error(bins: NDArray[np.float64]) -> float:
-    """Return the expected calibration error: the mean distance of a bin's confidence from its share of hits.
-
-    >>> calibration_error(bins_of(np.array([0.9, 0.9]), np.array([True, False])))
-    0.4
-    """
-    return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())
 
 
 def summary(setting: Setting, epsilon_y: float, fits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
