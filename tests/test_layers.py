@@ -31,6 +31,7 @@ HEIGHT = {part: height for height, part in enumerate(part for layer in LAYERS.va
 MODELS = [
     "saved_state",
     "checkpoint",
+    "conformal",
     "base",
     "engine",
     "rgnn",

@@ -131,6 +131,20 @@ class Method(ABC):
         right = (self.classes_[codes] if labels.dtype.kind in "OU" else codes) == labels
         return float((right if nodes is None else right[np.asarray(nodes)]).mean())
 
+    def predict_sets(
+        self, coverage: float = 0.9, perturbed: PerturbedGraph | None = None, *, allow_empty: bool = False
+    ) -> NDArray[np.bool_]:
+        """Return a set of classes for each node that holds the true one with probability `coverage`, [nodes, classes].
+
+        Methods that estimate the coverage of sets override this function.
+
+        Args:
+            coverage: share of nodes whose set is to hold the true class, above 0 and below 1.
+            perturbed: another graph; default: the graph of the fit.
+            allow_empty: leave sets empty where no class is likely enough; default: the most likely class is in them.
+        """
+        raise FitError(f"{type(self).__name__} gives no sets with a stated coverage: use Veil or LabelVeil")
+
     @classmethod
     def start_together(
         cls, tasks: Sequence[FitTask[Self]], *, memory: int = DEFAULT_MEMORY

@@ -24,6 +24,7 @@ from veilgraph.models.base import (
     begin_fit,
     check_is_fitted,
 )
+from veilgraph.models.conformal import ConformalSets, calibrate_sets
 from veilgraph.models.engine.device import map_in_threads, resolve_device, thread_workers
 from veilgraph.models.saved_state import FittedState, check_types
 from veilgraph.models.veil.calibration import Parameters, View, calibrate, calibrated_log_probabilities, log_softmax
@@ -79,6 +80,8 @@ class Veil(Method):
         pool_: After fitting, the opinion pool of the views.
         feature_pool_: After fitting, the pool with feature likelihoods; None if they do not improve it.
         probabilities_: After fitting, class probabilities of the fitted graph, [nodes, classes].
+        reporting_: After fitting, the nodes of the fitted graph that reported a label, [nodes].
+        conformal_: After fitting, the coverage of sets of classes; None in a model of an earlier version.
 
     >>> Veil().uses_features
     True
@@ -92,6 +95,8 @@ class Veil(Method):
     pool_: OpinionPool = field(init=False, repr=False, compare=False)
     feature_pool_: OpinionPool | None = field(init=False, default=None, repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+    reporting_: NDArray[np.bool_] | None = field(init=False, default=None, repr=False, compare=False)
+    conformal_: ConformalSets | None = field(init=False, default=None, repr=False, compare=False)
 
     @classmethod
     def unmet_need(cls, features: Mechanism | None) -> str | None:
@@ -138,7 +143,20 @@ class Veil(Method):
             views = structural_views(labels, operators, seed=self.seed)
             _check_calibration(self.calibration_, views)
             terms = calibrated_log_probabilities(views, self.calibration_, labels)
-            return _posterior(self.pool_, self.feature_pool_, terms, labels, operators)
+            return _posterior(_pooled(self.pool_, self.feature_pool_, terms, labels, operators), labels)
+
+    def predict_sets(
+        self, coverage: float = 0.9, perturbed: PerturbedGraph | None = None, *, allow_empty: bool = False
+    ) -> NDArray[np.bool_]:
+        """Return a set of classes for each node that holds the true one with probability `coverage`, [nodes, classes].
+
+        For another graph, its people are assumed to be exchangeable with those of the fitted one.
+        """
+        probabilities = self.predict_proba(perturbed)
+        if self.conformal_ is None or self.reporting_ is None:
+            raise FitError("the model was fitted by an earlier version, which did not calibrate sets: train it again")
+        reporting = self.reporting_ if perturbed is None else perturbed.has_label
+        return self.conformal_.sets(probabilities, reporting, coverage, allow_empty=allow_empty)
 
     def fitted_state(self) -> FittedState:
         """Return the calibration, the weights of both pools and the probabilities."""
@@ -147,14 +165,21 @@ class Veil(Method):
         for name, pool in pools.items():
             arrays |= {f"{name}.weights": pool.weights.cpu().numpy(), f"{name}.bias": pool.bias.cpu().numpy()}
         objectives = {name: pool.objective for name, pool in pools.items()}
-        return FittedState(values={"calibration": self.calibration_, "objectives": objectives}, arrays=arrays)
+        values: dict[str, Any] = {"calibration": self.calibration_, "objectives": objectives}
+        if self.conformal_ is not None and self.reporting_ is not None:
+            conformal = self.conformal_.fitted_state()
+            arrays |= {"reporting": self.reporting_} | conformal.arrays
+            values |= conformal.values
+        return FittedState(values=values, arrays=arrays)
 
     def restore(self, state: FittedState) -> None:
         """Set the fitted attributes to a state that `fitted_state` returned; refuse one of another form."""
         names = ("pool", "feature_pool") if "feature_pool.weights" in state.arrays else ("pool",)
         numbers = [f"{name}.{part}" for name in names for part in ("weights", "bias")]
         floats = dict.fromkeys(["probabilities", *numbers], NDArray[np.float32])
-        state.check(floats | {"calibration": dict[str, list[float]], "objectives": dict[str, float]})
+        conformal: dict[str, Any] = ConformalSets.saved_types(state)  # earlier versions saved none
+        conformal |= {"reporting": NDArray[np.bool_]} if conformal else {}
+        state.check(floats | conformal | {"calibration": dict[str, list[float]], "objectives": dict[str, float]})
         check_types(state.values["objectives"], dict.fromkeys(names, float))
         views, classes = len(state.values["calibration"]), state.arrays["probabilities"].shape[-1:]
         for name, terms in zip(names, (views, views + len(FEATURE_RESTARTS)), strict=False):
@@ -172,7 +197,10 @@ class Veil(Method):
         }
         self.calibration_ = {name: tuple(parameters) for name, parameters in state.values["calibration"].items()}
         self.pool_, self.feature_pool_ = pools["pool"], pools.get("feature_pool")
-        self.probabilities_ = state.arrays["probabilities"]
+        self.probabilities_, self.reporting_ = state.arrays["probabilities"], state.arrays.get("reporting")
+        if self.reporting_ is not None and self.reporting_.shape != self.probabilities_.shape[:1]:
+            raise FitError(f"its 'reporting' has shape {self.reporting_.shape}, not {self.probabilities_.shape[:1]}")
+        self.conformal_ = ConformalSets.from_state(state)
 
 
 @dataclass(kw_only=True)
@@ -212,7 +240,9 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
             fitted, labels = task.method, _cross_fitting(task.method, task.perturbed)
             feature_pool = _fit_feature_pool(pool, terms, labels, operators)
             fitted.calibration_, fitted.pool_, fitted.feature_pool_ = dict(calibration), pool, feature_pool
-            fitted.probabilities_ = _posterior(pool, feature_pool, terms, labels, operators)
+            pooled = _pooled(pool, feature_pool, terms, labels, operators)
+            fitted.probabilities_, fitted.reporting_ = _posterior(pooled, labels), labels.perturbed.has_label
+            fitted.conformal_ = _calibrate_sets(pooled, labels)
 
         map_in_threads(finish, tasks, "Veil, posteriors")
 
@@ -231,21 +261,33 @@ def _bisecting_operators(method: Veil, graph: Graph) -> GraphOperators:
     return operators
 
 
-def _posterior(
+def _pooled(
     pool: OpinionPool,
     feature_pool: OpinionPool | None,
     terms: Tensor,
     labels: CrossFitting,
     operators: GraphOperators,
-) -> NDArray[np.float32]:
-    """Return class probabilities [nodes, classes] from the pooled terms and each node's own label report."""
+) -> Tensor:
+    """Return class log-probabilities [nodes, K + 1, classes] of each training set, from the pooled terms."""
     pooled = pool.combine(terms)
-    if feature_pool is not None and labels.perturbed.has_features.any():
-        pooled = feature_pool.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]))
+    if feature_pool is None or not labels.perturbed.has_features.any():
+        return pooled
+    return feature_pool.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]))
+
+
+def _posterior(pooled: Tensor, labels: CrossFitting) -> NDArray[np.float32]:
+    """Return class probabilities [nodes, classes] from the pool and each node's own label report."""
     nodes, final = labels.reporting_nodes, pooled[:, -1].clone()
     final[nodes] = labels.out_of_fold(pooled) + labels.local_evidence[nodes, -1]
     probabilities: NDArray[np.float32] = log_softmax(final).exp().cpu().numpy()
     return probabilities
+
+
+def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
+    """Return the coverage of sets, from out-of-fold probabilities and the reports that they did not use."""
+    probabilities = labels.out_of_fold(pooled).double().softmax(dim=1).cpu().numpy()
+    named = labels.named[labels.reporting_nodes].cpu().numpy()
+    return calibrate_sets(probabilities, named, labels.perturbed.label_mechanism)
 
 
 def _prior_weights(names: Iterable[str], device: torch.device) -> Tensor:
