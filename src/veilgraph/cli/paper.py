@@ -150,7 +150,8 @@ if TYPE_CHECKING:
 
 
 def tune(
-    datasets: Annotated[list[str], typer.Argument(help="Data sets to tune RGNN on.")],
+    datasets: Annotated[list[str], typer.Argument(help="Data sets to tune on.")],
+    method: Annotated[str, typer.Option(help="rgnn, or a rival that trains a GNN.")] = "rgnn",
     epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0,
     epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None,
     sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10,
@@ -162,16 +163,17 @@ def tune(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Search RGNN's hyper-parameters; the score is the likelihood of randomized validation labels."""
+    """Search hyper-parameters of RGNN or a rival; the score is the likelihood of randomized validation labels."""
     with needs_extra("lab"):
         from veilgraph.experiments.cells import DatasetLoader
-        from veilgraph.experiments.tune import tune as tune_rgnn
+        from veilgraph.experiments.tune import tune as search
     found: dict[str, dict[str, SearchResult]] = {}
     for dataset in datasets:
         for label_budget in epsilon_y or [3.0, 2.0, 1.0, 0.5]:
             with show_progress(f"tune {dataset}, epsilon_y {label_budget:g}") as progress:
-                search = tune_rgnn(
+                result = search(
                     dataset,
+                    method=method,
                     epsilon_x=epsilon_x,
                     epsilon_y=label_budget,
                     sampled=sampled,
@@ -183,14 +185,18 @@ def tune(
                     device=device,
                     progress=progress,
                 )
-            found.setdefault(dataset, {})[f"{label_budget:g}"] = search
-        write_atomically(out / f"{dataset}.toml", tomli_w.dumps(_parameters({dataset: found[dataset]})))
+            found.setdefault(dataset, {})[f"{label_budget:g}"] = result
+        name = dataset if method == "rgnn" else f"{method}-{dataset}"
+        write_atomically(out / f"{name}.toml", tomli_w.dumps(_parameters(method, {dataset: found[dataset]})))
     if as_json:
         echo_json({name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()})
     else:
-        echo(*tomli_w.dumps(_parameters(found)).split("\n"))
+        echo(*tomli_w.dumps(_parameters(method, found)).split("\n"))
 
 
-def _parameters(found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:
+def _parameters(method: str, found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:
     """Return the parameters in the form that experiments read."""
-    return {name: {budget: dict(search.parameters) for budget, search in each.items()} for name, each in found.items()}
+    by_dataset: dict[str, Any] = {
+        name: {budget: dict(result.parameters) for budget, result in each.items()} for name, each in found.items()
+    }
+    return by_dataset if method == "rgnn" else {"rivals": {method: by_dataset}}

@@ -39,7 +39,8 @@ def load(
     >>> load("atlantis")
     Traceback (most recent call last):
     veilgraph.errors.RunError: there is no data set 'atlantis': known are citeseer, cora, csbm, dblp, facebook, \
-german, lastfm, patients, pubmed, student, twitch_engb, voters; or put atlantis.npz into the folder of --data-dir
+flickr, german, lastfm, patients, pubmed, student, twitch_engb, voters; or put atlantis.npz into the folder of \
+--data-dir
     """
     if name in EMBEDDED:
         return EMBEDDED[name]()

@@ -167,7 +167,7 @@ def find_dataset(name: str) -> Dataset:
     >>> find_dataset("atlantis")
     Traceback (most recent call last):
     veilgraph.errors.RunError: there is no public data set 'atlantis': known are citeseer, cora, dblp, facebook, \
-german, lastfm, pubmed, student, twitch_engb
+flickr, german, lastfm, pubmed, student, twitch_engb
     """
     if name not in (known := known_datasets()):
         raise RunError(f"there is no public data set '{name}': known are {', '.join(sorted(known))}")

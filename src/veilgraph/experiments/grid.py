@@ -22,7 +22,11 @@ SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 GRR_LABELS, BEST_LABELS = "grr", "best"
 """Label mechanisms of a cell: GRR as in the paper, or the one of `best_label_mechanism`."""
 
-_GRID_KEYS = {"datasets", "methods", "epsilon_x", "epsilon_y", "total_epsilon", "label_share", "variants", *SWEPT}
+_BUDGET_KEYS = {"epsilon_x", "epsilon_y", "total_epsilon", "label_share"}
+_GRID_KEYS = {"datasets", "methods", "labels", "variants", *_BUDGET_KEYS, *SWEPT}
+_RIVALS = "rivals"
+"""Table of the hyper-parameters of rivals, by method and data set; those of the data sets themselves are RGNN's."""
+
 _SETTING_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns"}
 _EXPERIMENT_KEYS = _SETTING_KEYS | {"grid", "variant", "published", "published_in"}
 _PUBLISHED_KEYS = {"dataset", "epsilon_x", "epsilon_y", "method", "variant", "mean", "std"}
@@ -88,7 +92,8 @@ original_columns=False, label_mechanism='grr', parameters={})
     entry = find_method(method)
     return Cell(
         method=method,
-        epsilon_x=epsilon_x if entry.private and entry.uses_features else None,
+        # Nothing left for features: a method that can do without them collects none, another one refuses.
+        epsilon_x=(epsilon_x or None) if entry.private and entry.uses_features else None,
         epsilon_y=epsilon_y if entry.private else None,
         label_mechanism=label_mechanism if entry.private else GRR_LABELS,
         parameters={key: value for key, value in sorted(parameters.items()) if key in entry.parameters},
@@ -152,7 +157,7 @@ def load_experiment(name: str, *, seeds: int | None = None) -> Experiment:
 
 
 def load_hyperparameters() -> dict[str, Any]:
-    """Return the parameters that `veilgraph tune` found, by data set and epsilon_y."""
+    """Return the parameters that `veilgraph tune` found, by data set and epsilon_y; those of rivals by method first."""
     return tomllib.loads(_read("hyperparameters.toml"))
 
 
@@ -218,15 +223,17 @@ def _grid_cells(
         grid["methods"],
         _budgets(name, grid, sampled),
         grid.get("variants", [""]),
+        _label_mechanisms(name, grid),
         range(first_seed, first_seed + seeds),
         *(grid[key] for key in swept),
     ]
-    for dataset, method, (epsilon_x, epsilon_y), variant, seed, *values in itertools.product(*axes):
+    for dataset, method, (epsilon_x, epsilon_y), variant, labels, seed, *values in itertools.product(*axes):
         entry = find_method(method)
         if variant and variant not in variants:
             raise RunError(f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name")
         # Parameters are tuned for an epsilon_y; the ceiling without privacy has none and keeps its defaults.
-        tuned = _tuned(hyperparameters.get(dataset, {}), epsilon_y) if entry.private else {}
+        found = hyperparameters.get(_RIVALS, {}).get(method, {}) if entry.rival else hyperparameters
+        tuned = _tuned(found.get(dataset, {}), epsilon_y) if entry.private else {}
         parameters = {
             "epochs": document.get("epochs", 100),
             **tuned,
@@ -242,6 +249,7 @@ def _grid_cells(
             seed=seed,
             variant=variant,
             original_columns=document.get("columns") == "original",
+            label_mechanism=labels,
             parameters=parameters,
         )
         yield json.dumps(asdict(cell))
@@ -256,6 +264,14 @@ def _budgets(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[flo
         (total * (1 - share) / sampled, total * share)
         for total, share in itertools.product(grid["total_epsilon"], grid["label_share"])
     ]
+
+
+def _label_mechanisms(name: str, grid: Mapping[str, Any]) -> list[str]:
+    """Return the label mechanisms of a grid; GRR if it names none."""
+    named = list(grid.get("labels", [GRR_LABELS]))
+    if unknown := [each for each in named if each not in (GRR_LABELS, BEST_LABELS)]:
+        raise RunError(f"{name}, grid: labels has '{unknown[0]}'; known are {GRR_LABELS}, {BEST_LABELS}")
+    return named
 
 
 def _tuned(found: Mapping[str, Any], epsilon_y: float) -> Mapping[str, Any]:

@@ -1,21 +1,21 @@
-"""Search of RGNN's hyper-parameters. Its score comes from randomized validation labels only."""
+"""Search of hyper-parameters, of RGNN and of rivals. Its score comes from randomized validation labels only."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.experiments.cells import DatasetLoader, DataSource, draw_reports
-from veilgraph.experiments.grid import Cell
+from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, Cell, make_cell
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models import RGNN
-from veilgraph.models.base import FitTask
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask
+from veilgraph.models.engine.gnn_method import GNNMethod
+from veilgraph.models.registry import find_method, make_method
 from veilgraph.progress import Progress, no_progress
 
 try:
@@ -39,6 +39,21 @@ SEARCH_SPACE: dict[str, tuple[Any, ...]] = {
     "learning_rate": (0.001, 0.003, 0.01, 0.03),
 }
 """K_x, K_y, C and alpha as in the paper, which does not list values of dropout and learning rate."""
+
+_STEPS = (2, 4, 8, 16, 32, 64)
+_TRAINING: dict[str, tuple[Any, ...]] = {
+    "dropout": (0.25, 0.5, 0.75),
+    "learning_rate": (0.001, 0.01, 0.03),
+    "weight_decay": (0.0, 1e-4, 1e-3, 1e-2),
+}
+_SMOOTHED: dict[str, tuple[Any, ...]] = {"steps": _STEPS, "smoother": ("hoa", "kprop"), **_TRAINING}
+
+RIVAL_SPACES: dict[str, dict[str, tuple[Any, ...]]] = {
+    "featfree": _SMOOTHED,
+    "featfree_p": _SMOOTHED,
+    "forward_gnn": {"feature_hops": _STEPS, **_TRAINING},
+}
+"""Spaces of the rivals: values of Revisit-LDPGNN, with 0.03 in place of its smallest learning rate, 0.0001."""
 
 _ROUND = 8
 _SCORES = "scores"
@@ -76,9 +91,18 @@ class SearchResult:
     needed: float
 
 
+def search_space(method: str) -> Mapping[str, tuple[Any, ...]]:
+    """Return the values to search by the name of the parameter; refuse a method that has none."""
+    spaces = {"rgnn": SEARCH_SPACE, **RIVAL_SPACES}
+    if method not in spaces:
+        raise RunError(f"there is no search space for '{method}': known are {', '.join(spaces)}")
+    return spaces[method]
+
+
 def tune(
     dataset: str,
     *,
+    method: str = "rgnn",
     epsilon_x: float,
     epsilon_y: float,
     sampled: int = 10,
@@ -88,9 +112,10 @@ def tune(
     journal: Path,
     data: DataSource | None = None,
     device: str = "auto",
+    memory: int = DEFAULT_MEMORY,
     progress: Progress = no_progress,
 ) -> SearchResult:
-    r"""Find the parameters of RGNN that explain held-out randomized labels best, on average over `seeds` draws.
+    r"""Find the parameters of a method that explain held-out randomized labels best, on average over `seeds` draws.
 
     The validation labels are held out of the propagation too. Otherwise they would shape the targets of their
     neighbours, and the search would prefer settings that memorise them.
@@ -104,7 +129,8 @@ def tune(
 
     Args:
         dataset: name of the data set.
-        epsilon_x: budget of each sampled feature.
+        method: a method that has a search space.
+        epsilon_x: budget of each sampled feature; ignored for a method that uses none.
         epsilon_y: budget of the label.
         sampled: number of features that each person samples.
         trials: number of settings to try.
@@ -113,75 +139,97 @@ def tune(
         journal: file of the trials.
         data: returns the data of a cell; default: data sets of the catalogue by name.
         device: "auto", "cpu" or "cuda".
+        memory: limit for all fits that run at the same time, in bytes.
         progress: called with the best score, the number of finished trials, and the number of all trials.
     """
     for name, count, least in (("trials", trials, 1), ("seeds", seeds, 2)):
         if count < least:
             raise RunError(f"{name} is {count}: use at least {least}")
-    first = Cell(
-        dataset=dataset, method="rgnn", epsilon_x=epsilon_x, epsilon_y=epsilon_y, sampled=sampled, seed=FIRST_SEED
+    space = search_space(method)
+    first = make_cell(
+        dataset=dataset,
+        method=method,
+        epsilon_x=epsilon_x,
+        epsilon_y=epsilon_y,
+        sampled=sampled,
+        seed=FIRST_SEED,
+        label_mechanism=BEST_LABELS if find_method(method).rival else GRR_LABELS,  # as in the experiments
+        parameters={},
     )
     private = (DatasetLoader() if data is None else data)(first)
     reports = [draw_reports(replace(first, seed=FIRST_SEED + seed), private) for seed in range(seeds)]
-    space = _space(private.graph.num_nodes)
-    budget = f"epsilon_x {epsilon_x:g}, epsilon_y {epsilon_y:g}, sampled {sampled}"
-    study = _study(f"{dataset}, {budget}, {seeds} seeds, {epochs} epochs", journal)
+    distributions = _distributions(space, private.graph.num_nodes)
+    study = _study(_study_name(first, seeds, epochs), journal)
     while (done := len(study.trials)) < trials:
         progress(f"best {study.best_value:.4f}" if done else "first round", done, trials)
         until = min(trials, _ROUND * (done // _ROUND + 1))
-        settings = [_proposal(number, study.trials, space) for number in range(done, until)]
-        for setting, scores in zip(settings, _scores(settings, reports, epochs, device), strict=True):
-            study.add_trial(_finished_trial(setting, space, scores))
+        settings = [_proposal(method, number, study.trials, distributions) for number in range(done, until)]
+        for setting, scores in zip(settings, _scores(first, settings, reports, epochs, device, memory), strict=True):
+            study.add_trial(_finished_trial(setting, distributions, scores))
     progress("done", trials, trials)
     return choose([_trial_of(trial) for trial in study.trials[:trials]])
 
 
+def _study_name(cell: Cell, seeds: int, epochs: int) -> str:
+    features = "" if cell.epsilon_x is None else f"epsilon_x {cell.epsilon_x:g}, "
+    budget = f"{features}epsilon_y {cell.epsilon_y:g}, sampled {cell.sampled}"
+    method = "" if cell.method == "rgnn" else f"{cell.method}, "  # journals from before there were rivals go on
+    labels = "" if cell.label_mechanism == GRR_LABELS else f"{cell.label_mechanism} labels, "
+    return f"{cell.dataset}, {method}{labels}{budget}, {seeds} seeds, {epochs} epochs"
+
+
 def _scores(
+    cell: Cell,
     settings: Sequence[Mapping[str, Any]],
     reports: Sequence[tuple[PerturbedGraph, Split]],
     epochs: int,
     device: str,
+    memory: int,
 ) -> list[list[float]]:
     """Fit all settings on all draws together; return the best validation score of each, [settings, draws]."""
+    common = {"epochs": epochs, "device": device, "hold_out_validation": True}
     tasks = [
         [
-            FitTask(
-                method=RGNN(**setting, epochs=epochs, seed=FIRST_SEED + seed, device=device, hold_out_validation=True),
-                perturbed=perturbed,
-                split=split,
-            )
-            for seed, (perturbed, split) in enumerate(reports)
+            FitTask(method=_gnn(cell.method, setting | common | {"seed": seed}), perturbed=perturbed, split=split)
+            for seed, (perturbed, split) in enumerate(reports, start=FIRST_SEED)
         ]
-        for setting in settings
+        for setting in map(dict, settings)
     ]
-    for _ in RGNN.fit_together(list(itertools.chain.from_iterable(tasks))):
+    together = [task for draws in tasks for task in draws]
+    for _ in type(together[0].method).fit_together(together, memory=memory):
         pass
     return [[max(task.method.curve_.validation_score) for task in draws] for draws in tasks]
 
 
-def _space(nodes: int) -> dict[str, CategoricalDistribution]:
+def _gnn(method: str, parameters: Mapping[str, Any]) -> GNNMethod:
+    return cast(GNNMethod, make_method(method, parameters))  # every method with a search space is one
+
+
+def _distributions(space: Mapping[str, tuple[Any, ...]], nodes: int) -> dict[str, CategoricalDistribution]:
     """Return the search space without cluster counts above the number of nodes."""
     return {
         name: CategoricalDistribution([value for value in values if name != "num_clusters" or value <= nodes])
-        for name, values in SEARCH_SPACE.items()
+        for name, values in space.items()
     }
 
 
 def _proposal(
-    number: int, finished: Sequence[FrozenTrial], space: Mapping[str, CategoricalDistribution]
+    method: str, number: int, finished: Sequence[FrozenTrial], space: Mapping[str, CategoricalDistribution]
 ) -> dict[str, Any]:
     """Return the setting of a trial. It depends only on finished rounds, so a resumed search is the same search."""
     if number == 0:
-        return _defaults(space)
+        return _defaults(method, space)
     memory = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=number))
     memory.add_trials(finished[: number // _ROUND * _ROUND])
     return dict(memory.ask(dict(space)).params)
 
 
-def _defaults(space: Mapping[str, CategoricalDistribution]) -> dict[str, Any]:
-    defaults = {name: getattr(RGNN(), name) for name in space}
-    most_clusters = int(str(space["num_clusters"].choices[-1]))
-    return defaults | {"num_clusters": min(defaults["num_clusters"], most_clusters)}
+def _defaults(method: str, space: Mapping[str, CategoricalDistribution]) -> dict[str, Any]:
+    """Return the defaults of the method; one above the largest value of the space is that value."""
+    defaults = {name: getattr(make_method(method, {}), name) for name in space}
+    if "num_clusters" in space:
+        defaults["num_clusters"] = min(defaults["num_clusters"], int(str(space["num_clusters"].choices[-1])))
+    return defaults
 
 
 def _finished_trial(

@@ -92,6 +92,8 @@ class MethodEntry:
         if not self.uses_features or not schema.num_features:
             return PrivacyBudget(epsilon_y=epsilon_y)
         if epsilon_x is None:
+            if self.estimator.unmet_need(None) is None:
+                return PrivacyBudget(epsilon_y=epsilon_y)
             raise RunError(f"{self.title} uses features: give it an epsilon_x")
         return PrivacyBudget(epsilon_x, epsilon_y, min(sampled, schema.num_features))
 

@@ -19,6 +19,7 @@ _DATASET_NAMES = {
     "pubmed": "Pubmed",
     "twitch_engb": "Twitch",
     "lastfm": "LastFM",
+    "flickr": "Flickr",
 }
 
 
