@@ -147,6 +147,8 @@ def _print_training(model: Model, folder: Path) -> None:
         for share in alarms:
             echo(f"ALARM: {share['sentence']}")
         echo(f"{len(shares) - len(alarms):,} of {len(shares):,} declared class shares are plausible.")
+    if contamination := facts["contamination"]:
+        echo(contamination["sentence"])
     if not facts["held_out"]:
         echo("Accuracy: not estimated; --hold-out 0.2 holds labels out and estimates it, for the control too.")
     for name, estimate in facts.get("estimated_accuracy", {}).items():

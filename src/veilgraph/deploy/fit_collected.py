@@ -29,7 +29,7 @@ from veilgraph.deploy.model_folder import (
 from veilgraph.distributed.process_group import ProcessGroup, join_process_group
 from veilgraph.errors import FitError, MissingExtraError, StoreError
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.models import Method, StructureOnly
+from veilgraph.models import Method, StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.checkpoint import Checkpoint, digest_of_task
 from veilgraph.models.engine.device import resolve_device
@@ -269,7 +269,7 @@ class TrainingRecord:
             nodes: names of the nodes in the order of the fit.
             processes: number of processes of the fit.
         """
-        facts = self.facts | {"processes": processes}
+        facts = self.facts | {"processes": processes, "contamination": _contamination_facts(method, self.campaign)}
         if self.held_out is not None:
             control = facts["estimated_accuracy"]
             facts["estimated_accuracy"] = {facts["method"]: self.held_out.estimate_accuracy(method)} | control
@@ -361,6 +361,19 @@ def prepare_fit(
         task=FitTask(method=method, perturbed=seen, split=split, checkpoint=checkpoint),
         record=TrainingRecord(campaign=campaign, facts=described | dict(facts or {}), held_out=held_out),
     )
+
+
+def _contamination_facts(method: Method, campaign: Campaign) -> dict[str, Any] | None:
+    """Describe the label reports that were not randomized, JSON-ready; None if the method found none."""
+    if not isinstance(method, Veil) or (found := method.contamination_) is None:
+        return None
+    names = campaign.schema.classes
+    targets = {names[each]: found.targets[each] for each in np.argsort(found.targets)[::-1] if found.targets[each] > 0}
+    say = f"most name '{max(targets, key=lambda name: targets[name])}'"
+    if len(targets) > 1:
+        say = "they name " + ", ".join(f"'{name}' ({share:.0%})" for name, share in targets.items())
+    sentence = f"About {found.share:.0%} of the label reports were not randomized; {say}. The model allows for them."
+    return {"share": found.share, "targets": targets, "sentence": sentence}
 
 
 def _held_out_labels(perturbed: PerturbedGraph, split: Split) -> HeldOutLabels | None:

@@ -126,7 +126,21 @@ class CrossFitting:
         With contamination it differs between reports, [nodes]: a report that was not randomized names any class.
         """
         stated = float(self.perturbed.label_mechanism.likelihood.other)
-        return stated if self.contamination is None else stated + self.contamination.likelihood(self.named)
+        return (
+            stated if self.contamination is None else stated + self.contamination.likelihood(self.named, self.degrees)
+        )
+
+    @property
+    def degrees(self) -> Tensor:
+        """Degree of each node, [nodes]."""
+        return torch.from_numpy(self.perturbed.graph.degrees).to(self.device)
+
+    @property
+    def log_scale(self) -> float:
+        """Logarithm of the factor by which `log_likelihood` is too large with contamination: the sum of ln(1 - a)."""
+        if self.contamination is None:
+            return 0.0
+        return float((1 - self.contamination.shares_at(self.degrees[self.reporting_nodes])).log().sum())
 
     @property
     def outside_of_reports(self) -> float | Tensor:

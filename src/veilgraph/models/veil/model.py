@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ from veilgraph.models.conformal import ConformalSets, calibrate_sets
 from veilgraph.models.engine.device import map_in_threads, resolve_device, thread_workers
 from veilgraph.models.saved_state import FittedState, check_types
 from veilgraph.models.veil.calibration import Parameters, View, calibrate, calibrated_log_probabilities, log_softmax
+from veilgraph.models.veil.contamination import Contamination
+from veilgraph.models.veil.contamination_estimate import estimate_contamination, evidence_needed
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
@@ -68,6 +70,9 @@ class Veil(Method):
     log-likelihood of out-of-fold label reports by more than the number of added weights. A node's own label report
     counts once: p_v P(y'_v | .) with p_v from the training set without it.
 
+    If label reports that were not randomized explain the reports left out better, with odds of 100 to 1 for each
+    class, views and pool are fitted again with the channel of `Contamination`.
+
     There is no parameter to set for a data set, and no true label is read. All label reports are used. `split` is
     only checked: folds of the reports replace it.
 
@@ -79,6 +84,7 @@ class Veil(Method):
         calibration_: After fitting, the calibration parameters of each view, by name.
         pool_: After fitting, the opinion pool of the views.
         feature_pool_: After fitting, the pool with feature likelihoods; None if they do not improve it.
+        contamination_: After fitting, the label reports that were not randomized; None if none were found.
         probabilities_: After fitting, class probabilities of the fitted graph, [nodes, classes].
         reporting_: After fitting, the nodes of the fitted graph that reported a label, [nodes].
         conformal_: After fitting, the coverage of sets of classes; None in a model of an earlier version.
@@ -94,6 +100,7 @@ class Veil(Method):
     calibration_: dict[str, Parameters] = field(init=False, repr=False, compare=False)
     pool_: OpinionPool = field(init=False, repr=False, compare=False)
     feature_pool_: OpinionPool | None = field(init=False, default=None, repr=False, compare=False)
+    contamination_: Contamination | None = field(init=False, default=None, repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
     reporting_: NDArray[np.bool_] | None = field(init=False, default=None, repr=False, compare=False)
     conformal_: ConformalSets | None = field(init=False, default=None, repr=False, compare=False)
@@ -138,7 +145,8 @@ class Veil(Method):
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self.probabilities_.shape[1]}")
         if not perturbed.has_label.any():
             raise FitError("no labelled nodes: at least one node must report its label")
-        labels, operators = _cross_fitting(self, perturbed), _bisecting_operators(self, perturbed.graph)
+        labels = _cross_fitting(self, perturbed, self.contamination_)
+        operators = _bisecting_operators(self, perturbed.graph)
         with thread_workers(labels.device):
             views = structural_views(labels, operators, seed=self.seed)
             _check_calibration(self.calibration_, views)
@@ -159,7 +167,7 @@ class Veil(Method):
         return self.conformal_.sets(probabilities, reporting, coverage, allow_empty=allow_empty)
 
     def fitted_state(self) -> FittedState:
-        """Return the calibration, the weights of both pools and the probabilities."""
+        """Return the calibration, the weights of both pools, the contamination and the probabilities."""
         pools = {"pool": self.pool_} | ({} if self.feature_pool_ is None else {"feature_pool": self.feature_pool_})
         arrays: dict[str, NDArray[Any]] = {"probabilities": self.probabilities_}
         for name, pool in pools.items():
@@ -170,6 +178,8 @@ class Veil(Method):
             conformal = self.conformal_.fitted_state()
             arrays |= {"reporting": self.reporting_} | conformal.arrays
             values |= conformal.values
+        if self.contamination_ is not None:
+            values["contamination"] = asdict(self.contamination_)
         return FittedState(values=values, arrays=arrays)
 
     def restore(self, state: FittedState) -> None:
@@ -177,9 +187,10 @@ class Veil(Method):
         names = ("pool", "feature_pool") if "feature_pool.weights" in state.arrays else ("pool",)
         numbers = [f"{name}.{part}" for name in names for part in ("weights", "bias")]
         floats = dict.fromkeys(["probabilities", *numbers], NDArray[np.float32])
-        conformal: dict[str, Any] = ConformalSets.saved_types(state)  # earlier versions saved none
-        conformal |= {"reporting": NDArray[np.bool_]} if conformal else {}
-        state.check(floats | conformal | {"calibration": dict[str, list[float]], "objectives": dict[str, float]})
+        optional: dict[str, Any] = ConformalSets.saved_types(state)  # earlier versions saved none
+        optional |= {"reporting": NDArray[np.bool_]} if optional else {}
+        optional |= {"contamination": dict[str, Any]} if "contamination" in state.values else {}
+        state.check(floats | optional | {"calibration": dict[str, list[float]], "objectives": dict[str, float]})
         check_types(state.values["objectives"], dict.fromkeys(names, float))
         views, classes = len(state.values["calibration"]), state.arrays["probabilities"].shape[-1:]
         for name, terms in zip(names, (views, views + len(FEATURE_RESTARTS)), strict=False):
@@ -201,6 +212,8 @@ class Veil(Method):
         if self.reporting_ is not None and self.reporting_.shape != self.probabilities_.shape[:1]:
             raise FitError(f"its 'reporting' has shape {self.reporting_.shape}, not {self.probabilities_.shape[:1]}")
         self.conformal_ = ConformalSets.from_state(state)
+        described = state.values.get("contamination")
+        self.contamination_ = None if described is None else Contamination.from_dict(described, *classes)
 
 
 @dataclass(kw_only=True)
@@ -228,16 +241,12 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
     method, perturbed = tasks[0].method, tasks[0].perturbed
     shared, operators = _cross_fitting(method, perturbed), _bisecting_operators(method, perturbed.graph)
     with thread_workers(shared.device):
-        views = structural_views(shared, operators, seed=method.seed)
-        chosen = map_in_threads(partial(calibrate, labels=shared), list(views.values()), "Veil, calibrated views")
-        calibration = dict(zip(views, chosen, strict=True))
-        terms = calibrated_log_probabilities(views, calibration, shared)
-        held_out = _out_of_fold(terms, shared)
-        weights = model_averaging_weights(held_out, shared, _prior_weights(calibration, shared.device))
-        pool = fit_pool(held_out, shared, weights)
+        fit = _fit_contaminated(_fit_structure(shared, operators, seed=method.seed), operators, seed=method.seed)
+        contamination, calibration, terms, pool = fit.labels.contamination, fit.calibration, fit.terms, fit.pool
 
         def finish(task: FitTask[Veil]) -> None:
-            fitted, labels = task.method, _cross_fitting(task.method, task.perturbed)
+            fitted, labels = task.method, _cross_fitting(task.method, task.perturbed, contamination)
+            fitted.contamination_ = contamination
             feature_pool = _fit_feature_pool(pool, terms, labels, operators)
             fitted.calibration_, fitted.pool_, fitted.feature_pool_ = dict(calibration), pool, feature_pool
             pooled = _pooled(pool, feature_pool, terms, labels, operators)
@@ -247,11 +256,48 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
         map_in_threads(finish, tasks, "Veil, posteriors")
 
 
-def _cross_fitting(method: Veil, perturbed: PerturbedGraph) -> CrossFitting:
+class _StructuralFit(NamedTuple):
+    """A fit of everything that does not depend on features."""
+
+    labels: CrossFitting
+    calibration: dict[str, Parameters]
+    terms: Tensor
+    pool: OpinionPool
+
+    @property
+    def log_likelihood(self) -> float:
+        """Penalised log-likelihood of the out-of-fold reports."""
+        return self.pool.objective + self.labels.log_scale
+
+
+def _fit_structure(labels: CrossFitting, operators: GraphOperators, *, seed: int) -> _StructuralFit:
+    """Cross-fit and calibrate every view that needs no features, and fit their pool."""
+    views = structural_views(labels, operators, seed=seed)
+    chosen = map_in_threads(partial(calibrate, labels=labels), list(views.values()), "Veil, calibrated views")
+    calibration = dict(zip(views, chosen, strict=True))
+    terms = calibrated_log_probabilities(views, calibration, labels)
+    held_out = _out_of_fold(terms, labels)
+    weights = model_averaging_weights(held_out, labels, _prior_weights(calibration, labels.device))
+    return _StructuralFit(labels, calibration, terms, fit_pool(held_out, labels, weights))
+
+
+def _fit_contaminated(stated: _StructuralFit, operators: GraphOperators, *, seed: int) -> _StructuralFit:
+    """Return a fit with contamination if it makes out-of-fold reports likelier by `evidence_needed`, else `stated`."""
+    held_out = stated.pool.combine(_out_of_fold(stated.terms, stated.labels))
+    contamination = estimate_contamination(held_out, stated.labels)
+    if contamination is None:
+        return stated
+    fit = _fit_structure(replace(stated.labels, contamination=contamination), operators, seed=seed)
+    gain = fit.log_likelihood - stated.log_likelihood
+    return fit if gain > evidence_needed(stated.labels.num_classes) else stated
+
+
+def _cross_fitting(method: Veil, perturbed: PerturbedGraph, contamination: Contamination | None = None) -> CrossFitting:
     """Return the folds of the reports that a method uses, on its device."""
     if not method.uses_features:
         perturbed = replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
-    return CrossFitting.random(perturbed, seed=method.seed, device=resolve_device(method.device))
+    folds = CrossFitting.random(perturbed, seed=method.seed, device=resolve_device(method.device))
+    return replace(folds, contamination=contamination)
 
 
 def _bisecting_operators(method: Veil, graph: Graph) -> GraphOperators:
