@@ -6,6 +6,7 @@ import atexit
 import gc
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -13,6 +14,7 @@ import veilgraph
 from veilgraph.cli._common import echo
 from veilgraph.cli.campaign import campaign_app, serve
 from veilgraph.cli.data import data_app
+from veilgraph.cli.doctor import doctor
 from veilgraph.cli.model import predict, train
 from veilgraph.cli.paper import paper_app, tune
 from veilgraph.cli.participant import randomize, submit
@@ -42,12 +44,11 @@ _OUT_OF_MEMORY = {
 app = typer.Typer(
     name="veilgraph",
     help="Graph neural networks on data that people randomized before anyone collected it.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-# The order of `veilgraph --help`: try it, account for it, plan, collect and train, study.
-for command in (run, account, audit, plan, randomize, submit, serve, train, predict, tune):
+# The order of `veilgraph --help`: try it, account for it, plan, collect and train, study, check.
+for command in (run, account, audit, plan, randomize, submit, serve, train, predict, tune, doctor):
     app.command()(command)
 for group, name in (
     (schema_app, "schema"),
@@ -93,7 +94,7 @@ def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilg
     except VeilgraphError as error:
         return _fail(str(error))
     except _UsageError as error:
-        return _fail(f"{_explain(error, list(arguments))}. See {program} --help.")
+        return _fail(f"{_explain(error, list(arguments))} See {_help_of(error, program)}.")
     except OSError as error:
         return _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except (MemoryError, RuntimeError) as error:
@@ -114,7 +115,7 @@ def _is_lack_of_memory(error: Exception) -> bool:
 
 
 def _explain(error: Exception, arguments: list[str]) -> str:
-    """Return the message of typer, with the given value, which typer leaves out."""
+    """Return the message of typer with the given value, which typer leaves out, and with what a command needs."""
     message = str(getattr(error, "format_message", error.__str__)()).rstrip(".")
     options = getattr(getattr(error, "param", None), "opts", [])
     given = [
@@ -122,7 +123,26 @@ def _explain(error: Exception, arguments: list[str]) -> str:
         for argument, following in zip(arguments, [*arguments[1:], ""], strict=True)
         if argument.partition("=")[0] in options
     ]
-    return f"{message}{f' (given: {given[-1]})' if given else ''}"
+    context = getattr(error, "ctx", None)
+    if message.startswith("Missing") and context is not None:
+        message += f": {context.command_path} {_needed_by(context.command)}"
+    value = f" (given: {given[-1]})" if given else ""
+    return f"{message}{value}{'' if message.endswith('?') else '.'}"
+
+
+def _needed_by(command: Any) -> str:
+    """Return how the required options and arguments of a command are written, or the commands of a group."""
+    if names := getattr(command, "commands", {}):
+        return "|".join(names)
+    required = [parameter for parameter in command.params if parameter.required]
+    values = [parameter.metavar or parameter.name.upper() for parameter in required]
+    options = [f"{each.opts[0]} " if each.opts[0].startswith("-") else "" for each in required]
+    return " ".join(option + value for option, value in zip(options, values, strict=True))
+
+
+def _help_of(error: Exception, program: str) -> str:
+    """Return the command that explains the command with a mistake."""
+    return f"{getattr(getattr(error, 'ctx', None), 'command_path', program)} --help"
 
 
 def _fail(message: str) -> int:

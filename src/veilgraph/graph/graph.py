@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from veilgraph.errors import GraphError
 from veilgraph.graph.io import read_ids, read_table
@@ -212,6 +211,8 @@ class Graph:
         >>> starts.tolist(), neighbours.tolist()
         ([0, 1, 3, 4], [1, 0, 2, 1])
         """
+        from scipy.sparse import csr_array  # slow to import, and a device needs no adjacency
+
         sources, targets = self.edges  # sorted, so they are the upper triangle in CSR order
         index = np.int32 if max(2 * self.num_edges, self.num_nodes) < 2**31 else np.int64
         starts = np.zeros(self.num_nodes + 1, dtype=index)

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv  # scipy.stats is slow to import
 
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, NeighbourRelation
@@ -170,6 +169,8 @@ def _choose_threshold(pilot: NDArray[np.float64], confidence: float) -> float:
 
 def _epsilon_bound(right: NDArray[np.integer], wrong: NDArray[np.integer], confidence: float) -> NDArray[np.float64]:
     """Return ln(R / (1 - R)) for the Clopper-Pearson lower bound R on right / (right + wrong)."""
+    from scipy.special import betaincinv  # slow to import, and scipy.stats slower
+
     share = np.where(right > 0, betaincinv(np.maximum(right, 1e-9), wrong + 1, 1 - confidence), 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(share) - np.log1p(-share))

@@ -1,0 +1,51 @@
+"""Shell completion: the script that a shell loads, and the words that the program proposes to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from veilgraph.cli import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def named_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Let the shell be an argument instead of the one that runs the tests; return an empty home folder."""
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def ends(*arguments: str) -> None:
+    """Run a command that ends the program itself, as those of completion do."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "proposed"),
+    [("veilgraph da", {"data"}), ("veilgraph data f", {"fetch"}), ("veilgraph train --hold", {"--hold-out"})],
+)
+def test_words_are_completed(words: str, proposed: set[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv("_VEILGRAPH_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    ends()
+    assert set(capsys.readouterr().out.split()) == proposed
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_is_shown(shell: str, named_shell: Path, capsys: Capture) -> None:
+    ends("--show-completion", shell)
+    assert f"_VEILGRAPH_COMPLETE=complete_{shell}" in capsys.readouterr().out
+    assert list(named_shell.iterdir()) == []
+
+
+def test_the_script_is_installed_for_a_shell(named_shell: Path) -> None:
+    ends("--install-completion", "bash")
+    assert "veilgraph" in (named_shell / ".bashrc").read_text(encoding="utf-8")
+    assert list((named_shell / ".bash_completions").glob("veilgraph*"))
