@@ -1,0 +1,78 @@
+/** An error that holds no private value. Its message says what is wrong. */
+export class VeilgraphError extends Error {}
+
+/** Randomizer of one value: words that name the truth, words of each other value, and the size of a set. */
+export interface Table {
+	readonly k: number;
+	readonly yes: number;
+	readonly no: number;
+	readonly w?: number;
+}
+
+/** One declared column: its values, or the edges of its bins. */
+export type Column =
+	| { readonly name: string; readonly values: readonly string[]; readonly edges?: undefined }
+	| { readonly name: string; readonly edges: readonly number[]; readonly values?: undefined };
+
+/** A campaign that was verified. */
+export interface Question {
+	readonly id: string;
+	readonly closes: Date;
+	readonly columns: readonly Column[];
+	readonly group: number;
+	readonly features: {
+		readonly sizes: readonly number[];
+		readonly sampled: number;
+		readonly joint?: boolean;
+		readonly tables: readonly Table[] | Readonly<Record<number, Table>>;
+		readonly x: number;
+		readonly levels: readonly number[];
+	} | null;
+	readonly label: { readonly name: string; readonly values: readonly string[]; readonly table: Table } | null;
+	/** What a report reveals at most, at user level: any two records. */
+	readonly epsilon: number;
+}
+
+/** Answers by the names of the campaign. A label of null is left out. */
+export type RawRecord = Readonly<Record<string, string | number | boolean | null>>;
+
+/** Codes of the features; null where they are not collected. */
+export type Features = readonly number[] | null;
+
+/** Randomized features; null stands for a feature that was not sampled. */
+export type ReportedFeatures = readonly (number | null)[] | null;
+
+/** Randomized label: one class, or a set of classes. */
+export type ReportedLabel = number | readonly number[] | null;
+
+/** Draws an integer that is uniform below 2 ** 53. */
+export type Word = () => number;
+
+/** Verify a campaign. One that is altered, closed, too revealing or untrue is refused. */
+export function verify(text: string, limits: { maxEpsilon: number; now?: Date }): Promise<Question>;
+
+/** Return the codes of features and label of a raw record. */
+export function encode(question: Question, record: RawRecord): [Features, number | null];
+
+/** Randomize codes with the system's randomness. Other sources of words are for tests. */
+export function randomize(
+	question: Question, features: Features, label: number | null, word?: Word,
+): [ReportedFeatures, ReportedLabel];
+
+/** Write an epsilon with four decimals, rounded up. */
+export function shown(epsilon: number): string;
+
+/** Tell whether an epsilon is within a limit, up to the last digits. */
+export function within(epsilon: number, limit: number): boolean;
+
+/** Throw a VeilgraphError unless a condition holds. */
+export function need(condition: unknown, message?: string): asserts condition;
+
+/** Write canonical JSON: sorted keys, no spaces, ASCII only. */
+export function canonical(value: unknown): string;
+
+/** Parse canonical JSON; any other text is undefined. */
+export function parse(text: string): unknown;
+
+/** Return the SHA-256 of a text in hexadecimal digits. */
+export function sha256(text: string): Promise<string>;

@@ -1,0 +1,83 @@
+"""The browser module is an npm package: the same file, types for every export, tests of Node's own runner."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.browser_module import needs_node
+from tests.support.collection import Collection
+from veilgraph.campaign import Report
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "veilgraph" / "client" / "browser"
+MODULE = PACKAGE / "veilgraph.js"
+SHIPPED = {"README.md", "package.json", "veilgraph.d.ts", "veilgraph.js"}
+
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+
+REPORT = """
+import { encode, randomize, verify } from "veilgraph";
+import { readFileSync } from "node:fs";
+const question = await verify(readFileSync("campaign.json", "utf-8"), { maxEpsilon: 10 });
+const codes = encode(question, { age: 35, smoker: "yes", region: "west", health: "ill" });
+const [features, label] = randomize(question, ...codes);
+console.log(JSON.stringify({ campaign: question.id, node: "n0", features, label }));
+"""
+
+
+def manifest() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((PACKAGE / "package.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def test_the_package_has_the_version_and_the_licence_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    package = manifest()
+    assert {key: package[key] for key in ("name", "version", "license")} == {
+        key: project[key] for key in ("name", "version", "license")
+    }
+    assert (package["type"], package.get("dependencies")) == ("module", None)
+
+
+def test_every_export_has_a_type_and_every_type_of_a_value_an_export() -> None:
+    exported = r"^export (?:async )?(?:class|const|function) (\w+)"
+    names = re.findall(exported, MODULE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    typed = re.findall(exported, (PACKAGE / "veilgraph.d.ts").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert sorted(typed) == sorted(names)
+
+
+@needs_node
+def test_the_tests_of_node_pass() -> None:
+    run = subprocess.run(["node", "--test", "tests/client/"], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S607
+    assert run.returncode == 0, run.stdout
+    assert int(re.findall(r"^. pass (\d+)$", run.stdout, flags=re.MULTILINE)[0]) > 20
+
+
+@needs_node
+@needs_npm
+def test_the_packed_package_draws_a_report_that_the_campaign_accepts(tmp_path: Path) -> None:
+    pack = ["npm", "pack", "--json", "--offline", "--cache", str(tmp_path / "cache")]
+    dry = subprocess.run([*pack, "--dry-run"], cwd=PACKAGE, capture_output=True, text=True, check=True)
+    listed = json.loads(dry.stdout)
+    (packed,) = listed if isinstance(listed, list) else listed.values()
+    assert {file["path"] for file in packed["files"]} == SHIPPED
+    subprocess.run([*pack, "--pack-destination", str(tmp_path)], cwd=PACKAGE, capture_output=True, check=True)
+    with tarfile.open(tmp_path / packed["filename"]) as archive:
+        archive.extractall(tmp_path / "node_modules", filter="data")
+    (tmp_path / "node_modules" / "package").rename(tmp_path / "node_modules" / "veilgraph")
+    assert (tmp_path / "node_modules" / "veilgraph" / "veilgraph.js").read_bytes() == MODULE.read_bytes()
+    collection = Collection.ring(20)
+    (tmp_path / "campaign.json").write_text(collection.campaign.to_json(), encoding="utf-8")
+    (tmp_path / "report.mjs").write_text(REPORT, encoding="utf-8")
+    run = subprocess.run(["node", "report.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)  # noqa: S607
+    report = Report.from_json(run.stdout, collection.campaign)
+    assert report.node == "n0"
