@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup run test test-slow test-all check docs bench clean
+.PHONY: setup run test test-slow test-all test-oldest check docs dist bench clean
 
 setup: $(STAMP)
 
@@ -31,6 +31,15 @@ test-slow: setup
 test-all: setup
 	$(PYTEST)
 
+# The lower bounds of pyproject.toml, in an environment of their own. Their wheels are for Python 3.11 and 3.12. Warnings
+# that old libraries cause are no errors.
+OLDEST := .venv-oldest
+test-oldest:
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) tests/support/lower_bounds.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt --editable '.[collector,lab,test]'
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m 'not slow' -W default
+
 check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -39,9 +48,13 @@ check: setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# A wheel and an sdist in dist/.
+dist: setup
+	$(BIN)/python -m build
+
 bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

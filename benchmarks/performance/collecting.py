@@ -105,12 +105,15 @@ class Server:
         options: options of the command, without port and rate.
         log: file that its output is appended to.
         prefix: command that starts it, such as a profiler.
+        python: interpreter of the environment whose package serves; default: this one.
     """
 
-    def __init__(self, options: Sequence[str], *, log: Path, prefix: Sequence[str] = ()) -> None:
+    def __init__(
+        self, options: Sequence[str], *, log: Path, prefix: Sequence[str] = (), python: str = sys.executable
+    ) -> None:
         self._log = log
         start = log.stat().st_size if log.exists() else 0
-        command = [*prefix, sys.executable, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
+        command = [*prefix, python, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
         with log.open("ab") as file:
             self.process = subprocess.Popen(command, stdout=file, stderr=file)
         self.port = 0
