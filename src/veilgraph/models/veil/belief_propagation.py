@@ -66,18 +66,30 @@ class BeliefPropagation:
             iterations: Numbers of iterations.
             damping: Weight of the previous message.
         """
-        operators, new_messages = operators_of(self.graph, evidence.device), self._message_function(evidence.shape[1])
-        messages = evidence.new_zeros(2, self.graph.num_edges, evidence[0].numel())
-        beliefs, results = evidence, {}
+        messages, beliefs, results = self.no_messages(evidence), evidence, dict[int, Tensor]()
         for iteration in range(1, max(iterations) + 1):
-            # A cavity belief exceeds the largest belief by at most one message: its exponential stays in range.
-            senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
-            kept = damping if iteration > 1 else 0.0
-            self._update_messages(messages, senders, operators.edge_index[0], new_messages, damping=kept)
-            beliefs = evidence + sparse_product(operators.target_incidence, messages.flatten(0, 1)).view_as(evidence)
+            beliefs = evidence + self.sweep(messages, beliefs, damping=damping if iteration > 1 else 0.0)
             if iteration in iterations:
                 results[iteration] = beliefs + self.prior.log()
         return results
+
+    def no_messages(self, evidence: Tensor) -> Tensor:
+        """Return messages that say nothing, [2, edges, (K + 1) classes]."""
+        return evidence.new_zeros(2, self.graph.num_edges, evidence[0].numel())
+
+    def sweep(self, messages: Tensor, beliefs: Tensor, *, damping: float) -> Tensor:
+        """Replace all messages in place once; return the sum of those that arrive at each node.
+
+        Args:
+            messages: Messages of both directions of every edge, [2, edges, (K + 1) classes].
+            beliefs: Log-beliefs relative to the prior that contain these messages, [nodes, K + 1, classes].
+            damping: Weight of the previous message.
+        """
+        operators, new_messages = operators_of(self.graph, beliefs.device), self._message_function(beliefs.shape[1])
+        # A cavity belief exceeds the largest belief by at most one message: its exponential stays in range.
+        senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
+        self._update_messages(messages, senders, operators.edge_index[0], new_messages, damping=damping)
+        return sparse_product(operators.target_incidence, messages.flatten(0, 1)).view_as(beliefs)
 
     def _update_messages(
         self, messages: Tensor, senders: Tensor, sources: Tensor, new_messages: _MessageFunction, *, damping: float

@@ -10,6 +10,7 @@ import torch
 from veilgraph.graph import Graph
 from veilgraph.models.engine.device import map_in_threads
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
+from veilgraph.models.veil.block_model import block_model_log_posterior
 from veilgraph.models.veil.calibration import BeliefView, View
 from veilgraph.models.veil.class_affinity import ClassAffinity, estimate_class_affinity
 from veilgraph.models.veil.communities import community_log_posterior
@@ -36,13 +37,20 @@ def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: i
     # The slowest first, so that the shorter ones fill the threads evenly. Communities wait for the bisections of the
     # graph, which other processes compute meanwhile.
     tasks = [
+        partial(_block_view, labels),
         *(partial(_belief_views, labels, *item) for item in _belief_propagations(labels).items()),
         partial(spectral_views, labels, operators),
         partial(_pagerank_views, labels, operators, seed),
         partial(_community_view, labels, operators),
     ]
-    *beliefs, spectral, pagerank, communities = map_in_threads(lambda task: task(), tasks, "Veil, kinds of views")
-    return {name: view for views in (pagerank, *beliefs, spectral, communities) for name, view in views.items()}
+    block, *beliefs, spectral, pagerank, communities = map_in_threads(
+        lambda task: task(), tasks, "Veil, kinds of views"
+    )
+    return {name: view for views in (pagerank, *beliefs, block, spectral, communities) for name, view in views.items()}
+
+
+def _block_view(labels: CrossFitting) -> dict[str, View]:
+    return {"beliefs block model": BeliefView(block_model_log_posterior(labels), expected_factor=1.0)}
 
 
 def _community_view(labels: CrossFitting, operators: GraphOperators) -> dict[str, View]:

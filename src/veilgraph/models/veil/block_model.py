@@ -1,0 +1,136 @@
+"""Belief propagation of a stochastic block model: a learned attraction, and the external field of the non-edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from veilgraph.graph import Graph
+from veilgraph.models.veil.belief_propagation import BeliefPropagation
+from veilgraph.models.veil.cross_fitting import CrossFitting
+
+_START = 0.5
+_LEAST, _MOST = 1e-3, 0.95
+"""Bounds of the attraction. At 0 edges say nothing and nothing can be learned; at 1 they allow no exception."""
+
+_MAX_SWEEPS = 24
+_DAMPING = 0.1
+_TOLERANCE = 0.01
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BlockModel:
+    r"""A stochastic block model with given degrees (Karrer and Newman 2011), in which classes attract themselves.
+
+    The number of edges between nodes u and v of classes x and z has mean
+
+    .. math:: \frac{w_u w_v}{\sum_i w_i} K_{xz}, \qquad K_{xz} = 1 + t \left( \frac{1[x = z]}{\pi_x} - 1 \right)
+
+    With w the degrees, this explains hubs. With w the mean degree of all nodes it is the simple block model. Belief
+    propagation for it is asymptotically optimal on its graphs (Decelle, Krzakala, Moore, Zdeborova 2011). Messages are
+    those of `BeliefPropagation` with strength t. In addition, the absence of edges is evidence. It acts as a field,
+    equal for all nodes of one weight:
+
+    .. math:: f_u(x) = -w_u \sum_z K_{xz} D_z = -w_u \left( 1 + t \left( \frac{D_x}{\pi_x} - 1 \right) \right),
+        \qquad D_z = \frac{\sum_v w_v b_v(z)}{\sum_v w_v}
+
+    Without the field one class takes over the graph. To first order, the field cancels what all messages together
+    say about the frequency of a class. For that it must follow the same beliefs as the messages, with the same damping.
+
+    Args:
+        graph: The public graph.
+        prior: pi, [classes].
+        weights: w, [nodes].
+        attraction: t, in 0..1: the probability that an edge joins nodes of one class by more than chance.
+    """
+
+    graph: Graph
+    prior: Tensor
+    weights: Tensor
+    attraction: float = _START
+
+    @property
+    def messages(self) -> BeliefPropagation:
+        """Belief propagation along the edges alone."""
+        strengths = self.prior.new_tensor(self.attraction).expand(2 * self.graph.num_edges)
+        return BeliefPropagation(graph=self.graph, prior=self.prior, edge_strengths=strengths)
+
+    def log_posterior(
+        self,
+        evidence: Tensor,
+        *,
+        max_sweeps: int = _MAX_SWEEPS,
+        damping: float = _DAMPING,
+        tolerance: float = _TOLERANCE,
+    ) -> Tensor:
+        """Return log-beliefs [nodes, K + 1, classes] after the sweep in which the messages converge.
+
+        Args:
+            evidence: Log-likelihood of each node's own report, [nodes, K + 1, classes].
+            max_sweeps: Number of sweeps after which to stop in any case.
+            damping: Weight of the previous message, and of the previous field.
+            tolerance: Mean change of a node's posterior (total variation) below which messages have converged.
+        """
+        return self._iterate(evidence, max_sweeps, damping, tolerance, learning=False)[1]
+
+    def learned(self, evidence: Tensor) -> BlockModel:
+        r"""Return the model with the attraction that expectation maximisation finds, one step in each sweep.
+
+        An edge copies a class with probability t. Given the beliefs of both ends without this edge, the posterior
+        probability that it did is
+
+        .. math:: \frac{t (1 + z)}{1 + t z},
+            \qquad 1 + z = \sum_x \frac{b_{u \setminus v}(x)\, b_{v \setminus u}(x)}{\pi_x}
+
+        The next t is the mean of this over the edges. At the maximum of the likelihood it does not move.
+        """
+        return self._iterate(evidence, _MAX_SWEEPS, _DAMPING, _TOLERANCE, learning=True)[0]
+
+    def _iterate(
+        self, evidence: Tensor, max_sweeps: int, damping: float, tolerance: float, *, learning: bool
+    ) -> tuple[BlockModel, Tensor]:
+        """Return the model, with its attraction learned or not, and the log-beliefs."""
+        model, messages, log_prior = self, self.messages.no_messages(evidence), self.prior.log()
+        beliefs, shares = evidence, None
+        posterior = (beliefs + log_prior).softmax(dim=2)
+        for sweep in range(max_sweeps):
+            found = self._weighted_shares(posterior)
+            shares = found if shares is None else torch.lerp(found, shares, damping)
+            arrived = model.messages.sweep(messages, beliefs, damping=damping if sweep else 0.0)
+            beliefs = evidence + arrived + model._field(shares)
+            before, posterior = posterior, (beliefs + log_prior).softmax(dim=2)
+            if learning:
+                model = replace(model, attraction=model._maximise(messages))
+            if float((posterior - before).abs().sum()) < 2 * tolerance * evidence[..., 0].numel():
+                break
+        return model, beliefs + log_prior
+
+    def _weighted_shares(self, posterior: Tensor) -> Tensor:
+        """Return D, the shares of classes weighted by w, [K + 1, classes]."""
+        return (self.weights @ posterior.flatten(1)).view(posterior.shape[1:]) / self.weights.sum()
+
+    def _field(self, shares: Tensor) -> Tensor:
+        """Return the field f up to a constant for each node, [nodes, K + 1, classes]."""
+        return self.weights.view(-1, 1, 1) * (self.attraction * (1 - shares / self.prior))
+
+    def _maximise(self, messages: Tensor) -> float:
+        """Return the next attraction. A message says b / pi = 1 + (e^m - 1) / t, so it has what the equation needs."""
+        ratios = messages.view(2, self.graph.num_edges, -1, len(self.prior)).expm1()
+        excess = (ratios[0] * ratios[1]) @ self.prior / self.attraction  # t z
+        copied = (self.attraction + excess) / (1 + excess).clamp(min=_LEAST)
+        return min(max(float(copied.mean()), _LEAST), _MOST)
+
+
+def block_model_log_posterior(labels: CrossFitting) -> Tensor:
+    """Return log-beliefs [nodes, K + 1, classes] of the block model with the graph's degrees.
+
+    One number is learned, the attraction, and from all reports. So it has seen the reports that a training set leaves
+    out. It has the same value for all classes and nodes: it can tell how much neighbours are alike, but not
+    who belongs to which class. One report of n moves it by an order of 1 / n.
+    """
+    graph = labels.perturbed.graph
+    weights = torch.from_numpy(graph.degrees).to(labels.prior)
+    model = BlockModel(graph=graph, prior=labels.prior, weights=weights)
+    return model.learned(labels.local_evidence[:, -1:]).log_posterior(labels.local_evidence)
