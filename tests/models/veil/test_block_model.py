@@ -33,18 +33,21 @@ def block_model(graph: Graph, prior: Tensor, attraction: float) -> BlockModel:
     return BlockModel(graph=graph, prior=prior, weights=weights, attraction=attraction)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_on_a_tree_beliefs_are_the_exact_posterior_in_the_field_of_these_beliefs(seed: int) -> None:
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_on_a_tree_beliefs_are_the_exact_posterior_in_the_field_of_these_beliefs(seed: int, learned: bool) -> None:
     rng = np.random.default_rng(seed)
     nodes, classes, attraction = 6, 3, float(rng.uniform(0.1, 0.9))
     parents = [int(rng.integers(0, node)) for node in range(1, nodes)]
     graph = Graph.from_edges([list(range(1, nodes)), parents], num_nodes=nodes)
     prior = torch.from_numpy(rng.dirichlet(np.full(classes, 5.0))).float()
     evidence = torch.from_numpy(rng.normal(size=(nodes, 1, classes))).float()
-    model = block_model(graph, prior, attraction)
+    factors = rng.uniform(0.2, 2.0, size=(classes, classes))
+    matrix = torch.from_numpy(factors + factors.T).float() if learned else torch.diag(1 / prior)
+    model = replace(block_model(graph, prior, attraction), affinity=matrix if learned else None)
     found = model.log_posterior(evidence, max_sweeps=500, damping=0.8, tolerance=0.0).softmax(2)[:, 0].double()
     degrees = torch.from_numpy(graph.degrees).double()
-    affinity = 1 + attraction * (torch.diag(1 / prior) - 1).double()
+    affinity = 1 + attraction * (matrix - 1).double()
     field = -degrees.unsqueeze(1) * (affinity @ (degrees @ found / degrees.sum()))
     expected = torch.zeros(nodes, classes, dtype=torch.float64)
     for assignment in itertools.product(range(classes), repeat=nodes):
@@ -105,6 +108,15 @@ def test_the_attraction_is_learned(classes: int, homophily: float) -> None:
     # most 0.005; with classes that are known in part only, information is lost: four times that is allowed for.
     expected = (private.homophily - 1 / classes) / (1 - 1 / classes)
     assert model.attraction == pytest.approx(expected, abs=4 * 0.005 * classes / (classes - 1))
+
+
+def test_classes_that_avoid_each_other_are_found() -> None:
+    private = csbm(1000, num_classes=2, homophily=0.15, num_features=0, seed=0)
+    labels = cross_fitted(private, 1.0)
+    found = block_model_log_posterior(labels)[:, -1].argmax(1).numpy()
+    # A node has ten neighbours. Most of them are of its class with probability P(Binomial(10, 0.15) > 5) = 0.001, half
+    # of them with 0.008: with all classes of neighbours known, 0.995 is possible.
+    assert (found == private.labels).mean() > 0.9
 
 
 def test_uninformative_reports_on_a_graph_without_classes_give_the_prior() -> None:

@@ -9,31 +9,37 @@ from torch import Tensor
 
 from veilgraph.graph import Graph
 from veilgraph.models.veil.belief_propagation import BeliefPropagation
+from veilgraph.models.veil.class_affinity import estimate_class_affinity
 from veilgraph.models.veil.cross_fitting import CrossFitting
 
 _START = 0.5
 _LEAST, _MOST = 1e-3, 0.95
 """Bounds of the attraction. At 0 edges say nothing and nothing can be learned; at 1 they allow no exception."""
 
-_MAX_SWEEPS = 24
+_SWEEPS = (4, 24)
+"""Least and greatest number of sweeps. Near the threshold at which classes can be found at all it takes all of them."""
+
+_WORK = 2**26
+"""Entries of messages to compute: a second or less. On larger graphs, reports are found within fewer steps."""
+
 _DAMPING = 0.1
 _TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockModel:
-    r"""A stochastic block model with given degrees (Karrer and Newman 2011), in which classes attract themselves.
+    r"""A stochastic block model with given degrees (Karrer and Newman 2011).
 
     The number of edges between nodes u and v of classes x and z has mean
 
-    .. math:: \frac{w_u w_v}{\sum_i w_i} K_{xz}, \qquad K_{xz} = 1 + t \left( \frac{1[x = z]}{\pi_x} - 1 \right)
+    .. math:: \frac{w_u w_v}{\sum_i w_i} \left( 1 + t (K_{xz} - 1) \right)
 
     With w the degrees, this explains hubs. With w the mean degree of all nodes it is the simple block model. Belief
     propagation for it is asymptotically optimal on its graphs (Decelle, Krzakala, Moore, Zdeborova 2011). Messages are
     those of `BeliefPropagation` with strength t. In addition, the absence of edges is evidence. It acts as a field,
     equal for all nodes of one weight:
 
-    .. math:: f_u(x) = -w_u \sum_z K_{xz} D_z = -w_u \left( 1 + t \left( \frac{D_x}{\pi_x} - 1 \right) \right),
+    .. math:: f_u(x) = -w_u \left( 1 + t \left( \sum_z K_{xz} D_z - 1 \right) \right),
         \qquad D_z = \frac{\sum_v w_v b_v(z)}{\sum_v w_v}
 
     Without the field one class takes over the graph. To first order, the field cancels what all messages together
@@ -43,25 +49,28 @@ class BlockModel:
         graph: The public graph.
         prior: pi, [classes].
         weights: w, [nodes].
-        attraction: t, in 0..1: the probability that an edge joins nodes of one class by more than chance.
+        attraction: t, in 0..1.
+        affinity: K [classes, classes]. None means K = diag(1 / pi): an edge copies the class with probability t and
+            draws it from pi otherwise.
     """
 
     graph: Graph
     prior: Tensor
     weights: Tensor
     attraction: float = _START
+    affinity: Tensor | None = None
 
     @property
     def messages(self) -> BeliefPropagation:
         """Belief propagation along the edges alone."""
         strengths = self.prior.new_tensor(self.attraction).expand(2 * self.graph.num_edges)
-        return BeliefPropagation(graph=self.graph, prior=self.prior, edge_strengths=strengths)
+        return BeliefPropagation(graph=self.graph, prior=self.prior, edge_strengths=strengths, affinity=self.affinity)
 
     def log_posterior(
         self,
         evidence: Tensor,
         *,
-        max_sweeps: int = _MAX_SWEEPS,
+        max_sweeps: int | None = None,
         damping: float = _DAMPING,
         tolerance: float = _TOLERANCE,
     ) -> Tensor:
@@ -69,11 +78,12 @@ class BlockModel:
 
         Args:
             evidence: Log-likelihood of each node's own report, [nodes, K + 1, classes].
-            max_sweeps: Number of sweeps after which to stop in any case.
+            max_sweeps: Number of sweeps after which to stop in any case; None chooses it by the number of messages.
             damping: Weight of the previous message, and of the previous field.
             tolerance: Mean change of a node's posterior (total variation) below which messages have converged.
         """
-        return self._iterate(evidence, max_sweeps, damping, tolerance, learning=False)[1]
+        sweeps = max_sweeps or self._affordable_sweeps(evidence, _WORK)
+        return self._iterate(evidence, sweeps, damping, tolerance, learning=False)[1]
 
     def learned(self, evidence: Tensor) -> BlockModel:
         r"""Return the model with the attraction that expectation maximisation finds, one step in each sweep.
@@ -86,7 +96,12 @@ class BlockModel:
 
         The next t is the mean of this over the edges. At the maximum of the likelihood it does not move.
         """
-        return self._iterate(evidence, _MAX_SWEEPS, _DAMPING, _TOLERANCE, learning=True)[0]
+        sweeps = self._affordable_sweeps(evidence, _WORK // 2)
+        return self._iterate(evidence, sweeps, _DAMPING, _TOLERANCE, learning=True)[0]
+
+    def _affordable_sweeps(self, evidence: Tensor, work: int) -> int:
+        """Return the number of sweeps that compute about `work` entries of messages, within `_SWEEPS`."""
+        return min(max(work // (2 * self.graph.num_edges * evidence[0].numel()), _SWEEPS[0]), _SWEEPS[1])
 
     def _iterate(
         self, evidence: Tensor, max_sweeps: int, damping: float, tolerance: float, *, learning: bool
@@ -113,7 +128,8 @@ class BlockModel:
 
     def _field(self, shares: Tensor) -> Tensor:
         """Return the field f up to a constant for each node, [nodes, K + 1, classes]."""
-        return self.weights.view(-1, 1, 1) * (self.attraction * (1 - shares / self.prior))
+        ratios = shares / self.prior if self.affinity is None else shares @ self.affinity.T
+        return self.weights.view(-1, 1, 1) * (self.attraction * (1 - ratios))
 
     def _maximise(self, messages: Tensor) -> float:
         """Return the next attraction. A message says b / pi = 1 + (e^m - 1) / t, so it has what the equation needs."""
@@ -126,11 +142,18 @@ class BlockModel:
 def block_model_log_posterior(labels: CrossFitting) -> Tensor:
     """Return log-beliefs [nodes, K + 1, classes] of the block model with the graph's degrees.
 
-    One number is learned, the attraction, and from all reports. So it has seen the reports that a training set leaves
-    out. It has the same value for all classes and nodes: it can tell how much neighbours are alike, but not
-    who belongs to which class. One report of n moves it by an order of 1 / n.
+    Where every class attracts itself equally, as far as reports show, one number is learned, the attraction.
+    Otherwise the affinity is estimated from the reports at both ends of edges.
+
+    Both are from all reports, so they have seen those that a training set leaves out. The attraction has one value for
+    all classes and nodes: it tells how much neighbours are alike, but not who belongs to which class. One report of n
+    moves it, or a share of the affinity, by an order of 1 / n.
     """
-    graph = labels.perturbed.graph
+    graph, affinity = labels.perturbed.graph, estimate_class_affinity(labels)
     weights = torch.from_numpy(graph.degrees).to(labels.prior)
-    model = BlockModel(graph=graph, prior=labels.prior, weights=weights)
-    return model.learned(labels.local_evidence[:, -1:]).log_posterior(labels.local_evidence)
+    if affinity is None or affinity.uniformly_assortative:
+        model = BlockModel(graph=graph, prior=labels.prior, weights=weights).learned(labels.local_evidence[:, -1:])
+    else:
+        ends, matrix = affinity.end_shares.to(labels.prior), affinity.matrix.to(labels.prior)
+        model = BlockModel(graph=graph, prior=ends, weights=weights, attraction=1.0, affinity=matrix)
+    return model.log_posterior(labels.local_evidence)
