@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from veilgraph.pages.result_tables import (
     to_latex,
     to_markdown,
 )
+from veilgraph.pages.rivals import rivals_in_words, rivals_sheet
 from veilgraph.pages.veil_comparison import (
     Aim,
     Outcome,
@@ -45,7 +46,7 @@ from veilgraph.pages.veil_comparison import (
     veil_tallies,
 )
 
-_BEYOND = ("beyond", "frontier")
+_BEYOND = ("beyond", "frontier", "rivals")
 """Experiments about our own aims, not about claims of the paper."""
 _ORDER = ("table2", "ablation", "fig_backbones", "fig_alpha_clusters", "fig_hops", "table1", "baselines", *_BEYOND)
 _MARKS = {Verdict.CONFIRMED: "✓", Verdict.NOT_CONFIRMED: "~", Verdict.REFUTED: "✗", Verdict.NOT_RUN: "…"}
@@ -74,6 +75,13 @@ _NOTES = {
 }
 
 
+_REMARKS: Mapping[str, Callable[[Sequence[Row]], str]] = {
+    "beyond": features_in_words,
+    "frontier": ceiling_in_words,
+    "rivals": rivals_in_words,
+}
+"""Sentences about the results of an experiment."""
+
 _SHORT_TITLES = {
     "table2": "Table 2",
     "ablation": "Ablation",
@@ -84,6 +92,7 @@ _SHORT_TITLES = {
     "baselines": "Other GNNs on reports",
     "beyond": "Veil",
     "frontier": "Frontier",
+    "rivals": "Rivals",
 }
 
 
@@ -125,7 +134,7 @@ def paper_sections(results: ResultsByExperiment, titles: Mapping[str, str]) -> l
     sections = []
     for name in sorted(results, key=_place):
         rows = results[name]
-        remark = {"beyond": features_in_words, "frontier": ceiling_in_words}.get(name, lambda _: "")(rows)
+        remark = _REMARKS.get(name, lambda _: "")(rows)
         overview = frontier_overview(rows, published_accuracies()) if name == "frontier" else None
         sections.append(
             Section(
@@ -147,6 +156,7 @@ def _sheets(name: str, rows: Sequence[Row]) -> list[Sheet]:
     sheets = {
         "beyond": lambda: [veil_sheet(rows)],
         "frontier": lambda: [price_sheet(rows, published_accuracies()), split_sheet(rows)],
+        "rivals": lambda: [rivals_sheet(rows)],
     }.get(name, list)()
     return [sheet for sheet in sheets if sheet is not None]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,7 @@ class Table:
         text_columns: number of columns, from the left, that hold text; the others hold numbers.
         rows: text of each cell.
         note: explanation of the numbers.
+        bold: cells to emphasise, as pairs of row and column.
     """
 
     title: str
@@ -98,6 +99,17 @@ class Table:
     text_columns: int
     rows: tuple[tuple[str, ...], ...]
     note: str = NOTE
+    bold: frozenset[tuple[int, int]] = frozenset()
+
+    def texts(self, escape: Callable[[str], str], emphasis: str) -> list[list[str]]:
+        """Return all cells escaped for a format, those in bold within its emphasis, such as "**{}**"."""
+        return [
+            [
+                emphasis.replace("{}", escape(cell)) if (place, column) in self.bold else escape(cell)
+                for column, cell in enumerate(row)
+            ]
+            for place, row in enumerate(self.rows)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,7 +345,7 @@ def to_markdown(table: Table) -> str:
     lines = [
         _pipes(table.columns),
         _pipes(["---" if place < table.text_columns else "---:" for place in range(len(table.columns))]),
-        *(_pipes([_escape_markdown(cell) for cell in row]) for row in table.rows),
+        *map(_pipes, table.texts(_escape_markdown, "**{}**")),
     ]
     title, note = _escape_markdown(table.title), _escape_markdown(table.note)
     return "\n".join([f"**{title}**\n", *lines, f"\n{note}"]).rstrip() + "\n"
@@ -388,7 +400,7 @@ def to_latex(table: Table) -> str:
     """Write a LaTeX table that may run over pages."""
     alignment = "l" * table.text_columns + "r" * (len(table.columns) - table.text_columns)
     head = " & ".join(map(escape_latex, table.columns))
-    body = "\n".join(" & ".join(map(escape_latex, row)) + r" \\" for row in table.rows)
+    body = "\n".join(" & ".join(row) + r" \\" for row in table.texts(escape_latex, r"\textbf{{}}"))
     return (
         "% Needs \\usepackage{longtable}.\n"
         f"\\begin{{longtable}}{{{alignment}}}\n"
