@@ -134,7 +134,7 @@ def paper_sections(results: ResultsByExperiment, titles: Mapping[str, str]) -> l
     sections = []
     for name in sorted(results, key=_place):
         rows = results[name]
-        remark = _REMARKS.get(name, lambda _: "")(rows)
+        remark = _REMARKS[name](rows) if name in _REMARKS else ""
         overview = frontier_overview(rows, published_accuracies()) if name == "frontier" else None
         sections.append(
             Section(
