@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.collected import NODES, Collected
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
-from veilgraph.deploy import Model, predict_nodes, train_on_store
+from veilgraph.deploy import Model, predict_nodes, train_on_store, write_predictions
 from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign
 from veilgraph.graph import Graph
 from veilgraph.models.baselines import class_shares
@@ -161,3 +161,54 @@ def test_people_of_the_training_without_an_edge_or_a_report_are_predicted_if_the
     # Nothing is known about this person, whatever the method: all people's shares are the best guess.
     found = [row[f"probability_{name}"] for name in campaign.schema.classes]
     np.testing.assert_allclose(found, class_shares(perturbed)[0], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def veil(collected: Collected) -> Path:
+    folder = collected.folder / "veil"
+    options = {"out": folder, "method": "veil", **collected.files()}
+    assert collected.command("train", store=collected.store, **options) == 0
+    return folder
+
+
+def test_sets_of_classes_are_a_column_that_begins_with_the_predicted_class(
+    collected: Collected, veil: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, edges = collected.folder / "sets.csv", collected.folder / "edges.csv"
+    assert collected.command("predict", model=veil, graph=edges, out=out, coverage="0.8") == 0
+    assert "Sets hold the true class with probability 80%" in capsys.readouterr().out
+    table = pd.read_csv(out)
+    sets = table["set"].str.split("|")
+    assert (sets.str[0] == table["class"]).all()
+    model = Model.load(veil, device="cpu")
+    chosen = model.method.predict_sets(0.8)
+    for node, names in zip(table["id"], sets, strict=True):
+        expected = [
+            name for name, named in zip(model.campaign.schema.classes, chosen[int(node[1:])], strict=True) if named
+        ]
+        assert sorted(names) == sorted(expected)
+    listed = collected.folder / "sets.parquet"
+    assert collected.command("predict", model=veil, graph=edges, out=listed, coverage="0.8") == 0
+    assert [list(names) for names in pd.read_parquet(listed)["set"]] == sets.tolist()
+
+
+def test_a_bar_within_the_name_of_a_class_is_escaped(tmp_path: Path) -> None:
+    write_predictions(pd.DataFrame({"id": ["a"], "set": [("x|y", "z")]}), tmp_path / "sets.csv")
+    assert (tmp_path / "sets.csv").read_text(encoding="utf-8") == "id,set\na,x\\|y|z\n"
+
+
+def test_an_impossible_coverage_is_refused_and_nothing_is_written(
+    collected: Collected, veil: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = collected.folder / "impossible.csv"
+    assert collected.command("predict", model=veil, graph=collected.folder / "edges.csv", out=out, coverage="1") == 2
+    assert "above 0 and below 1" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_method_without_sets_is_refused_with_those_that_have_them(
+    collected: Collected, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"model": trained, "graph": collected.folder / "edges.csv", "out": collected.folder / "none.csv"}
+    assert collected.command("predict", **options, coverage="0.9") == 2
+    assert "use Veil or LabelVeil" in capsys.readouterr().err

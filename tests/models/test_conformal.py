@@ -174,4 +174,4 @@ def test_a_method_without_sets_says_which_methods_have_them() -> None:
 def test_coverage_that_falls_is_refused() -> None:
     valid = calibrate_sets(np.full((1, 2), 0.5), np.eye(2, dtype=np.bool_)[:1], GRR(2, 1.0))
     with pytest.raises(FitError, match="rising"):
-        ConformalSets(coverage=valid.coverage[:, ::-1], reports=1, variance=0.0)
+        ConformalSets(coverage=valid.coverage[:, ::-1], reporting=valid.reporting, variance=0.0)

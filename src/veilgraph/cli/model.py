@@ -11,6 +11,8 @@ import typer
 from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from veilgraph.deploy import Model
     from veilgraph.graph import Graph
 
@@ -87,7 +89,11 @@ def predict(
     store: Annotated[
         str | None, typer.Option(help="Store of the reports as they are now; default: the reports of the training.")
     ] = None,
+    coverage: Annotated[
+        float | None, typer.Option(help="Add a set of classes that holds the true one with this probability: 0.9.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself."""
     with needs_extra("server"):
@@ -99,11 +105,34 @@ def predict(
     check_table_format(out)
     loaded = Model.load(model, device=device)
     wanted = None if nodes is None else [str(node) for node in read_ids(nodes)]
-    table = predict_nodes(loaded, Graph.from_files(graph), nodes=wanted, store=store, watch=show_progress)
+    table = predict_nodes(
+        loaded, Graph.from_files(graph), nodes=wanted, store=store, coverage=coverage, watch=show_progress
+    )
     write_predictions(table, out)
+    others = 0 if nodes is not None else len(set(loaded.nodes or ()).difference(table["id"]))
+    sets = None if coverage is None else _describe_sets(table["set"].map(len), loaded, coverage)
+    if as_json:
+        echo_json({"file": str(out), "nodes": len(table), "nodes_of_training_left_out": others, "sets": sets})
+        return
     echo(f"Predicted {len(table):,} nodes: {out}")
-    if nodes is None and (others := len(set(loaded.nodes or ()).difference(table["id"]))):
+    if sets is not None:
+        echo(
+            f"Sets hold the true class with probability {sets['coverage']:.0%} (standard error "
+            f"{sets['standard_error']:.1%}): {sets['mean_size']:.2f} of {sets['classes']} classes on average, "
+            f"one class for {sets['single_class']:.0%} of the nodes."
+        )
+    if others:
         echo(f"{others:,} nodes of the training are not in {graph}: --nodes predicts them too.")
+
+
+def _describe_sets(sizes: pd.Series[int], model: Model, coverage: float) -> dict[str, float]:
+    return {
+        "coverage": coverage,
+        "standard_error": round(model.method.conformal_sets().standard_error(coverage), 6),
+        "classes": model.campaign.schema.num_classes,
+        "mean_size": float(sizes.mean()),
+        "single_class": float((sizes == 1).mean()),
+    }
 
 
 def _read_early(edges: Path, nodes: Path | None) -> Path | Graph:

@@ -28,6 +28,7 @@ def predict_nodes(
     *,
     nodes: Sequence[str] | None = None,
     store: str | None = None,
+    coverage: float | None = None,
     watch: Watch = unwatched,
 ) -> pd.DataFrame:
     """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself.
@@ -38,19 +39,23 @@ def predict_nodes(
         nodes: names of the nodes to predict; default: all nodes of the graph. A node without an edge must have sent a
             report, or must have been in the graph of the training.
         store: URL of the store with the reports as they are now; default: the reports of the training.
+        coverage: probability with which `set` holds the true class; default: no such column.
         watch: shows the progress of reading.
 
     Returns:
         A row for each node: `id`, `class` (the most likely one, by name) and its `probability`, `reported` (whether
         the node sent a report), `probability_CLASS` for each class, `epsilon_user_level` and `campaign`.
+        With `coverage` also `set`, a tuple of classes by name, the most likely first.
     """
+    if coverage is not None:
+        model.method.conformal_sets().threshold(coverage)  # refused before anything is read
     public = _with_nodes(graph, nodes or ()).reordered(model.nodes or ())
     if store is None:
         perturbed = model.perturbed(public)
     else:
         with stored_reports(store, model.campaign, watch=watch) as reports:
             perturbed = model.perturbed(public, reports)
-    return _table(model, perturbed, nodes or list(public.names))
+    return _table(model, perturbed, nodes or list(public.names), coverage)
 
 
 def check_table_format(path: Path) -> Path:
@@ -61,13 +66,22 @@ def check_table_format(path: Path) -> Path:
 
 
 def write_predictions(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as .csv or .parquet, whole or not at all. No text of a .csv table is a formula."""
+    """Write a table as .csv or .parquet, whole or not at all. No text of a .csv table is a formula.
+
+    A `set` of classes is a list in a .parquet table, and names that are joined by "|" in a .csv table.
+    """
     buffer = io.BytesIO()
     if check_table_format(path).suffix == ".csv":
-        frame_to_cells(table).to_csv(buffer, index=False, lineterminator="\n")
+        texts = {"set": table["set"].map(_joined)} if "set" in table else {}
+        frame_to_cells(table.assign(**texts)).to_csv(buffer, index=False, lineterminator="\n")
     else:
         table.to_parquet(buffer, index=False)
     write_atomically(path, buffer.getvalue())
+
+
+def _joined(names: Sequence[str]) -> str:
+    r"""Return the names of a set as one text, a|b; a "|" within a name is written as "\|"."""
+    return "|".join(name.replace("|", r"\|") for name in names)
 
 
 def _with_nodes(graph: Graph, nodes: Sequence[str]) -> Graph:
@@ -77,7 +91,9 @@ def _with_nodes(graph: Graph, nodes: Sequence[str]) -> Graph:
     return graph if len(names) == graph.num_nodes else Graph.from_edges(graph.edges, len(names), node_ids=names)
 
 
-def _table(model: Model, perturbed: PerturbedGraph, nodes: Sequence[str]) -> pd.DataFrame:
+def _table(
+    model: Model, perturbed: PerturbedGraph, nodes: Sequence[str], coverage: float | None = None
+) -> pd.DataFrame:
     number_of = {name: number for number, name in enumerate(perturbed.graph.names)}
     numbers = [number_of[node] for node in nodes]
     reported = (perturbed.has_features | perturbed.has_label)[numbers]
@@ -97,6 +113,12 @@ def _table(model: Model, perturbed: PerturbedGraph, nodes: Sequence[str]) -> pd.
         "probability": rows.max(axis=1).astype(float).round(_DIGITS),
         "reported": reported,
     }
+    if coverage is not None:
+        chosen = model.method.conformal_sets().sets(rows, perturbed.has_label[numbers], coverage)
+        columns["set"] = [
+            tuple(classes[code] for code in np.argsort(-row, kind="stable") if named[code])
+            for row, named in zip(rows, chosen, strict=True)
+        ]
     columns |= {f"probability_{name}": rows[:, code].astype(float).round(_DIGITS) for code, name in enumerate(classes)}
     epsilon = json_epsilon(model.method.epsilon_spent(model.campaign.guarantee))
     columns |= {"epsilon_user_level": epsilon, "campaign": model.campaign.id}

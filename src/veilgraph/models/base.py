@@ -17,6 +17,7 @@ from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import FitError, VeilgraphError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.checkpoint import Checkpoint
+from veilgraph.models.conformal import ConformalSets
 from veilgraph.models.saved_state import FittedState, SavedMethod, check_types
 from veilgraph.privacy.accounting import Guarantee
 from veilgraph.privacy.mechanisms import Mechanism
@@ -131,19 +132,24 @@ class Method(ABC):
         right = (self.classes_[codes] if labels.dtype.kind in "OU" else codes) == labels
         return float((right if nodes is None else right[np.asarray(nodes)]).mean())
 
+    def conformal_sets(self) -> ConformalSets:
+        """Return the estimated coverage of sets of classes. Methods that estimate it override this function."""
+        raise FitError(f"{type(self).__name__} gives no sets with a stated coverage: use Veil or LabelVeil")
+
     def predict_sets(
         self, coverage: float = 0.9, perturbed: PerturbedGraph | None = None, *, allow_empty: bool = False
     ) -> NDArray[np.bool_]:
         """Return a set of classes for each node that holds the true one with probability `coverage`, [nodes, classes].
 
-        Methods that estimate the coverage of sets override this function.
-
         Args:
             coverage: share of nodes whose set is to hold the true class, above 0 and below 1.
-            perturbed: another graph; default: the graph of the fit.
+            perturbed: another graph, whose people are exchangeable with those of the fit; default: the graph of the
+                fit.
             allow_empty: leave sets empty where no class is likely enough; default: the most likely class is in them.
         """
-        raise FitError(f"{type(self).__name__} gives no sets with a stated coverage: use Veil or LabelVeil")
+        calibrated = self.conformal_sets()
+        reporting = calibrated.reporting if perturbed is None else perturbed.has_label
+        return calibrated.sets(self.predict_proba(perturbed), reporting, coverage, allow_empty=allow_empty)
 
     @classmethod
     def start_together(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import FitError
-from veilgraph.models.saved_state import FittedState, check_types
+from veilgraph.models.saved_state import FittedState
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.privacy.mechanisms import LabelMechanism
 
@@ -20,7 +21,7 @@ MODEL_ERROR = 0.1
 
 _LARGEST_LOGIT, _STEP = 16.0, 1 / 64
 _THRESHOLDS = round(2 * _LARGEST_LOGIT / _STEP) + 1
-_SAVED_VALUES, _SAVED_COVERAGE = "conformal", "conformal.coverage"
+_VARIANCE, _REPORTING, _COVERAGE = "conformal.variance", "conformal.reporting", "conformal.coverage"
 _MAX_SETS, _MAX_ENTRIES = 64, 2**22
 
 
@@ -37,18 +38,23 @@ class ConformalSets:
     Attributes:
         coverage: C^, the share of nodes whose set holds the true class [2, thresholds], for nodes without and with a
             report. Thresholds fall and coverage rises, up to 1 at the threshold 0.
-        reports: n, the number of reports that C^ was estimated from.
+        reporting: nodes whose reports C^ was estimated from, [nodes]; n is their number.
         variance: variance of C^ that is due to randomization.
     """
 
     coverage: NDArray[np.float64]
-    reports: int
+    reporting: NDArray[np.bool_]
     variance: float
 
     def __post_init__(self) -> None:
         rising = self.coverage.shape == (2, _THRESHOLDS + 1) and bool((np.diff(self.coverage) >= 0).all())
         if not rising or self.reports < 1 or self.variance < 0:
             raise FitError("its coverage of sets is not one rising row for each kind of node")
+
+    @property
+    def reports(self) -> int:
+        """Number of reports that the coverage was estimated from, n."""
+        return int(self.reporting.sum())
 
     def threshold(self, coverage: float) -> tuple[float, float]:
         """Return the least probability of a class in the set, for nodes without and with a report."""
@@ -88,24 +94,22 @@ class ConformalSets:
 
     def fitted_state(self) -> FittedState:
         """Return what a method saves of it; `from_state` takes it back."""
-        values = {"reports": self.reports, "variance": self.variance}
-        return FittedState(values={_SAVED_VALUES: values}, arrays={_SAVED_COVERAGE: self.coverage})
+        arrays: dict[str, NDArray[Any]] = {_REPORTING: self.reporting, _COVERAGE: self.coverage}
+        return FittedState(values={_VARIANCE: self.variance}, arrays=arrays)
 
     @staticmethod
     def saved_types(state: FittedState) -> dict[str, Any]:
         """Return the names and types of `fitted_state` if a saved state has them, and no names otherwise."""
-        types = {_SAVED_VALUES: dict[str, float], _SAVED_COVERAGE: NDArray[np.float64]}
+        types = {_VARIANCE: float, _REPORTING: NDArray[np.bool_], _COVERAGE: NDArray[np.float64]}
         return types if types.keys() & (state.values.keys() | state.arrays.keys()) else {}
 
     @classmethod
     def from_state(cls, state: FittedState) -> ConformalSets | None:
         """Return the sets of a saved state that was checked by `saved_types`; None if it has none."""
-        if _SAVED_VALUES not in state.values:
+        if _VARIANCE not in state.values:
             return None
-        values = state.values[_SAVED_VALUES]
-        check_types(values, {"reports": int, "variance": float})
-        coverage = state.arrays[_SAVED_COVERAGE]
-        return cls(coverage=coverage, reports=values["reports"], variance=values["variance"])
+        coverage, reporting = state.arrays[_COVERAGE], state.arrays[_REPORTING]
+        return cls(coverage=coverage, reporting=reporting, variance=state.values[_VARIANCE])
 
 
 def thresholds_of_grid() -> NDArray[np.float64]:
@@ -115,9 +119,11 @@ def thresholds_of_grid() -> NDArray[np.float64]:
 
 def calibrate_sets(
     probabilities: NDArray[np.float64],
-    named: NDArray[np.bool_],
+    named: NDArray[np.bool_] | NDArray[np.float64],
     mechanism: LabelMechanism,
     *,
+    unrandomized: Callable[[NDArray[np.bool_]], NDArray[np.float64]] | None = None,
+    reporting: NDArray[np.bool_] | None = None,
     model_error: float = MODEL_ERROR,
     seed: int = 0,
 ) -> ConformalSets:
@@ -139,8 +145,12 @@ def calibrate_sets(
 
     Args:
         probabilities: out-of-fold class probabilities p_v of reporting nodes, [reports, classes].
-        named: classes that their reports name, [reports, classes].
+        named: classes that their reports name, [reports, classes]. If some reports were not randomized, numbers with
+            the expectation that randomized reports would have.
         mechanism: that randomized the labels.
+        unrandomized: likelihood of possible reports [reports] that were not randomized, added to that of the mechanism;
+            default: all were.
+        reporting: nodes of the graph that reported, [nodes]; default: a graph of reporting nodes alone.
         model_error: tau.
         seed: seed of the label sets over which f is averaged, if there are too many to enumerate.
 
@@ -159,9 +169,17 @@ def calibrate_sets(
     trust = model_error**2 / (model_error**2 + noise)
     debiased = estimate_frequencies(named.astype(np.float64), mechanism.channel)
     weights = (probabilities + trust * (debiased - probabilities)) / count
-    silent = _coverage(probabilities, weights)
-    reporting = _coverage_with_reports(probabilities, weights, mechanism, np.random.default_rng(seed))
-    return ConformalSets(coverage=np.stack([silent, reporting]), reports=count, variance=trust * noise)
+    without = _coverage(probabilities, weights)
+    possible = _possible_reports(mechanism, np.random.default_rng(seed))
+    likelihood = np.where(possible, float(mechanism.likelihood.keep), float(mechanism.likelihood.other))
+    if unrandomized is not None:
+        likelihood += unrandomized(possible)[:, None]
+    with_reports = _coverage_with_reports(probabilities, weights, likelihood)
+    return ConformalSets(
+        coverage=np.stack([without, with_reports]),
+        reporting=np.ones(count, dtype=np.bool_) if reporting is None else reporting,
+        variance=trust * noise,
+    )
 
 
 def _coverage(probabilities: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -191,19 +209,19 @@ def _first_threshold(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _coverage_with_reports(
-    probabilities: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    mechanism: LabelMechanism,
-    rng: np.random.Generator,
+    probabilities: NDArray[np.float64], weights: NDArray[np.float64], likelihood: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the coverage of sets that use a node's own report, [thresholds + 1]: the mean over possible reports."""
-    possible = _possible_reports(mechanism, rng)
-    reports, classes = probabilities.shape
-    kept = slice(None, None, -(-reports * classes * len(possible) // _MAX_ENTRIES))
-    probabilities, weights = probabilities[kept], weights[kept] * (reports / len(probabilities[kept]))
-    inside, outside = float(mechanism.likelihood.keep), float(mechanism.likelihood.other)
-    likelihood = np.where(possible, inside, outside)
-    rates = likelihood / likelihood.sum(axis=0)  # P(y' | x) among these reports
+    """Return the coverage of sets that use a node's own report, [thresholds + 1]: the mean over possible reports.
+
+    Args:
+        probabilities: class probabilities without the report, [reports, classes].
+        weights: weight of each class of each node in the coverage, [reports, classes].
+        likelihood: of each possible report given each class, up to a factor, [possible reports, classes].
+    """
+    count = len(probabilities)
+    some = slice(None, None, -(-probabilities.size * len(likelihood) // _MAX_ENTRIES))
+    probabilities, weights = probabilities[some], weights[some] * (count / len(probabilities[some]))
+    rates = likelihood / likelihood.sum(axis=0)
     sums = np.zeros(_THRESHOLDS + 1)
     for like, rate in zip(likelihood, rates, strict=True):
         joint = probabilities * like

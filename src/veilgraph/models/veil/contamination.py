@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.errors import FitError
@@ -78,6 +80,10 @@ class Contamination:
         """
         shares = self.shares_at(degrees)
         return shares / (1 - shares) * (named.to(shares) @ torch.tensor(self.targets, device=named.device))
+
+    def mean_likelihood(self, named: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return `likelihood` of reports [reports, classes] with the share of all nodes, whatever their degree."""
+        return np.asarray(self.share / (1 - self.share) * (named @ np.array(self.targets)))
 
     @cached_property
     def named_shares(self) -> tuple[float, ...]:

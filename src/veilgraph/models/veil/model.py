@@ -87,7 +87,6 @@ class Veil(Method):
         feature_pool_: After fitting, the pool with feature likelihoods; None if they do not improve it.
         contamination_: After fitting, the label reports that were not randomized; None if none were found.
         probabilities_: After fitting, class probabilities of the fitted graph, [nodes, classes].
-        reporting_: After fitting, the nodes of the fitted graph that reported a label, [nodes].
         conformal_: After fitting, the coverage of sets of classes; None in a model of an earlier version.
 
     >>> Veil().uses_features
@@ -103,7 +102,6 @@ class Veil(Method):
     feature_pool_: OpinionPool | None = field(init=False, default=None, repr=False, compare=False)
     contamination_: Contamination | None = field(init=False, default=None, repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
-    reporting_: NDArray[np.bool_] | None = field(init=False, default=None, repr=False, compare=False)
     conformal_: ConformalSets | None = field(init=False, default=None, repr=False, compare=False)
 
     @classmethod
@@ -154,18 +152,12 @@ class Veil(Method):
             terms = calibrated_log_probabilities(views, self.calibration_, labels)
             return _posterior(_pooled(self.pool_, self.feature_pool_, terms, labels, operators), labels)
 
-    def predict_sets(
-        self, coverage: float = 0.9, perturbed: PerturbedGraph | None = None, *, allow_empty: bool = False
-    ) -> NDArray[np.bool_]:
-        """Return a set of classes for each node that holds the true one with probability `coverage`, [nodes, classes].
-
-        For another graph, its people are assumed to be exchangeable with those of the fitted one.
-        """
-        probabilities = self.predict_proba(perturbed)
-        if self.conformal_ is None or self.reporting_ is None:
+    def conformal_sets(self) -> ConformalSets:
+        """Return the coverage of sets of classes, estimated from out-of-fold reports."""
+        check_is_fitted(self)
+        if self.conformal_ is None:
             raise FitError("the model was fitted by an earlier version, which did not calibrate sets: train it again")
-        reporting = self.reporting_ if perturbed is None else perturbed.has_label
-        return self.conformal_.sets(probabilities, reporting, coverage, allow_empty=allow_empty)
+        return self.conformal_
 
     def fitted_state(self) -> FittedState:
         """Return the calibration, the weights of both pools, the contamination and the probabilities."""
@@ -175,21 +167,17 @@ class Veil(Method):
             arrays |= {f"{name}.weights": pool.weights.cpu().numpy(), f"{name}.bias": pool.bias.cpu().numpy()}
         objectives = {name: pool.objective for name, pool in pools.items()}
         values: dict[str, Any] = {"calibration": self.calibration_, "objectives": objectives}
-        if self.conformal_ is not None and self.reporting_ is not None:
-            conformal = self.conformal_.fitted_state()
-            arrays |= {"reporting": self.reporting_} | conformal.arrays
-            values |= conformal.values
+        sets = FittedState() if self.conformal_ is None else self.conformal_.fitted_state()
         if self.contamination_ is not None:
             values["contamination"] = asdict(self.contamination_)
-        return FittedState(values=values, arrays=arrays)
+        return FittedState(values=values | sets.values, arrays=arrays | sets.arrays)
 
     def restore(self, state: FittedState) -> None:
         """Set the fitted attributes to a state that `fitted_state` returned; refuse one of another form."""
         names = ("pool", "feature_pool") if "feature_pool.weights" in state.arrays else ("pool",)
         numbers = [f"{name}.{part}" for name in names for part in ("weights", "bias")]
         floats = dict.fromkeys(["probabilities", *numbers], NDArray[np.float32])
-        optional: dict[str, Any] = ConformalSets.saved_types(state)  # earlier versions saved none
-        optional |= {"reporting": NDArray[np.bool_]} if optional else {}
+        optional = ConformalSets.saved_types(state)  # none in a model of an earlier version
         optional |= {"contamination": dict[str, Any]} if "contamination" in state.values else {}
         state.check(floats | optional | {"calibration": dict[str, list[float]], "objectives": dict[str, float]})
         check_types(state.values["objectives"], dict.fromkeys(names, float))
@@ -209,10 +197,11 @@ class Veil(Method):
         }
         self.calibration_ = {name: tuple(parameters) for name, parameters in state.values["calibration"].items()}
         self.pool_, self.feature_pool_ = pools["pool"], pools.get("feature_pool")
-        self.probabilities_, self.reporting_ = state.arrays["probabilities"], state.arrays.get("reporting")
-        if self.reporting_ is not None and self.reporting_.shape != self.probabilities_.shape[:1]:
-            raise FitError(f"its 'reporting' has shape {self.reporting_.shape}, not {self.probabilities_.shape[:1]}")
-        self.conformal_ = ConformalSets.from_state(state)
+        self.probabilities_, self.conformal_ = state.arrays["probabilities"], ConformalSets.from_state(state)
+        if self.conformal_ is not None and len(self.conformal_.reporting) != len(self.probabilities_):
+            raise FitError(
+                f"sets are of {len(self.conformal_.reporting)} nodes, probabilities of {len(self.probabilities_)}"
+            )
         described = state.values.get("contamination")
         self.contamination_ = None if described is None else Contamination.from_dict(described, *classes)
 
@@ -251,8 +240,7 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
             feature_pool = _fit_feature_pool(pool, terms, labels, operators)
             fitted.calibration_, fitted.pool_, fitted.feature_pool_ = dict(calibration), pool, feature_pool
             pooled = _pooled(pool, feature_pool, terms, labels, operators)
-            fitted.probabilities_, fitted.reporting_ = _posterior(pooled, labels), labels.perturbed.has_label
-            fitted.conformal_ = _calibrate_sets(pooled, labels)
+            fitted.probabilities_, fitted.conformal_ = _posterior(pooled, labels), _calibrate_sets(pooled, labels)
 
         map_in_threads(finish, tasks, "Veil, posteriors")
 
@@ -332,9 +320,18 @@ def _posterior(pooled: Tensor, labels: CrossFitting) -> NDArray[np.float32]:
 
 def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
     """Return the coverage of sets, from out-of-fold probabilities and the reports that they did not use."""
-    probabilities = labels.out_of_fold(pooled).double().softmax(dim=1).cpu().numpy()
-    named = labels.named[labels.reporting_nodes].cpu().numpy()
-    return calibrate_sets(probabilities, named, labels.perturbed.label_mechanism)
+    perturbed, nodes, lies = labels.perturbed, labels.reporting_nodes, labels.contamination
+    named = labels.named[nodes].double()
+    if lies is not None:
+        shares = lies.shares_at(labels.degrees[nodes]).double().unsqueeze(1)
+        named = (named - shares * torch.tensor(lies.named_shares).to(named)) / (1 - shares)
+    return calibrate_sets(
+        labels.out_of_fold(pooled).double().softmax(dim=1).cpu().numpy(),
+        named.cpu().numpy(),
+        perturbed.label_mechanism,
+        reporting=perturbed.has_label,
+        unrandomized=None if lies is None else lies.mean_likelihood,
+    )
 
 
 def _prior_weights(names: Iterable[str], device: torch.device) -> Tensor:
