@@ -395,3 +395,33 @@ def test_seeds_start_where_the_experiment_says() -> None:
     experiment = parse_experiment("mine", f"first_seed = 100\nseeds = 3\n[[grid]]\n{grid}", {})
     assert [cell.seed for cell in experiment.cells] == [100, 101, 102]
     assert [cell.seed for cell in experiment.only(seeds=2).cells] == [100, 101]
+
+
+def test_a_grid_names_its_label_mechanisms_and_has_grr_otherwise() -> None:
+    grid = '[[grid]]\ndatasets = ["cora"]\nmethods = ["spectral"]\nepsilon_y = [1]\n'
+    for line, expected in (
+        ("", ["grr"]),
+        ('labels = ["best"]', ["best"]),
+        ('labels = ["grr", "best"]', ["grr", "best"]),
+    ):
+        cells = parse_experiment("own", grid + line, {}, seeds=1).cells
+        assert [cell.label_mechanism for cell in cells] == expected
+    with pytest.raises(RunError, match="labels has 'sets'; known are grr, best"):
+        parse_experiment("own", grid + 'labels = ["sets"]', {})
+
+
+def test_a_share_of_one_leaves_features_out() -> None:
+    text = '[[grid]]\ndatasets = ["cora"]\nmethods = ["forward_gnn"]\ntotal_epsilon = [2]\nlabel_share = [1, 0.5]\n'
+    cells = parse_experiment("own", text, {}, seeds=1).cells
+    assert [(cell.epsilon_x, cell.epsilon_y) for cell in cells] == [(None, 2.0), (0.1, 1.0)]
+
+
+def test_rivals_have_settings_of_their_own_and_never_those_of_rgnn() -> None:
+    text = '[[grid]]\ndatasets = ["cora"]\nmethods = ["featfree_p", "forward_gnn", "rgnn"]\nepsilon_y = [1]\n'
+    tuned = {"cora": {"1": {"dropout": 0.1}}, "rivals": {"featfree_p": {"cora": {"1": {"dropout": 0.2}}}}}
+    cells = parse_experiment("own", text, tuned, seeds=1).cells
+    assert {cell.method: cell.parameters.get("dropout") for cell in cells} == {
+        "featfree_p": 0.2,
+        "forward_gnn": None,
+        "rgnn": 0.1,
+    }
