@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from benchmarks.studies.poison import ATTACKS, COLLECTIONS, measure
+from benchmarks.studies.poison import ATTACKS, COLLECTIONS, PLACEMENTS, inject, measure
 
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
@@ -63,6 +65,42 @@ def test_liars_move_the_estimate_of_the_target_as_the_formula_says(mechanism: La
 def test_a_draw_scores_all_methods_with_and_without_screening(name: str) -> None:
     private = csbm(400, num_classes=5, num_features=0, homophily=0.9, seed=0)
     row = measure(private, COLLECTIONS[name], "labels", 0.1, 0)
-    assert set(row) == {"found", "wrongly_found", *(f"{m}{s}" for m in ("veil", "control") for s in ("", "_screened"))}
+    scores = {f"{method}{screened}" for method in ("veil", "control") for screened in ("", "_screened")}
+    assert set(row) == scores | {"found", "wrongly_found", "contamination"}
     assert row["wrongly_found"] == 0
     assert row["veil"] > 20
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_placements_choose_different_reporting_nodes(placement: str) -> None:
+    honest, _ = attacked("labels", GRR(7, 1.0))
+    quiet = np.arange(NODES) % 2 == 0
+    some = replace(honest, has_features=np.zeros(NODES, dtype=np.bool_), has_label=honest.has_label & ~quiet)
+    chosen = PLACEMENTS[placement](some, 100, np.random.default_rng(0))
+    assert len(set(chosen.tolist())) == 100
+    assert some.has_label[chosen].all()
+
+
+def test_a_region_is_closer_together_than_random_nodes() -> None:
+    honest, _ = attacked("labels", GRR(7, 1.0))
+    within = {}
+    for placement in ("region", "random"):
+        chosen = PLACEMENTS[placement](honest, 100, np.random.default_rng(0))
+        within[placement] = np.isin(honest.graph.edges, chosen).all(axis=0).sum()
+    # Breadth-first order joins each node to one before it. Random nodes have both ends of an edge by chance alone.
+    chance = honest.graph.num_edges * (100 / NODES) ** 2
+    assert within["region"] >= 99
+    assert within["random"] == pytest.approx(chance, abs=4 * chance**0.5)
+
+
+def test_injected_nodes_name_the_target_and_join_victims_alone() -> None:
+    honest, _ = attacked("labels", SubsetSelection(7, 1.0))
+    victims = np.arange(50)
+    larger = inject(honest, victims, TARGET, np.random.default_rng(0))
+    new = np.arange(larger.graph.num_nodes) >= NODES
+    assert new.sum() == 50
+    assert larger.label_mechanism.named(larger.labels[new])[:, TARGET].all()
+    added = larger.graph.edges[:, new[larger.graph.edges].any(axis=0)]
+    assert np.isin(added.min(axis=0), victims).all()
+    assert larger.graph.num_edges == honest.graph.num_edges + added.shape[1]
+    assert np.array_equal(larger.labels[:NODES], honest.labels)
