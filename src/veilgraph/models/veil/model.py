@@ -31,7 +31,7 @@ from veilgraph.models.veil.calibration import Parameters, View, calibrate, calib
 from veilgraph.models.veil.contamination import Contamination
 from veilgraph.models.veil.contamination_estimate import estimate_contamination, evidence_needed
 from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms
+from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms, num_sparse_answers
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
 from veilgraph.models.veil.views import COMMUNITIES, structural_views
 from veilgraph.privacy.mechanisms import Mechanism
@@ -42,6 +42,9 @@ _EDGE_ARRAYS, _NODE_ARRAYS = 4, 100
 
 _EIGENVECTORS = 200
 """Columns [nodes] of the eigenvectors and of the space in which they are searched."""
+
+_ANSWER_ARRAYS = 16
+"""Arrays with an entry for each answer in a feature report, while their sparse matrix is built."""
 
 VeilT = TypeVar("VeilT", bound="Veil")
 
@@ -394,8 +397,9 @@ def _max_batch_size(task: FitTask[Veil], memory: int) -> int:
 
 
 def bytes_needed(perturbed: PerturbedGraph) -> int:
-    """Estimate the memory of one fit: the messages of belief propagation, and all views with their temporaries."""
+    """Estimate the memory of one fit: messages of belief propagation, all views with temporaries, and answers."""
     columns = (CrossFitting.max_folds(perturbed) + 1) * perturbed.schema.num_classes
     messages, beliefs = 2 * perturbed.graph.num_edges * columns, perturbed.graph.num_nodes * columns
     spectrum = perturbed.graph.num_nodes * _EIGENVECTORS
-    return 4 * (_EDGE_ARRAYS * messages + _NODE_ARRAYS * beliefs + spectrum)
+    answers = _ANSWER_ARRAYS * num_sparse_answers(perturbed)
+    return 4 * (_EDGE_ARRAYS * messages + _NODE_ARRAYS * beliefs + spectrum + answers)
