@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+FOLDER = Path(__file__).parents[1] / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 LONGEST = 100
 
 
@@ -40,3 +43,34 @@ def test_an_example_runs_without_a_warning_and_names_the_relation(path: Path, tm
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    for variable, value in {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path), "MPLBACKEND": "agg"}.items():
+        monkeypatch.setenv(variable, value)
+    notebook = nbformat.read(path, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert not [output["text"] for output in outputs if output.get("name") == "stderr"]
+    shown = "".join(str(output.get("text", "")) + str(output.get("data", "")) for output in outputs).lower()
+    assert "any two records" in shown
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_stored_without_outputs(path: Path) -> None:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert all(not cell.get("outputs") and cell.get("execution_count") is None for cell in cells)
+    assert cells[0]["cell_type"] == "markdown"
+
+
+def test_there_are_the_five_notebooks() -> None:
+    assert {path.stem for path in NOTEBOOKS} == {
+        "five_minutes",
+        "accuracy_against_epsilon",
+        "plan_and_run_a_campaign",
+        "audit_a_guarantee",
+        "a_gnn_of_your_own",
+    }

@@ -16,6 +16,7 @@ def pyg_module(name: str) -> Any:
     with warnings.catch_warnings():
         # torch_geometric still uses torch.jit, which torch reports as deprecated.
         warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", message="IProgress not found")  # its progress bars, in a notebook
         try:
             return importlib.import_module(f"torch_geometric.{name}")
         except ImportError:
