@@ -17,6 +17,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LabelVeil, StructureOnly
 from veilgraph.models.conformal import ConformalSets, calibrate_sets
+from veilgraph.models.veil.contamination import Contamination
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
@@ -45,8 +46,11 @@ def named_by(truth: NDArray[Any], mechanism: LabelMechanism, seed: int) -> NDArr
     return mechanism.named(mechanism.randomize(truth, rng=np.random.default_rng(seed)))
 
 
-def posterior(probabilities: NDArray[Any], named: NDArray[np.bool_], mechanism: LabelMechanism) -> NDArray[Any]:
-    joint = probabilities * np.where(named, float(mechanism.likelihood.keep), float(mechanism.likelihood.other))
+def posterior(
+    probabilities: NDArray[Any], named: NDArray[np.bool_], mechanism: LabelMechanism, unrandomized: Any = 0.0
+) -> NDArray[Any]:
+    likelihood = np.where(named, float(mechanism.likelihood.keep), float(mechanism.likelihood.other))
+    joint = probabilities * (likelihood + np.reshape(unrandomized, (-1, 1)))
     return np.asarray(joint / joint.sum(axis=1, keepdims=True))
 
 
@@ -175,3 +179,22 @@ def test_coverage_that_falls_is_refused() -> None:
     valid = calibrate_sets(np.full((1, 2), 0.5), np.eye(2, dtype=np.bool_)[:1], GRR(2, 1.0))
     with pytest.raises(FitError, match="rising"):
         ConformalSets(coverage=valid.coverage[:, ::-1], reporting=valid.reporting, variance=0.0)
+
+
+def test_reports_that_were_not_randomized_do_not_move_the_coverage() -> None:
+    mechanism, lies, repetitions = GRR(4, 1.0), Contamination(share=0.2, targets=(0.0, 0.0, 0.0, 1.0)), 20
+    errors: list[list[float]] = []
+    for seed in range(repetitions):
+        probabilities, truth = people(4000, 4, seed, overconfident=2.0)
+        named = named_by(truth, mechanism, seed + 1000)
+        named[np.random.default_rng(seed).random(4000) < lies.share] = np.arange(4) == 3
+        randomized = (named - lies.share * np.array(lies.named_shares)) / (1 - lies.share)
+        calibrated = calibrate_sets(
+            probabilities[:2000], randomized[:2000], mechanism, unrandomized=lies.mean_likelihood, model_error=1e3
+        )
+        new, answers = probabilities[2000:], truth[2000:]
+        own = posterior(new, named[2000:], mechanism, lies.mean_likelihood(named[2000:]))
+        groups = ((new, np.zeros(2000, dtype=np.bool_)), (own, np.ones(2000, dtype=np.bool_)))
+        errors.append([share_covered(calibrated.sets(*each, 0.9, allow_empty=True), answers) - 0.9 for each in groups])
+        spread = math.hypot(calibrated.standard_error(0.9), math.sqrt(0.9 * 0.1 / 2000)) / (1 - lies.share)
+    assert np.abs(np.mean(errors, axis=0)).max() < 3 * spread / math.sqrt(repetitions) + 0.01
