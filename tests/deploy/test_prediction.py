@@ -176,7 +176,7 @@ def test_sets_of_classes_are_a_column_that_begins_with_the_predicted_class(
 ) -> None:
     out, edges = collected.folder / "sets.csv", collected.folder / "edges.csv"
     assert collected.command("predict", model=veil, graph=edges, out=out, coverage="0.8") == 0
-    assert "Sets hold the true class with probability 80%" in capsys.readouterr().out
+    assert "Sets hold the true class of 80% of the nodes or more" in capsys.readouterr().out
     table = pd.read_csv(out)
     sets = table["set"].str.split("|")
     assert (sets.str[0] == table["class"]).all()

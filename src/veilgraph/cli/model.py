@@ -117,7 +117,7 @@ def predict(
     echo(f"Predicted {len(table):,} nodes: {out}")
     if sets is not None:
         echo(
-            f"Sets hold the true class with probability {sets['coverage']:.0%} (standard error "
+            f"Sets hold the true class of {sets['coverage']:.0%} of the nodes or more (standard error "
             f"{sets['standard_error']:.1%}): {sets['mean_size']:.2f} of {sets['classes']} classes on average, "
             f"one class for {sets['single_class']:.0%} of the nodes."
         )
