@@ -18,7 +18,7 @@ from veilgraph.experiments.simulation import randomize_labels
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.rivals import FeatFree, ForwardGNN, SpectralRegression
+from veilgraph.models.rivals import FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.registry import joint_grr_best, multi_bit
@@ -54,6 +54,8 @@ MAKERS: dict[str, Callable[[], Method]] = {
     "lpgnn": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2),
     "lpgnn-gcn": lambda: LPGNN(backbone="gcn", epochs=5, feature_hops=2, label_hops=1),
     "lpgnn-no-correction": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2, forward_correction=False),
+    "upgnet": lambda: UPGNet(epochs=5, feature_hops=2),
+    "privge": lambda: PrivGE(epochs=5, feature_hops=2, restart=0.1),
     "majority": MajorityClass,
     "veil": Veil,
     "veil-labels": LabelVeil,
@@ -71,6 +73,8 @@ MAKERS |= {
         "plain",
         "structure-only",
         "lpgnn",
+        "upgnet",
+        "privge",
         "majority",
         "veil",
         "spectral",
@@ -94,7 +98,13 @@ def make(name: str) -> Callable[[], Method]:
 @pytest.fixture
 def perturbed(name: str) -> PerturbedGraph:
     """Return the same people's reports, by the mechanism that the method needs."""
-    reports = MULTI_BIT if name.startswith("lpgnn") else JOINT_GRR if name.endswith("joint-grr") else PERTURBED
+    reports = (
+        MULTI_BIT
+        if name.startswith(("lpgnn", "upgnet", "privge"))
+        else JOINT_GRR
+        if name.endswith("joint-grr")
+        else PERTURBED
+    )
     return with_sets(reports) if name.endswith("-sets") else reports
 
 

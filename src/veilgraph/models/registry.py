@@ -14,7 +14,7 @@ from veilgraph.models.base import Method
 from veilgraph.models.baselines import MajorityClass, PlainGNN
 from veilgraph.models.lpgnn import LPGNN
 from veilgraph.models.rgnn import RGNN
-from veilgraph.models.rivals import FeatFree, ForwardGNN, SpectralRegression
+from veilgraph.models.rivals import FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
 from veilgraph.models.structure_only import StructureOnly
 from veilgraph.models.veil import LabelVeil, Veil
 from veilgraph.privacy.budget import PrivacyBudget
@@ -217,6 +217,22 @@ METHODS |= {
         estimator=FeatFree,
         fixed={"dimensions": 0},
         features=None,
+        rival=True,
+    ),
+    "upgnet": MethodEntry(
+        title="UPGNet, forward correction",
+        abbreviation="UPGNet",
+        description="multi-bit features, shrunk and averaged over hops, and randomized labels by forward correction",
+        estimator=UPGNet,
+        features=multi_bit_best,
+        rival=True,
+    ),
+    "privge": MethodEntry(
+        title="PrivGE, forward correction",
+        abbreviation="PrivGE",
+        description="multi-bit features by personalised PageRank, and randomized labels by forward correction",
+        estimator=PrivGE,
+        features=multi_bit_best,
         rival=True,
     ),
 }
