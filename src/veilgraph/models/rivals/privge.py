@@ -35,6 +35,8 @@ class PrivGE(PropagatedFeatures):
     name: ClassVar[str] = "privge"
 
     backbone: str | BackboneFactory = "gcn"
+    weight_decay: float = 0.001
+    epochs: int = 200
     feature_hops: int = 16
     restart: float = 0.0
 

@@ -41,7 +41,9 @@ class UPGNet(PropagatedFeatures):
     name: ClassVar[str] = "upgnet"
 
     backbone: str | BackboneFactory = "gcn"
-    feature_hops: int = 32
+    weight_decay: float = 0.001
+    epochs: int = 200
+    feature_hops: int = 64
     threshold: float = 0.5
 
     def filter_weights(self) -> Sequence[float]:
