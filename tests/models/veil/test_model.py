@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import FitError
-from veilgraph.evaluation import accuracy
+from veilgraph.evaluation import CALIBRATION_BINS, accuracy, calibration_bins, calibration_error
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.clustering import start_bisections
@@ -139,6 +139,30 @@ def test_without_feature_reports_it_equals_label_veil() -> None:
     assert (Veil().fit(silent, split).predict_proba() == LabelVeil().fit(perturbed, split).predict_proba()).all()
 
 
+def test_uninformative_reports_leave_half_the_weight_to_communities_and_equal_parts_to_other_kinds() -> None:
+    perturbed, split = collect(PRIVATE, 1e-6, 0)
+    veil = LabelVeil().fit(perturbed, split)
+    kinds: dict[str, float] = {}
+    for name, weight in zip(veil.calibration_, veil.pool_.weights.tolist(), strict=True):
+        kinds[name.split()[0]] = kinds.get(name.split()[0], 0.0) + weight
+    # 225 log-likelihoods differ by at most epsilon: weights move by less than 1e-3.
+    assert kinds.pop("communities") == pytest.approx(0.5, abs=1e-3)
+    assert list(kinds.values()) == pytest.approx([0.5 / len(kinds)] * len(kinds), abs=1e-3)
+
+
+@pytest.mark.parametrize("labelled", [0.75, 0.3])
+def test_the_calibration_error_on_block_models_is_within_chance_and_a_twentieth(labelled: float) -> None:
+    total = np.zeros((CALIBRATION_BINS, 3))
+    for seed in range(5):
+        private = csbm(600, num_classes=4, num_features=2, homophily=0.6, seed=seed)
+        perturbed, split = collect(private, 2.0, seed, labelled=labelled)
+        total += calibration_bins(LabelVeil().fit(perturbed, split).predict_proba(), private, split.test)
+    count, confidence, _ = total[total[:, 0] > 0].T
+    # If confidences are right, the hits of a bin have a standard deviation of sqrt(n c (1 - c)).
+    chance = np.sqrt(confidence * (1 - confidence / count)).sum() / count.sum()
+    assert calibration_error(total) < 0.05 + chance
+
+
 def test_probabilities_are_calibrated() -> None:
     confidence, hits = [], []
     for seed in range(5):
@@ -173,7 +197,7 @@ def test_the_order_of_nodes_does_not_matter() -> None:
         for reports, graph in ((labels, perturbed.graph), (same, moved.graph))
     )
     for name, view in views.items():
-        if name.startswith("beliefs"):
+        if name.startswith(("beliefs", "block")):
             expected = view.log_probabilities(labels.prior, (1.0,))[order]
             assert torch.allclose(moved_views[name].log_probabilities(labels.prior, (1.0,)), expected, atol=1e-3)
         elif name == "communities" or name.startswith("spectral"):

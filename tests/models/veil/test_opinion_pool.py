@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -31,6 +32,32 @@ def test_an_informed_view_takes_the_weight_of_an_uninformed_one() -> None:
     pool = fit_pool(terms, labels, weights)
     assert (pool.weights >= 0).all()
     assert (pool.combine(terms).argmax(1) == terms[1].argmax(1)).all()
+
+
+def test_one_informed_view_among_noise_takes_all_weight_as_reports_grow() -> None:
+    private, labels = cross_fitted(1.0)
+    noise = torch.randn(16, 800, 3, generator=torch.Generator().manual_seed(0)).log_softmax(2)
+    terms = torch.cat([noise, true_log_probabilities(private, 0.9).unsqueeze(0)])[:, labels.reporting_nodes]
+    prior_weights = torch.full((17,), 1 / 17)
+    weights = []
+    for reports in (30, 120, 600):
+        fewer = labels.subsample(reports)
+        chosen = torch.isin(labels.reporting_nodes, fewer.reporting_nodes)
+        weights.append(float(model_averaging_weights(terms[:, chosen], fewer, prior_weights)[-1]))
+    assert weights == sorted(weights)
+    assert weights[-1] > 0.99
+    pool = fit_pool(terms, labels, model_averaging_weights(terms, labels, prior_weights))
+    assert pool.weights.argmax() == 16
+    assert pool.weights[16] > 2 * pool.weights[:16].sum()
+
+
+def test_model_averaging_takes_the_square_root_of_the_likelihood() -> None:
+    private, labels = cross_fitted(0.3)
+    terms = torch.stack([torch.full((800, 3), 1 / 3).log(), true_log_probabilities(private, 0.5)])
+    terms = terms[:, labels.reporting_nodes]
+    low, high = labels.log_likelihood(terms).sum(1).tolist()
+    weights = model_averaging_weights(terms, labels, torch.tensor([0.8, 0.2]))
+    assert float(weights[1] / weights[0]) == pytest.approx(math.exp((high - low) / 2) / 4, rel=1e-3)
 
 
 def test_uninformative_reports_leave_the_prior_weights_of_model_averaging() -> None:

@@ -1,4 +1,4 @@
-"""Calibration: parameters of each view under which out-of-fold reports are most likely."""
+"""Calibration: parameters of each view, averaged over what out-of-fold reports leave possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from veilgraph.models.engine.device import map_in_threads
 from veilgraph.models.veil.cross_fitting import CrossFitting
 
 FACTORS = tuple(np.geomspace(0.02, 4, 24).tolist())
-_EXPECTED_FACTOR = 0.3
+_EXPECTED_FACTOR, _SPREAD = 0.3, 1.0
+_MODEL_FACTOR, _MODEL_SPREAD = 1.0, 0.5
 _FLOOR = 1e-3
 _MAX_REPORTS = 4000
 
@@ -59,19 +60,26 @@ class BeliefView:
     Attributes:
         log_beliefs: [nodes, K + 1, classes].
         expected_factor: Centre of the prior of the factor.
+        spread: Standard deviation of the factor's logarithm in the prior.
     """
 
     log_beliefs: Tensor
     expected_factor: float = _EXPECTED_FACTOR
+    spread: float = _SPREAD
+
+    @classmethod
+    def of_model(cls, log_posterior: Tensor) -> BeliefView:
+        """Return the view of a model's posterior, whose factor is near 1: it is 1 if the model is right."""
+        return cls(log_posterior, expected_factor=_MODEL_FACTOR, spread=_MODEL_SPREAD)
 
     def candidates(self) -> Sequence[Parameters]:
         """Return every factor."""
         return [(factor,) for factor in FACTORS]
 
     def negative_log_prior(self, parameters: Parameters) -> float:
-        """Return half the squared log-distance to the expected factor."""
+        """Return half the squared log-distance to the expected factor, in units of the spread."""
         (factor,) = parameters
-        return math.log(factor / self.expected_factor) ** 2 / 2
+        return (math.log(factor / self.expected_factor) / self.spread) ** 2 / 2
 
     def out_of_fold(self, labels: CrossFitting) -> BeliefView:
         """Return the out-of-fold log-beliefs of the reporting nodes, [reports, 1, classes]."""
@@ -84,16 +92,24 @@ class BeliefView:
 
 
 def calibrate(view: View, labels: CrossFitting) -> Parameters:
-    """Return the candidate with the greatest posterior density given out-of-fold reports."""
+    r"""Return the posterior mean of the logarithms of the parameters, given out-of-fold reports.
+
+    .. math:: \ln \hat\theta = \sum_\theta P(\theta | y') \ln \theta, \qquad
+        P(\theta | y') \propto P(\theta) \prod_{v \in L} \sum_x p_{v,x}(\theta) P(y'_v | x)
+
+    With many reports this is where their likelihood is greatest. With few it is a compromise with the prior. The
+    greatest likelihood itself would be an accident there, and bold as often as cautious.
+    """
     # A few thousand reports are enough for one or two parameters.
     scored = labels.subsample(_MAX_REPORTS)
     held_out = view.out_of_fold(scored)
     candidates = held_out.candidates()
     stacked = torch.tensor(candidates, device=labels.device).T.unsqueeze(2).unsqueeze(3).unsqueeze(4)
     log_probabilities = held_out.log_probabilities(labels.prior, tuple(stacked)).squeeze(2)
-    likelihoods = scored.log_likelihood(log_probabilities).sum(1, dtype=torch.float64).tolist()
-    scores = [value - held_out.negative_log_prior(each) for value, each in zip(likelihoods, candidates, strict=True)]
-    return candidates[scores.index(max(scores))]
+    likelihoods = scored.log_likelihood(log_probabilities).sum(1, dtype=torch.float64).cpu()
+    penalties = [held_out.negative_log_prior(each) for each in candidates]
+    posterior = (likelihoods - torch.tensor(penalties, dtype=torch.float64)).softmax(dim=0)
+    return tuple((posterior @ torch.tensor(candidates, dtype=torch.float64).log()).exp().tolist())
 
 
 def calibrated_log_probabilities(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -46,6 +47,9 @@ _EIGENVECTORS = 200
 _ANSWER_ARRAYS = 16
 """Arrays with an entry for each answer in a feature report, while their sparse matrix is built."""
 
+_COMMUNITIES_WEIGHT = 0.5
+"""Prior weight of communities: where reports are weak, they bring the most of them together for each node."""
+
 VeilT = TypeVar("VeilT", bound="Veil")
 
 
@@ -68,9 +72,10 @@ class Veil(Method):
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln \sum_x p_{v,x} P(y'_v | x) - 50 \|w - w_0\|^2 - 15 \|b\|^2,
         \qquad \ln p_v = \sum_e w_e \ln p_{e,v} + b
 
-    with P the label mechanism and w_0 the weights of Bayesian model averaging. A label report may name one class or
-    a set of them: P(y' | x) has one value for the classes that it names, and another for the rest. Communities have
-    a prior weight of one half. Feature reports enter as naive-Bayes log-likelihoods, if they raise the
+    with P the label mechanism and w_0 the weights of Bayesian model averaging with the square root of the likelihood.
+    Communities have a prior weight of one half, other kinds of views share the rest equally. A label report may name
+    one class or a set of them: P(y' | x) has one value for the classes that it names, and another for the rest.
+    Feature reports enter as naive-Bayes log-likelihoods, if they raise the
     log-likelihood of out-of-fold label reports by more than the number of added weights. A node's own label report
     counts once: p_v P(y'_v | .) with p_v from the training set without it.
 
@@ -338,9 +343,18 @@ def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
 
 
 def _prior_weights(names: Iterable[str], device: torch.device) -> Tensor:
-    """Return the prior weights of the views: one half for communities, the other half for all other views."""
-    communities = torch.tensor([name == COMMUNITIES for name in names], device=device)
-    return torch.where(communities, 0.5, 0.5 / (len(communities) - 1))
+    """Return the prior weights of the views: one half for communities, equal parts of the rest for the other kinds.
+
+    The kind is the first word of a view's name. Views of one kind have equal parts of its weight, so another range or
+    another number of eigenvectors takes nothing from other kinds.
+
+    >>> _prior_weights(["pagerank 0.1", "pagerank 0.5", "spectral", "communities"], torch.device("cpu"))
+    tensor([0.1250, 0.1250, 0.2500, 0.5000])
+    """
+    kinds = [name.split()[0] for name in names]
+    views = Counter(kinds)
+    shares = dict.fromkeys(views, (1 - _COMMUNITIES_WEIGHT) / (len(views) - 1)) | {COMMUNITIES: _COMMUNITIES_WEIGHT}
+    return torch.tensor([shares[kind] / views[kind] for kind in kinds], device=device)
 
 
 def _fit_feature_pool(

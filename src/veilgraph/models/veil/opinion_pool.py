@@ -77,6 +77,8 @@ def _newton_step(point: Tensor, derivatives: Derivatives, nonnegative: int) -> T
 
 
 _WEIGHT_PRECISION, _BIAS_PRECISION = 100.0, 30.0
+_LEARNING_RATE = 0.5
+"""Power of the likelihood in model averaging."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,14 +101,20 @@ class OpinionPool:
 
 
 def model_averaging_weights(terms: Tensor, labels: CrossFitting, prior_weights: Tensor) -> Tensor:
-    """Return the weights of Bayesian model averaging: prior weights times the likelihood of out-of-fold reports.
+    r"""Return the weights of Bayesian model averaging, from the square root of the likelihood of out-of-fold reports.
+
+    .. math:: w_e \propto \pi_e \prod_{v \in L} P_e(y'_v)^{1/2}
+
+    No view is the truth, and a view errs alike at neighbouring nodes: reports say less about it than as many
+    independent ones. The likelihood itself would choose one view by luck (a generalised posterior with learning rate
+    1/2; Bissiri, Holmes and Walker 2016).
 
     Args:
         terms: Out-of-fold log-probabilities, [terms, reports, classes].
         labels: The reports.
-        prior_weights: Prior probability of each term.
+        prior_weights: pi, the prior probability of each term.
     """
-    return (labels.log_likelihood(terms).sum(1) + prior_weights.log()).softmax(dim=0)
+    return (_LEARNING_RATE * labels.log_likelihood(terms).sum(1) + prior_weights.log()).softmax(dim=0)
 
 
 def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool:

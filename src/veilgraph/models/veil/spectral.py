@@ -25,7 +25,7 @@ def spectral_views(labels: CrossFitting, operators: GraphOperators) -> dict[str,
     """Return a view for each of `DIMENSIONS`, by name. A graph of fewer nodes has fewer eigenvectors."""
     vectors = operators.eigenvectors(max(DIMENSIONS))
     return {
-        f"spectral {count}": BeliefView(logistic_log_posterior(vectors[:, :count], labels), expected_factor=1.0)
+        f"spectral {count}": BeliefView.of_model(logistic_log_posterior(vectors[:, :count], labels))
         for count in DIMENSIONS
     }
 

@@ -50,11 +50,11 @@ def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: i
 
 
 def _block_view(labels: CrossFitting) -> dict[str, View]:
-    return {"beliefs block model": BeliefView(block_model_log_posterior(labels), expected_factor=1.0)}
+    return {"block model": BeliefView.of_model(block_model_log_posterior(labels))}
 
 
 def _community_view(labels: CrossFitting, operators: GraphOperators) -> dict[str, View]:
-    return {COMMUNITIES: BeliefView(community_log_posterior(labels, operators), expected_factor=1.0)}
+    return {COMMUNITIES: BeliefView.of_model(community_log_posterior(labels, operators))}
 
 
 def _pagerank_views(labels: CrossFitting, operators: GraphOperators, seed: int) -> dict[str, View]:
