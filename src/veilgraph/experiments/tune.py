@@ -52,6 +52,8 @@ RIVAL_SPACES: dict[str, dict[str, tuple[Any, ...]]] = {
     "featfree": _SMOOTHED,
     "featfree_p": _SMOOTHED,
     "forward_gnn": {"feature_hops": _STEPS, **_TRAINING},
+    "upgnet": {"feature_hops": _STEPS, "threshold": (0.1, 0.3, 0.5, 0.7, 0.9), **_TRAINING},
+    "privge": {"feature_hops": _STEPS, "restart": (0.0, 0.1, 0.3, 0.5), **_TRAINING},
 }
 """Spaces of the rivals: values of Revisit-LDPGNN, with 0.03 in place of its smallest learning rate, 0.0001."""
 
