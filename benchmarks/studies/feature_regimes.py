@@ -2,7 +2,8 @@
 
 Each collection has a total epsilon (user level, any two records). Either the label gets all of it, or it gets a third
 and joint GRR of the features the rest. Beside both: the label at its third alone, the structure-only control with the
-whole total, and an oracle that adds features which nobody randomized to the label at its third.
+whole total, and an oracle that adds features which nobody randomized to the label at its third. Public graphs with
+features as they are come last.
 
 `python -m benchmarks.studies.feature_regimes [--first-seed 0] [--draws 5] [--data-dir FOLDER] [--json]`
 """
@@ -34,11 +35,12 @@ from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import LabelVeil, StructureOnly, Veil
+from veilgraph.models.base import FitTask
 from veilgraph.privacy.mechanisms import GRRFS, JointGRR, Mechanism
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
 
-TOTALS = (3.0, 6.0)
+TOTALS = (2.0, 4.0, 8.0)
 """Total user-level epsilons, any two records."""
 
 LABEL_SHARE = 1 / 3
@@ -84,7 +86,7 @@ class Setting:
     """One kind of records.
 
     Attributes:
-        regime: "useless", "useful" or "decisive": what true features would be worth.
+        regime: "useless", "useful" or "decisive" by construction, or "as they are" for public records.
         name: name in the table.
         records: makes the records of a seed.
     """
@@ -94,6 +96,8 @@ class Setting:
     records: Records
 
 
+PUBLIC = ("citeseer", "cora", "dblp", "facebook", "flickr", "german", "pubmed", "student", "twitch_engb")
+
 SETTINGS = (
     Setting(regime="useless", name="Cora, features permuted", records=partial(_permuted, "cora")),
     Setting(regime="useless", name="Citeseer, features permuted", records=partial(_permuted, "citeseer")),
@@ -102,8 +106,6 @@ SETTINGS = (
         name="csbm, 4 classes, homophily 0.5, signal 0",
         records=partial(_block_model, homophily=0.5, feature_signal=0.0),
     ),
-    Setting(regime="useful", name="Cora", records=partial(_public, "cora")),
-    Setting(regime="useful", name="DBLP", records=partial(_public, "dblp")),
     Setting(
         regime="useful",
         name="csbm, 4 classes, homophily 0.5, signal 0.5",
@@ -125,6 +127,7 @@ SETTINGS = (
         name="csbm, 4 classes, homophily 0.25, signal 0.8",
         records=partial(_block_model, homophily=0.25, feature_signal=0.8),
     ),
+    *(Setting(regime="as they are", name=name, records=partial(_public, name)) for name in PUBLIC),
 )
 
 
@@ -148,16 +151,20 @@ def fit(setting: Setting, total: float, seed: int, data_dir: Path | None) -> dic
     joint = JointGRR.best(sizes, total - epsilon_y)
     randomized, _ = collect(private, epsilon_y, joint, seed)
     clean, _ = collect(private, epsilon_y, GRRFS(sizes, sampled=len(sizes), epsilon=math.inf), seed)
-    veil = Veil(seed=seed).fit(randomized, split)
+    tasks = {
+        "label_at_its_share": FitTask(method=LabelVeil(seed=seed), perturbed=randomized, split=split),
+        "with_features": FitTask(method=Veil(seed=seed), perturbed=randomized, split=split),
+        "clean_features": FitTask(method=Veil(seed=seed), perturbed=clean, split=split),
+    }
+    for _ in Veil.fit_together(list(tasks.values())):  # the same label reports: they share all views
+        pass
     methods = {
         "control": StructureOnly(device="cpu").fit(whole, split),
         "label_alone": LabelVeil(seed=seed).fit(whole, split),
-        "label_at_its_share": LabelVeil(seed=seed).fit(randomized, split),
-        "with_features": veil,
-        "clean_features": Veil(seed=seed).fit(clean, split),
+        **{name: task.method for name, task in tasks.items()},
     }
     scores = {name: accuracy(method.predict(), private, split.test) for name, method in methods.items()}
-    return {**scores, "gate_open": float(veil.feature_pool_ is not None)}
+    return {**scores, "gate_open": float(tasks["with_features"].method.feature_pool_ is not None)}
 
 
 def summary(setting: Setting, total: float, fits: Sequence[Mapping[str, float]]) -> dict[str, Any]:

@@ -217,3 +217,11 @@ def test_progress_counts_to_the_end() -> None:
     total = NUM_COMPARED * len(found.candidates) + NUM_SCENARIOS - NUM_COMPARED
     assert seen[-1] == (total, total)
     assert all(before[0] <= after[0] for before, after in itertools.pairwise(seen))
+
+
+def test_strong_features_are_asked_for_where_the_owner_says_that_edges_say_nothing() -> None:
+    private = csbm(300, num_classes=2, homophily=0.5, num_features=16, seed=0)  # only its graph and schema are used
+    found = plan_collection(
+        private.graph, private.schema, total_epsilon=8.0, homophily=(0.5, 0.55), feature_signal=(0.9, 0.9)
+    )
+    assert isinstance(found.recommended.features, JointGRR)

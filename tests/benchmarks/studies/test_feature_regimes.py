@@ -23,7 +23,7 @@ FITS = [
 
 
 def test_settings_cover_all_regimes() -> None:
-    assert {each.regime for each in SETTINGS} == {"useless", "useful", "decisive"}
+    assert {each.regime for each in SETTINGS} == {"useless", "useful", "decisive", "as they are"}
 
 
 def test_gains_are_paired() -> None:
