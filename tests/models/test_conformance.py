@@ -18,7 +18,7 @@ from veilgraph.experiments.simulation import randomize_labels
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.rivals import FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
+from veilgraph.models.rivals import RTGNN, FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.registry import joint_grr_best, multi_bit
@@ -62,6 +62,7 @@ MAKERS: dict[str, Callable[[], Method]] = {
     "spectral": SpectralRegression,
     "forward-gnn": lambda: ForwardGNN(epochs=5, feature_hops=2),
     "featfree": lambda: FeatFree(epochs=5, dimensions=8, steps=2),
+    "rtgnn": lambda: RTGNN(epochs=5, steps=2, threshold=0.5),
     "featfree-p": lambda: FeatFree(epochs=5, steps=2, smoother="kprop"),
 }
 MAKERS |= {
@@ -80,6 +81,7 @@ MAKERS |= {
         "spectral",
         "forward-gnn",
         "featfree",
+        "rtgnn",
     )
 }
 """The same methods on label sets."""

@@ -14,7 +14,7 @@ from veilgraph.models.base import Method
 from veilgraph.models.baselines import MajorityClass, PlainGNN
 from veilgraph.models.lpgnn import LPGNN
 from veilgraph.models.rgnn import RGNN
-from veilgraph.models.rivals import FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
+from veilgraph.models.rivals import RTGNN, FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
 from veilgraph.models.structure_only import StructureOnly
 from veilgraph.models.veil import LabelVeil, Veil
 from veilgraph.privacy.budget import PrivacyBudget
@@ -216,6 +216,14 @@ METHODS |= {
         description="randomized labels and positions in the graph; no features",
         estimator=FeatFree,
         fixed={"dimensions": 0},
+        features=None,
+        rival=True,
+    ),
+    "rtgnn": MethodEntry(
+        title="RTGNN, known channel",
+        abbreviation="RTGNN",
+        description="randomized labels and positions in the graph, with pseudo labels; no features",
+        estimator=RTGNN,
         features=None,
         rival=True,
     ),
