@@ -35,6 +35,11 @@ def test_arrays_are_read_as_they_were_written_and_can_be_changed(compress: bool)
         assert read[name].flags.writeable
 
 
+def test_objects_are_not_written() -> None:
+    with pytest.raises(ArchiveError, match="array 'x' holds objects, not plain values"):
+        pack_arrays({"x": np.array([{}], dtype=object)})
+
+
 def test_an_archive_that_unpacks_to_more_than_allowed_takes_no_memory() -> None:
     content = bomb(2**28)
     assert len(content) < 2**20

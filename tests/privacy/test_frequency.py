@@ -179,7 +179,7 @@ def test_shares_of_label_sets_are_tested_jointly_with_one_degree_of_freedom_less
     true, others = keep * (w - 1) / (k - 1), (w - 1) * (w - 2 * keep) / ((k - 1) * (k - 2))
     together = others + (true - others) * (shares[:, None] + shares)
     np.fill_diagonal(together, expected)
-    inverse = np.linalg.pinv(together - np.outer(expected, expected), hermitian=True, rtol=1e-9)
+    inverse = np.linalg.pinv(together - np.outer(expected, expected), hermitian=True, rcond=1e-9)
     labels = rng.choice(k, size=(collections, people), p=shares)
     observed = np.stack([count_named(mechanism.randomize(each, rng=rng), mechanism) for each in labels]) / people
     distance = observed - expected

@@ -52,9 +52,13 @@ def pack_arrays(arrays: Mapping[str, NDArray[Any]], *, compress: bool = False, c
         compress: whether to compress them.
         comment: ASCII text that the archive holds beside them; `numpy.load` does not see it.
     """
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise ArchiveError(f"array '{name}' holds objects, not plain values")
     buffer = io.BytesIO()
     named: dict[str, Any] = dict(arrays)
-    (np.savez_compressed if compress else np.savez)(buffer, allow_pickle=False, **named)
+    # Without allow_pickle, which numpy before 2 would store as one more array.
+    (np.savez_compressed if compress else np.savez)(buffer, **named)
     with zipfile.ZipFile(buffer, "a") as archive:
         archive.comment = comment.encode("ascii")
     return buffer.getvalue()
