@@ -20,7 +20,7 @@ FALSE_ALARM = 0.01
 _SUSPICION = 3.0
 """Gain of the log-likelihood from which contamination is worth a second fit."""
 
-_HINT = 1.0
+_HINT = 2.0
 """Expected gain from which a target class is worth a fit of its own."""
 
 _MAX_SHARE = 0.99
