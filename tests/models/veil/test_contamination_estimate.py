@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.models.veil.contamination_estimate import MixtureLikelihood, estimate_contamination, evidence_needed
+from veilgraph.models.veil.contamination import Contamination
+from veilgraph.models.veil.contamination_estimate import (
+    MixtureLikelihood,
+    estimate_contamination,
+    evidence_needed,
+    greatest_contamination,
+)
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.mechanisms import GRR, SubsetSelection
 from veilgraph.privacy.mechanisms.base import LabelMechanism
@@ -124,6 +130,22 @@ def test_liars_at_hubs_are_found_there() -> None:
     assert found.share == pytest.approx(0.1, abs=0.01)  # 300 liars among 300 hubs
     assert found.group_shares[-1] > 0.8
     assert max(found.group_shares[:-1]) < 0.05
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("targets", [(1,), (0, 3)])
+def test_the_greatest_share_leaves_honest_people_no_target(mechanism: LabelMechanism, targets: tuple[int, ...]) -> None:
+    _, labels = draw(mechanism, 0.3, targets, seed=1)
+    equal = tuple(1 / len(targets) if each in targets else 0.0 for each in range(CLASSES))
+    greatest = greatest_contamination(Contamination(share=0.01, targets=equal, set_size=labels.set_size), labels)
+    assert 0.3 < greatest.share < 1
+    # Honest people who have another class name each target with probability q, liars as `named_shares` says.
+    for target in targets:
+        expected = (1 - greatest.share) * labels.other + greatest.share * greatest.named_shares[target]
+        assert expected == pytest.approx(float(labels.report_shares[target]), abs=0.01)
+    total = (1 - greatest.share) * len(targets) * labels.other
+    total += greatest.share * sum(greatest.named_shares[target] for target in targets)
+    assert total == pytest.approx(float(labels.report_shares[list(targets)].sum()), rel=1e-5)
 
 
 def test_renamed_classes_are_found_under_their_new_names() -> None:

@@ -155,6 +155,28 @@ def estimate_contamination(log_probabilities: Tensor, labels: CrossFitting) -> C
     return _by_degree(model, fit, targets, labels, nodes)
 
 
+def greatest_contamination(found: Contamination, labels: CrossFitting) -> Contamination:
+    r"""Return the greatest share that the reports allow for the targets of a contamination.
+
+    Honest reports name each class with a probability of at least q. So with m targets, f the share of reports that name
+    one, summed over the targets, and :math:`\bar w = (w - 1) / (k - 1)`,
+
+    .. math:: a \le \frac{f - m q}{1 - m q + (m - 1) \bar w}
+
+    Predictions that followed the liars everywhere cannot measure them. Those that believe nobody about a target can.
+    """
+    targets = [each for each, share in enumerate(found.targets) if share > 0]
+    shares = labels.named[labels.reporting_nodes].double().mean(0)[targets]
+    others = (labels.set_size - 1) / (labels.num_classes - 1)
+    least = len(targets) * labels.other
+    greatest = float(shares.sum() - least) / (1 - least + (len(targets) - 1) * others)
+    bounded = min(max(greatest, found.share), _MAX_SHARE)
+    excess = (shares - labels.other).clamp(min=1e-6)
+    return Contamination(
+        share=bounded, targets=_spread(excess / excess.sum(), targets, labels.num_classes), set_size=labels.set_size
+    )
+
+
 def _most_suspicious(model: MixtureLikelihood, fit: _Fit, targets: list[int], groups: Tensor) -> tuple[int, float]:
     """Return the class with the greatest score statistic for a share of unrandomized reports, and half the statistic.
 

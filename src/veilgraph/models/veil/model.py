@@ -30,7 +30,11 @@ from veilgraph.models.engine.device import map_in_threads, resolve_device, threa
 from veilgraph.models.saved_state import FittedState, check_types
 from veilgraph.models.veil.calibration import Parameters, View, calibrate, calibrated_log_probabilities, log_softmax
 from veilgraph.models.veil.contamination import Contamination
-from veilgraph.models.veil.contamination_estimate import estimate_contamination, evidence_needed
+from veilgraph.models.veil.contamination_estimate import (
+    estimate_contamination,
+    evidence_needed,
+    greatest_contamination,
+)
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms, num_sparse_answers
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
@@ -49,6 +53,9 @@ _ANSWER_ARRAYS = 16
 
 _COMMUNITIES_WEIGHT = 0.5
 """Prior weight of communities: where reports are weak, they bring the most of them together for each node."""
+
+_MAX_REFITS, _SETTLED = 4, 0.02
+"""Fits with contamination at most, and the change of its share from which on there is no other."""
 
 VeilT = TypeVar("VeilT", bound="Veil")
 
@@ -279,14 +286,32 @@ def _fit_structure(labels: CrossFitting, operators: GraphOperators, *, seed: int
 
 
 def _fit_contaminated(stated: _StructuralFit, operators: GraphOperators, *, seed: int) -> _StructuralFit:
-    """Return a fit with contamination if it makes out-of-fold reports likelier by `evidence_needed`, else `stated`."""
-    held_out = stated.pool.combine(_out_of_fold(stated.terms, stated.labels))
-    contamination = estimate_contamination(held_out, stated.labels)
-    if contamination is None:
-        return stated
-    fit = _fit_structure(replace(stated.labels, contamination=contamination), operators, seed=seed)
-    gain = fit.log_likelihood - stated.log_likelihood
-    return fit if gain > evidence_needed(stated.labels.num_classes) else stated
+    """Return a fit with contamination if it makes out-of-fold reports likelier by `evidence_needed`, else `stated`.
+
+    Contamination is estimated again from the predictions that allow for it, until its share settles. Where the targets
+    seem to be most people's class, predictions followed the liars: then the first fit has the greatest possible share.
+    """
+    labels, contamination, fits = stated.labels, _estimate(stated), [stated]
+    if contamination is not None and not contamination.group_shares and _apparent_share(contamination, labels) > 1 / 2:
+        contamination = greatest_contamination(contamination, labels)
+    while contamination is not None and len(fits) <= _MAX_REFITS:
+        fits.append(_fit_structure(replace(labels, contamination=contamination), operators, seed=seed))
+        before, contamination = contamination, _estimate(fits[-1])
+        if contamination is not None and abs(contamination.share - before.share) < _SETTLED:
+            break
+    best = max(fits, key=lambda fit: fit.log_likelihood)
+    gain = best.log_likelihood - stated.log_likelihood
+    return best if gain > evidence_needed(labels.num_classes) else stated
+
+
+def _estimate(fit: _StructuralFit) -> Contamination | None:
+    return estimate_contamination(fit.pool.combine(_out_of_fold(fit.terms, fit.labels)), fit.labels)
+
+
+def _apparent_share(contamination: Contamination, labels: CrossFitting) -> float:
+    """Return the share of people who seem to have a target class, if all reports were randomized."""
+    targets = torch.tensor(contamination.targets, device=labels.device) > 0
+    return float(replace(labels, contamination=None).prior[targets].sum())
 
 
 def _cross_fitting(method: Veil, perturbed: PerturbedGraph, contamination: Contamination | None = None) -> CrossFitting:
