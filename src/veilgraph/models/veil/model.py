@@ -351,6 +351,19 @@ def _posterior(pooled: Tensor, labels: CrossFitting) -> NDArray[np.float32]:
     return probabilities
 
 
+def _prior_without_fold(labels: CrossFitting) -> Tensor:
+    """Return ln of the class prior without a report's fold, relative to that of all reports, [reports, classes].
+
+    Views share one class prior, which has seen every report. Where classes are many, its noise would be taken for
+    coverage: over-reported classes are in more sets, and more reports name them.
+    """
+    if labels.num_folds == 1:
+        return torch.zeros_like(labels.prior)
+    folds = [labels.folds.masked_fill(labels.folds == fold, -1) for fold in range(labels.num_folds)]
+    shifts = torch.stack([(replace(labels, folds=each).prior / labels.prior).log() for each in folds])
+    return shifts[labels.folds[labels.reporting_nodes]]
+
+
 def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
     """Return the coverage of sets, from out-of-fold probabilities and the reports that they did not use."""
     perturbed, nodes, lies = labels.perturbed, labels.reporting_nodes, labels.contamination
@@ -359,7 +372,7 @@ def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
         shares = lies.shares_at(labels.degrees[nodes]).double().unsqueeze(1)
         named = (named - shares * torch.tensor(lies.named_shares).to(named)) / (1 - shares)
     return calibrate_sets(
-        labels.out_of_fold(pooled).double().softmax(dim=1).cpu().numpy(),
+        (labels.out_of_fold(pooled).double() + _prior_without_fold(labels)).softmax(dim=1).cpu().numpy(),
         named.cpu().numpy(),
         perturbed.label_mechanism,
         reporting=perturbed.has_label,
