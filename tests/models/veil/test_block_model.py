@@ -16,6 +16,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, Split
 from veilgraph.models import StructureOnly
 from veilgraph.models.veil.block_model import BlockModel, block_model_log_posterior
+from veilgraph.models.veil.class_affinity import estimate_class_affinity
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
 
@@ -26,6 +27,10 @@ def cross_fitted(private: PrivateGraph, epsilon: float, seed: int = 0) -> CrossF
     split = Split.random(private.graph.num_nodes, seed=seed)
     perturbed = simulate(private, PrivacyBudget(epsilon_y=epsilon), split, rng=np.random.default_rng(seed))
     return CrossFitting.random(perturbed, seed=seed)
+
+
+def log_posterior(labels: CrossFitting) -> Tensor:
+    return block_model_log_posterior(labels, estimate_class_affinity(labels))
 
 
 def block_model(graph: Graph, prior: Tensor, attraction: float) -> BlockModel:
@@ -62,7 +67,7 @@ def test_the_order_of_classes_does_not_matter() -> None:
     renamed = CrossFitting(
         perturbed=replace(labels.perturbed, labels=names[labels.perturbed.labels]), folds=labels.folds
     )
-    one, other = (block_model_log_posterior(each).softmax(2) for each in (labels, renamed))
+    one, other = (log_posterior(each).softmax(2) for each in (labels, renamed))
     assert torch.allclose(other[:, :, names], one, atol=1e-3)
 
 
@@ -78,8 +83,8 @@ def test_the_order_of_nodes_does_not_matter() -> None:
         has_features=labels.perturbed.has_features[order],
         has_label=labels.perturbed.has_label[order],
     )
-    one = block_model_log_posterior(labels).softmax(2)
-    other = block_model_log_posterior(CrossFitting(perturbed=moved, folds=labels.folds[order])).softmax(2)
+    one = log_posterior(labels).softmax(2)
+    other = log_posterior(CrossFitting(perturbed=moved, folds=labels.folds[order])).softmax(2)
     assert torch.allclose(other, one[order], atol=1e-3)
 
 
@@ -113,7 +118,7 @@ def test_the_attraction_is_learned(classes: int, homophily: float) -> None:
 def test_classes_that_avoid_each_other_are_found() -> None:
     private = csbm(1000, num_classes=2, homophily=0.15, num_features=0, seed=0)
     labels = cross_fitted(private, 1.0)
-    found = block_model_log_posterior(labels)[:, -1].argmax(1).numpy()
+    found = log_posterior(labels)[:, -1].argmax(1).numpy()
     # A node has ten neighbours. Most of them are of its class with probability P(Binomial(10, 0.15) > 5) = 0.001, half
     # of them with 0.008: with all classes of neighbours known, 0.995 is possible.
     assert (found == private.labels).mean() > 0.9
@@ -129,7 +134,7 @@ def test_uninformative_reports_on_a_graph_without_classes_give_the_prior() -> No
 
 def test_without_privacy_a_report_decides() -> None:
     labels = cross_fitted(PRIVATE, math.inf)
-    found = block_model_log_posterior(labels)[labels.reporting_nodes, -1].argmax(1).numpy()
+    found = log_posterior(labels)[labels.reporting_nodes, -1].argmax(1).numpy()
     assert (found == PRIVATE.labels[labels.reporting_nodes.numpy()]).all()
 
 
@@ -158,7 +163,7 @@ def test_on_its_own_graphs_it_is_near_the_optimum_and_above_the_control() -> Non
             attraction=attraction,
         ).log_posterior(labels.local_evidence, max_sweeps=100)
         control = StructureOnly().fit(labels.perturbed, split).predict()
-        ours = block_model_log_posterior(labels)[:, -1].argmax(1).numpy()
+        ours = log_posterior(labels)[:, -1].argmax(1).numpy()
         right = [
             (each[split.test] == private.labels[split.test]).mean()
             for each in (ours, optimum[:, -1].argmax(1).numpy(), control)

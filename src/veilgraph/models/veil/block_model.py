@@ -9,7 +9,7 @@ from torch import Tensor
 
 from veilgraph.graph import Graph
 from veilgraph.models.veil.belief_propagation import BeliefPropagation
-from veilgraph.models.veil.class_affinity import estimate_class_affinity
+from veilgraph.models.veil.class_affinity import ClassAffinity
 from veilgraph.models.veil.cross_fitting import CrossFitting
 
 _START = 0.5
@@ -19,8 +19,8 @@ _LEAST, _MOST = 1e-3, 0.95
 _SWEEPS = (4, 24)
 """Least and greatest number of sweeps. Near the threshold at which classes can be found at all it takes all of them."""
 
-_WORK = 2**26
-"""Entries of messages to compute: a second or less. On larger graphs, reports are found within fewer steps."""
+_WORK = 45_000_000
+"""Entries of messages to compute: half a second of one core. On larger graphs, reports are found within fewer steps."""
 
 _DAMPING = 0.1
 _TOLERANCE = 0.01
@@ -139,17 +139,21 @@ class BlockModel:
         return min(max(float(copied.mean()), _LEAST), _MOST)
 
 
-def block_model_log_posterior(labels: CrossFitting) -> Tensor:
+def block_model_log_posterior(labels: CrossFitting, affinity: ClassAffinity | None) -> Tensor:
     """Return log-beliefs [nodes, K + 1, classes] of the block model with the graph's degrees.
 
     Where every class attracts itself equally, as far as reports show, one number is learned, the attraction.
-    Otherwise the affinity is estimated from the reports at both ends of edges.
+    Otherwise the estimated affinity is used.
 
     Both are from all reports, so they have seen those that a training set leaves out. The attraction has one value for
     all classes and nodes: it tells how much neighbours are alike, but not who belongs to which class. One report of n
     moves it, or a share of the affinity, by an order of 1 / n.
+
+    Args:
+        labels: Label reports in folds.
+        affinity: Affinity estimated from the reports at both ends of edges; None if there are no such edges.
     """
-    graph, affinity = labels.perturbed.graph, estimate_class_affinity(labels)
+    graph = labels.perturbed.graph
     weights = torch.from_numpy(graph.degrees).to(labels.prior)
     if affinity is None or affinity.uniformly_assortative:
         model = BlockModel(graph=graph, prior=labels.prior, weights=weights).learned(labels.local_evidence[:, -1:])

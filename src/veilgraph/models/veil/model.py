@@ -42,7 +42,7 @@ from veilgraph.models.veil.views import COMMUNITIES, structural_views
 from veilgraph.privacy.mechanisms import Mechanism
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
-_EDGE_ARRAYS, _NODE_ARRAYS = 4, 100
+_EDGE_ARRAYS, _NODE_ARRAYS = 3, 100
 """Arrays of one fit in memory at once: those with an entry for each message, and for each node."""
 
 _EIGENVECTORS = 200
@@ -67,8 +67,8 @@ class Veil(Method):
     Several views of the same reports each give class probabilities of every node:
 
     - personalised PageRank of the label reports at eight ranges;
-    - belief propagation at two strengths, each after three numbers of iterations. The stronger one uses a class
-      affinity learned from edges, where classes do more than attract themselves equally;
+    - belief propagation after three numbers of iterations. It uses a class affinity learned from edges, where classes
+      do more than attract themselves equally;
     - belief propagation of a stochastic block model with a learned attraction and the field of the non-edges;
     - a mixture over communities of all sizes;
     - logistic regression on the leading 16 and 64 eigenvectors of the graph, which needs no homophily.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from functools import partial
 
-import torch
-
 from veilgraph.graph import Graph
 from veilgraph.models.engine.device import map_in_threads
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
@@ -19,8 +17,8 @@ from veilgraph.models.veil.pagerank import pagerank_views
 from veilgraph.models.veil.spectral import spectral_views
 from veilgraph.reconstruct.operators import GraphOperators
 
-WEAK_GAIN, STRONG_GAIN = 2.0, 4.0
-"""Factors by which one iteration of belief propagation amplifies weak evidence."""
+GAIN = 4.0
+"""Factor by which one iteration of belief propagation amplifies weak evidence."""
 
 ITERATION_MULTIPLES = (1, 2, 3)
 """Numbers of iterations, in multiples of the hops after which a neighbourhood would cover the graph."""
@@ -36,21 +34,20 @@ def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: i
     """Return every view that needs no features, by name."""
     # The slowest first, so that the shorter ones fill the threads evenly. Communities wait for the bisections of the
     # graph, which other processes compute meanwhile.
+    affinity = estimate_class_affinity(labels)
     tasks = [
-        partial(_block_view, labels),
-        *(partial(_belief_views, labels, *item) for item in _belief_propagations(labels).items()),
+        partial(_block_view, labels, affinity),
+        partial(_belief_views, labels, affinity),
         partial(spectral_views, labels, operators),
         partial(_pagerank_views, labels, operators, seed),
         partial(_community_view, labels, operators),
     ]
-    block, *beliefs, spectral, pagerank, communities = map_in_threads(
-        lambda task: task(), tasks, "Veil, kinds of views"
-    )
-    return {name: view for views in (pagerank, *beliefs, block, spectral, communities) for name, view in views.items()}
+    block, beliefs, spectral, pagerank, communities = map_in_threads(lambda task: task(), tasks, "Veil, kinds of views")
+    return {**pagerank, **beliefs, **block, **spectral, **communities}
 
 
-def _block_view(labels: CrossFitting) -> dict[str, View]:
-    return {"block model": BeliefView.of_model(block_model_log_posterior(labels))}
+def _block_view(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
+    return {"block model": BeliefView.of_model(block_model_log_posterior(labels, affinity))}
 
 
 def _community_view(labels: CrossFitting, operators: GraphOperators) -> dict[str, View]:
@@ -62,10 +59,10 @@ def _pagerank_views(labels: CrossFitting, operators: GraphOperators, seed: int) 
     return {f"pagerank {restart} {steps}": view for (restart, steps), view in views.items()}
 
 
-def _belief_views(labels: CrossFitting, name: str, propagation: BeliefPropagation) -> dict[str, View]:
-    counts = iteration_counts(propagation.graph)
-    beliefs = propagation.propagate(labels.local_evidence, list(counts.values()))
-    return {f"beliefs {name} {multiple}": BeliefView(beliefs[count]) for multiple, count in counts.items()}
+def _belief_views(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
+    counts = iteration_counts(labels.perturbed.graph)
+    beliefs = _belief_propagation(labels, affinity).propagate(labels.local_evidence, list(counts.values()))
+    return {f"beliefs {multiple}": BeliefView(beliefs[count]) for multiple, count in counts.items()}
 
 
 def iteration_counts(graph: Graph) -> dict[int, int]:
@@ -79,22 +76,16 @@ def iteration_counts(graph: Graph) -> dict[int, int]:
     return {multiple: min(_MAX_ITERATIONS, max(1, round(multiple * hops))) for multiple in ITERATION_MULTIPLES}
 
 
-def _belief_propagations(labels: CrossFitting) -> dict[str, BeliefPropagation]:
-    graph, equal = labels.perturbed.graph, torch.full_like(labels.prior, 1 / labels.num_classes)
-    weak, strong = (degree_scaled_strengths(graph, gain, maximum=_MAX_STRENGTH) for gain in (WEAK_GAIN, STRONG_GAIN))
-    affinity = estimate_class_affinity(labels)
+def _belief_propagation(labels: CrossFitting, affinity: ClassAffinity | None) -> BeliefPropagation:
+    """Return belief propagation by copying, or with the affinity where classes do more than attract themselves.
+
+    With an affinity, strengths of at most 1 never exceed the estimate.
+    """
+    graph = labels.perturbed.graph
     if affinity is None or affinity.uniformly_assortative:
-        stronger = BeliefPropagation(graph=graph, prior=labels.prior, edge_strengths=strong)
-    else:
-        stronger = _affinity_propagation(graph, affinity)
-    propagations = {
-        "weak": BeliefPropagation(graph=graph, prior=equal, edge_strengths=weak),
-        "strong": stronger,
-    }
-    return {name: propagation.to(labels.device) for name, propagation in propagations.items()}
-
-
-def _affinity_propagation(graph: Graph, affinity: ClassAffinity) -> BeliefPropagation:
-    """Return belief propagation with an estimated affinity; strengths of at most 1 never exceed the estimate."""
-    strengths = degree_scaled_strengths(graph, STRONG_GAIN / max(affinity.spectral_radius, 1e-3), maximum=1.0)
-    return BeliefPropagation(graph=graph, prior=affinity.end_shares, edge_strengths=strengths, affinity=affinity.matrix)
+        strengths = degree_scaled_strengths(graph, GAIN, maximum=_MAX_STRENGTH)
+        return BeliefPropagation(graph=graph, prior=labels.prior, edge_strengths=strengths).to(labels.device)
+    strengths = degree_scaled_strengths(graph, GAIN / max(affinity.spectral_radius, 1e-3), maximum=1.0)
+    return BeliefPropagation(
+        graph=graph, prior=affinity.end_shares, edge_strengths=strengths, affinity=affinity.matrix
+    ).to(labels.device)
