@@ -18,6 +18,7 @@ def graph_filter(product: SparseProduct, values: Tensor, weights: Sequence[float
         values: X, [nodes, columns].
         weights: w_0, w_1, ..., one for each power of S.
 
+    >>> import torch
     >>> from veilgraph.graph import Graph
     >>> from veilgraph.reconstruct.operators import GraphOperators
     >>> path = GraphOperators(Graph.from_edges([[0], [1]], num_nodes=2))  # S swaps the two nodes
