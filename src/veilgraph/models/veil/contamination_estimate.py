@@ -20,6 +20,9 @@ FALSE_ALARM = 0.01
 _SUSPICION = 3.0
 """Gain of the log-likelihood from which contamination is worth a second fit."""
 
+_LEAST_PEOPLE = 0.08
+"""Share of people for whom liars must stand, a / (p - q): fewer are within the error of any predictions."""
+
 _HINT = 2.0
 """Expected gain from which a target class is worth a fit of its own."""
 
@@ -125,7 +128,8 @@ def estimate_contamination(log_probabilities: Tensor, labels: CrossFitting) -> C
     """Estimate the reports that were not randomized; return None if the stated channel explains the reports.
 
     Target classes are added one by one: the class with the greatest score statistic, if it raises the log-likelihood
-    enough. Then shares may differ between groups of degrees, if that raises it by as much again.
+    enough. Then shares may differ between groups of degrees, if that raises it by as much again. In every real graph a
+    few percent of people have a class that nothing around them tells. So liars must stand for more people than that.
 
     Args:
         log_probabilities: Out-of-fold class log-probabilities of the reporting nodes, [reports, classes].
@@ -150,7 +154,7 @@ def estimate_contamination(log_probabilities: Tensor, labels: CrossFitting) -> C
         if wider.value - fit.value < needed:
             break
         targets, fit = [*targets, target], wider
-    if not targets:
+    if float(fit.point[: len(targets)].sum()) < _LEAST_PEOPLE * (labels.keep - labels.other):
         return None
     return _by_degree(model, fit, targets, labels, nodes)
 
