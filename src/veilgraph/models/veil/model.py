@@ -67,8 +67,8 @@ class Veil(Method):
     Several views of the same reports each give class probabilities of every node:
 
     - personalised PageRank of the label reports at eight ranges;
-    - belief propagation after three numbers of iterations. It uses a class affinity learned from edges, where classes
-      do more than attract themselves equally;
+    - belief propagation at two strengths, the stronger one after three numbers of iterations. It uses a class
+      affinity learned from edges, where classes do more than attract themselves equally;
     - belief propagation of a stochastic block model with a learned attraction and the field of the non-edges;
     - a mixture over communities of all sizes;
     - logistic regression on the leading 16 and 64 eigenvectors of the graph, which needs no homophily.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
+import torch
+
 from veilgraph.graph import Graph
 from veilgraph.models.engine.device import map_in_threads
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
@@ -17,11 +19,14 @@ from veilgraph.models.veil.pagerank import pagerank_views
 from veilgraph.models.veil.spectral import spectral_views
 from veilgraph.reconstruct.operators import GraphOperators
 
-GAIN = 4.0
-"""Factor by which one iteration of belief propagation amplifies weak evidence."""
+WEAK_GAIN, STRONG_GAIN = 2.0, 4.0
+"""Factors by which one iteration of belief propagation amplifies weak evidence."""
 
 ITERATION_MULTIPLES = (1, 2, 3)
-"""Numbers of iterations, in multiples of the hops after which a neighbourhood would cover the graph."""
+"""Numbers of iterations, in multiples of the hops after which a neighbourhood would cover the graph.
+
+The weaker belief propagation stops at the first.
+"""
 
 COMMUNITIES = "communities"
 """Name of the view of communities."""
@@ -37,13 +42,16 @@ def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: i
     affinity = estimate_class_affinity(labels)
     tasks = [
         partial(_block_view, labels, affinity),
-        partial(_belief_views, labels, affinity),
+        partial(_strong_views, labels, affinity),
+        partial(_weak_view, labels),
         partial(spectral_views, labels, operators),
         partial(_pagerank_views, labels, operators, seed),
         partial(_community_view, labels, operators),
     ]
-    block, beliefs, spectral, pagerank, communities = map_in_threads(lambda task: task(), tasks, "Veil, kinds of views")
-    return {**pagerank, **beliefs, **block, **spectral, **communities}
+    block, strong, weak, spectral, pagerank, communities = map_in_threads(
+        lambda task: task(), tasks, "Veil, kinds of views"
+    )
+    return {**pagerank, **weak, **strong, **block, **spectral, **communities}
 
 
 def _block_view(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
@@ -59,10 +67,19 @@ def _pagerank_views(labels: CrossFitting, operators: GraphOperators, seed: int) 
     return {f"pagerank {restart} {steps}": view for (restart, steps), view in views.items()}
 
 
-def _belief_views(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
+def _weak_view(labels: CrossFitting) -> dict[str, View]:
+    """Return belief propagation with equal priors, after the first number of iterations."""
+    graph, equal = labels.perturbed.graph, torch.full_like(labels.prior, 1 / labels.num_classes)
+    strengths = degree_scaled_strengths(graph, WEAK_GAIN, maximum=_MAX_STRENGTH)
+    propagation = BeliefPropagation(graph=graph, prior=equal, edge_strengths=strengths).to(labels.device)
+    count = iteration_counts(graph)[1]
+    return {"beliefs weak": BeliefView(propagation.propagate(labels.local_evidence, [count])[count])}
+
+
+def _strong_views(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
     counts = iteration_counts(labels.perturbed.graph)
-    beliefs = _belief_propagation(labels, affinity).propagate(labels.local_evidence, list(counts.values()))
-    return {f"beliefs {multiple}": BeliefView(beliefs[count]) for multiple, count in counts.items()}
+    beliefs = _strong_propagation(labels, affinity).propagate(labels.local_evidence, list(counts.values()))
+    return {f"beliefs strong {multiple}": BeliefView(beliefs[count]) for multiple, count in counts.items()}
 
 
 def iteration_counts(graph: Graph) -> dict[int, int]:
@@ -76,16 +93,16 @@ def iteration_counts(graph: Graph) -> dict[int, int]:
     return {multiple: min(_MAX_ITERATIONS, max(1, round(multiple * hops))) for multiple in ITERATION_MULTIPLES}
 
 
-def _belief_propagation(labels: CrossFitting, affinity: ClassAffinity | None) -> BeliefPropagation:
+def _strong_propagation(labels: CrossFitting, affinity: ClassAffinity | None) -> BeliefPropagation:
     """Return belief propagation by copying, or with the affinity where classes do more than attract themselves.
 
     With an affinity, strengths of at most 1 never exceed the estimate.
     """
     graph = labels.perturbed.graph
     if affinity is None or affinity.uniformly_assortative:
-        strengths = degree_scaled_strengths(graph, GAIN, maximum=_MAX_STRENGTH)
+        strengths = degree_scaled_strengths(graph, STRONG_GAIN, maximum=_MAX_STRENGTH)
         return BeliefPropagation(graph=graph, prior=labels.prior, edge_strengths=strengths).to(labels.device)
-    strengths = degree_scaled_strengths(graph, GAIN / max(affinity.spectral_radius, 1e-3), maximum=1.0)
+    strengths = degree_scaled_strengths(graph, STRONG_GAIN / max(affinity.spectral_radius, 1e-3), maximum=1.0)
     return BeliefPropagation(
         graph=graph, prior=affinity.end_shares, edge_strengths=strengths, affinity=affinity.matrix
     ).to(labels.device)
