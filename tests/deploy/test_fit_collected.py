@@ -272,6 +272,28 @@ def test_shares_that_are_not_plausible_raise_an_alarm_in_print_and_in_the_folder
     assert "1 of 2 declared class shares are plausible." in printed
 
 
+def test_reports_that_were_not_randomized_are_measured_in_print_and_in_the_folder(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A random third of the label reports are replaced by the first class."""
+    reports = list(reports_of(collected.perturbed, collected.campaign))
+    labelled = [report.node for report in reports if report.label is not None]
+    lies = set(np.random.default_rng(0).permutation(labelled)[: len(labelled) // 3].tolist())
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.put([replace(r, label=0) if r.node in lies else r for r in reports], now=0)
+    store.close()
+    words = [str(w) for key, path in collected.files().items() for w in (f"--{key}", path)]
+    words += ["--store", f"sqlite:///{tmp_path}/reports.db", "--out", str(tmp_path / "model"), "--device", "cpu"]
+    assert main(["train", *words]) == 0
+    found = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))["contamination"]
+    first = collected.campaign.schema.classes[0]
+    assert list(found["targets"]) == [first]
+    # Half of the reports name the class, a quarter without lies: the standard error of a share of liars.
+    assert found["share"] == pytest.approx(1 / 3, abs=4 * (0.25 / len(labelled)) ** 0.5 / 0.75)
+    assert f"of the label reports were not randomized; most name '{first}'." in found["sentence"]
+    assert found["sentence"] in capsys.readouterr().out
+
+
 def test_honest_reports_raise_no_alarm_and_nothing_is_compared_unless_declared(
     collected: Collected, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
