@@ -119,7 +119,7 @@ _VEIL = MethodEntry(
     title="Veil",
     description="randomized features and labels, in one posterior with the graph",
     estimator=Veil,
-    revision=8,
+    revision=9,
 )
 
 

@@ -14,10 +14,10 @@ from scipy.optimize import minimize
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
-from veilgraph.graph import Split
+from veilgraph.graph import Graph, Split
 from veilgraph.models import LabelVeil, StructureOnly
 from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.models.veil.spectral import logistic_log_posterior, spectral_views
+from veilgraph.models.veil.spectral import degree_corrected, logistic_log_posterior, spectral_views
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRR, SubsetSelection
 from veilgraph.reconstruct.operators import GraphOperators
@@ -120,3 +120,22 @@ def test_veil_learns_where_neighbours_avoid_each_other() -> None:
         differences.append(ours - control)
     # 225 test nodes, three draws: chance has a standard error of at most sqrt(2 * 0.25 / 675) = 0.027.
     assert np.mean(differences) > 5 * 0.027
+
+
+def test_degree_corrected_columns_rotate_with_the_eigenvectors_and_have_rows_of_equal_norm() -> None:
+    operators = GraphOperators(PRIVATE.graph)
+    rotation = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(0))).Q
+    # [nodes, parts, columns]
+    one, other = (degree_corrected(each, operators).view(-1, 4, 5) for each in (COLUMNS, COLUMNS @ rotation))
+    assert torch.allclose(one @ rotation, other, atol=1e-4)
+    for part in (one[:, 1], one[:, 3]):
+        norms = part.norm(dim=1)
+        assert torch.allclose(norms[norms > 0], torch.tensor(math.sqrt(5)), atol=1e-4)
+
+
+def test_an_isolated_node_has_no_mean_over_neighbours() -> None:
+    lonely = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)
+    operators = GraphOperators(lonely)
+    columns = degree_corrected(operators.eigenvectors(2), operators)
+    assert torch.isfinite(columns).all()
+    assert (columns[3, 4:] == 0).all()

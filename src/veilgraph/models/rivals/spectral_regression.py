@@ -22,10 +22,10 @@ from veilgraph.reconstruct.operators import GraphOperators, operators_of
 COUNTS = (16, 64, 256)
 """Numbers of eigenvectors to choose from."""
 
-RIDGES = (1.0, 10.0, 100.0, 1000.0)
+RIDGES = (10.0, 100.0, 1000.0)
 """Precisions of the weights' prior to choose from. Columns have a mean square of 1."""
 
-_ITERATIONS = 100
+_ITERATIONS = 40
 
 
 @dataclass(kw_only=True)

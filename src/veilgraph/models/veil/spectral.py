@@ -24,10 +24,34 @@ _TINY = 1e-12
 def spectral_views(labels: CrossFitting, operators: GraphOperators) -> dict[str, View]:
     """Return a view for each of `DIMENSIONS`, by name. A graph of fewer nodes has fewer eigenvectors."""
     vectors = operators.eigenvectors(max(DIMENSIONS))
+    few, many = DIMENSIONS
+    columns = {few: vectors[:, :few], many: degree_corrected(vectors, operators)}
     return {
-        f"spectral {count}": BeliefView.of_model(logistic_log_posterior(vectors[:, :count], labels))
-        for count in DIMENSIONS
+        f"spectral {count}": BeliefView.of_model(logistic_log_posterior(own, labels)) for count, own in columns.items()
     }
+
+
+def degree_corrected(vectors: Tensor, operators: GraphOperators) -> Tensor:
+    r"""Return eigenvectors E and their means over neighbours N, as they are and with rows of equal norm.
+
+    .. math:: \left[ E,\ \frac{e_v}{\|e_v\|},\ N,\ \frac{n_v}{\|n_v\|} \right], \qquad N = D^{-1} A E
+
+    The norm of a row tells about the degree, and its direction about the class (Qin and Rohe 2013). A linear function
+    of both parts can use either. All parts have a mean square of 1.
+
+    Args:
+        vectors: E [nodes, columns].
+        operators: The graph.
+    """
+    means = operators.neighbours(vectors, 1)
+    means = means * (vectors.norm() / means.norm().clamp(min=_TINY))
+    return torch.cat([vectors, _equal_rows(vectors), means, _equal_rows(means)], dim=1)
+
+
+def _equal_rows(rows: Tensor) -> Tensor:
+    """Scale each row to a mean square of 1; a row of zeros stays."""
+    norms: Tensor = rows.norm(dim=1, keepdim=True)
+    return rows * (math.sqrt(rows.shape[1]) / norms.clamp(min=_TINY))
 
 
 def logistic_log_posterior(
