@@ -25,7 +25,7 @@ from veilgraph.experiments.grid import (
     make_cell,
     parse_experiment,
 )
-from veilgraph.experiments.tune import FIRST_SEED, SEARCH_SPACE
+from veilgraph.experiments.tune import FIRST_SEED, search_space
 from veilgraph.models.registry import METHODS
 
 PUBLISHED_TABLE = Path(__file__).parents[2].parent / "shared" / "paper" / "table2.csv"
@@ -138,16 +138,20 @@ def test_the_published_figures_are_those_of_the_paper() -> None:
 
 def test_hyper_parameters_are_of_the_search_and_for_known_data_and_budgets() -> None:
     found = load_hyperparameters()
-    assert set(found) <= set(known_datasets())
-    for budgets in found.values():
-        assert set(budgets) <= {"3", "2", "1", "0.5"}
-        for parameters in budgets.values():
-            assert set(parameters) == set(SEARCH_SPACE)
-            assert all(value in SEARCH_SPACE[key] for key, value in parameters.items())
+    rivals = found.pop("rivals")
+    assert rivals.pop("rtgnn") == rivals["featfree_p"]
+    for method, own in {"rgnn": found, **rivals}.items():
+        space = search_space(method)
+        assert set(own) <= set(known_datasets())
+        for budgets in own.values():
+            assert set(budgets) <= {"4", "3", "2", "1", "0.5"}
+            for parameters in budgets.values():
+                assert set(parameters) == set(space)
+                assert all(value in space[key] for key, value in parameters.items())
 
 
 def test_every_data_set_and_label_budget_of_table_2_was_searched() -> None:
-    found = load_hyperparameters()
+    found = {dataset: own for dataset, own in load_hyperparameters().items() if dataset != "rivals"}
     assert {(dataset, budget) for dataset in found for budget in found[dataset]} == {
         (cell.dataset, f"{cell.epsilon_y:g}")
         for cell in load_experiment("table2", seeds=1).cells
