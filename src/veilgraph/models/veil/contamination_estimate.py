@@ -154,9 +154,10 @@ def estimate_contamination(log_probabilities: Tensor, labels: CrossFitting) -> C
         if wider.value - fit.value < needed:
             break
         targets, fit = [*targets, target], wider
-    if float(fit.point[: len(targets)].sum()) < _LEAST_PEOPLE * (labels.keep - labels.other):
+    if not targets:
         return None
-    return _by_degree(model, fit, targets, labels, nodes)
+    found = _by_degree(model, fit, targets, labels, nodes)
+    return found if found.share >= _LEAST_PEOPLE * (labels.keep - labels.other) else None
 
 
 def greatest_contamination(found: Contamination, labels: CrossFitting) -> Contamination:
