@@ -129,8 +129,8 @@ def calibrate_sets(
 ) -> ConformalSets:
     r"""Estimate the coverage of every threshold from reports that the probabilities did not use.
 
-    Whether a set holds the true class is not known, but its expectation given the true class is estimated from the
-    report without bias, by the inverse of the channel. With :math:`f_\theta(p_v, x)` the probability that the set of
+    Whether a set holds the true class is not known. The report estimates its expectation given the true class without
+    bias, by the inverse of the channel. With :math:`f_\theta(p_v, x)` the probability that the set of
     a person of class x holds x,
 
     .. math:: \hat C(\theta) = \frac{1}{n} \sum_v \sum_x

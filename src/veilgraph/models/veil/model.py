@@ -86,8 +86,8 @@ class Veil(Method):
     log-likelihood of out-of-fold label reports by more than the number of added weights. A node's own label report
     counts once: p_v P(y'_v | .) with p_v from the training set without it.
 
-    If label reports that were not randomized explain the reports left out better, with odds of 100 to 1 for each
-    class, views and pool are fitted again with the channel of `Contamination`.
+    Some label reports may not be randomized. If that explains the reports left out better, with odds of 100 to 1 for
+    each class, views and pool are fitted again with the channel of `Contamination`.
 
     There is no parameter to set for a data set, and no true label is read. All label reports are used. `split` is
     only checked: folds of the reports replace it.
