@@ -408,6 +408,7 @@ def test_odd_documents_are_refused_by_all_and_plain_ones_by_none(tmp_path: Path)
                 Campaign.from_json(text)
 
 
+@pytest.mark.slow
 @needs_node
 @pytest.mark.parametrize("pattern", ["{}", "{}\u00e9", "\u00e9{}\u00e9"])
 def test_both_clients_refuse_the_characters_that_the_package_refuses(pattern: str, tmp_path: Path) -> None:

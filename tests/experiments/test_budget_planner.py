@@ -166,6 +166,7 @@ def test_without_features_the_label_is_all_there_is() -> None:
     assert not any("feature" in sentence for sentence in found.assumptions)
 
 
+@pytest.mark.slow
 def test_a_large_graph_is_simulated_in_part() -> None:
     # 12 edges classes = 36 million entries, more than the limit of 2^25.
     large = Graph.from_edges([range(100_000), [*range(1, 100_000), 0]], num_nodes=100_000)
@@ -219,6 +220,7 @@ def test_progress_counts_to_the_end() -> None:
     assert all(before[0] <= after[0] for before, after in itertools.pairwise(seen))
 
 
+@pytest.mark.slow
 def test_strong_features_are_asked_for_where_the_owner_says_that_edges_say_nothing() -> None:
     private = csbm(300, num_classes=2, homophily=0.5, num_features=16, seed=0)  # only its graph and schema are used
     found = plan_collection(

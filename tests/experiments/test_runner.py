@@ -50,6 +50,7 @@ def results_of(experiment: Experiment, store: ResultStore, data: DataSource = SM
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", experiment_names())
 def test_every_shipped_experiment_runs_end_to_end_in_miniature(name: str, tmp_path: Path) -> None:
     experiment, store = shortened(name), ResultStore(tmp_path)
