@@ -59,7 +59,7 @@ def test_a_representation_is_balanced_and_inherits_its_colours(name: str) -> Non
     parser = Balanced()
     parser.feed(html)
     assert not parser.open
-    assert "color:inherit" in html
+    assert html.count("color:inherit") == 2  # tables do not inherit a colour in every page
     assert "#" not in html  # no colour of its own: it must be readable on a dark theme
     assert "<script" not in html
 

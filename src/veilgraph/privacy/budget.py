@@ -54,10 +54,11 @@ class PrivacyBudget:
             raise BudgetError(f"sampled is {self.sampled}: give a whole number of features, at least 1")
 
     def _repr_html_(self) -> str:
-        features: dict[str, object] = {"features": "none are asked for"}
-        if self.epsilon_x is not None:
-            features = {"epsilon_x, of each sampled feature": self.epsilon_x, "sampled features, m": self.sampled}
-        label = f"{self.epsilon_y:g}, user level (any two records)"
+        relation, features = "user level (any two records)", {"features": "none are asked for"}
+        if self.epsilon_x is not None and self.sampled is not None:
+            together = f"{self.epsilon_x * self.sampled:g} together, {relation}"
+            features = {"epsilon_x": f"{self.epsilon_x:g} for each of {self.sampled} sampled features; {together}"}
+        label = f"{self.epsilon_y:g}, {relation}"
         return html_table("Privacy budget", {"epsilon_y, of the label": label} | features)
 
     @property

@@ -28,7 +28,8 @@ def html_table(title: str, facts: Mapping[str, object], *, notes: Iterable[str] 
     sentences = "".join(f'<div style="opacity:.75">{_escape(note)}</div>' for note in notes)
     return (
         f'<div style="color:inherit;margin:.3em 0"><strong>{_escape(title)}</strong>'
-        f'<table style="border-collapse:collapse;margin:.2em 0">{rows}</table>{sentences}</div>'
+        f'<table style="border-collapse:collapse;color:inherit;font:inherit;margin:.2em 0">{rows}</table>'
+        f"{sentences}</div>"
     )
 
 

@@ -161,7 +161,7 @@ class FeatureSchema:
 
     def _repr_html_(self) -> str:
         sizes = Counter(self.domain_sizes)
-        domains = ", ".join(f"{count} of {size} values" for size, count in sorted(sizes.items()))
+        domains = ", ".join(f"{count} with {size} values each" for size, count in sorted(sizes.items()))
         facts = {"classes": f"{self.num_classes}: {listed(self.classes)}", "features": domains or "none"}
         if self.columns:
             facts["names"] = listed(self.feature_names)
