@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser_module import needs_node
+from tests.support.browser_module import NODE, needs_node
 from tests.support.collection import Collection
 from veilgraph.campaign import Report
 
@@ -57,7 +57,7 @@ def test_every_export_has_a_type_and_every_type_of_a_value_an_export() -> None:
 
 @needs_node
 def test_the_tests_of_node_pass() -> None:
-    run = subprocess.run(["node", "--test", "tests/client/"], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S607
+    run = subprocess.run([str(NODE), "--test", "tests/client/"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
     assert int(re.findall(r"^. pass (\d+)$", run.stdout, flags=re.MULTILINE)[0]) > 20
 
@@ -78,6 +78,6 @@ def test_the_packed_package_draws_a_report_that_the_campaign_accepts(tmp_path: P
     collection = Collection.ring(20)
     (tmp_path / "campaign.json").write_text(collection.campaign.to_json(), encoding="utf-8")
     (tmp_path / "report.mjs").write_text(REPORT, encoding="utf-8")
-    run = subprocess.run(["node", "report.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)  # noqa: S607
+    run = subprocess.run([str(NODE), "report.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)
     report = Report.from_json(run.stdout, collection.campaign)
     assert report.node == "n0"

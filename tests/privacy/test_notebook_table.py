@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from typing import Protocol
 
 import numpy as np
 import pytest
@@ -22,7 +23,15 @@ SPLIT = Split.random(60, seed=0)
 PERTURBED = simulate(PRIVATE, PrivacyBudget(1.0, 2.0, 2), SPLIT, rng=np.random.default_rng(0))
 SCENARIO = Scenario(homophily=0.6, largest_class=0.4, feature_signal=0.0, accuracy=0.8)
 CANDIDATE = Candidate(features=None, label=GRR(3, 1.0))
-SHOWN = {
+
+
+class Shown(Protocol):
+    """What a notebook shows as HTML."""
+
+    def _repr_html_(self) -> str: ...
+
+
+SHOWN: dict[str, Shown] = {
     "schema": PRIVATE.schema,
     "schema without features": FeatureSchema(classes=("no", "yes")),
     "budget": PrivacyBudget(1.0, 2.0, 2),
@@ -55,7 +64,7 @@ class Balanced(HTMLParser):
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_representation_is_balanced_and_inherits_its_colours(name: str) -> None:
-    html = SHOWN[name]._repr_html_()  # type: ignore[attr-defined]
+    html = SHOWN[name]._repr_html_()
     parser = Balanced()
     parser.feed(html)
     assert not parser.open
@@ -66,7 +75,7 @@ def test_a_representation_is_balanced_and_inherits_its_colours(name: str) -> Non
 
 def test_every_epsilon_names_its_relation() -> None:
     for name in ("budget", "budget of the label", "guarantee", "perturbed graph", "plan"):
-        assert "any two records" in SHOWN[name]._repr_html_().lower()  # type: ignore[attr-defined]
+        assert "any two records" in SHOWN[name]._repr_html_().lower()
 
 
 def test_texts_of_a_schema_cannot_become_markup() -> None:

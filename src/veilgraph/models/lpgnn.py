@@ -15,8 +15,9 @@ from veilgraph.graph import PerturbedGraph
 from veilgraph.models.base import FitTask, training_nodes
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.losses import weighted_targets
+from veilgraph.models.engine.multi_bit_inputs import ReadsMultiBit
 from veilgraph.models.engine.output_layer import NodeSubset, OutputLayer, needed_nodes, permuted, transposed
-from veilgraph.privacy.mechanisms import Mechanism, MultiBit
+from veilgraph.privacy.mechanisms import MultiBit
 from veilgraph.reconstruct.labels import named_class_draws
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -24,7 +25,7 @@ _FLOOR = 1e-12
 
 
 @dataclass(kw_only=True)
-class LPGNN(GNNMethod):
+class LPGNN(ReadsMultiBit, GNNMethod):
     r"""Sajadmanesh and Gatica-Perez, "Locally Private Graph Neural Networks", CCS 2021.
 
     Features are the unbiased values of multi-bit reports, aggregated over K_x hops of
@@ -49,16 +50,9 @@ class LPGNN(GNNMethod):
     label_hops: int = 8
     forward_correction: bool = True
 
-    @classmethod
-    def unmet_need(cls, features: Mechanism | None) -> str | None:
-        """Return that LPGNN needs multi-bit reports, unless the features are collected by multi-bit."""
-        return None if isinstance(features, MultiBit) else "multi-bit feature reports"
-
     def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         """Return the estimated values after K_x hops, [nodes, features]."""
-        mechanism = perturbed.feature_mechanism
-        if not isinstance(mechanism, MultiBit):
-            raise FitError(f"LPGNN needs multi-bit reports, not those of {type(mechanism).__name__}")
+        mechanism = self.multi_bit_mechanism(perturbed)
         reports = torch.from_numpy(perturbed.features).to(operators.device, torch.float32)
         values = multi_bit_values(reports, mechanism)
         values[~torch.from_numpy(perturbed.has_features).to(operators.device)] = 0

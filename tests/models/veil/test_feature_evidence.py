@@ -172,10 +172,10 @@ def test_expectation_maximisation_finds_more_than_weak_labels_show() -> None:
     assert float(hits[1].mean() - hits[0].mean()) > 3 * 0.018
 
 
-def regime(seed: int, *, budget: PrivacyBudget, **parameters: float) -> tuple[PrivateGraph, PerturbedGraph, Split]:
-    private = csbm(800, seed=seed, **parameters)  # type: ignore[arg-type]
-    split, rng = Split.random(800, seed=seed), np.random.default_rng(seed)
-    return private, simulate(private, budget, split, rng=rng, features=joint_grr_best), split
+def joint_reports(private: PrivateGraph, seed: int) -> tuple[PerturbedGraph, Split]:
+    """Return reports with joint GRR features at a total of 6, and the split."""
+    split, rng = Split.random(private.graph.num_nodes, seed=seed), np.random.default_rng(seed)
+    return simulate(private, TOTAL_OF_6, split, rng=rng, features=joint_grr_best), split
 
 
 TOTAL_OF_6 = PrivacyBudget(1.0, 2.0, 4)
@@ -184,7 +184,8 @@ TOTAL_OF_6 = PrivacyBudget(1.0, 2.0, 4)
 
 def test_decisive_features_are_let_in() -> None:
     for seed in range(3):
-        private, reports, split = regime(seed, budget=TOTAL_OF_6, num_classes=2, homophily=0.5, feature_signal=0.8)
+        private = csbm(800, num_classes=2, homophily=0.5, feature_signal=0.8, seed=seed)
+        reports, split = joint_reports(private, seed)
         veil, label_alone = Veil().fit(reports, split), LabelVeil().fit(reports, split)
         assert veil.feature_pool_ is not None
         gain = accuracy(veil.predict(), private, split.test) - accuracy(label_alone.predict(), private, split.test)
@@ -195,7 +196,8 @@ def test_decisive_features_are_let_in() -> None:
 def test_useful_features_are_let_in_and_gain_something() -> None:
     gains = []
     for seed in range(5):
-        private, reports, split = regime(seed, budget=TOTAL_OF_6, homophily=0.45, feature_signal=0.6)
+        private = csbm(800, homophily=0.45, feature_signal=0.6, seed=seed)
+        reports, split = joint_reports(private, seed)
         veil, label_alone = Veil().fit(reports, split), LabelVeil().fit(reports, split)
         assert veil.feature_pool_ is not None
         gains.append(
@@ -208,7 +210,7 @@ def test_useful_features_are_let_in_and_gain_something() -> None:
 def test_useless_features_are_kept_out_in_95_percent_of_draws() -> None:
     opened, draws = 0, 40
     for seed in range(2):
-        _, reports, split = regime(seed, budget=TOTAL_OF_6, homophily=0.6, feature_signal=0.0)
+        reports, split = joint_reports(csbm(800, homophily=0.6, feature_signal=0.0, seed=seed), seed)
         rng = np.random.default_rng([seed, 1])
         permuted = [replace(reports, features=reports.features[rng.permutation(800)]) for _ in range(draws)]
         tasks = [FitTask(method=Veil(), perturbed=each, split=split) for each in permuted]

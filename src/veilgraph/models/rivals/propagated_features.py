@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
+from veilgraph.models.engine.multi_bit_inputs import ReadsMultiBit
 from veilgraph.models.rivals.forward_correction import ForwardCorrectedGNN
 from veilgraph.models.rivals.graph_filter import graph_filter
-from veilgraph.privacy.mechanisms import Mechanism, MultiBit
+from veilgraph.privacy.mechanisms import MultiBit
 from veilgraph.reconstruct.operators import GraphOperators
 
 
 @dataclass(kw_only=True)
-class PropagatedFeatures(ForwardCorrectedGNN):
+class PropagatedFeatures(ReadsMultiBit, ForwardCorrectedGNN):
     r"""A GNN on :math:`\sum_k w_k S^k \tilde x`, with :math:`S = D^{-1/2} A D^{-1/2}` and unbiased :math:`\tilde x`.
 
     A subclass says what the weights w are.
@@ -37,16 +37,9 @@ class PropagatedFeatures(ForwardCorrectedGNN):
         """
         return values
 
-    @classmethod
-    def unmet_need(cls, features: Mechanism | None) -> str | None:
-        """Return that the method needs multi-bit reports, unless the features are collected by multi-bit."""
-        return None if isinstance(features, MultiBit) else "multi-bit feature reports"
-
     def network_inputs(self, perturbed: PerturbedGraph, operators: GraphOperators) -> Tensor:
         """Return the filtered estimates, [nodes, features]."""
-        mechanism = perturbed.feature_mechanism
-        if not isinstance(mechanism, MultiBit):
-            raise FitError(f"{type(self).__name__} needs multi-bit reports, not those of {type(mechanism).__name__}")
+        mechanism = self.multi_bit_mechanism(perturbed)
         values = unit_values(perturbed, mechanism, operators.device)
         return graph_filter(operators.symmetric, self.denoise(values, 1 / _gain(mechanism)), self.filter_weights())
 
