@@ -16,6 +16,7 @@ WORDS = {
     "not_admin": 401,
     "not_json": 422,
     "not_valid": 422,
+    "purged": 410,
     "store_full": 507,
     "store_unavailable": 503,
     "too_large": 413,
@@ -23,6 +24,7 @@ WORDS = {
     "too_slow": 408,
     "unexpected": 500,
     "unknown_node": 404,
+    "withdrawn": 410,
     "wrong_token": 401,
 }
 

@@ -15,7 +15,9 @@ from sqlalchemy import create_engine, inspect, text
 
 from tests.support.collection import Collection
 from tests.support.services import Postgres
-from veilgraph.collector.store import Outcome, PutResult, ReportStore, known_versions, metadata
+from veilgraph.campaign.report import Report
+from veilgraph.collector.database import known_versions, make_engine, metadata, parse_url, upgrade, writing
+from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 COLLECTION = Collection.ring(50)
@@ -115,19 +117,43 @@ def test_ended_sessions_are_remembered_until_they_expire(store_url: str) -> None
     store.close()
 
 
-def test_reports_of_the_first_version_can_be_read_without_migrating(store_url: str) -> None:
-    store = ReportStore.open(store_url)
-    store.put([COLLECTION.report("n1")], now=0)
-    with store.engine.begin() as connection:
-        connection.execute(text("DROP TABLE ended_sessions"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    store.close()
-    reader = ReportStore.open(store_url, create=False)
-    assert list(reader.iterate(COLLECTION.campaign)) == [COLLECTION.report("n1")]
+def make_earlier_store(url: str, version: str, reports: list[Report]) -> None:
+    """Make a database as the collector of an earlier version left it."""
+    engine = make_engine(parse_url(url), writes=True)
+    rows = [{"campaign": r.campaign, "node": r.node, "content": r.to_json(), "hour": 7200} for r in reports]
+    with writing(engine) as connection:
+        upgrade(connection, version)
+        connection.execute(text("INSERT INTO reports VALUES (:campaign, :node, :content, :hour)"), rows)
+        connection.execute(text("INSERT INTO refusals VALUES ('c', 'closed', 3)"))
+    engine.dispose()
+
+
+@pytest.mark.parametrize("version", ["0001", "0002"])
+def test_reports_of_earlier_versions_can_be_read_without_migrating(store_url: str, version: str) -> None:
+    reports = [COLLECTION.report(f"n{i}") for i in range(5)]
+    make_earlier_store(store_url, version, reports)
+    reader = ReportStore.open(store_url, create=False, page_size=2)
+    assert list(reader.iterate(COLLECTION.campaign)) == reports
+    assert reader.count(COLLECTION.campaign.id) == 5
+    assert reader.withdrawals(COLLECTION.campaign.id) == 0
+    assert reader.purged(COLLECTION.campaign.id) is None
     reader.close()
+    with pytest.raises(StoreError, match="earlier version: run 'veilgraph serve'"):
+        ReportStore.administer(store_url)
+
+
+@pytest.mark.parametrize("version", ["0001", "0002"])
+def test_a_database_of_an_earlier_version_keeps_every_report_with_its_hour(store_url: str, version: str) -> None:
+    reports = [COLLECTION.report(f"n{i}") for i in range(5)]
+    make_earlier_store(store_url, version, reports)
     store = ReportStore.open(store_url)
+    assert list(store.iterate(COLLECTION.campaign)) == list(store.iterate(COLLECTION.campaign, wave=0)) == reports
+    assert store.by_hour(COLLECTION.campaign.id) == [(7200, 5)]
+    assert store.put([reports[0], COLLECTION.report("n1", label=0)], now=1e9) == [(SAME, 7200), (CONFLICT, 7200)]
+    assert store.refusals("c") == {"closed": 3}
     assert not store.has_ended("a")
-    assert store.count(COLLECTION.campaign.id) == 1
+    assert store.withdraw(COLLECTION.campaign.id, "n2", now=0).is_new
+    assert store.count(COLLECTION.campaign.id) == 4
     store.close()
 
 

@@ -42,6 +42,7 @@ class Report:
         node: name of the node in the public graph.
         features: code of each feature; None for a feature that joint GRR did not pick.
         label: code of the class, or the codes of a set of classes in ascending order.
+        wave: number of the wave that it answers, from 1; None where the campaign has no waves.
 
     >>> Report(campaign="5f7f", node="u17", features=(0, 1), label=None).to_json()
     '{"campaign":"5f7f","features":[0,1],"label":null,"node":"u17"}'
@@ -51,6 +52,7 @@ class Report:
     node: str
     features: tuple[int | None, ...] | None
     label: int | tuple[int, ...] | None
+    wave: int | None = None
 
     @classmethod
     def parse(cls, document: object, campaign: Campaign) -> Report:
@@ -86,7 +88,8 @@ class Report:
         """The report as JSON values."""
         features = None if self.features is None else list(self.features)
         label = list(self.label) if isinstance(self.label, tuple) else self.label
-        return {"campaign": self.campaign, "node": self.node, "features": features, "label": label}
+        wave = {} if self.wave is None else {"wave": self.wave}
+        return {"campaign": self.campaign, "node": self.node, "features": features, "label": label} | wave
 
     def to_json(self) -> str:
         """Return the canonical form, which is the same for equal reports."""

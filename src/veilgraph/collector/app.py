@@ -39,7 +39,12 @@ from veilgraph.graph import Graph
 
 logger = logging.getLogger("veilgraph.collector")
 
-_STATUS = {Outcome.STORED: 201, Outcome.SAME: 200, Outcome.CONFLICT: RefusalReason.CONFLICT.status}
+_STATUS = {Outcome.STORED: 201, Outcome.SAME: 200}
+_REFUSED = {
+    Outcome.CONFLICT: RefusalReason.CONFLICT,
+    Outcome.WITHDRAWN: RefusalReason.WITHDRAWN,
+    Outcome.PURGED: RefusalReason.PURGED,
+}
 _SAVE_REFUSALS_SECONDS = 5.0
 # Number of batch entries that are validated before other requests get a turn.
 _ENTRIES_PER_TURN = 50
@@ -170,8 +175,8 @@ def _add_submission(
         ((outcome, hour),) = await writer.write([report])
         metrics.observe_seconds(time.perf_counter() - started)
         metrics.count_outcome(outcome)
-        if outcome is Outcome.CONFLICT:
-            raise Refusal(RefusalReason.CONFLICT)
+        if outcome in _REFUSED:
+            raise Refusal(_REFUSED[outcome])
         receipt = validator.credentials.receipt(report, hour=hour)
         stored: openapi.StoredBody = {"node": node, "status": outcome.value, "receipt": openapi.receipt(receipt)}
         return AsciiJSON(stored, _STATUS[outcome])
@@ -208,10 +213,10 @@ def _batch_result(
     if isinstance(entry, Report):
         outcome, hour = next(written)
         metrics.count_outcome(outcome)
-        if outcome is not Outcome.CONFLICT:
+        if outcome in _STATUS:
             receipt = openapi.receipt(credentials.receipt(entry, hour=hour))
             return {"node": entry.node, "status": _STATUS[outcome], "receipt": receipt}
-        node, entry = entry.node, Refusal(RefusalReason.CONFLICT)
+        node, entry = entry.node, Refusal(_REFUSED[outcome])
     metrics.count_refusal(entry.reason)
     return {"node": node, "status": entry.reason.status, "reason": entry.reason.value, "detail": entry.detail}
 

@@ -32,6 +32,7 @@ class RefusalReason(Enum):
     NOT_FOUND = "http_404", 404, "there is no such address"
     NOT_JSON = "not_json", 422, "the request is not JSON"
     NOT_VALID = "not_valid", 422, "the report does not fit the campaign"
+    PURGED = "purged", 410, "the campaign's reports were deleted, as it announced: it accepts no more reports"
     STORE_FULL = "store_full", 507, "the store is full"
     STORE_UNAVAILABLE = "store_unavailable", 503, "the database does not answer"
     TOO_LARGE = "too_large", 413, "the request is too large"
@@ -39,6 +40,7 @@ class RefusalReason(Enum):
     TOO_SLOW = "too_slow", 408, "the request did not arrive in time"
     UNEXPECTED = "unexpected", 500, "unexpected error in the collector; its log names the place"
     UNKNOWN_NODE = "unknown_node", 404, "the public graph has no such node"
+    WITHDRAWN = "withdrawn", 410, "this node's report was withdrawn: it is deleted, and none is stored again"
     WRONG_TOKEN = "wrong_token", 401, "the token is missing, or is not this node's token in this campaign"
 
     def __new__(cls, value: str, status: int = 0, text: str = "") -> RefusalReason:

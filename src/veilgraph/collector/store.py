@@ -1,92 +1,84 @@
 """Store of reports in a SQL database: each node's first report counts, and is on disk before it is acknowledged.
 
-The tables are those that the newest migration leaves.
+A withdrawn report is deleted, and a tombstone keeps it from being stored again. So does the purge of a campaign.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
-from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    MetaData,
-    Table,
-    Text,
-    create_engine,
-    delete,
-    event,
-    func,
-    inspect,
-    select,
-    text,
-)
+from sqlalchemy import Connection, Engine, delete, func, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
-from veilgraph.errors import MissingExtraError, StoreError, StoreFullError, StoreUnavailableError
-
-_HOUR = 3600
-_TIMEOUT_SECONDS = 5
-# Four array parameters instead of four for each row, which would take PostgreSQL's driver far longer.
-_INSERT_ARRAYS = text(
-    "INSERT INTO reports (campaign, node, content, hour) SELECT * FROM unnest("
-    "CAST(:campaign AS text[]), CAST(:node AS text[]), CAST(:content AS text[]), CAST(:hour AS bigint[])"
-    ") ON CONFLICT DO NOTHING RETURNING campaign, node"
+from veilgraph.collector import audit_log
+from veilgraph.collector.database import (
+    campaigns,
+    check_exists,
+    check_server,
+    ended_sessions,
+    hour_of,
+    is_current,
+    make_engine,
+    migrate,
+    parse_url,
+    refusals,
+    reports,
+    translate_errors,
+    version_of,
+    withdrawals,
+    writing,
 )
+from veilgraph.errors import StoreError, StoreUnavailableError
+
+# A report is stored unless its node withdrew, its campaign was purged, or the node has one. Rows are one parameter, or
+# an array for each column: parameters for each row would take PostgreSQL's driver far longer.
+_INSERT_ROWS = {
+    "sqlite": text("""
+        INSERT INTO reports (campaign, node, wave, content, hour)
+        SELECT * FROM (
+            SELECT json_extract(value, '$[0]') AS campaign, json_extract(value, '$[1]') AS node,
+                json_extract(value, '$[2]'), json_extract(value, '$[3]'), json_extract(value, '$[4]')
+            FROM json_each(:rows)
+        ) AS new
+        WHERE NOT EXISTS (SELECT 1 FROM withdrawals WHERE campaign = new.campaign AND node = new.node)
+            AND NOT EXISTS (SELECT 1 FROM campaigns WHERE id = new.campaign AND purged IS NOT NULL)
+        ON CONFLICT DO NOTHING RETURNING campaign, node, wave
+    """),
+    # FOR KEY SHARE makes it wait for a withdrawal that has begun, and then see it: `_lock_withdrawals`.
+    "postgresql": text("""
+        INSERT INTO reports (campaign, node, wave, content, hour)
+        SELECT * FROM unnest(
+            CAST(:campaign AS text[]), CAST(:node AS text[]), CAST(:wave AS bigint[]), CAST(:content AS text[]),
+            CAST(:hour AS bigint[])
+        ) AS new (campaign, node, wave, content, hour)
+        WHERE NOT EXISTS (
+                SELECT 1 FROM withdrawals WHERE campaign = new.campaign AND node = new.node FOR KEY SHARE
+            ) AND NOT EXISTS (SELECT 1 FROM campaigns WHERE id = new.campaign AND purged IS NOT NULL)
+        ON CONFLICT DO NOTHING RETURNING campaign, node, wave
+    """),
+}
 _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-# Key of the advisory lock: collectors that start at the same time migrate one after the other.
-_MIGRATION_LOCK = 7_239_114_001
+# Number of reports that one transaction of a purge deletes: others write in between.
+_PURGED_AT_ONCE = 5000
 
-metadata = MetaData()
-
-reports = Table(
-    "reports",
-    metadata,
-    Column("campaign", Text, primary_key=True),
-    Column("node", Text, primary_key=True),
-    # Canonical JSON of the report: two reports are equal if these texts are.
-    Column("content", Text, nullable=False),
-    # Unix time of the hour of arrival. A more precise time is not needed, so it is not kept.
-    Column("hour", BigInteger, nullable=False),
-)
-
-refusals = Table(
-    "refusals",
-    metadata,
-    Column("campaign", Text, primary_key=True),
-    Column("reason", Text, primary_key=True),
-    Column("count", BigInteger, nullable=False),
-)
-
-ended_sessions = Table(
-    "ended_sessions",
-    metadata,
-    # Random id of a dashboard session, without the signature that would open the dashboard.
-    Column("session", Text, primary_key=True),
-    # Unix time after which the session would be refused anyway.
-    Column("expires", BigInteger, nullable=False),
-)
+Key = tuple[str, str, int]
+"""Campaign, node and wave of a report."""
 
 
 class Outcome(Enum):
-    """Outcome of writing a report: stored now, stored before, or in conflict with the stored one."""
+    """Outcome of writing a report: stored now or before, in conflict with the stored one, or not wanted any more."""
 
     STORED = "stored"
     SAME = "same"
     CONFLICT = "conflict"
+    WITHDRAWN = "withdrawn"
+    PURGED = "purged"
 
 
 class PutResult(NamedTuple):
@@ -94,15 +86,27 @@ class PutResult(NamedTuple):
 
     Attributes:
         outcome: what became of the submitted report.
-        hour: Unix time of the hour in which the report that counts was stored, now or before.
+        hour: Unix time of the hour in which the report that counts was stored, now or before, or was deleted.
     """
 
     outcome: Outcome
     hour: int
 
 
+class Withdrawal(NamedTuple):
+    """Outcome of a withdrawal.
+
+    Attributes:
+        hour: Unix time of the hour in which the node's reports were deleted, now or before.
+        is_new: whether they were withdrawn now.
+    """
+
+    hour: int
+    is_new: bool
+
+
 class ReportStore:
-    """One report for each node and campaign, in SQLite or PostgreSQL.
+    """One report for each node, wave and campaign, in SQLite or PostgreSQL.
 
     An outcome is returned after the transaction is on disk: SQLite uses a write-ahead log with synchronous=FULL,
     PostgreSQL commits synchronously. Writing is idempotent, so a report may be sent again after any error.
@@ -115,6 +119,8 @@ class ReportStore:
     def __init__(self, engine: Engine, *, page_size: int = 2000) -> None:
         self._engine, self._page_size = engine, page_size
         self._insert: Any = _INSERT[engine.dialect.name]
+        # Readers also read the tables of earlier versions, which have neither waves nor withdrawals.
+        self._is_current = True
 
     @classmethod
     def open(cls, url: str, *, create: bool = True, page_size: int = 2000) -> Self:
@@ -125,13 +131,26 @@ class ReportStore:
             create: whether to create or migrate the tables; readers pass False and need a complete store.
             page_size: number of reports that one query reads.
         """
-        parsed = _parse_url(url)
-        if not create:
-            _check_exists(parsed)
-        store = cls(_make_engine(parsed, creates=create), page_size=page_size)
+        return cls._open(url, page_size, exists=not create, writes=create)
+
+    @classmethod
+    def administer(cls, url: str) -> Self:
+        """Open a store that a collector of this version made, to withdraw, purge, or read the audit log."""
+        store = cls._open(url, 2000, exists=True, writes=True, migrates=False)
+        if not store._is_current:
+            store.close()
+            raise StoreError("the database is of an earlier version: run 'veilgraph serve' on it once, which migrates")
+        return store
+
+    @classmethod
+    def _open(cls, url: str, page_size: int, *, exists: bool, writes: bool, migrates: bool = True) -> Self:
+        parsed = parse_url(url)
+        if exists:
+            check_exists(parsed)
+        store = cls(make_engine(parsed, writes=writes), page_size=page_size)
         try:
-            with _translate_errors():
-                store._prepare(create)
+            with translate_errors():
+                store._prepare(migrates=writes and migrates)
         except StoreUnavailableError:
             store.close()
             raise StoreUnavailableError(
@@ -142,15 +161,16 @@ class ReportStore:
             raise
         return store
 
-    def _prepare(self, create: bool) -> None:
-        if create:
-            with self._writing() as connection:
-                _check_server(connection)
+    def _prepare(self, *, migrates: bool) -> None:
+        if migrates:
+            with writing(self._engine) as connection:
+                check_server(connection)
                 migrate(connection)
             return
         with self._engine.connect() as connection:
-            if not holds_reports(connection):
+            if version_of(connection) is None:
                 raise StoreError("the database holds no reports of this version; run 'veilgraph serve' on it")
+            self._is_current = is_current(connection)
 
     @property
     def engine(self) -> Engine:
@@ -160,6 +180,8 @@ class ReportStore:
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
+
+    # --- Reports -----------------------------------------------------------------------------------------------------
 
     def put(self, submitted: Sequence[Report], *, now: float) -> list[PutResult]:
         """Store the reports of nodes that have none, in one transaction.
@@ -171,55 +193,59 @@ class ReportStore:
         Returns:
             The outcome of each report and its hour, in order.
         """
-        contents = [((report.campaign, report.node), report.to_json()) for report in submitted]
+        contents = [(_key(report), report.to_json()) for report in submitted]
         first = dict(reversed(contents))
-        hour = int(now // _HOUR) * _HOUR
+        hour = hour_of(now)
         # Sorted, so that two collectors on one database cannot deadlock.
-        rows = [
-            {"campaign": campaign, "node": node, "content": content, "hour": hour}
-            for (campaign, node), content in sorted(first.items())
-        ]
-        with _translate_errors(), self._writing() as connection:
+        rows = [(*key, content, hour) for key, content in sorted(first.items())]
+        with translate_errors(), writing(self._engine) as connection:
             fresh = self._insert_missing(connection, rows)
-            before = self._stored(connection, [key for key in first if key not in fresh])
+            others = [key for key in first if key not in fresh]
+            before = self._stored(connection, others)
+            gone = _gone(connection, {key for key in others if key not in before}, hour)
         results = []
         for key, content in contents:
+            if key in gone:
+                results.append(gone[key])
+                continue
             standing, stored_hour = before.get(key, (first[key], hour))
             agrees = Outcome.SAME if content == standing else Outcome.CONFLICT
             results.append(PutResult(Outcome.STORED if key in fresh else agrees, stored_hour))
             fresh.discard(key)  # of several reports of a node, only the first was stored
         return results
 
-    def _insert_missing(self, connection: Connection, rows: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    def _insert_missing(self, connection: Connection, rows: list[tuple[str, str, int, str, int]]) -> set[Key]:
         if not rows:
             return set()
-        if connection.dialect.name == "postgresql":
-            columns = {name: [row[name] for row in rows] for name in rows[0]}
-            inserted = connection.execute(_INSERT_ARRAYS, columns)
+        dialect = connection.dialect.name
+        if dialect == "postgresql":
+            names = ("campaign", "node", "wave", "content", "hour")
+            values: dict[str, Any] = {
+                name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)
+            }
         else:
-            statement = self._insert(reports).on_conflict_do_nothing().returning(reports.c.campaign, reports.c.node)
-            inserted = connection.execute(statement, rows)
-        return {(campaign, node) for campaign, node in inserted}
+            values = {"rows": json.dumps(rows)}
+        return {(campaign, node, wave) for campaign, node, wave in connection.execute(_INSERT_ROWS[dialect], values)}
 
-    def _stored(
-        self, connection: Connection, keys: Sequence[tuple[str, str]]
-    ) -> dict[tuple[str, str], tuple[str, int]]:
-        """Return the content and the hour of stored reports, by campaign and node."""
-        found: dict[tuple[str, str], tuple[str, int]] = {}
-        for campaign in {campaign for campaign, _ in keys}:
-            nodes = [node for c, node in keys if c == campaign]
+    def _stored(self, connection: Connection, keys: Sequence[Key]) -> dict[Key, tuple[str, int]]:
+        """Return the content and the hour of stored reports, by their key."""
+        found: dict[Key, tuple[str, int]] = {}
+        for campaign in {campaign for campaign, _, _ in keys}:
+            nodes = list({node for c, node, _ in keys if c == campaign})
             for start in range(0, len(nodes), self._page_size):
-                query = select(reports.c.node, reports.c.content, reports.c.hour).where(
+                query = select(reports.c.node, reports.c.wave, reports.c.content, reports.c.hour).where(
                     reports.c.campaign == campaign, reports.c.node.in_(nodes[start : start + self._page_size])
                 )
                 rows = connection.execute(query)
-                found.update({(campaign, node): (content, hour) for node, content, hour in rows})
+                found.update({(campaign, node, wave): (content, hour) for node, wave, content, hour in rows})
         return found
 
-    def count(self, campaign_id: str) -> int:
-        """Return the number of nodes that reported."""
+    def count(self, campaign_id: str, *, wave: int | None = None) -> int:
+        """Return the number of reports, of all waves or of one; without waves, of nodes that reported."""
         query = select(func.count()).select_from(reports).where(reports.c.campaign == campaign_id)
-        with _translate_errors(), self._engine.connect() as connection:
+        if wave is not None:
+            query = query.where(reports.c.wave == wave)
+        with translate_errors(), self._engine.connect() as connection:
             return int(connection.execute(query).scalar_one())
 
     def by_hour(self, campaign_id: str) -> list[tuple[int, int]]:
@@ -230,22 +256,163 @@ class ReportStore:
             .group_by(reports.c.hour)
             .order_by(reports.c.hour)
         )
-        with _translate_errors(), self._engine.connect() as connection:
+        with translate_errors(), self._engine.connect() as connection:
             return [(hour, count) for hour, count in connection.execute(query)]
 
-    def iterate(self, campaign: Campaign) -> Iterator[Report]:
-        """Iterate over all reports of a campaign by node, validated again; one page is in memory at a time."""
-        last = ""
-        query = select(reports.c.node, reports.c.content).where(reports.c.campaign == campaign.id)
-        query = query.order_by(reports.c.node).limit(self._page_size)
+    def iterate(self, campaign: Campaign, *, wave: int | None = None) -> Iterator[Report]:
+        """Iterate over the reports of a campaign by node and wave, validated again.
+
+        One page is in memory at a time.
+
+        Args:
+            campaign: campaign of the reports.
+            wave: the only wave to read; default: all of them.
+        """
+        # Tables of earlier versions have no waves, so that a node has one row.
+        key = [reports.c.node, reports.c.wave] if self._is_current else [reports.c.node]
+        query = select(reports.c.content, *key).where(reports.c.campaign == campaign.id)
+        if wave is not None:
+            query = query.where(reports.c.wave == wave)
+        query = query.order_by(*key).limit(self._page_size)
+        last: Sequence[Any] = ("", 0)[: len(key)]
         while True:
-            with _translate_errors(), self._engine.connect() as connection:
-                page = connection.execute(query.where(reports.c.node > last)).all()
+            with translate_errors(), self._engine.connect() as connection:
+                page = connection.execute(query.where(tuple_(*key) > tuple_(*last))).all()
             if not page:
                 return
-            for _, content in page:
-                yield Report.parse(json.loads(content), campaign)
-            last = page[-1][0]
+            for row in page:
+                yield Report.parse(json.loads(row[0]), campaign)
+            last = page[-1][1:]
+
+    # --- Withdrawals and purges --------------------------------------------------------------------------------------
+
+    def withdraw(self, campaign_id: str, node: str, *, now: float, actor: str = "participant") -> Withdrawal:
+        """Delete the reports of a node, of all waves, and store none of it again; in one transaction.
+
+        Withdrawing again changes nothing. The audit log names the node only if somebody else acts for it.
+
+        Args:
+            campaign_id: the campaign.
+            node: name of the node. It need not have reported.
+            now: Unix time; only its hour is kept.
+            actor: who withdraws: `participant`, for a holder of the node's token, or another for the audit log.
+        """
+        hour, own = hour_of(now), actor == "participant"
+        detail = {"campaign": campaign_id} if own else {"campaign": campaign_id, "node": node}
+        with translate_errors(), writing(self._engine) as connection:
+            _lock_withdrawals(connection)
+            if (purged := _purged(connection, campaign_id)) is not None:
+                return Withdrawal(hour=purged, is_new=False)
+            tombstone = self._insert(withdrawals).on_conflict_do_nothing().returning(withdrawals.c.hour)
+            row = {"campaign": campaign_id, "node": node, "hour": hour}
+            is_new = connection.execute(tombstone, row).first() is not None
+            of_node = (withdrawals.c.campaign == campaign_id) & (withdrawals.c.node == node)
+            since = connection.execute(select(withdrawals.c.hour).where(of_node)).scalar_one()
+            connection.execute(delete(reports).where(reports.c.campaign == campaign_id, reports.c.node == node))
+            if is_new:
+                audit_log.append(connection, now=now, actor=actor, action="withdraw", detail=detail)
+        self._empty_journal()
+        return Withdrawal(hour=int(since), is_new=is_new)
+
+    def withdrawals(self, campaign_id: str) -> int:
+        """Return the number of nodes that withdrew; it never becomes smaller."""
+        if not self._is_current:
+            return 0
+        standing = select(func.count()).select_from(withdrawals).where(withdrawals.c.campaign == campaign_id)
+        forgotten = select(campaigns.c.withdrawals).where(campaigns.c.id == campaign_id)
+        with translate_errors(), self._engine.connect() as connection:
+            return int(connection.execute(standing).scalar_one()) + int(connection.execute(forgotten).scalar() or 0)
+
+    def purge(self, campaign: Campaign, *, now: float, actor: str) -> int:
+        """Delete all reports and tombstones of a campaign, and store none of it again.
+
+        Reports are refused from the first transaction on, which also writes the audit log. Those that follow delete
+        the reports, a page at a time. A purge that was interrupted is finished by calling this again.
+
+        Returns:
+            Number of reports that were deleted by this call.
+        """
+        with translate_errors(), writing(self._engine) as connection:
+            _lock_withdrawals(connection)
+            if _purged(connection, campaign.id) is None:
+                self._mark_purged(connection, campaign, now=now, actor=actor)
+        of_campaign = reports.c.campaign == campaign.id
+        key = [reports.c.campaign, reports.c.node, reports.c.wave]
+        page = select(*key).where(of_campaign).limit(_PURGED_AT_ONCE)
+        deleted = 0
+        while True:
+            with translate_errors(), writing(self._engine) as connection:
+                removed = connection.execute(delete(reports).where(tuple_(*key).in_(page))).rowcount
+            deleted += removed
+            if removed < _PURGED_AT_ONCE:
+                break
+        self._empty_journal()
+        return deleted
+
+    def _mark_purged(self, connection: Connection, campaign: Campaign, *, now: float, actor: str) -> None:
+        number = select(func.count()).select_from(reports).where(reports.c.campaign == campaign.id)
+        stored = int(connection.execute(number).scalar_one())
+        forgotten = connection.execute(delete(withdrawals).where(withdrawals.c.campaign == campaign.id)).rowcount
+        self._register(connection, campaign)
+        connection.execute(
+            update(campaigns)
+            .where(campaigns.c.id == campaign.id)
+            .values(purged=hour_of(now), withdrawals=campaigns.c.withdrawals + forgotten)
+        )
+        detail = {"campaign": campaign.id, "reports": stored, "withdrawals": forgotten}
+        audit_log.append(connection, now=now, actor=actor, action="purge", detail=detail)
+
+    def purged(self, campaign_id: str) -> int | None:
+        """Return the Unix time of the hour from which a campaign's reports are deleted, or None."""
+        if not self._is_current:
+            return None
+        with translate_errors(), self._engine.connect() as connection:
+            return _purged(connection, campaign_id)
+
+    def _empty_journal(self) -> None:
+        """Remove deleted reports from SQLite's write-ahead log, unless another process reads it at the moment."""
+        if self._engine.dialect.name == "sqlite":
+            with translate_errors(), self._engine.connect() as connection:
+                driver: Any = connection.connection.driver_connection
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+
+    # --- Campaigns and the audit log ---------------------------------------------------------------------------------
+
+    def register(self, campaign: Campaign, *, now: float, actor: str = "collector") -> None:
+        """Keep the newest document of a campaign; the audit log says when it is new or has changed."""
+        with translate_errors(), writing(self._engine) as connection:
+            if self._register(connection, campaign):
+                detail = {"campaign": campaign.id, "sha256": hashlib.sha256(campaign.to_json().encode()).hexdigest()}
+                audit_log.append(connection, now=now, actor=actor, action="document", detail=detail)
+
+    def _register(self, connection: Connection, campaign: Campaign) -> bool:
+        """Write the document, and return whether it was not there."""
+        insert = self._insert(campaigns)
+        statement = insert.on_conflict_do_update(
+            index_elements=[campaigns.c.id],
+            set_={"document": insert.excluded.document},
+            where=campaigns.c.document != insert.excluded.document,
+        ).returning(campaigns.c.id)
+        row = {"id": campaign.id, "document": campaign.to_json(), "withdrawals": 0}
+        return connection.execute(statement, row).first() is not None
+
+    def campaigns(self) -> dict[str, str]:
+        """Return the newest document of each campaign that a collector of this database served, by id."""
+        with translate_errors(), self._engine.connect() as connection:
+            rows = connection.execute(select(campaigns.c.id, campaigns.c.document).order_by(campaigns.c.id))
+            return {row.id: row.document for row in rows}
+
+    def record(self, action: str, detail: Mapping[str, Any], *, now: float, actor: str) -> None:
+        """Append an administrative act to the audit log."""
+        with translate_errors(), writing(self._engine) as connection:
+            audit_log.append(connection, now=now, actor=actor, action=action, detail=detail)
+
+    def audit_log(self) -> list[audit_log.Entry]:
+        """Return all entries of the audit log, in their order."""
+        with translate_errors(), self._engine.connect() as connection:
+            return audit_log.read(connection)
+
+    # --- Refusals and sessions ---------------------------------------------------------------------------------------
 
     def add_refusals(self, campaign_id: str, counts: Mapping[str, int]) -> None:
         """Add to the counts of refusals, by the value of their reason; nothing else of a request is kept."""
@@ -257,184 +424,59 @@ class ReportStore:
             set_={"count": refusals.c.count + insert.excluded.count},
         )
         rows = [{"campaign": campaign_id, "reason": reason, "count": n} for reason, n in sorted(counts.items())]
-        with _translate_errors(), self._writing() as connection:
+        with translate_errors(), writing(self._engine) as connection:
             connection.execute(statement, rows)
 
     def refusals(self, campaign_id: str) -> dict[str, int]:
         """Return the number of refusals by reason."""
         query = select(refusals.c.reason, refusals.c.count).where(refusals.c.campaign == campaign_id)
-        with _translate_errors(), self._engine.connect() as connection:
+        with translate_errors(), self._engine.connect() as connection:
             return {reason: int(count) for reason, count in connection.execute(query.order_by(refusals.c.reason))}
 
     def end_session(self, session: str, *, expires: float, now: float) -> None:
         """Remember that a dashboard session ended, until the Unix time when it would expire anyway."""
         statement = self._insert(ended_sessions).on_conflict_do_nothing()
-        with _translate_errors(), self._writing() as connection:
+        with translate_errors(), writing(self._engine) as connection:
             connection.execute(delete(ended_sessions).where(ended_sessions.c.expires < int(now)))
             connection.execute(statement, [{"session": session, "expires": int(expires) + 1}])
 
     def has_ended(self, session: str) -> bool:
         """Return whether a dashboard session was ended, by any collector on this database."""
         query = select(ended_sessions.c.session).where(ended_sessions.c.session == session)
-        with _translate_errors(), self._engine.connect() as connection:
+        with translate_errors(), self._engine.connect() as connection:
             return connection.execute(query).first() is not None
 
     def check(self) -> None:
         """Raise an error unless the database answers."""
-        with _translate_errors(), self._engine.connect() as connection:
+        with translate_errors(), self._engine.connect() as connection:
             connection.execute(text("SELECT 1"))
 
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._engine.connect().execution_options(veilgraph_writes=True) as connection, connection.begin():
-            yield connection
+
+def _key(report: Report) -> Key:
+    return report.campaign, report.node, report.wave or 0
 
 
-def migrate(connection: Connection) -> None:
-    """Run the pending migrations in the connection's transaction."""
+def _lock_withdrawals(connection: Connection) -> None:
+    """Wait for the writers of reports, and let others wait until the transaction ends.
+
+    SQLite has one writer at a time anyway. In PostgreSQL this lock excludes statements that read the table FOR KEY
+    SHARE, and nothing else: readers, backups and VACUUM of the reports go on.
+    """
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
-    if is_current(connection):
-        return
-    from alembic import command  # slow to import, and needed here only
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(_migrations()))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+        connection.execute(text("LOCK TABLE withdrawals IN EXCLUSIVE MODE"))
 
 
-def is_current(connection: Connection) -> bool:
-    """Return whether no migration is pending; refuse a database of a newer version."""
-    return _version(connection) == max(known_versions())
+def _purged(connection: Connection, campaign_id: str) -> int | None:
+    hour = connection.execute(select(campaigns.c.purged).where(campaigns.c.id == campaign_id)).scalar()
+    return None if hour is None else int(hour)
 
 
-def holds_reports(connection: Connection) -> bool:
-    """Return whether this version can read the reports; refuse a database of a newer version.
-
-    No migration has changed the table of reports since the first version.
-    """
-    return _version(connection) is not None
-
-
-def known_versions() -> list[str]:
-    """Return the versions of the tables that there are migrations to: their files are vVERSION_TITLE.py.
-
-    >>> known_versions()[0]
-    '0001'
-    """
-    files = (path.name for path in (_migrations() / "versions").iterdir())
-    return sorted(name[1:].partition("_")[0] for name in files if name.startswith("v"))
-
-
-def _migrations() -> Traversable:
-    return resources.files("veilgraph.collector") / "migrations"
-
-
-def _version(connection: Connection) -> str | None:
-    """Return the version of a database's tables, None if it has none; refuse a newer version."""
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    if current is not None and current not in (known := known_versions()):
-        raise StoreError(
-            f"the database has version {current}, this program knows version {max(known)} and older: upgrade veilgraph"
-        )
-    return current
-
-
-def _parse_url(url: str) -> URL:
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        parsed = URL.create("unknown")
-    backend = parsed.get_backend_name()
-    if backend not in _INSERT:
-        # The message does not quote the URL, which can hold a password.
-        raise StoreError("the store must be 'sqlite:///FILE' or 'postgresql://USER:PASSWORD@HOST/DATABASE'")
-    if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise StoreError("a store in memory loses every report: give a file, 'sqlite:///reports.db'")
-    return parsed.set(drivername="postgresql+psycopg") if backend == "postgresql" else parsed
-
-
-def _check_exists(url: URL) -> None:
-    """Refuse a SQLite file that does not exist, because opening it would create it."""
-    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
-        raise StoreError(f"the store {url.database} does not exist: give the file of --store of 'veilgraph serve'")
-
-
-def _make_engine(url: URL, *, creates: bool) -> Engine:
-    # The parameters of statements are reports, which error messages must not show.
-    options: dict[str, Any] = {"hide_parameters": True}
-    if url.get_backend_name() == "sqlite":
-        engine = create_engine(url, connect_args={"timeout": _TIMEOUT_SECONDS, "isolation_level": None}, **options)
-        if creates:  # the journal mode is kept in the file, and a reader changes nothing
-            event.listen(engine, "connect", _configure_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
-        return engine
-    try:
-        return create_engine(
-            url,
-            # Replace connections that a restarted database dropped before using them.
-            pool_pre_ping=True,
-            connect_args={
-                "connect_timeout": _TIMEOUT_SECONDS,
-                # Whatever PGCLIENTENCODING says.
-                "client_encoding": "utf8",
-                # Notice a database that disappeared within seconds, not when the kernel gives up.
-                "keepalives_idle": _TIMEOUT_SECONDS,
-                "tcp_user_timeout": 1000 * _TIMEOUT_SECONDS,
-                "options": f"-c synchronous_commit=on -c statement_timeout={_TIMEOUT_SECONDS}s",
-            },
-            **options,
-        )
-    except (ImportError, NoSuchModuleError):
-        raise MissingExtraError("psycopg", "collector") from None
-
-
-def _configure_sqlite(connection: Any, _: object) -> None:
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    """Begin a transaction; a writer takes its lock at once, because SQLite cannot wait for a lock taken later."""
-    writes = connection.get_execution_options().get("veilgraph_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _check_server(connection: Connection) -> None:
-    """Refuse a PostgreSQL that could lose acknowledged reports, or cannot hold the name of every node."""
-    if connection.dialect.name != "postgresql":
-        return
-    if connection.execute(text("SHOW fsync")).scalar_one() != "on":
-        raise StoreError("PostgreSQL runs with fsync = off: it could lose acknowledged reports; switch it on")
-    if (encoding := connection.execute(text("SHOW server_encoding")).scalar_one()) != "UTF8":
-        raise StoreError(
-            f"the database's encoding {encoding} cannot hold every node's name: create it with ENCODING 'UTF8'"
-        )
-
-
-@contextmanager
-def _translate_errors() -> Iterator[None]:
-    """Translate errors of the database, without their message, which can quote a report."""
-    try:
-        yield
-    except DBAPIError as error:
-        if _is_full(error):
-            raise StoreFullError("the store is full: nothing was stored; make room and send again") from None
-        if isinstance(error, OperationalError) or error.connection_invalidated:
-            raise StoreUnavailableError(
-                "the store does not answer: the report may be stored or not; send it again later"
-            ) from None
-        if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_NOTADB":
-            raise StoreError("the store is no database: give the file of --store of 'veilgraph serve'") from None
-        raise StoreError(f"the database reports an error: {type(error.orig).__name__}") from None
-    except SQLAlchemyError as error:
-        raise StoreUnavailableError(f"the store cannot be used now: {type(error).__name__}") from None
-
-
-def _is_full(error: DBAPIError) -> bool:
-    code = getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None)
-    return code in ("SQLITE_FULL", "53100")
+def _gone(connection: Connection, keys: Set[Key], hour: int) -> dict[Key, PutResult]:
+    """Return why reports that are neither stored now nor before are not wanted."""
+    found: dict[Key, PutResult] = {}
+    for campaign, node, wave in keys:
+        of_node = (withdrawals.c.campaign == campaign) & (withdrawals.c.node == node)
+        withdrawn = connection.execute(select(withdrawals.c.hour).where(of_node)).scalar()
+        outcome = Outcome.PURGED if withdrawn is None else Outcome.WITHDRAWN
+        found[campaign, node, wave] = PutResult(outcome, hour if withdrawn is None else int(withdrawn))
+    return found

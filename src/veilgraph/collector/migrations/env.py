@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from veilgraph.collector.store import metadata
+from veilgraph.collector.database import metadata
 
 # Alembic runs this file with a configuration; a plain import does nothing.
 if hasattr(context, "config"):

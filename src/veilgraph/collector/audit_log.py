@@ -1,0 +1,118 @@
+"""The audit log: administrative acts, in the order in which they happened, chained by SHA-256.
+
+Each entry holds the hash of the one before it, so that a changed, removed or reordered entry breaks the chain. Entries
+removed at the end leave a chain that is whole: they are found by comparing with a hash that someone noted before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, text
+
+from veilgraph.campaign.strict_json import canonical_json, content_id
+from veilgraph.collector import database
+from veilgraph.errors import StoreError
+
+FIRST = "0" * 64
+"""Hash before the first entry."""
+
+# Key of the advisory lock: two collectors on one database append one after the other.
+_LOCK = 7_239_114_002
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One administrative act.
+
+    Attributes:
+        sequence: number of the entry, from 1.
+        hour: Unix time of the hour of the act. A more precise time is not kept, as for reports.
+        actor: who acted: `owner`, `collector`, `participant`, or the name that a proxy gave.
+        action: what was done: one word, such as `export`.
+        detail: canonical JSON of an object with what it was done to. It names no participant who acted.
+        previous: hash of the entry before it.
+        hash: SHA-256 of the canonical JSON of all the other values, in hexadecimal digits.
+
+    >>> entry = Entry.after(None, hour=7200, actor="owner", action="export", detail={"reports": 3})
+    >>> entry.sequence, entry.detail, entry.hash == entry.expected_hash
+    (1, '{"reports":3}', True)
+    """
+
+    sequence: int
+    hour: int
+    actor: str
+    action: str
+    detail: str
+    previous: str
+    hash: str
+
+    @classmethod
+    def after(cls, last: Entry | None, *, hour: int, actor: str, action: str, detail: Mapping[str, Any]) -> Entry:
+        """Return the entry that follows `last`, which is None for the first one."""
+        content: dict[str, Any] = {
+            "sequence": 1 if last is None else last.sequence + 1,
+            "hour": hour,
+            "actor": actor,
+            "action": action,
+            "detail": canonical_json(detail),
+            "previous": FIRST if last is None else last.hash,
+        }
+        return cls(**content, hash=content_id(content))
+
+    @property
+    def expected_hash(self) -> str:
+        """The hash that the other values have."""
+        return content_id({name: value for name, value in vars(self).items() if name != "hash"})
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The entry as JSON values, with the detail as an object."""
+        return vars(self) | {"detail": json.loads(self.detail)}
+
+
+def append(connection: Connection, *, now: float, actor: str, action: str, detail: Mapping[str, Any]) -> Entry:
+    """Append an entry in the connection's transaction, so that it is stored if and only if the act is."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    table = database.audit_log
+    newest = connection.execute(select(table).order_by(table.c.sequence.desc()).limit(1)).mappings().first()
+    last = None if newest is None else Entry(**newest)
+    entry = Entry.after(last, hour=database.hour_of(now), actor=actor, action=action, detail=detail)
+    connection.execute(insert(table).values(vars(entry)))
+    return entry
+
+
+def read(connection: Connection) -> list[Entry]:
+    """Read all entries in their order."""
+    rows = connection.execute(select(database.audit_log).order_by(database.audit_log.c.sequence)).mappings()
+    return [Entry(**row) for row in rows]
+
+
+def check(entries: Iterable[Entry], *, head: str | None = None) -> str:
+    """Return the hash of the last entry if the chain is whole; refuse a log that was tampered with.
+
+    Args:
+        entries: all entries, in the order of their numbers.
+        head: hash of an entry that was noted before. Without it, entries removed at the end are not noticed.
+    """
+    last, numbered, is_known = FIRST, 0, head in (None, FIRST)
+    for entry in entries:
+        numbered += 1
+        if entry.sequence != numbered:
+            raise StoreError(f"the audit log was altered: entry {numbered} is missing, and {entry.sequence} follows")
+        if entry.previous != last:
+            raise StoreError(f"the audit log was altered: entry {numbered} does not follow the entry before it")
+        if entry.hash != entry.expected_hash:
+            raise StoreError(f"the audit log was altered: entry {numbered} is not what was written")
+        last = entry.hash
+        is_known = is_known or last == head
+    if not is_known:
+        raise StoreError(
+            f"the audit log was altered: none of its {numbered} entries has the hash that was noted; "
+            "entries at the end were removed, or the whole log was replaced"
+        )
+    return last

@@ -1,0 +1,149 @@
+"""A withdrawn report is gone and does not return, whatever races with the withdrawal; so are those of a purge."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from tests.support.collection import Collection
+from veilgraph.collector import audit_log
+from veilgraph.collector.store import Outcome, ReportStore
+
+COLLECTION = Collection.ring(50)
+CAMPAIGN = COLLECTION.campaign
+ANOTHER = Collection.ring(51)
+STORED, SAME, WITHDRAWN, PURGED = Outcome.STORED, Outcome.SAME, Outcome.WITHDRAWN, Outcome.PURGED
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[ReportStore]:
+    opened = ReportStore.open(store_url)
+    yield opened
+    opened.close()
+
+
+def acts(store: ReportStore) -> list[tuple[str, str, dict[str, object]]]:
+    entries = store.audit_log()
+    audit_log.check(entries)
+    return [(entry.actor, entry.action, entry.document["detail"]) for entry in entries]
+
+
+def test_a_withdrawn_report_is_gone_and_is_not_stored_again(store: ReportStore) -> None:
+    reports = [COLLECTION.report(f"n{i}") for i in range(3)]
+    store.put(reports, now=0)
+    assert store.withdraw(CAMPAIGN.id, "n1", now=7201.0) == (7200, True)
+    assert store.withdraw(CAMPAIGN.id, "n1", now=1e9) == (7200, False)
+    assert list(store.iterate(CAMPAIGN)) == [reports[0], reports[2]]
+    assert store.count(CAMPAIGN.id) == 2
+    again = store.put([*reports, COLLECTION.report("n1", label=0)], now=1e9)
+    assert again == [(SAME, 0), (WITHDRAWN, 7200), (SAME, 0), (WITHDRAWN, 7200)]
+    assert store.withdrawals(CAMPAIGN.id) == 1
+    assert store.withdrawals(ANOTHER.campaign.id) == 0
+
+
+def test_who_withdraws_before_reporting_is_not_stored_either(store: ReportStore) -> None:
+    assert store.withdraw(CAMPAIGN.id, "n1", now=0).is_new
+    assert store.put([COLLECTION.report("n1"), COLLECTION.report("n2")], now=0) == [(WITHDRAWN, 0), (STORED, 0)]
+
+
+def test_a_withdrawal_deletes_every_wave_of_the_node_and_of_its_campaign_only(store: ReportStore) -> None:
+    waves = [replace(COLLECTION.report(node), wave=wave) for node in ("n1", "n2") for wave in (1, 2)]
+    assert [result.outcome for result in store.put([*waves, ANOTHER.report("n1")], now=0)] == [STORED] * 5
+    assert [result.outcome for result in store.put(waves, now=0)] == [SAME] * 4
+    store.withdraw(CAMPAIGN.id, "n1", now=0)
+    assert [store.count(CAMPAIGN.id, wave=wave) for wave in (0, 1, 2, None)] == [0, 1, 1, 2]
+    assert store.put([replace(COLLECTION.report("n1"), wave=3)], now=0) == [(WITHDRAWN, 0)]
+    assert store.count(ANOTHER.campaign.id) == 1
+
+
+def test_the_audit_log_names_a_node_only_where_another_acts_for_it(store: ReportStore) -> None:
+    for node, actor in (("n1", "participant"), ("n2", "owner"), ("n1", "owner")):
+        store.withdraw(CAMPAIGN.id, node, now=0, actor=actor)
+    assert acts(store) == [
+        ("participant", "withdraw", {"campaign": CAMPAIGN.id}),
+        ("owner", "withdraw", {"campaign": CAMPAIGN.id, "node": "n2"}),
+    ]
+
+
+def test_nothing_withdrawn_returns_when_reports_race_with_withdrawals(store_url: str) -> None:
+    """Two stores on one database, as of two collectors. Six threads send each node, and two withdraw it."""
+    stores = [ReportStore.open(store_url) for _ in range(2)]
+    nodes = [f"n{i}" for i in range(50)]
+    start = threading.Barrier(8)
+
+    def act(number: int) -> None:
+        rng, store = random.Random(number), stores[number % 2]
+        order = rng.sample(nodes, len(nodes))
+        start.wait()
+        for node in order:
+            if number < 2:
+                store.withdraw(CAMPAIGN.id, node, now=0)
+            else:
+                store.put([COLLECTION.report(other) for other in (node, *rng.sample(nodes, 3))], now=0)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(act, range(8)))
+    assert stores[0].count(CAMPAIGN.id) == 0
+    assert stores[0].withdrawals(CAMPAIGN.id) == len(acts(stores[1])) == 50
+    for store in stores:
+        store.close()
+
+
+def test_sqlite_keeps_no_copy_of_a_withdrawn_report(tmp_path: Path) -> None:
+    """Reports in random order divide pages of the file, which leaves copies where nothing is overwritten."""
+    many = Collection.ring(1000)
+    names = random.Random(0).sample(many.graph.names, 1000)
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    for start in range(0, 1000, 100):
+        store.put([many.report(f"a node called {name};") for name in names[start : start + 100]], now=0)
+    for name in names[:40]:
+        store.withdraw(many.campaign.id, f"a node called {name};", now=0)
+    with store.engine.begin() as connection:  # the tombstones hold the names, too
+        connection.execute(text("DELETE FROM withdrawals"))
+    store.close()
+    held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert f"a node called {names[-1]};".encode() in held
+    assert [name for name in names[:40] if f"a node called {name};".encode() in held] == []
+
+
+def test_a_purge_deletes_all_reports_and_stores_none_again(store: ReportStore) -> None:
+    store.put([COLLECTION.report(f"n{i}") for i in range(50)] + [ANOTHER.report("n1")], now=0)
+    store.withdraw(CAMPAIGN.id, "n1", now=0)
+    assert store.purged(CAMPAIGN.id) is None
+    assert store.purge(CAMPAIGN, now=7201.0, actor="owner") == 49
+    assert store.purge(CAMPAIGN, now=1e9, actor="owner") == 0
+    assert store.purged(CAMPAIGN.id) == 7200
+    assert store.count(CAMPAIGN.id) == 0
+    assert store.put([COLLECTION.report("n1"), ANOTHER.report("n1")], now=7200) == [(PURGED, 7200), (SAME, 0)]
+    assert store.withdraw(CAMPAIGN.id, "n3", now=1e9) == (7200, False)
+    assert store.withdrawals(CAMPAIGN.id) == 1, "the number outlives the names"
+    assert acts(store)[1:] == [("owner", "purge", {"campaign": CAMPAIGN.id, "reports": 49, "withdrawals": 1})]
+
+
+def test_an_interrupted_purge_refuses_reports_and_can_be_finished(store: ReportStore) -> None:
+    store.purge(CAMPAIGN, now=0, actor="collector")
+    with store.engine.begin() as connection:  # as after a crash between its transactions
+        connection.execute(
+            text("INSERT INTO reports VALUES (:campaign, 'n1', 0, :content, 0)"),
+            {"campaign": CAMPAIGN.id, "content": COLLECTION.report("n1").to_json()},
+        )
+    assert store.purge(CAMPAIGN, now=1e9, actor="owner") == 1
+    assert store.count(CAMPAIGN.id) == 0
+    assert len(acts(store)) == 1
+
+
+def test_the_store_keeps_the_newest_document_of_each_campaign(store: ReportStore) -> None:
+    for collection in (COLLECTION, ANOTHER, COLLECTION):
+        store.register(collection.campaign, now=0)
+    assert store.campaigns() == {c.campaign.id: c.campaign.to_json() for c in (COLLECTION, ANOTHER)}
+    assert [(actor, action, detail["campaign"]) for actor, action, detail in acts(store)] == [
+        ("collector", "document", CAMPAIGN.id),
+        ("collector", "document", ANOTHER.campaign.id),
+    ]
