@@ -15,8 +15,10 @@ from veilgraph.campaign.screening import (
     flag_copies,
     flag_equal_sets,
     flag_patterns,
+    flag_unlikely_labels,
     label_p_values,
     largest_plausible_agreement,
+    most_failures,
     screen,
     smallest_implausible_group,
 )
@@ -254,7 +256,7 @@ def test_labels_against_their_neighbourhood_are_flagged_where_the_channel_allows
     clean = simulate(private, budget, split, rng=np.random.default_rng(0))
     hostile = np.arange(2000) % 50 == 0
     labels = np.where(hostile, (clean.labels + 2) % clean.schema.num_classes, clean.labels)
-    found = screen(replace(clean, labels=labels), label_level=0.1).labels
+    found, _ = flag_unlikely_labels(replace(clean, labels=labels), 0.1, ignoring=np.zeros(2000, dtype=np.bool_))
     assert found[hostile].mean() > 0.5
     assert found[~hostile].mean() < 0.1
 
@@ -267,9 +269,48 @@ def test_label_sets_against_their_neighbourhood_are_flagged_where_the_likelihood
     hostile = np.arange(2000) % 50 == 0
     lies = mechanism.masks([((y + 2) % 8, (y + 3) % 8) for y in private.labels.tolist()])
     labels = np.where(hostile[:, None], lies, clean.labels)
-    found = screen(replace(clean, labels=labels), label_level=0.1).labels
+    found, _ = flag_unlikely_labels(replace(clean, labels=labels), 0.1, ignoring=np.zeros(2000, dtype=np.bool_))
     assert found[hostile].mean() > 0.5
     assert found[~hostile].mean() < 0.1
+
+
+def test_the_number_of_failures_that_chance_explains_is_exact() -> None:
+    """Enumerated: more than the returned number has a probability of at most the level, one less does not."""
+    for reports, label_level, level in ((1, 0.05, 0.01), (40, 0.05, 0.01), (200, 0.1, 0.3), (0, 0.05, 0.01)):
+        most = most_failures(reports, label_level, level)
+        assert binom.sf(most, reports, label_level) <= level
+        assert most == 0 or binom.sf(most - 1, reports, label_level) > level
+
+
+@pytest.mark.parametrize("homophily", [0.95, 0.6, 0.4])
+@pytest.mark.parametrize("mechanism", [GRR(4, 4.0), GRR(4, 7.0), SubsetSelection(18, 3.0)], ids=str)
+def test_hardly_any_honest_collection_loses_a_label(mechanism: LabelMechanism, homophily: float) -> None:
+    """Ten collections at 1 % each: two or more have probability below 0.005. Where classes stay together, some fail."""
+    private = csbm(600, num_classes=mechanism.domain_size, homophily=homophily, seed=0)
+    drawn = [screen(label_reports(mechanism, private.labels, private.graph, seed)) for seed in range(10)]
+    assert sum(bool(screening.labels.any()) for screening in drawn) < 2
+    assert homophily < 0.9 or any(screening.suspicions for screening in drawn)
+
+
+def test_labels_are_left_out_as_far_as_they_are_beyond_chance() -> None:
+    """A sixth of all nodes joined close-knit groups by three edges each, and names another group's class."""
+    groups, honest, liars, mechanism = 8, 100, 20, GRR(8, 7.0)
+    rng, nodes = np.random.default_rng(0), 8 * 120
+    labels = np.arange(nodes) // (honest + liars)
+    hostile = np.arange(nodes) % (honest + liars) >= honest
+    starts = labels * (honest + liars)
+    inside = [(v, starts[v] + rng.integers(honest)) for v in range(nodes) for _ in range(3 if hostile[v] else 20)]
+    graph = Graph.from_edges(np.array([edge for edge in inside if edge[0] != edge[1]]).T, nodes)
+    clean = label_reports(mechanism, labels, graph, 0)
+    lies = (labels + rng.integers(1, groups, size=nodes)) % groups
+    screening = screen(replace(clean, labels=np.where(hostile, lies, clean.labels)))
+    (found,) = screening.suspicions
+    assert found.beyond_chance == found.flagged - most_failures(nodes, LABEL_LEVEL, 0.01) > 30
+    assert int(screening.labels.sum()) == found.beyond_chance
+    # An honest label is another class with probability 0.6 %: about 5 against 160 lies.
+    assert hostile[screening.labels].mean() > 0.8
+    left = screening.exclude(clean).has_label
+    assert np.array_equal(left, ~screening.labels)
 
 
 @pytest.mark.parametrize(

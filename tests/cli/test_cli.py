@@ -10,12 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import torch
 
+from veilgraph.campaign import Campaign
 from veilgraph.cli import main
+from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 Capture = pytest.CaptureFixture[str]
@@ -109,6 +112,45 @@ def test_audit_takes_the_label_of_a_campaign(classes: int, mechanism: str, capsy
     found = json.loads(capsys.readouterr().out)
     assert (found["mechanism"], found["refuted"]) == (mechanism, False)
     assert found["claim"] == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.fixture
+def campaign_file(tmp_path: Path) -> Path:
+    campaign = Campaign.new(
+        schema=FeatureSchema.binary(5, classes=[f"c{i}" for i in range(18)]),
+        graph=Graph.from_edges([[0], [1]], num_nodes=2),
+        purpose="Learn",
+        contact="privacy@example.org",
+        closes=datetime(2100, 1, 1, tzinfo=UTC),
+        epsilon_x=0.5,
+        sampled=2,
+        epsilon_y=1.0,
+    )
+    path = tmp_path / "campaign.json"
+    path.write_text(campaign.to_json())
+    return path
+
+
+def test_account_takes_a_campaign_and_says_what_its_document_states(campaign_file: Path, capsys: Capture) -> None:
+    assert main(["account", str(campaign_file), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == Campaign.from_json(campaign_file.read_bytes()).guarantee.as_dict()
+    assert main(["account", str(campaign_file)]) == 0
+    assert capsys.readouterr().out.startswith("User level, any two records: epsilon = 2.0")
+
+
+def test_audit_takes_a_campaign_and_refutes_none_of_its_claims(campaign_file: Path, capsys: Capture) -> None:
+    assert main(["audit", str(campaign_file), "--trials", "20000", "--seed", "0", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["mechanism"] for each in found["audits"]] == ["grr-fs", "subset-selection"]
+    assert not any(each["refuted"] for each in found["audits"])
+    assert all(0.5 < each["lower_bound"] <= each["claim"] for each in found["audits"])
+
+
+@pytest.mark.parametrize("words", [["account", "--epsilon-y", "1"], ["audit", "--features", "1"]])
+def test_a_campaign_stands_alone(words: list[str], campaign_file: Path, capsys: Capture) -> None:
+    assert main([words[0], str(campaign_file), *words[1:]]) == 2
+    assert f"leave out {words[1]}, or the campaign" in capsys.readouterr().err
 
 
 def test_run_draws_the_curve_and_prints_json_and_nothing_else(tmp_path: Path, capsys: Capture) -> None:

@@ -237,7 +237,7 @@ def test_what_is_implausible_is_counted_or_left_out(
     words += ["--store", f"sqlite:///{tmp_path}/reports.db", "--out", str(tmp_path / "model")]
     for screen, fate in (([], "kept, --screen leaves them out"), (["--screen"], "left out")):
         assert main(["train", *words, "--device", "cpu", *screen]) == 0
-        assert f"20 implausible (copies), 0.01 expected at most: {fate}" in capsys.readouterr().out
+        assert f"20 implausible (copies), 0.01 expected by chance at most: {fate}" in capsys.readouterr().out
     facts = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
     assert facts["screening"]["excluded"]
     assert facts["feature_reports"] < int(collected.perturbed.has_features.sum())

@@ -12,7 +12,10 @@ often honest reports fail it, for every possible record, by the probabilities of
 - *sets*: equal label sets are bounded as copies are. Where a report names one class, equal reports are no evidence;
 - *labels*: a label report has a p-value given its neighbours' reports. It is never below the likelihood of a class
   that the report does not name, so no lower level flags anyone: at a small epsilon, labels cannot be screened one by
-  one. Where a node differs from its neighbours, a test of level t fails with probability at most :math:`t\,e^\epsilon`;
+  one. Where a node differs from its neighbours, a test of level t fails with probability at most :math:`t\,e^\epsilon`.
+  Among n honest labels some fail by chance, so only the excess is left out: those beyond the number that a binomial
+  variable of n trials with probability t exceeds with probability `level`, the least likely labels first. The number
+  of failures is a sum of indicators with means of at most t, and such a sum has lighter tails (Hoeffding 1956);
 - *rare values*: at least a share `other` of the reports names each value, whatever the records are. A lower share means
   that many people did not randomize; it does not show who.
 """
@@ -20,6 +23,7 @@ often honest reports fail it, for every possible record, by the probabilities of
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import bdtr  # scipy.stats is slow to import
+from scipy.special import bdtr, bdtrc  # scipy.stats is slow to import
 
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import count_named
@@ -49,12 +53,14 @@ class Suspicion:
         sentence: explanation for a person.
         flagged: number of reports that failed.
         expected: upper bound of the mean number of honest reports that fail.
+        beyond_chance: number of them that are left out, because honest reports alone would hardly ever be so many.
     """
 
     kind: str
     sentence: str
     flagged: int
     expected: float
+    beyond_chance: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +69,8 @@ class Screening:
 
     Attributes:
         reports: mask of the nodes whose whole report is implausible, `[nodes]`.
-        labels: mask of the nodes whose label is implausible, by itself or among its neighbours' labels, `[nodes]`.
+        labels: mask of the nodes whose label is implausible, by itself or, beyond chance, among its neighbours'
+            labels, `[nodes]`.
         suspicions: findings of the tests that flagged something.
     """
 
@@ -85,43 +92,47 @@ def screen(perturbed: PerturbedGraph, *, level: float = LEVEL, label_level: floa
 
     Args:
         perturbed: the graph with its reports.
-        level: for copies, patterns, sets and rare values each, the probability that any honest report fails.
+        level: for each test, the probability that any honest report is left out.
         label_level: probability that one honest label fails.
     """
     copied, patterned = flag_copies(perturbed, level), flag_patterns(perturbed, level)
     implausible = copied | patterned
     equal = flag_equal_sets(perturbed, level) & ~implausible
     ignored = implausible | equal
-    unlikely = flag_unlikely_labels(perturbed, label_level, ignoring=ignored)
     labels = int((perturbed.has_label & ~ignored).sum())
+    unlikely, beyond = flag_unlikely_labels(perturbed, label_level, ignoring=ignored, level=level)
     found = [
         Suspicion(
             kind="copies",
             sentence="Feature reports that equal too many others to have been randomized independently.",
             flagged=int(copied.sum()),
             expected=level,
+            beyond_chance=int(copied.sum()),
         ),
         Suspicion(
             kind="patterns",
             sentence="Feature reports that follow one pattern more closely than randomized records do.",
             flagged=int(patterned.sum()),
             expected=level,
+            beyond_chance=int(patterned.sum()),
         ),
         Suspicion(
             kind="sets",
             sentence="Label sets that equal too many others to have been randomized independently.",
             flagged=int(equal.sum()),
             expected=level,
+            beyond_chance=int(equal.sum()),
         ),
         Suspicion(
             kind="labels",
             sentence="Labels that are unlikely among their neighbours' labels; some honest ones always are.",
             flagged=int(unlikely.sum()),
             expected=label_level * labels,
+            beyond_chance=int(beyond.sum()),
         ),
         *find_rare_values(perturbed, level),
     ]
-    return Screening(reports=implausible, labels=equal | unlikely, suspicions=[s for s in found if s.flagged])
+    return Screening(reports=implausible, labels=equal | beyond, suspicions=[s for s in found if s.flagged])
 
 
 def flag_copies(perturbed: PerturbedGraph, level: float) -> NDArray[np.bool_]:
@@ -219,11 +230,42 @@ def _divergence(a: float, b: float) -> float:
     return math.fsum(x * math.log(x / y) for x, y in parts if x > 0)
 
 
-def flag_unlikely_labels(perturbed: PerturbedGraph, level: float, *, ignoring: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Flag the label reports whose p-value is at most `level`; return a mask `[nodes]`, without the ignored nodes."""
-    if float(_scaled_likelihood(perturbed.label_mechanism).other) > level:  # no p-value is below it
-        return np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
-    return (label_p_values(perturbed, ignoring=ignoring) <= level) & perturbed.has_label & ~ignoring
+def flag_unlikely_labels(
+    perturbed: PerturbedGraph, label_level: float, *, ignoring: NDArray[np.bool_], level: float = LEVEL
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Flag the label reports whose p-value is at most `label_level`, and those of them that are beyond chance.
+
+    Args:
+        perturbed: the graph with its reports.
+        label_level: probability that one honest label fails.
+        ignoring: mask of reports that are left out of the test, `[nodes]`.
+        level: probability that any honest label is beyond chance.
+
+    Returns:
+        Mask of the reports that fail, and mask of the least likely ones among them, as many as are too many, `[nodes]`.
+    """
+    failing, beyond = np.zeros((2, perturbed.graph.num_nodes), dtype=np.bool_)
+    if float(_scaled_likelihood(perturbed.label_mechanism).other) > label_level:  # no p-value is below it
+        return failing, beyond
+    tested = perturbed.has_label & ~ignoring
+    p_values = label_p_values(perturbed, ignoring=ignoring)
+    failing = (p_values <= label_level) & tested
+    nodes = np.flatnonzero(failing)
+    excess = len(nodes) - most_failures(int(tested.sum()), label_level, level)
+    if excess > 0:
+        beyond[nodes[np.argsort(p_values[nodes], kind="stable")[:excess]]] = True
+    return failing, beyond
+
+
+def most_failures(reports: int, label_level: float, level: float) -> int:
+    """Return the number of failing labels that honest reports exceed with a probability of at most `level`.
+
+    267 of 5,340 honest labels fail a test of 5 % on average, and hardly ever more than 305:
+
+    >>> most_failures(5340, 0.05, 0.01)
+    305
+    """
+    return bisect_left(range(reports), True, key=lambda count: float(bdtrc(count, reports, label_level)) <= level)
 
 
 def label_p_values(
@@ -340,4 +382,4 @@ def find_rare_values(perturbed: PerturbedGraph, level: float) -> list[Suspicion]
         return []
     some = ", ".join(rare[:5]) + (" and more" if len(rare) > 5 else "")
     sentence = f"Values that are rarer than the mechanism alone makes them: many reports of {some} were not randomized."
-    return [Suspicion(kind="rare values", sentence=sentence, flagged=len(rare), expected=level)]
+    return [Suspicion(kind="rare values", sentence=sentence, flagged=len(rare), expected=level, beyond_chance=0)]

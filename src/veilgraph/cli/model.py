@@ -168,9 +168,13 @@ def _print_training(model: Model, folder: Path) -> None:
     if facts["resumed_after_epochs"]:
         echo(f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
     for suspicion in facts["screening"]["suspicions"]:
+        flagged, expected, beyond = (suspicion[key] for key in ("flagged", "expected", "beyond_chance"))
         fate = "left out" if facts["screening"]["excluded"] else "kept, --screen leaves them out"
-        flagged, expected = suspicion["flagged"], suspicion["expected"]
-        echo(f"{flagged:,} implausible ({suspicion['kind']}), {expected:.3g} expected at most: {fate}")
+        if not beyond:
+            fate = "kept, no report is implausible by itself"
+        elif beyond < flagged:
+            fate = f"{beyond:,} beyond chance: {fate}"
+        echo(f"{flagged:,} implausible ({suspicion['kind']}), {expected:.3g} expected by chance at most: {fate}")
     if shares := facts["plausibility"]["shares"]:
         alarms = [share for share in shares if share["verdict"] != "plausible"]
         for share in alarms:

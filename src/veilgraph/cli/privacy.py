@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
 from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign import Campaign
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.errors import BudgetError, RunError, SchemaError
 from veilgraph.graph import Graph, read_table
-from veilgraph.privacy.accounting import guarantee_of
-from veilgraph.privacy.audit import statistical_audit
+from veilgraph.privacy.accounting import Guarantee, guarantee_of
+from veilgraph.privacy.audit import AuditResult, statistical_audit
 from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import GRR, JointGRR, Mechanism
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, SubsetSelection
 from veilgraph.privacy.mechanisms.registry import (
     MECHANISMS,
     best_label_mechanism,
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 schema_app = typer.Typer(help="Declare what may be reported.")
 
 _KNOWN = ", ".join(MECHANISMS)
+_CampaignFile = Annotated[
+    Path | None, typer.Argument(help="A campaign, .json: takes everything else from it.", metavar="CAMPAIGN")
+]
 
 
 @schema_app.command()
@@ -70,6 +75,8 @@ def show(path: Annotated[Path, typer.Argument(help="A schema file.")]) -> None:
 
 
 def account(
+    context: typer.Context,
+    campaign: _CampaignFile = None,
     epsilon_x: Annotated[
         float | None, typer.Option(help="Budget of each sampled feature; leave out if none are collected.")
     ] = None,
@@ -88,6 +95,9 @@ def account(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print what a report reveals at most: user level, attribute level, and why Theorem 1 is not used."""
+    if campaign is not None:
+        _print_guarantee(_read_campaign(context, campaign, "as_json").guarantee, as_json)
+        return
     entry = find_mechanism(mechanism)
     if (epsilon_x is None) != (sampled is None):
         raise BudgetError("epsilon_x and sampled belong together: give both, or neither if no features are collected")
@@ -107,6 +117,10 @@ def account(
         None if epsilon_x is None or sampled is None else entry.make(sizes, sampled, epsilon_x),
         None if epsilon_y is None else best_label_mechanism(classes, epsilon_y),
     )
+    _print_guarantee(guarantee, as_json)
+
+
+def _print_guarantee(guarantee: Guarantee, as_json: bool) -> None:
     if as_json:
         echo_json(guarantee.as_dict())
     else:
@@ -114,6 +128,8 @@ def account(
 
 
 def audit(
+    context: typer.Context,
+    campaign: _CampaignFile = None,
     epsilon_x: Annotated[float | None, typer.Option(help="Budget of each sampled feature.")] = None,
     epsilon_y: Annotated[
         float | None, typer.Option(help="Budget of the label: audits the mechanism of labels instead.")
@@ -132,16 +148,31 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Draw reports of two worst-case records and bound the user-level epsilon from below, at 99% confidence."""
-    audited: Mechanism
-    if epsilon_x is not None and epsilon_y is None:
-        sizes = _parse_domain_sizes(domain_sizes, features=features, domain_size=domain_size)
-        name, audited = mechanism, find_mechanism(mechanism).make(sizes, sampled, epsilon_x)
-    elif epsilon_y is not None and epsilon_x is None:
-        audited = best_label_mechanism(classes, epsilon_y)
-        name = (grr if isinstance(audited, GRR) else subset_selection).name
-    else:
-        raise BudgetError("one mechanism is audited at a time: give --epsilon-x for features or --epsilon-y for labels")
     seed = secrets.randbits(32) if seed is None else seed
+    if campaign is not None:
+        asked = _read_campaign(context, campaign, "trials", "seed", "as_json")
+        parts = [each for each in (asked.feature_mechanism, asked.label_mechanism) if each is not None]
+        results = [(_name_of(part), _audit(part, trials, seed, None)) for part in parts]
+    elif epsilon_x is not None and epsilon_y is None:
+        sizes = _parse_domain_sizes(domain_sizes, features=features, domain_size=domain_size)
+        audited = find_mechanism(mechanism).make(sizes, sampled, epsilon_x)
+        results = [(mechanism, _audit(audited, trials, seed, claim))]
+    elif epsilon_y is not None and epsilon_x is None:
+        label = best_label_mechanism(classes, epsilon_y)
+        results = [(_name_of(label), _audit(label, trials, seed, claim))]
+    else:
+        raise BudgetError(
+            "one mechanism is audited at a time: give --epsilon-x for features or --epsilon-y for labels, or a campaign"
+        )
+    if as_json:
+        documents = [_audit_document(result, name) | {"seed": seed} for name, result in results]
+        echo_json(documents[0] if campaign is None else {"campaign": asked.id, "audits": documents})
+        return
+    for name, result in results:
+        _print_audit(name, result, seed)
+
+
+def _audit(audited: Mechanism, trials: int, seed: int, claim: float | None) -> AuditResult:
     with show_progress("audit") as update:
         drawn = 0
 
@@ -151,12 +182,15 @@ def audit(
             update("reports drawn", drawn, trials)
 
         rng = np.random.default_rng(seed)
-        result = statistical_audit(audited, trials=trials, rng=rng, claim=claim, progress=progress)
-    if as_json:
-        relation = f"{result.relation.title}: {result.relation.value}"
-        facts = {"mechanism": name, "relation": relation, "seed": seed}
-        echo_json({**asdict(result), **facts})
-        return
+        return statistical_audit(audited, trials=trials, rng=rng, claim=claim, progress=progress)
+
+
+def _audit_document(result: AuditResult, name: str) -> dict[str, Any]:
+    relation = f"{result.relation.title}: {result.relation.value}"
+    return {**asdict(result), "mechanism": name, "relation": relation}
+
+
+def _print_audit(name: str, result: AuditResult, seed: int) -> None:
     verdict = "REFUTED: the claim is too low." if result.refuted else "Not refuted."
     echo(
         f"{name}, {result.relation}, {result.trials:,} reports, seed {seed}",
@@ -164,6 +198,21 @@ def audit(
         f"measured at least    {math.floor(result.lower_bound * 1e4) / 1e4:.4f} at {result.confidence:.0%} confidence",
         verdict,
     )
+
+
+def _name_of(mechanism: Mechanism) -> str:
+    """Return the name of a campaign's mechanism in the registry."""
+    kinds = ((GRRFS, grr_fs), (JointGRR, joint_grr), (GRR, grr), (SubsetSelection, subset_selection))
+    return next(entry.name for kind, entry in kinds if isinstance(mechanism, kind))
+
+
+def _read_campaign(context: typer.Context, path: Path, *allowed: str) -> Campaign:
+    """Read a campaign; refuse options other than the allowed ones, because the campaign states the rest."""
+    for name in context.params.keys() - {"campaign", *allowed}:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = name.replace("_", "-")
+            raise BudgetError(f"{path} states budget and mechanisms: leave out --{option}, or the campaign")
+    return Campaign.from_json(path.read_bytes())
 
 
 def _parse_domain_sizes(text: str | None, *, features: int, domain_size: int) -> tuple[int, ...]:
@@ -251,12 +300,12 @@ def _design(candidate: Candidate) -> dict[str, Any]:
         "features": None
         if features is None
         else {
-            "mechanism": (joint_grr if isinstance(features, JointGRR) else grr_fs).name,
+            "mechanism": _name_of(features),
             "epsilon_x": features.epsilon,
             "sampled": features.sampled,
         },
         "label": {
-            "mechanism": (grr if isinstance(label, GRR) else subset_selection).name,
+            "mechanism": _name_of(label),
             "epsilon_y": label.epsilon,
             "size": label.set_size,
         },
