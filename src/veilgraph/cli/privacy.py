@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
@@ -209,7 +208,8 @@ def _name_of(mechanism: Mechanism) -> str:
 def _read_campaign(context: typer.Context, path: Path, *allowed: str) -> Campaign:
     """Read a campaign; refuse options other than the allowed ones, because the campaign states the rest."""
     for name in context.params.keys() - {"campaign", *allowed}:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
             option = name.replace("_", "-")
             raise BudgetError(f"{path} states budget and mechanisms: leave out --{option}, or the campaign")
     return Campaign.from_json(path.read_bytes())
