@@ -15,45 +15,16 @@ from tests.support.browser_module import BROWSER
 from tests.support.campaigns import CAMPAIGNS, campaign
 from tests.support.chromium import Page, chromium, needs_chromium
 from tests.support.forgeries import rewritten
-from tests.support.participant_page import serving
+from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SCHEMA, SUBMIT, ready, serving, shown
 from veilgraph.campaign.report import Report
 from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
 from veilgraph.privacy.schema import Column, FeatureSchema
-
-SCHEMA = FeatureSchema(
-    columns=(
-        Column(name="age", edges=(0, 30, 50, 120)),
-        Column(name="<img src=x onerror=alert(1)>", values=("no", "yes")),
-        Column(name="district", values=("North", "South", "East", "West", "Harbour", "Old Town", "Hills")),
-    ),
-    classes=("well", "ill"),
-)
-CAMPAIGN = campaign(SCHEMA, epsilon_x=0.5, sampled=1, epsilon_y=1.0, label="health")
-INVITATION = "#node=u%2F17&token=t0ken"
-FILL = """
-document.getElementById("q0").value = "41.25";
-document.querySelectorAll("input[name=q1]")[1].click();
-document.getElementById("q2").value = "Harbour";
-document.querySelectorAll("input[name=q3]")[1].click();
-document.getElementById("consent").click();
-"""
-SUBMIT = "document.querySelector('#form button').click()"
 
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
     with chromium() as opened:
         yield opened
-
-
-def shown(page: Page, name: str) -> bool:
-    return bool(page.run(f"!document.getElementById('{name}').hidden"))
-
-
-def ready(page: Page, url: str, **window: Any) -> None:
-    page.complaints.clear()
-    page.open(url, **window)
-    page.until("!document.getElementById('guarantee').hidden")
 
 
 @needs_chromium
@@ -68,8 +39,8 @@ def test_a_person_answers_sees_the_report_sends_it_and_is_told(page: Page, width
         page.run(FILL + SUBMIT)
         page.until("!document.getElementById('review').hidden")
         assert page.run("document.getElementById('explained-label').textContent") == (
-            "The report names one of the two possible answers to health; it is yours with probability 0.74. "
-            "Otherwise it is another one, drawn at random."
+            "What is sent names one of the 2 possible answers to health. With a chance of 74 in 100 it is yours; "
+            "otherwise it is another one, drawn at random."
         )
         assert collector.received == [], "sent before the person agreed"
         assert page.run("document.documentElement.scrollWidth") == width
@@ -94,8 +65,8 @@ SETS = replace(
     label_mechanism=SubsetSelection(8, 0.7, size=3),
 )
 SET_WORDS = (
-    "three of the eight possible answers to country; yours is among them with probability 0.55. "
-    "The others are drawn at random: nobody can tell from it which one is yours, or whether one is."
+    "What is sent names 3 of the 8 possible answers to country. Yours is among them with a chance of 55 in 100; "
+    "the others are drawn at random. Nobody can tell from it which one is yours, or whether one is."
 )
 
 
@@ -107,11 +78,11 @@ def test_a_set_is_explained_in_plain_words_and_shown_beside_what_was_entered(
     """Three of eight at epsilon 0.7: 3 e^0.7 / (3 e^0.7 + 5) = 0.547, rounded up."""
     with serving(SETS.to_json()) as collector:
         ready(page, collector.url + INVITATION, width=width, dark=dark)
-        assert page.run("document.getElementById('meaning').textContent") == f"Your report will name {SET_WORDS}"
+        assert page.run("document.getElementById('meaning').textContent") == SET_WORDS
         assert page.run("document.querySelectorAll('#levels li').length") == 1
-        page.run("document.getElementById('q0').value = 'Kenya'; document.getElementById('consent').click();" + SUBMIT)
+        page.run("document.getElementById('q0').value = '4'; document.getElementById('consent').click();" + SUBMIT)
         page.until("!document.getElementById('review').hidden")
-        assert page.run("document.getElementById('explained-label').textContent") == f"The report names {SET_WORDS}"
+        assert page.run("document.getElementById('explained-label').textContent") == SET_WORDS
         assert page.run("document.documentElement.scrollWidth") == width
         assert page.run("document.querySelectorAll('b').length") == 0
         named = page.run("[...document.querySelectorAll('.set li')].map(item => item.textContent)")
@@ -129,7 +100,7 @@ def test_a_set_is_explained_in_plain_words_and_shown_beside_what_was_entered(
 def test_a_kept_set_is_shown_again_without_the_answer(page: Page) -> None:
     with serving(SETS.to_json()) as collector:
         ready(page, collector.url + INVITATION)
-        page.run("document.getElementById('q0').value = 'Kenya'; document.getElementById('consent').click();" + SUBMIT)
+        page.run("document.getElementById('q0').value = '4'; document.getElementById('consent').click();" + SUBMIT)
         page.until("!document.getElementById('review').hidden")
         named = page.run("[...document.querySelectorAll('.set li')].map(item => item.textContent)")
         ready(page, collector.url + INVITATION)
@@ -174,7 +145,7 @@ def test_the_guarantee_stands_first_and_in_the_pages_own_words(page: Page) -> No
         assert "51 in 100" not in own
         assert "96 in 100 for all your answers together" in own  # e^3 / (1 + e^3)
         assert page.run("document.getElementById('purpose').textContent") == f"“{forged}”"
-        assert page.run("document.getElementById('contact').textContent") == forged
+        assert page.run("document.querySelector('#contact q[dir=auto]').textContent") == forged
         assert page.run("document.querySelector('#invited q[dir=auto]').textContent") == "u/17"
 
 
@@ -190,7 +161,7 @@ def test_a_report_is_kept_across_visits_and_the_answers_are_not(page: Page) -> N
         assert "Harbour" not in kept
         assert "41.25" not in kept
         page.run("document.getElementById('send').click()")
-        page.until("document.getElementById('problem').textContent.includes('The first one counts')")
+        page.until("document.getElementById('problem').textContent.includes('The first ones count')")
         ready(page, collector.url + INVITATION)
         assert not shown(page, "form")
         assert page.run("document.getElementById('raw').textContent") == drawn
@@ -336,7 +307,7 @@ def test_every_field_has_a_name_that_is_read_out(page: Page) -> None:
             for n in nodes
             if n.get("role", {}).get("value") in {"textbox", "radio", "checkbox", "spinbutton", "combobox"}
         ]
-        assert len(fields) == 1 + 2 + 1 + 2 + 2 + 1  # age, two radios, district, two radios, node and token, consent
+        assert len(fields) == 1 + 2 + 1 + 3 + 2 + 1  # age, radios, district, radios, name and code, consent
         assert all(field["name"]["value"].strip() for field in fields)
 
 
@@ -379,7 +350,7 @@ def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so
     """Each report costs 1.5: a third one would exceed the default limit of 4."""
     with serving(CAMPAIGN.to_json()) as collector:
         ready(page, collector.url + INVITATION)
-        assert "no report" in page.run("document.getElementById('spent').textContent")
+        assert page.run("document.getElementById('spent').textContent").startswith("So far: 0 of your limit of 4.")
         page.run(FILL + SUBMIT)
         page.until("!document.getElementById('review').hidden")
         for i in (18, 19):
@@ -389,7 +360,7 @@ def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so
             page.run("new Promise((done) => setTimeout(done, 100))")
             assert not shown(page, "review"), "drawn again for an invented node"
             spent = page.run("document.getElementById('spent').textContent")
-            assert f"epsilon {1.5 * (i - 17):.4f} together" in spent
+            assert spent == f"So far: {1.5 * (i - 17):g} of your limit of 4. With this survey: {1.5 * (i - 16):g}."
             page.run("document.getElementById('shared-person').click();" + SUBMIT)
             if i == 18:
                 page.until("!document.getElementById('review').hidden")
@@ -404,9 +375,9 @@ def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so
     ("text", "message"),
     [
         (CAMPAIGN.to_json().replace("To learn", "To earn"), "altered"),
-        (rewritten(CAMPAIGN, guarantee__user_level__total="0.5"), "do not give the stated guarantee"),
+        (rewritten(CAMPAIGN, guarantee__user_level__total="0.5"), "does not protect your answers as it says"),
         (rewritten(CAMPAIGN, closes="2020-01-01T00:00:00Z"), "closed"),
-        ("{}", "not a campaign"),
+        ("{}", "not a survey"),
     ],
 )
 def test_a_campaign_that_must_not_be_answered_shows_no_form(page: Page, text: str, message: str) -> None:
@@ -462,6 +433,6 @@ def test_the_page_holds_no_inline_code_and_loads_its_own_files_only() -> None:
         assert tag != "style"
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
         assert tag != "script" or attributes.get("src") == "participant.js"
-    for name in ("participant.html", "participant.css", "participant.js", "device.js", "veilgraph.js"):
+    for name in ("participant.html", "participant.css", "participant.js", "wording.js", "device.js", "veilgraph.js"):
         text = (BROWSER / name).read_text(encoding="utf-8")
         assert not re.search(r"https?://|innerHTML|outerHTML|insertAdjacent|document\.write|@import|url\(", text), name

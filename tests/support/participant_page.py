@@ -12,6 +12,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.support.browser_module import BROWSER
+from tests.support.campaigns import campaign
+from tests.support.chromium import Page
+from veilgraph.privacy.schema import Column, FeatureSchema
 
 FILES = {
     "/": ("participant.html", "text/html; charset=utf-8"),
@@ -19,11 +22,35 @@ FILES = {
     "/participant.js": ("participant.js", "text/javascript"),
     "/client.js": ("veilgraph.js", "text/javascript"),
     "/device.js": ("device.js", "text/javascript"),
+    "/wording.js": ("wording.js", "text/javascript"),
+} | {
+    f"/languages/{path.name}": (f"languages/{path.name}", "application/json")
+    for path in (BROWSER / "languages").iterdir()
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
+
+
+SCHEMA = FeatureSchema(
+    columns=(
+        Column(name="age", edges=(0, 30, 50, 120)),
+        Column(name="<img src=x onerror=alert(1)>", values=("no", "yes")),
+        Column(name="district", values=("North", "South", "East", "West", "Harbour", "Old Town", "Hills")),
+    ),
+    classes=("well", "ill"),
+)
+CAMPAIGN = campaign(SCHEMA, epsilon_x=0.5, sampled=1, epsilon_y=1.0, label="health")
+INVITATION = "#node=u%2F17&token=t0ken"
+FILL = """
+document.getElementById("q0").value = "41.25";
+document.querySelectorAll("input[name=q1]")[1].click();
+document.getElementById("q2").value = "4";
+document.querySelectorAll("input[name=q3]")[1].click();
+document.getElementById("consent").click();
+"""
+SUBMIT = "document.querySelector('#form button').click()"
 
 
 def answer_to(body: bytes) -> bytes:
@@ -96,3 +123,13 @@ def serving(campaign: str) -> Iterator[Collector]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def shown(page: Page, name: str) -> bool:
+    return bool(page.run(f"!document.getElementById('{name}').hidden"))
+
+
+def ready(page: Page, url: str, **window: Any) -> None:
+    page.complaints.clear()
+    page.open(url, **window)
+    page.until("!document.getElementById('guarantee').hidden")

@@ -54,6 +54,7 @@ _PARTICIPANT_FILES = (
     ("/client.js", "veilgraph.js", "text/javascript; charset=utf-8"),
     ("/device.js", "device.js", "text/javascript; charset=utf-8"),
     ("/participant.js", "participant.js", "text/javascript; charset=utf-8"),
+    ("/wording.js", "wording.js", "text/javascript; charset=utf-8"),
     ("/participant.css", "participant.css", "text/css; charset=utf-8"),
 )
 
@@ -254,9 +255,12 @@ def _add_administration(
 
 def _add_participant_page(app: FastAPI) -> None:
     """Serve the participant's page at /, with its files from the package."""
+    browser = resources.files("veilgraph") / "client" / "browser"
     for path, name, media_type in _PARTICIPANT_FILES:
-        content = (resources.files("veilgraph") / "client" / "browser" / name).read_bytes()
-        app.get(path, include_in_schema=False)(_static_file(content, media_type))
+        app.get(path, include_in_schema=False)(_static_file((browser / name).read_bytes(), media_type))
+    for table in (browser / "languages").iterdir():
+        serve_table = _static_file(table.read_bytes(), "application/json")
+        app.get(f"/languages/{table.name}", include_in_schema=False)(serve_table)
     # Every browser requests an icon; that there is none is not worth a refusal in the counts.
     app.get("/favicon.ico", include_in_schema=False)(_static_file(b"", "image/x-icon", status=204))
 

@@ -1,90 +1,206 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
-import { VeilgraphError, canonical, parse, sha256, verify } from "./client.js";
+import { VeilgraphError, canonical, parse, sha256, verify, within } from "./client.js";
 import { answer, answered, stored, total } from "./device.js";
+import { LANGUAGES, isSpeaking, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
 
 const FEW = 6;
-const LEFT_OUT = "left out";
 const $ = (id) => document.getElementById(id);
-const LIMIT = "veilgraph:limit";
+const LANGUAGE = "veilgraph:language", LIMIT = "veilgraph:limit", INVITATION = "veilgraph:invitation";
 const DEFAULT_LIMIT = 4; // from even odds, at most 98.3 in 100: below what the page calls weak
+const SKIP = "skip";
 
-let text, campaign, question, report;
-let entered = null;
+let text, question, report;
+let invitation = null; // {node, code} of a link
+let isSomeoneElse = false; // who is not the person that this device answered for
+let isRefused = false; // the code, by the collector
+let entered = null; // the record, until the page is left
+let outcome = null; // of sending: "done.stored" or another phrase
+let problem = null; // [key, values] of the phrase that is shown
+
+/** A problem in the page's own words. */
+class Problem extends Error {
+  constructor(key, values) {
+    super(key);
+    this.shown = [key, values];
+  }
+}
 
 attempt(start);
 
 async function start() {
-  readInvitation(); // first, so that a token does not stay in the address if anything fails
+  readInvitation(); // first, so that a code does not stay in the address if anything fails
+  await speak(preferred(kept(LANGUAGE)));
+  offerLanguages();
+  need(storageWorks(), "problem.storage");
+  need(navigator.locks, "problem.old");
+  say($("status"), "loading");
   text = await fetchCampaign();
-  // No limit yet, so that the page can explain the cost; the person's own limit applies before a report is drawn.
-  question = await verify(text, { maxEpsilon: Infinity });
-  campaign = JSON.parse(text);
-  explain();
-  buildForm();
-  $("limit").value = localStorage.getItem(LIMIT) ?? DEFAULT_LIMIT;
+  // No limit and no deadline yet, so that the page can explain them; both apply before a report is drawn.
+  const notice = JSON.parse(text);
+  question = { notice, guarantee: notice.guarantee, ...await verify(text, { maxEpsilon: Infinity, now: new Date(0) }) };
+  $("limit").value = kept(LIMIT) ?? DEFAULT_LIMIT;
+  listen();
+  setStatus();
+  render();
+}
+
+function listen() {
   $("form").addEventListener("submit", (event) => { event.preventDefault(); attempt(draw); });
-  $("send").addEventListener("click", () => attempt(deliver));
-  $("node").addEventListener("change", () => attempt(resume));
-  resume();
+  for (const button of [$("send"), $("again")]) button.addEventListener("click", () => attempt(deliver));
+  for (const button of document.querySelectorAll(".someone")) button.addEventListener("click", changePerson);
+  // A name alone hides nothing: the code is still to be typed.
+  for (const field of [$("node"), $("code")])
+    field.addEventListener("change", () => attempt(() => { if (!report && findReport()) render(); }));
+  $("limit").addEventListener("change", () => attempt(() => { keepLimit(); explainPoints(); }));
+  addEventListener("hashchange", () => attempt(() => { if (readInvitation()) { entered = null; $("form").reset(); render(); } }));
 }
 
 async function fetchCampaign() {
   const reply = await fetch("v1/campaign", { cache: "no-store" }).catch(() => null);
-  if (!reply?.ok) throw new VeilgraphError("The campaign cannot be loaded. Open the link in your invitation again later.");
+  need(reply?.ok, "problem.load");
   return reply.text();
 }
 
-/** Read node and token from the part of the address after #, which browsers do not send, and remove them from it. */
+// --- Who answers ----------------------------------------------------------------------------------------------------
+
+/**
+ * Read name and code from the part of the address after #, which browsers do not send, and remove them from it.
+ *
+ * The tab remembers them until it is closed, so that the page can be loaded again.
+ */
 function readInvitation() {
-  const invitation = new URLSearchParams(location.hash.slice(1));
+  const read = new URLSearchParams(location.hash.slice(1)), isGiven = read.has("node") && read.has("token");
   history.replaceState(null, "", location.pathname);
-  if (!invitation.has("node") || !invitation.has("token")) return;
-  $("node").value = invitation.get("node");
-  $("token").value = invitation.get("token");
-  $("identification").hidden = true;
-  $("invited").hidden = false;
-  $("invited").append("You answer as ", element("strong", {}, quoted(invitation.get("node"))), ".");
+  try {
+    if (isGiven) sessionStorage.setItem(INVITATION, JSON.stringify({ node: read.get("node"), code: read.get("token") }));
+    invitation = JSON.parse(sessionStorage.getItem(INVITATION));
+  } catch { /* a browser that keeps nothing is told about later */ }
+  if (isGiven) [isSomeoneElse, isRefused, outcome, problem] = [false, false, null, null];
+  return isGiven;
+}
+
+const node = () => invitation?.node ?? $("node").value.trim();
+const code = () => $("code").value.trim() || (invitation?.code ?? "");
+
+/** Find the report that this device drew for the person, or, where nobody is named yet, the only one. */
+function findReport() {
+  const reports = stored(question, localStorage), isNamed = invitation || ($("node").value.trim() && $("code").value.trim());
+  if (isNamed) return reports.get(node());
+  return reports.size === 1 && !isSomeoneElse ? [...reports.values()][0] : undefined;
+}
+
+function changePerson() {
+  sessionStorage.removeItem(INVITATION);
+  [invitation, isSomeoneElse, isRefused, outcome, problem, entered] = [null, true, false, null, null, null];
+  $("form").reset();
+  attempt(render).then(() => $("node").focus());
+}
+
+// --- The page -------------------------------------------------------------------------------------------------------
+
+/** Show the page as it stands, in the chosen language. */
+function render() {
+  showProblem();
+  if (!question) return;
+  const isClosed = new Date() >= question.closes;
+  report = findReport();
+  const receipt = report && kept(sentKey());
+  say($("title"), isClosed ? "title.closed" : "title");
+  if (isClosed && !problem) setProblem("problem.closed");
+  explain();
+  buildForm();
+  explainPoints();
+  if (report && receipt === null) review();
+  if (report && receipt !== null) confirm(parse(receipt));
+  $("guarantee").hidden = $("organisers").hidden = false;
+  $("form").hidden = Boolean(report) || isClosed;
+  $("review").hidden = !report || receipt !== null;
+  $("done").hidden = !report || receipt === null;
+  $("send").hidden = $("again").hidden = $("again-why").hidden = isClosed;
+  askForCode(isClosed);
+}
+
+/** Move the field for the code to the part that is shown; it is hidden where a link gave the code. */
+function askForCode(isClosed) {
+  const part = $("form").hidden ? ($("review").hidden ? "done" : "review") : "form";
+  $(`${part}-code`).append($("code-field"));
+  $("code-field").hidden = part !== "form" && (isClosed || (code() !== "" && !isRefused));
+  $("code").required = part === "form" && !invitation;
+  $("node").required = !invitation;
+  $("identification").hidden = Boolean(invitation);
+  $("invited").hidden = !invitation;
+  if (invitation) say($("invited"), "as", { name: element("strong", {}, quoted(invitation.node)) });
+}
+
+function offerLanguages() {
+  const choice = $("language");
+  choice.append(...Object.entries(LANGUAGES).map(([tag, name]) => element("option", { value: tag, lang: tag }, name)));
+  choice.value = document.documentElement.lang;
+  choice.closest("label").hidden = choice.options.length < 2;
+  choice.addEventListener("change", () => attempt(async () => {
+    await speak(choice.value);
+    if (storageWorks()) localStorage.setItem(LANGUAGE, choice.value);
+    render();
+  }));
+  document.title = sentence("title");
 }
 
 // --- What is guaranteed ---------------------------------------------------------------------------------------------
 
 function explain() {
-  const { user_level: user, attribute_level: attribute } = campaign.guarantee;
-  $("title").textContent = "Answer with a randomized report";
-  $("purpose").textContent = `“${campaign.purpose}”`;
-  $("contact").textContent = campaign.contact;
-  const closes = question.closes.toLocaleDateString("en-GB", { dateStyle: "long", timeZone: "UTC" });
-  $("facts").textContent = `Your answers are randomized on this device. Only the randomized report leaves it. Open until ${closes}.`;
-  const { features, label } = question;
-  level(user.total, features ? "for all your answers together, whatever they are" : "for your answer, whatever it is");
-  if (features) level(Math.max(...attribute.map(Number)), "for one answer, by someone who knows all your other answers");
-  if (features && label) level(user.label, "for your answer to the last question alone");
-  const epsilon = roundedUp(Number(user.total), 4);
-  $("exact").textContent =
-    `User level, any two records: epsilon = ${epsilon}. Whatever your true answers are, no report is more than `
-    + `${odds(Number(user.total))} times as likely as it would be with any other answers. This factor is e to the power epsilon. `
-    + "The figures above start from even odds: someone thinks that your answers and one other set of answers are equally likely.";
-  $("identity").append("The campaign's id is ", element("code", {}, question.id), ".");
-  const whole = features ? " for all answers together" : "";
-  $("consent-text").textContent = `I have read what my report can give away (epsilon ${epsilon}${whole}), and I want to take part.`;
+  const { user_level: user, attribute_level: attribute } = question.guarantee, { features, label, closes, notice } = question;
+  document.title = sentence("title");
+  say($("open"), "open", { time: moment(closes) });
+  $("purpose").textContent = `“${notice.purpose}”`;
+  say($("contact"), "organisers.contact", { contact: quoted(notice.contact) });
+  const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
+  $("levels").replaceChildren(level(user.total, isSingle ? "level.only" : "level.all"),
+    ...(features && label ? [level(user.label, "level.last")] : []),
+    ...(features && !isSingle ? [level(each, label ? "level.other" : "level.each")] : []));
+  say($("exact"), "details.exact", { factor: factor(Number(user.total)) });
+  say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
   $("weak").hidden = Number(user.total) < Math.log(99);
-  $("guarantee").hidden = $("organisers").hidden = false;
 }
 
-function level(epsilon, message) {
-  const certainty = 100 / (1 + Math.exp(-Number(epsilon)));
-  const shown = certainty > 99.9 ? "near certainty" : `${roundedUp(certainty, certainty > 99 ? 1 : 0)} in 100`;
-  $("levels").append(element("li", {}, element("strong", {}, shown), " ", message));
+function level(epsilon, key) {
+  const certainty = raised(Number(epsilon));
+  const said = certainty > 99.9 ? sentence("chance.certain") : sentence("chance", { n: roundedUp(certainty, certainty > 99 ? 1 : 0) });
+  return element("li", {}, element("strong", {}, said), " ", ...phrase(key));
 }
 
-const roundedUp = (x, digits) => (Math.ceil(x * 10 ** digits - 1e-5) / 10 ** digits).toFixed(digits);
+/** Return how many times in 100 a guess is right at most, if it was right 50 times before. */
+const raised = (epsilon) => 100 / (1 + Math.exp(-epsilon));
 
-function odds(epsilon) {
-  const factor = Math.exp(epsilon);
-  if (factor >= 1e6) return factor.toExponential(2);
-  const digits = Math.max(0, 2 - Math.floor(Math.log10(factor)));
-  return Number(roundedUp(factor, digits)).toLocaleString("en-GB");
+const roundedUp = (x, digits) => Math.ceil(x * 10 ** digits - 1e-5) / 10 ** digits + 0; // no negative zero
+
+/** Write how many times as likely a report is at most: three digits, rounded up. */
+function factor(epsilon) {
+  const times = Math.exp(epsilon);
+  if (times >= 1e6) return `10^${Math.ceil(epsilon / Math.LN10)}`;
+  return number(roundedUp(times, Math.max(0, 2 - Math.floor(Math.log10(times)))));
+}
+
+/** Privacy points are the user-level epsilon, for any two records: written with two decimals, rounded up. */
+const points = (epsilon) => number(roundedUp(epsilon, 2));
+
+function explainPoints() {
+  const spent = total(answered(localStorage)), cost = question.epsilon, reports = stored(question, localStorage);
+  const [one, two, four] = [1, 2, 4].map((epsilon) => roundedUp(raised(epsilon), 0));
+  say($("points-meaning"), "points.meaning", { one, two, four });
+  say($("cost"), "points.cost", { cost: points(cost) });
+  say($("spent"), "points.used", { spent: points(spent), limit: points(limit()), sum: points(spent + cost) });
+  $("shared").hidden = !reports.size;
+  $("shared-person").required = Boolean(reports.size);
+  say($("shared-cost"), "shared.person", { points: points((reports.size + 1) * cost) });
+  $("shared-names").replaceChildren(...[...reports.keys()].map((name) => element("li", {}, quoted(name))));
+}
+
+const limit = () => Number($("limit").value || DEFAULT_LIMIT);
+
+function keepLimit() {
+  need(limit() > 0, "problem.limit.none");
+  localStorage.setItem(LIMIT, limit());
 }
 
 // --- The form -------------------------------------------------------------------------------------------------------
@@ -93,21 +209,26 @@ function asked() {
   return [...(question.features ? question.columns : []), ...(question.label ? [question.label] : [])];
 }
 
+/** A question that the report may leave out. */
+const canSkip = (column) => column === question.label && question.features;
+
+/** Build the form, with what was chosen in it before. */
 function buildForm() {
-  asked().forEach((column, i) => $("questions").append(field(column, `q${i}`)));
-  if (question.label) $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords("Your report will name")));
+  const chosen = new FormData($("form"));
+  $("questions").replaceChildren(...asked().map((column, i) => field(column, `q${i}`)));
+  for (const input of $("questions").querySelectorAll("input, select")) {
+    if (input.type === "radio") input.checked = chosen.get(input.name) === input.value;
+    else input.value = chosen.get(input.name) ?? "";
+  }
+  if (question.label) $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords()));
+  if (question.label && canSkip(question.label)) $("questions").append(element("p", { class: "quiet" }, ...phrase("skip.label")));
 }
 
-const COUNTS = ["", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
-const counted = (number) => COUNTS[number] ?? number;
-
 /** Say how many answers to the last question a report names, and how likely the own one is among them. */
-function labelInWords(itNames) {
+function labelInWords() {
   const { k, w, yes } = question.label.table, chance = yes / 2 ** 53;
-  const probability = chance > 0.99 ? "above 0.99" : roundedUp(chance, 2);
-  return [`${itNames} ${counted(w ?? 1)} of the ${counted(k)} possible answers to `, quoted(question.label.name),
-    w ? `; yours is among them with probability ${probability}. The others are drawn at random: nobody can tell from it which one is yours, or whether one is.`
-      : `; it is yours with probability ${probability}. Otherwise it is another one, drawn at random.`];
+  const said = chance > 0.99 ? sentence("chance.high") : sentence("chance", { n: roundedUp(100 * chance, 0) });
+  return phrase(w ? "names.set" : "names.one", { w, k, question: quoted(question.label.name), chance: said });
 }
 
 function field(column, id) {
@@ -116,170 +237,179 @@ function field(column, id) {
 }
 
 function numberField({ name, edges }, id) {
-  const [low, high] = [edges[0], edges.at(-1)];
-  const range = Number.isFinite(low) && Number.isFinite(high) ? `a number from ${low} to ${high}` : "a number";
-  const bounds = { ...(Number.isFinite(low) && { min: low }), ...(Number.isFinite(high) && { max: high }) };
+  const [low, high] = [edges[0], edges.at(-1)], [isLow, isHigh] = [low, high].map(Number.isFinite);
+  const range = phrase(isLow ? (isHigh ? "number.range" : "number.least") : (isHigh ? "number.most" : "number"), { low, high });
+  const bounds = { ...(isLow && { min: low }), ...(isHigh && { max: high }) };
   return element("div", { class: "field" },
-    element("label", { class: "question", for: id }, `${name} `, element("span", { class: "quiet" }, range)),
+    element("label", { class: "question", for: id }, isolated(name), " ", element("span", { class: "quiet" }, ...range)),
     element("input", { id, name: id, type: "number", step: "any", inputmode: "decimal", required: "", ...bounds }));
 }
 
-function radioField({ name, values }, id) {
-  const choices = values.map((value) => element("label", { class: "choice" },
-    element("input", { type: "radio", name: id, value, required: "" }), element("span", {}, shown(value, values))));
-  const short = values.every((value) => value.length < 8) && values.length < 4 ? " short" : "";
-  return element("fieldset", {}, element("legend", {}, name), element("div", { class: `choices${short}` }, ...choices));
+/** The choices of a question: a number for each value, so that no value can be confused with another choice. */
+function choices(column) {
+  const values = column.values.map((value, i) => [`${i}`, isolated(shown(value, column.values))]);
+  return canSkip(column) ? [...values, [SKIP, sentence("skip")]] : values;
 }
 
-function selectField({ name, values }, id) {
-  const options = values.map((value) => element("option", { value }, shown(value, values)));
+function radioField(column, id) {
+  const offered = choices(column).map(([value, name]) => element("label", { class: "choice" },
+    element("input", { type: "radio", name: id, value, required: "" }), element("span", {}, name)));
+  const isShort = column.values.every((value) => value.length < 8) && offered.length < 4;
+  return element("fieldset", {}, element("legend", {}, isolated(column.name)),
+    element("div", { class: `choices${isShort ? " short" : ""}` }, ...offered));
+}
+
+function selectField(column, id) {
+  const options = choices(column).map(([value, name]) => element("option", { value, dir: "auto" }, name.textContent ?? name));
   return element("div", { class: "field" },
-    element("label", { class: "question", for: id }, name),
-    element("select", { id, name: id, required: "" }, element("option", { value: "" }, "choose"), ...options));
+    element("label", { class: "question", for: id }, isolated(column.name)),
+    element("select", { id, name: id, required: "" }, element("option", { value: "" }, ...phrase("choose")), ...options));
+}
+
+/** Return the person's answers as a record; one that was left out is null. */
+function readRecord() {
+  const data = new FormData($("form"));
+  return Object.fromEntries(asked().map(({ name, values }, i) => {
+    const given = data.get(`q${i}`);
+    return [name, given === SKIP ? null : values ? values[given] : given];
+  }));
 }
 
 /** Show the values 0 and 1 of a column as no and yes. */
 function shown(value, values) {
-  return values.length === 2 && values[0] === "0" && values[1] === "1" ? ["no", "yes"][Number(value)] : value;
+  return values.length === 2 && values[0] === "0" && values[1] === "1" ? sentence(["no", "yes"][Number(value)]) : value;
 }
 
 // --- The report -----------------------------------------------------------------------------------------------------
 
-/** Continue with a report that this device drew before: it can be shown and sent again, but never drawn again. */
-function resume() {
-  const kept = stored(question, localStorage), before = answered(localStorage);
-  report = kept.get($("node").value);
-  $("form").hidden = Boolean(report);
-  $("review").hidden = $("done").hidden = true;
-  $("spent").textContent = before.length === 0 ? "This device has sent no report from this site yet."
-    : `This device drew ${before.length === 1 ? "one report" : `${before.length} reports`} on this site before: epsilon ${roundedUp(total(before), 4)} together. `
-      + `With this one it would be ${roundedUp(total(before) + question.epsilon, 4)}.`;
-  $("shared").hidden = !kept.size;
-  $("shared-person").required = Boolean(kept.size);
-  $("shared-cost").textContent = `I am another person, and I share this device. If both are the same person, the reports can give away epsilon `
-    + `${roundedUp((kept.size + 1) * question.epsilon, 4)} together. It counts against this device's limit.`;
-  $("shared-names").replaceChildren(...[...kept.keys()].map((name) => element("li", {}, quoted(name))));
-  if (!report) return;
-  if (localStorage.getItem(sentKey())) confirmed("This device has sent your report before.", parse(localStorage.getItem(sentKey())));
-  else review();
-}
-
 async function draw() {
-  setProblem("");
-  const limit = $("limit").value || DEFAULT_LIMIT;
-  localStorage.setItem(LIMIT, limit);
-  const data = new FormData($("form"));
-  const record = Object.fromEntries(asked().map((column, i) => [column.name, data.get(`q${i}`)]));
-  const sharedDevice = $("shared-person").checked;
-  report = await answer(text, record, { node: $("node").value, storage: localStorage, maxEpsilon: Number(limit), sharedDevice });
+  clearProblem();
+  keepLimit();
+  const spent = total(answered(localStorage)), cost = question.epsilon, sharedDevice = $("shared-person").checked;
+  if (!stored(question, localStorage).has(node()))
+    need(within(spent + cost, limit()), "problem.limit", { cost: points(cost), spent: points(spent), limit: points(limit()) });
+  const record = readRecord();
+  await answer(text, record, { node: node(), storage: localStorage, maxEpsilon: limit(), sharedDevice });
   entered = record;
-  $("form").hidden = true;
-  review();
+  render();
   $("review-heading").focus();
-  setStatus("");
 }
 
 function review() {
   const { sizes, sampled: m, joint } = question.features ?? {}, d = sizes?.length ?? 0;
-  const which = question.label ? " to the questions before the last" : "";
-  const padding = d === m ? "" : ` It uses only ${m} of your ${d} answers${which}; the other entries are pure chance.`;
-  const chosen = ` It speaks of ${m} of your ${d} answers${which}, which were chosen at random, and leaves the others out.`;
-  const drawn = d ? `: each entry may or may not be what you entered.${joint ? chosen : padding}` : ".";
-  $("explained").textContent = `The report was drawn at random${drawn} Only the right-hand column is sent.`;
+  const which = `${joint ? "review.chosen" : "review.some"}${question.label ? ".before" : ""}`;
+  const parts = [sentence(d ? "review.each" : "review.single"), ...(d && (joint || m < d) ? [sentence(which, { m, d })] : [])];
+  $("explained").textContent = parts.join(" ");
+  say($("review-as"), "as", { name: element("strong", {}, quoted(report.node)) });
   $("explained-label").hidden = report.label === null;
-  if (report.label !== null) $("explained-label").replaceChildren(...labelInWords("The report names"));
+  if (report.label !== null) $("explained-label").replaceChildren(...labelInWords());
   $("rows").replaceChildren(...rows().map(([name, before, after]) =>
     element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, name),
       element("td", { role: "cell" }, ...[before].flat()), element("td", { role: "cell" }, after))));
   $("raw").textContent = canonical(report);
-  $("review").hidden = false;
 }
 
 function rows() {
   const { columns, group, label } = question;
   const features = (report.features ?? []).map((code, i) => {
     const members = columns.slice(i * group, (i + 1) * group), [first] = members;
-    if (members.length === 1) return [first.name, was(first), named(first, code)];
+    if (members.length === 1) return [isolated(first.name), was(first), named(first, code)];
     const merged = entered && (members.some((column) => column.values.indexOf(entered[column.name]) > 0) ? "any" : "none");
-    return [`${first.name} to ${members.at(-1).name}`, merged ?? "not kept", ["none", "any"][code] ?? LEFT_OUT];
+    const name = element("span", {}, ...phrase("range", { low: isolated(first.name), high: isolated(members.at(-1).name) }));
+    return [name, sentence(merged ? `review.${merged}` : "review.forgotten"), code === null ? sentence("review.out") : sentence(["review.none", "review.any"][code])];
   });
-  if (report.label === null) return features;
-  if (!report.label.length) return [...features, [label.name, was(label), named(label, report.label)]];
-  const names = report.label.map((code) => named(label, code)), isHeld = names.includes(was(label));
-  const remark = entered ? [element("br", {}), element("span", { class: "quiet" }, isHeld ? "among those named" : "not among those named")] : [];
-  const set = element("ul", { class: "set" }, ...names.map((name) => element("li", {}, name)));
-  return [...features, [label.name, [was(label), ...remark], set]];
+  if (!label) return features;
+  if (report.label === null) return [...features, [isolated(label.name), was(label), sentence("review.out")]];
+  if (!report.label.length) return [...features, [isolated(label.name), was(label), named(label, report.label)]];
+  const isHeld = entered && report.label.includes(label.values.indexOf(entered[label.name]));
+  const remark = element("span", { class: "quiet" }, ...phrase(isHeld ? "review.among" : "review.apart"));
+  const set = element("ul", { class: "set" }, ...report.label.map((code) => element("li", {}, named(label, code))));
+  return [...features, [isolated(label.name), [was(label), ...(entered ? [element("br", {}), remark] : [])], set]];
 }
 
-const was = ({ name, values }) => (entered ? (values ? shown(entered[name], values) : entered[name]) : "not kept");
+function was({ name, values }) {
+  if (!entered) return sentence("review.forgotten");
+  if (entered[name] === null) return sentence("review.skipped");
+  return isolated(values ? shown(entered[name], values) : entered[name]);
+}
 
 function named({ values, edges }, code) {
-  if (code === null) return LEFT_OUT;
-  return edges ? `${edges[code]} to ${edges[code + 1]}` : shown(values[code], values);
+  if (code === null) return sentence("review.out");
+  if (!edges) return isolated(shown(values[code], values));
+  const [low, high] = [edges[code], edges[code + 1]];
+  return sentence(low === -Infinity ? "range.most" : high === Infinity ? "range.least" : "range", { low, high });
 }
 
 // --- Sending --------------------------------------------------------------------------------------------------------
 
 const REFUSALS = {
-  401: "The token is not this participant's. Check your invitation.",
-  403: "The token is not this participant's. Check your invitation.",
-  409: "Another report of this participant was stored before, from another device. The first one counts.",
-  410: "The campaign is closed: no report is accepted any more.",
-  422: "The collector does not accept this report. Tell the campaign's contact.",
+  401: "problem.code", 403: "problem.code", 404: "problem.code", 409: "problem.conflict", 410: "problem.closed", 422: "problem.refused",
 };
 
 const sentKey = () => `veilgraph:sent:${report.campaign}:${report.node}`;
 
 async function deliver() {
-  setProblem("");
-  if (!$("token").value) throw new VeilgraphError("Open this page by the link in your invitation: sending needs your token.");
-  $("send").disabled = true;
-  setStatus("Sending…");
+  clearProblem();
+  need(code(), "problem.code.missing");
+  $("send").disabled = $("again").disabled = true;
+  say($("status"), "sending");
   try {
-    const [stored, receipt] = await send();
+    const [isNew, receipt] = await send();
     localStorage.setItem(sentKey(), canonical(receipt));
-    $("review").hidden = true;
-    confirmed(stored ? "Your report was stored." : "Your report had been stored before; nothing was added.", receipt);
+    outcome = isNew ? "done.stored" : "done.before";
+    isRefused = false;
+    render();
     $("done-heading").focus();
-    setStatus("");
   } finally {
-    $("send").disabled = false;
+    setStatus();
+    $("send").disabled = $("again").disabled = false;
   }
 }
 
 /** Send the report; try a busy or unreachable collector again, because sending the same report twice is harmless. */
 async function send(attempts = 6) {
-  const headers = { Authorization: `Bearer ${$("token").value}`, "Content-Type": "application/json" };
+  const headers = { Authorization: `Bearer ${code()}`, "Content-Type": "application/json" };
   for (let attempt = 0; attempt < attempts; attempt++) {
     const request = { method: "PUT", headers, body: canonical(report), redirect: "error" };
     const reply = await fetch(`v1/reports/${encodeURIComponent(report.node)}`, request).catch(() => null);
     if (reply?.ok) return [reply.status === 201, await readReceipt(reply)];
-    if (reply && ![408, 429, 500, 502, 503, 504].includes(reply.status))
-      throw new VeilgraphError(REFUSALS[reply.status] ?? `The collector answered ${reply.status}. Try again later.`);
+    if (reply && ![408, 429, 500, 502, 503, 504].includes(reply.status)) refuse(reply.status);
     if (attempt + 1 === attempts) break;
     const pause = Math.max(Math.min(Number(reply?.headers.get("Retry-After")) || 0, 60), 2 ** attempt * (1 - Math.random() / 2));
-    setStatus(`The collector is busy or cannot be reached. Trying again in ${Math.ceil(pause)} seconds…`);
+    say($("status"), "waiting", { count: Math.ceil(pause) });
     await new Promise((done) => setTimeout(done, 1000 * pause));
   }
-  throw new VeilgraphError("The collector cannot be reached. Your report is kept on this device: open this page again later to send it.");
+  throw new Problem("problem.unreachable");
+}
+
+/** Say what a status means; a code that was refused can be typed again. */
+function refuse(status) {
+  isRefused = REFUSALS[status] === "problem.code";
+  if (isRefused) {
+    $("code").value = "";
+    render();
+    $("code").focus();
+  }
+  throw new Problem(REFUSALS[status] ?? "problem.status", { status: `${status}` });
 }
 
 /** Return the receipt if it is that of this report: the login page of a network answers everything, too. */
 async function readReceipt(reply) {
   const { receipt } = (await reply.json().catch(() => null)) ?? {};
-  if (receipt?.campaign !== report.campaign || receipt.node !== report.node || receipt.report_sha256 !== await sha256(canonical(report)))
-    throw new VeilgraphError("What answered did not confirm your report. Your report is kept on this device: open this page again later to send it.");
+  need(receipt?.campaign === report.campaign && receipt.node === report.node
+    && receipt.report_sha256 === await sha256(canonical(report)), "problem.unconfirmed");
   return receipt;
 }
 
-function confirmed(message, receipt) {
+function confirm(receipt) {
+  say($("done-as"), "as", { name: element("strong", {}, quoted(report.node)) });
+  say($("receipt"), outcome ?? "done.earlier");
   $("signed").hidden = !receipt?.signature; // earlier versions kept none
   $("signed-receipt").textContent = canonical(receipt ?? null);
-  $("receipt").textContent = `${message} This device keeps it and will never draw another one for this campaign.`;
-  $("done").hidden = false;
+  $("save").href = `data:application/json;charset=utf-8,${encodeURIComponent(canonical(receipt ?? null))}`;
 }
 
-// --- The page -------------------------------------------------------------------------------------------------------
+// --- Elements, storage, problems ------------------------------------------------------------------------------------
 
 function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
@@ -289,26 +419,71 @@ function element(tag, attributes, ...children) {
 }
 
 /** A text of the organisers inside our own: marked as a quotation, and in a direction of its own. */
-function quoted(text) {
-  return element("q", { dir: "auto" }, text);
+const quoted = (text) => element("q", { dir: "auto" }, text);
+
+/** A text of the organisers that stands alone, in a direction of its own. */
+const isolated = (text) => element("bdi", {}, text);
+
+/** Return what the browser keeps under a key, or null; some browsers refuse every access. */
+function kept(key) {
+  try { return localStorage.getItem(key); } catch { return null; }
 }
 
-function setStatus(message) {
-  $("status").textContent = message;
+function storageWorks() {
+  try {
+    return localStorage.length >= 0 && sessionStorage.length >= 0;
+  } catch {
+    return false;
+  }
 }
 
-function setProblem(message) {
-  $("problem").textContent = message;
-  $("problem").hidden = !message;
-  if (message) $("problem").scrollIntoView({ block: "center" });
+function setStatus() {
+  $("status").textContent = "";
+}
+
+function clearProblem() {
+  problem = null;
+  showProblem();
+}
+
+function setProblem(key, values) {
+  problem = [key, values];
+  showProblem();
+}
+
+function showProblem() {
+  $("problem").hidden = !problem;
+  $("problem").replaceChildren(...(problem ? phrase(...problem) : []));
+}
+
+function need(condition, key, values) {
+  if (!condition) throw new Problem(key, values);
 }
 
 async function attempt(work) {
   try { await work(); } catch (error) { fail(error); }
 }
 
+// What the modules that know no language say, in the page's words.
+const TOLD = {
+  "The campaign was altered.": "problem.altered",
+  "The tables do not give the stated guarantee.": "problem.untrue",
+  "This is not a campaign.": "problem.unreadable",
+  "The campaign is closed.": "problem.closed",
+  "A stored report is damaged, and a second one would reveal more.": "problem.damaged",
+  "This browser is too old: two tabs could answer at once.": "problem.old",
+  "Open this page over https.": "problem.insecure",
+  "This device has answered the campaign before, and answers it once.": "problem.answered",
+  "A node has 1 to 256 characters.": "problem.name",
+};
+
 function fail(error) {
-  setStatus("");
-  setProblem(error instanceof VeilgraphError ? error.message : "Something went wrong on this page. Please load it again; if a report was drawn, it is kept.");
-  if (!campaign) $("title").textContent = "This campaign cannot be answered";
+  setStatus();
+  $("incomplete").hidden = isSpeaking();
+  if (!isSpeaking()) return;
+  if (error instanceof Problem) setProblem(...error.shown);
+  else if (error instanceof VeilgraphError) setProblem(TOLD[error.message] ?? "problem.answer");
+  else setProblem(error?.name === "QuotaExceededError" ? "problem.full" : "problem.unexpected");
+  if (!question) say($("title"), "title.refused");
+  $("problem").scrollIntoView({ block: "center" });
 }

@@ -1,0 +1,251 @@
+"""The participant's page on a second visit, after a mistake, and in a browser that refuses something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil, exp
+
+import pytest
+
+from tests.support.chromium import NEEDS_CHROMIUM, Page, chromium
+from tests.support.forgeries import rewritten
+from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SUBMIT, Collector, ready, serving, shown
+
+pytestmark = NEEDS_CHROMIUM
+
+TYPE = """
+document.getElementById("node").value = "{node}";
+document.getElementById("code").value = "{code}";
+for (const name of ["node", "code"]) document.getElementById(name).dispatchEvent(new Event("change"));
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Page) -> Iterator[Page]:
+    """Open a tab, whose settings end with it."""
+    first = browser.session
+    browser.new_tab()
+    yield browser
+    browser.call("Page.close")
+    browser.switch(first)
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with serving(CAMPAIGN.to_json()) as running:
+        yield running
+
+
+def words(page: Page, name: str) -> str:
+    return str(page.run(f"document.getElementById('{name}').textContent"))
+
+
+def draw(page: Page) -> str:
+    """Answer; return what will be sent."""
+    page.run(FILL + SUBMIT)
+    page.until("!document.getElementById('review').hidden")
+    return words(page, "raw")
+
+
+def send(page: Page, button: str = "send") -> None:
+    page.run(f"document.getElementById('{button}').click()")
+
+
+def is_visible(page: Page, name: str) -> bool:
+    return bool(page.run(f"document.getElementById('{name}').checkVisibility()"))
+
+
+@contextmanager
+def injected(page: Page, script: str) -> Iterator[None]:
+    """Run a script before every document's own."""
+    added = page.call("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+    yield
+    page.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
+
+
+def test_what_was_received_can_be_sent_again(page: Page, collector: Collector) -> None:
+    """A restored older backup has lost the report; the page cannot know, so it always offers to send again."""
+    ready(page, collector.url + INVITATION)
+    draw(page)
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    ready(page, collector.url + INVITATION)
+    assert shown(page, "done")
+    send(page, "again")
+    page.until("document.getElementById('receipt').textContent.includes('were stored')")
+    assert len(collector.received) == 2
+    assert collector.received[0] == collector.received[1]
+
+
+def test_a_wrong_code_can_be_corrected_after_the_refusal(page: Page, collector: Collector) -> None:
+    collector.codes = [401, 201]
+    ready(page, collector.url)
+    page.run(TYPE.format(node="u1", code="wrong"))
+    drawn = draw(page)
+    assert not is_visible(page, "code")
+    send(page)
+    page.until("document.getElementById('problem').textContent.includes('do not belong together')")
+    assert is_visible(page, "code")
+    assert page.run("document.activeElement.id") == "code"
+    page.run("document.getElementById('code').value = 'right'")
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    assert [token for _, token, _ in collector.received] == ["Bearer wrong", "Bearer right"]
+    assert words(page, "raw") == drawn
+    assert not shown(page, "problem")
+
+
+def test_the_form_stays_until_the_code_is_typed_too(page: Page, collector: Collector) -> None:
+    ready(page, collector.url)
+    page.run(TYPE.format(node="u1", code="t0ken"))
+    drawn = draw(page)
+    ready(page, collector.url)
+    page.run("document.querySelector('#review .someone').click()")
+    page.run(TYPE.format(node="u1", code=""))
+    assert shown(page, "form")
+    assert is_visible(page, "code")
+    page.run(TYPE.format(node="u1", code="t0ken"))
+    assert not shown(page, "form")
+    assert words(page, "raw") == drawn
+
+
+def test_spaces_around_a_typed_name_and_code_do_not_count(page: Page, collector: Collector) -> None:
+    ready(page, collector.url)
+    page.run(TYPE.format(node=" u 1  ", code=" t0ken "))
+    draw(page)
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    ((node, token, report),) = collector.received
+    assert (node, token, report["node"]) == ("u 1", "Bearer t0ken", "u 1")
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_an_invitation_opened_in_a_tab_that_shows_the_page_is_taken_up(
+    page: Page, collector: Collector, is_answered: bool
+) -> None:
+    ready(page, collector.url + INVITATION)
+    if is_answered:
+        draw(page)
+    page.call("Page.navigate", url=f"{collector.url}#node=u2&token=secret")  # within the same document
+    page.until("document.getElementById('invited').textContent.includes('u2')")
+    assert page.run("location.href") == collector.url
+    entries = page.call("Page.getNavigationHistory")["entries"]
+    assert not [entry for entry in entries if "secret" in entry["url"]]
+    assert shown(page, "form")
+    assert shown(page, "shared") == is_answered
+    page.run("document.getElementById('shared-person').click()")
+    draw(page)
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    ((node, token, _),) = collector.received
+    assert (node, token) == ("u2", "Bearer secret")
+
+
+def test_a_page_that_is_loaded_again_shows_where_the_person_stands(page: Page, collector: Collector) -> None:
+    ready(page, collector.url + INVITATION)
+    page.call("Page.reload")
+    page.until("document.getElementById('invited')?.textContent.includes('u/17')")
+    drawn = draw(page)
+    page.open("data:text/html,<p>Elsewhere")
+    page.run("history.go(-2)")  # over about:blank, which `open` visits
+    page.until("document.getElementById('review')?.hidden === false")
+    assert words(page, "raw") == drawn
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    page.call("Page.reload")
+    page.until("document.getElementById('receipt')?.textContent.includes('has sent your changed answers before')")
+    assert not shown(page, "form")
+    assert page.run("sessionStorage.length") == 1
+
+
+def test_another_tab_shows_the_only_report_and_asks_for_the_code(page: Page, collector: Collector) -> None:
+    ready(page, collector.url + INVITATION)
+    drawn = draw(page)
+    page.new_tab()
+    ready(page, collector.url)
+    assert words(page, "raw") == drawn
+    send(page)
+    page.until("document.getElementById('problem').textContent.includes('enter the code')")
+    page.run("document.getElementById('code').value = 't0ken'")
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    page.run("document.querySelector('#done .someone').click()")
+    assert shown(page, "form")
+    assert shown(page, "shared")
+
+
+def test_a_closed_campaign_shows_its_purpose_and_contact(page: Page) -> None:
+    with serving(rewritten(CAMPAIGN, closes="2020-01-01T00:00:00Z")) as collector:
+        ready(page, collector.url + INVITATION)
+        assert "closed" in words(page, "problem")
+        assert words(page, "title") == "This survey is closed"
+        assert words(page, "purpose") == "“To learn”"
+        assert "privacy@example.org" in words(page, "contact")
+        assert not shown(page, "form")
+        assert not is_visible(page, "send")
+
+
+def test_the_deadline_has_a_time_and_the_devices_zone(page: Page, collector: Collector) -> None:
+    page.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+    page.call("Emulation.setUserAgentOverride", userAgent="a test", acceptLanguage="en-GB")
+    ready(page, collector.url)
+    assert words(page, "open") == "Open until 1 January 2100 at 05:30 GMT+5:30."
+
+
+def test_without_javascript_the_page_says_so_and_does_not_wait(page: Page, collector: Collector) -> None:
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    page.open(collector.url)
+    seen = page.run("document.body.innerText")
+    assert "This page needs JavaScript" in seen
+    assert "Diese Seite braucht JavaScript" in seen
+    assert "Loading" not in seen
+
+
+@pytest.mark.parametrize("blocked", ["localStorage", "sessionStorage"])
+def test_a_browser_that_keeps_nothing_is_told_what_to_do(page: Page, collector: Collector, blocked: str) -> None:
+    deny = f"Object.defineProperty(window, '{blocked}', {{ get() {{ throw new DOMException('', 'SecurityError') }} }})"
+    with injected(page, deny):
+        page.open(collector.url + INVITATION)
+        page.until("document.getElementById('problem').textContent.includes('Allow site data')")
+    assert page.run("location.hash") == ""
+    assert not shown(page, "form")
+
+
+def test_a_full_storage_is_told_and_nothing_is_drawn_for_the_collector(page: Page, collector: Collector) -> None:
+    full = (
+        "Storage.prototype.setItem = function (key) {"
+        "if (/^veilgraph:[0-9a-f]{64}/.test(key)) throw new DOMException('', 'QuotaExceededError') }"
+    )
+    with injected(page, full):
+        ready(page, collector.url + INVITATION)
+        page.run(TYPE.format(node="u1", code="t0ken") + FILL + SUBMIT)
+        page.until("document.getElementById('problem').textContent.includes('no room left')")
+    assert not shown(page, "review")
+
+
+def test_words_that_do_not_load_are_told_in_the_pages_own(page: Page, collector: Collector) -> None:
+    missing = (
+        "const load = fetch; fetch = (url, ...rest) => /languages/.test(url) ? Promise.reject() : load(url, ...rest)"
+    )
+    with injected(page, missing):
+        page.open(collector.url + INVITATION)
+        page.until("!document.getElementById('incomplete').hidden")
+
+
+def test_odds_of_one_answer_name_the_answer_that_they_are_about(page: Page, collector: Collector) -> None:
+    """Features cost 0.5 and the label 1: e^1.5 / (1 + e^1.5), e / (1 + e), and less for one of three features."""
+    feature = max(map(float, CAMPAIGN.document["guarantee"]["attribute_level"]))
+    odds = ceil(100 / (1 + exp(-feature)))
+    ready(page, collector.url)
+    assert page.run("[...document.querySelectorAll('#levels li')].map(item => item.textContent)") == [
+        "82 in 100 for all your answers together, whatever they are",
+        "74 in 100 for your answer to the last question, even by someone who knows all the others",
+        f"{odds} in 100 for any one of your other answers, even by someone who knows all the rest",
+    ]
