@@ -24,11 +24,16 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 test: setup
 	$(PYTEST) -m 'not slow'
 
+# axe-core, which looks for barriers on the pages. Without npm the tests that use it are skipped.
+AXE := tests/node_modules/axe-core/axe.min.js
+$(AXE): tests/package-lock.json
+	-npm ci --prefix tests --ignore-scripts --no-audit --no-fund && touch $@
+
 # Browsers, databases, torchrun, thousands of clients, and every program of the documentation.
-test-slow: setup
+test-slow: setup $(AXE)
 	$(PYTEST) -m slow
 
-test-all: setup
+test-all: setup $(AXE)
 	$(PYTEST)
 
 # The lower bounds of pyproject.toml, in an environment of their own. Their wheels are for Python 3.11 and 3.12. Warnings
@@ -56,5 +61,5 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,7 +20,9 @@ def _on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
-SERVICES = re.compile(r"PostgreSQL|[Cc]hromium|\bnode\b|prlimit|package index|(build|mkdocstrings) is not installed")
+SERVICES = re.compile(
+    r"PostgreSQL|[Cc]hromium|\bnode\b|prlimit|package index|(build|mkdocstrings|axe-core) is not installed"
+)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -144,7 +144,7 @@ def test_the_guarantee_stands_first_and_in_the_pages_own_words(page: Page) -> No
         own = " ".join(" ".join(text.split()) for _, text in parts[: order.index("organisers")])
         assert "51 in 100" not in own
         assert "96 in 100 for all your answers together" in own  # e^3 / (1 + e^3)
-        assert page.run("document.getElementById('purpose').textContent") == f"“{forged}”"
+        assert page.run("document.querySelector('#purpose q[dir=auto]').textContent") == forged
         assert page.run("document.querySelector('#contact q[dir=auto]').textContent") == forged
         assert page.run("document.querySelector('#invited q[dir=auto]').textContent") == "u/17"
 
@@ -307,7 +307,7 @@ def test_every_field_has_a_name_that_is_read_out(page: Page) -> None:
             for n in nodes
             if n.get("role", {}).get("value") in {"textbox", "radio", "checkbox", "spinbutton", "combobox"}
         ]
-        assert len(fields) == 1 + 2 + 1 + 3 + 2 + 1  # age, radios, district, radios, name and code, consent
+        assert len(fields) == 1 + 1 + 2 + 1 + 3 + 2 + 1  # language, age, radios, district, radios, names, consent
         assert all(field["name"]["value"].strip() for field in fields)
 
 

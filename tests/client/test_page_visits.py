@@ -186,7 +186,7 @@ def test_a_closed_campaign_shows_its_purpose_and_contact(page: Page) -> None:
         ready(page, collector.url + INVITATION)
         assert "closed" in words(page, "problem")
         assert words(page, "title") == "This survey is closed"
-        assert words(page, "purpose") == "“To learn”"
+        assert words(page, "purpose") == "To learn"
         assert "privacy@example.org" in words(page, "contact")
         assert not shown(page, "form")
         assert not is_visible(page, "send")

@@ -137,7 +137,7 @@ function offerLanguages() {
   const choice = $("language");
   choice.append(...Object.entries(LANGUAGES).map(([tag, name]) => element("option", { value: tag, lang: tag }, name)));
   choice.value = document.documentElement.lang;
-  choice.closest("label").hidden = choice.options.length < 2;
+  choice.closest("label").hidden = false;
   choice.addEventListener("change", () => attempt(async () => {
     await speak(choice.value);
     if (storageWorks()) localStorage.setItem(LANGUAGE, choice.value);
@@ -152,7 +152,7 @@ function explain() {
   const { user_level: user, attribute_level: attribute } = question.guarantee, { features, label, closes, notice } = question;
   document.title = sentence("title");
   say($("open"), "open", { time: moment(closes) });
-  $("purpose").textContent = `“${notice.purpose}”`;
+  $("purpose").replaceChildren(quoted(notice.purpose));
   say($("contact"), "organisers.contact", { contact: quoted(notice.contact) });
   const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
   $("levels").replaceChildren(level(user.total, isSingle ? "level.only" : "level.all"),
@@ -177,7 +177,7 @@ const roundedUp = (x, digits) => Math.ceil(x * 10 ** digits - 1e-5) / 10 ** digi
 /** Write how many times as likely a report is at most: three digits, rounded up. */
 function factor(epsilon) {
   const times = Math.exp(epsilon);
-  if (times >= 1e6) return `10^${Math.ceil(epsilon / Math.LN10)}`;
+  if (times >= 1e6) return `${number(10)}^${number(Math.ceil(epsilon / Math.LN10))}`;
   return number(roundedUp(times, Math.max(0, 2 - Math.floor(Math.log10(times)))));
 }
 

@@ -1,6 +1,6 @@
 // The page's words in the person's language: one table for each, in languages/, and numbers and dates of the locale.
 
-export const LANGUAGES = { en: "English" };
+export const LANGUAGES = { en: "English", de: "Deutsch", es: "Español", fr: "Français", ar: "العربية" };
 const RIGHT_TO_LEFT = ["ar"];
 
 let table, locale;
@@ -33,9 +33,10 @@ export const isSpeaking = () => Boolean(table);
 export function phrase(key, values = {}) {
   const entry = table[key], forms = new Intl.PluralRules(locale);
   const words = typeof entry === "string" ? entry : entry[forms.select(values.count)] ?? entry.other;
-  return words.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? written(values[part]) : part));
+  return words.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? written(values[part]) : part.replace(/\d+/g, (digits) => number(Number(digits)))));
 }
 
+/** Write numbers in the digits of the locale. */
 const written = (value) => (typeof value === "number" ? number(value) : value);
 
 /** Return a phrase whose values are numbers and texts. */

@@ -1,0 +1,238 @@
+"""The participant's page in five languages: complete, without jargon, chosen by the browser, accessible in each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.axe import needs_axe, violations
+from tests.support.browser_module import BROWSER
+from tests.support.chromium import Page, chromium, needs_chromium
+from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SUBMIT, ready, serving
+
+TABLES: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((BROWSER / "languages").iterdir())
+}
+# Words of the field, in the five languages.
+JARGON = re.compile(
+    r"epsilon|épsilon|إبسيلون|إبسلون|ε|\btokens?\b|\bjetons?\b|\bfichas?\b|الرمز المميز|randomi|aleatoriz|aléatoiris"
+    r"|التوزيع العشوائي|differenti|diferencial|différenti|تفاضلي|perturb|\bnodes?\b|\bknoten\b|\bnodos?\b|\bnœuds?\b"
+    r"|schema|mechanism|collector|campaign|\bbudget\b|presupuesto|likelihood|\blabels?\b|\bfeatures?\b",
+    flags=re.IGNORECASE,
+)
+
+
+def forms(entry: str | dict[str, str]) -> dict[str, str]:
+    """Return the plural forms of a phrase, or its only form."""
+    return {"other": entry} if isinstance(entry, str) else entry
+
+
+def placeholders(words: str) -> list[str]:
+    return sorted(re.findall(r"\{(\w+)\}", words))
+
+
+def test_the_page_speaks_five_languages() -> None:
+    assert set(TABLES) == {"ar", "de", "en", "es", "fr"}
+    offered = re.search(r"LANGUAGES = \{(.*?)\};", (BROWSER / "wording.js").read_text(encoding="utf-8"))
+    assert offered is not None
+    assert set(re.findall(r"(\w+):", offered[1])) == set(TABLES)
+
+
+@pytest.mark.parametrize("tag", TABLES)
+def test_every_language_has_every_phrase_with_the_same_placeholders(tag: str) -> None:
+    assert list(TABLES[tag]) == list(TABLES["en"])
+    for key, entry in TABLES[tag].items():
+        expected = placeholders(forms(TABLES["en"][key])["other"])
+        for words in forms(entry).values():
+            assert placeholders(words) == expected, key
+            assert words == words.strip() != "", key
+
+
+# The categories of CLDR for whole numbers below a million.
+PLURALS = {
+    "ar": {"zero", "one", "two", "few", "many", "other"},
+    "de": {"one", "other"},
+    "en": {"one", "other"},
+    "es": {"one", "many", "other"},
+    "fr": {"one", "many", "other"},
+}
+
+
+@pytest.mark.parametrize("tag", TABLES)
+def test_every_plural_has_the_forms_of_its_language(tag: str) -> None:
+    for key, entry in TABLES[tag].items():
+        assert isinstance(entry, str) or set(entry) == PLURALS[tag], key
+
+
+@pytest.mark.parametrize("tag", TABLES)
+def test_no_phrase_has_jargon(tag: str) -> None:
+    for key, entry in TABLES[tag].items():
+        for words in forms(entry).values():
+            assert not (found := JARGON.search(words)), (key, found)
+
+
+@pytest.mark.parametrize("tag", sorted(set(TABLES) - {"en"}))
+def test_every_phrase_is_translated(tag: str) -> None:
+    """Few short words are the same in two languages."""
+    same = {key for key, entry in TABLES[tag].items() if entry == TABLES["en"][key] and len(str(entry)) > 20}
+    assert not same
+
+
+def test_every_phrase_is_used_and_every_used_phrase_exists() -> None:
+    used = set(re.findall(r'data-text="([^"]+)"', (BROWSER / "participant.html").read_text(encoding="utf-8")))
+    source = (BROWSER / "participant.js").read_text(encoding="utf-8")
+    named = set(re.findall(r'"([a-z]+(?:\.[a-z]+)*)"', source))
+    assert used <= set(TABLES["en"])
+    assert {key for key in named if key.split(".")[0] in {"problem", "review", "done", "level"} and "." in key} <= set(
+        TABLES["en"]
+    )
+    composed = {"review.some.before", "review.chosen.before", "review.any", "review.none"}
+    assert set(TABLES["en"]) - used - named <= composed
+
+
+def test_the_page_has_words_for_every_error_of_the_modules() -> None:
+    """An error that the page does not know is one about an answer, whose words cannot be in another language."""
+    told = (BROWSER / "participant.js").read_text(encoding="utf-8")
+    for name in ("veilgraph.js", "device.js"):
+        source = (BROWSER / name).read_text(encoding="utf-8")
+        sentences = set(re.findall(r'"([A-Z][^"`]{8,}\.)"', source))
+        about_answers = {"The record cannot be used.", "The record is empty.", "Your limit must be above 0."}
+        missing = {sentence for sentence in sentences - about_answers if f'"{sentence}"' not in told}
+        assert not missing, name
+
+
+def test_the_page_without_javascript_speaks_every_language() -> None:
+    page = (BROWSER / "participant.html").read_text(encoding="utf-8")
+    without = page[page.index("<noscript>") : page.index("</noscript>")]
+    assert set(re.findall(r'lang="(\w+)"', without)) == set(TABLES)
+    assert f'<h1 id="title">{TABLES["en"]["title"]}</h1>' in page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Page) -> Iterator[Page]:
+    """Open a tab, whose settings end with it."""
+    first = browser.session
+    browser.new_tab()
+    yield browser
+    browser.call("Page.close")
+    browser.switch(first)
+
+
+def prefer(page: Page, *tags: str) -> None:
+    """Make a browser that asks for languages, the dearest first."""
+    page.call("Emulation.setUserAgentOverride", userAgent="a test", acceptLanguage=",".join(tags))
+
+
+def words(page: Page, name: str) -> str:
+    return str(page.run(f"document.getElementById('{name}').textContent"))
+
+
+def switch(page: Page, tag: str) -> None:
+    page.run(f"language.value = '{tag}'; language.dispatchEvent(new Event('change'))")
+    page.until(f"document.documentElement.lang === '{tag}' && title.textContent === {json.dumps(TABLES[tag]['title'])}")
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("tags", "spoken"),
+    [(["de-AT", "en"], "de"), (["it", "pt-BR", "fr-CA", "en"], "fr"), (["ja", "zh"], "en"), (["ar-EG"], "ar")],
+)
+def test_the_browser_chooses_the_language(page: Page, tags: list[str], spoken: str) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        prefer(page, *tags)
+        ready(page, collector.url)
+        assert page.run("[document.documentElement.lang, document.documentElement.dir, language.value]") == [
+            spoken,
+            "rtl" if spoken == "ar" else "ltr",
+            spoken,
+        ]
+        assert words(page, "title") == TABLES[spoken]["title"]
+        assert page.complaints == []
+
+
+@needs_chromium
+def test_the_person_switches_the_language_and_the_page_remembers_it_and_the_answers(page: Page) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        prefer(page, "en")
+        ready(page, collector.url + INVITATION)
+        page.run(FILL)
+        switch(page, "es")
+        assert page.run("[q0.value, q2.value, document.querySelector('input[name=q3]:checked').value]") == [
+            "41.25",
+            "4",
+            "1",
+        ]
+        page.run(SUBMIT)
+        page.until("!review.hidden")
+        assert "41,25" not in page.run("raw.textContent")
+        switch(page, "ar")
+        assert page.run("document.querySelector('#review thead').textContent.includes('السؤال')")
+        ready(page, collector.url + INVITATION)
+        assert page.run("document.documentElement.lang") == "ar"
+
+
+@needs_chromium
+def test_numbers_and_times_are_written_as_the_locale_does(page: Page) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        prefer(page, "de-DE")
+        page.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+        ready(page, collector.url)
+        assert "4,49-mal so wahrscheinlich" in words(page, "exact")
+        assert words(page, "cost") == "Kosten dieser Umfrage: 1,5."
+        assert words(page, "open") == "Offen bis 1. Januar 2100 um 01:00 MEZ."
+        prefer(page, "ar-EG")
+        ready(page, collector.url)
+        assert "٨٢ من ١٠٠" in words(page, "levels")
+
+
+@needs_chromium
+@needs_axe
+def test_axe_finds_a_barrier_where_there_is_one(page: Page) -> None:
+    with serving(CAMPAIGN.to_json()) as collector:
+        ready(page, collector.url)
+        page.run("document.querySelector('label[for=node]').remove()")
+        assert [finding.split(":")[0] for finding in violations(page)] == ["label"]
+
+
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize("tag", TABLES)
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_no_barrier_in_any_language_on_a_phone_or_on_paper(page: Page, tag: str, dark: bool) -> None:
+
+    def check(state: str) -> None:
+        assert page.run("document.documentElement.scrollWidth") == 390, f"{state} scrolls sideways"
+        page.run("for (const closed of document.querySelectorAll('details')) closed.open = true")
+        assert violations(page) == [], state
+        assert page.run("document.documentElement.scrollWidth") == 390, f"{state} scrolls sideways"
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        page.call("Emulation.setEmulatedMedia", media="print", features=[scheme])
+        assert violations(page) == [], f"{state} on paper"
+        page.call("Emulation.setEmulatedMedia", media="", features=[scheme])
+
+    with serving(CAMPAIGN.to_json()) as collector:
+        collector.codes = [401]
+        prefer(page, tag)
+        ready(page, collector.url, width=390, dark=dark)
+        check("the form")
+        page.run("node.value = 'u1'; code.value = 'wrong';" + FILL + SUBMIT)
+        page.until("!review.hidden")
+        check("the review")
+        page.run("send.click()")
+        page.until("problem.textContent")
+        check("a refusal")
+        page.run("code.value = 'right'; send.click()")
+        page.until("!done.hidden")
+        check("the end")
+        page.run("document.querySelector('#done .someone').click()")
+        check("a second person")
