@@ -28,6 +28,7 @@ from veilgraph.campaign.screening import LEVEL, smallest_implausible_group
 from veilgraph.cli import main
 from veilgraph.cli.app import app
 from veilgraph.collector.store import ReportStore
+from veilgraph.datasets.registry import REGISTERED
 from veilgraph.deploy.fit_collected import DEFAULT_METHOD
 from veilgraph.models.registry import METHODS, methods_for_campaign
 from veilgraph.privacy.mechanisms import GRR, GRRFS, SubsetSelection
@@ -126,6 +127,8 @@ class Block:
     text: str
     follows: bool
     """Whether only blank lines separate it from the block before."""
+    file: str | None = None
+    """The file that the reader is told to write it to."""
 
     @property
     def commands(self) -> list[str]:
@@ -138,7 +141,8 @@ def blocks_of(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
     for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL):
         between = text[last_end : match.start()]
-        yield Block(match[1], match[2], follows=last_end > 0 and not between.strip())
+        told = re.search(r"Write it to `([\w.-]+)`:\s*$", between)
+        yield Block(match[1], match[2], follows=last_end > 0 and not between.strip(), file=told[1] if told else None)
         last_end = match.end()
 
 
@@ -165,6 +169,8 @@ COMMANDS = list(commands_below(typer.main.get_command(app), "veilgraph"))
 def parse(command: str) -> None:
     """Parse a command line without running it; a mistake raises."""
     words = shlex.split(command)[1:]
+    if words[0] == "--import":
+        words = words[2:]
     parser: Any = typer.main.get_command(app)
     context = parser.make_context("veilgraph", [], resilient_parsing=True)
     while hasattr(parser, "resolve_command"):
@@ -176,11 +182,13 @@ def parse(command: str) -> None:
 
 @pytest.fixture
 def methods() -> Iterator[None]:
-    """Forget methods that a page registers."""
-    known = dict(METHODS)
+    """Forget methods and data sets that a page registers."""
+    known, datasets = dict(METHODS), dict(REGISTERED)
     yield
     METHODS.clear()
     METHODS.update(known)
+    REGISTERED.clear()
+    REGISTERED.update(datasets)
 
 
 @pytest.mark.slow
@@ -197,7 +205,9 @@ def test_programs_and_commands_of_a_page_run_in_order(
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed: str | None = None
     for block in blocks_of(page):
-        if block.language == "python":
+        if block.file is not None:
+            Path(block.file).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
             exec(compile(block.text, f"{name_of(page)}, a python block", "exec"), namespace)  # noqa: S102
         if block.language in ("text", "json") and block.follows and printed is not None:
             assert block.text.strip() == printed.strip(), f"{name_of(page)} shows another output"
@@ -208,6 +218,13 @@ def test_programs_and_commands_of_a_page_run_in_order(
             capsys.readouterr()
             assert main([*shlex.split(command)[1:], *SHORTENED.get(command, [])]) == 0, command
             printed = capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", ["adding-a-method.md", "adding-a-dataset.md"])
+def test_a_method_or_a_data_set_of_ones_own_takes_at_most_forty_lines_of_code(page: str) -> None:
+    code = [block.text for block in blocks_of(DOCS / "how-to" / page) if block.language in ("python", "toml")]
+    lines = [line for text in code for line in text.splitlines() if line.strip()]
+    assert 10 < len(lines) <= 40
 
 
 def test_every_command_of_the_documentation_parses() -> None:
@@ -380,7 +397,8 @@ def found(path: str) -> list[Path]:
 
 @pytest.mark.parametrize("page", PRESENT, ids=name_of)
 def test_every_path_that_a_page_names_exists(page: Path) -> None:
-    missing = [word for word in code_words_of(page) if is_path(word) and not found(word)]
+    written = {block.file for block in blocks_of(page)}
+    missing = [word for word in code_words_of(page) if is_path(word) and word not in written and not found(word)]
     assert missing == []
 
 

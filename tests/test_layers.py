@@ -41,6 +41,7 @@ MODELS = [
     "veil",
     "rivals",
     "registry",
+    "plugins",
     "__init__",
 ]
 

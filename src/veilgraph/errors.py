@@ -22,6 +22,19 @@ column and the row only. The command line prints the message on one line and exi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest_names(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the nearest known ones, or nothing if none is near.
+
+    >>> nearest_names("struture_only", ["rgnn", "structure_only"])
+    '; did you mean structure_only?'
+    """
+    near = get_close_matches(name, list(known), n=2)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
 
 class VeilgraphError(Exception):
     """Base class of all exceptions of veilgraph."""

@@ -239,7 +239,9 @@ def test_a_typo_is_refused_with_the_key_named(typo: str) -> None:
 
 
 def test_an_unknown_experiment_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(RunError, match=r"no experiment 'table3': known are ablation, .*, table2$"):
+    with pytest.raises(
+        RunError, match=r"no experiment 'table3': known are ablation, .*, table2; did you mean table2 or table1\?$"
+    ):
         load_experiment("table3")
     with pytest.raises(RunError, match="no experiment 'hyperparameters'"):
         load_experiment("hyperparameters")

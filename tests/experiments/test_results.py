@@ -98,6 +98,7 @@ def test_a_row_in_json_has_every_figure_under_its_name() -> None:
         "epsilon_y": 2.0,
         "method": "rgnn",
         "variant": "",
+        "label_mechanism": "grr",
         "label_hops": 4,
         "accuracy_mean": pytest.approx(0.6),
         "accuracy_std": pytest.approx(0.1),

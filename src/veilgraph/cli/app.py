@@ -6,12 +6,13 @@ import atexit
 import gc
 import sys
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 import veilgraph
-from veilgraph.cli._common import echo
+from veilgraph.cli._common import echo, needs_extra
 from veilgraph.cli.campaign import campaign_app, serve
 from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
@@ -67,9 +68,20 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    imports: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--import",
+            help="A Python file of your own to run first; it registers methods or data sets. May be repeated.",
+        ),
+    ] = None,
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Graph neural networks on data that people randomized before anyone collected it."""
+    if imports:
+        with needs_extra("server"):
+            from veilgraph.models.plugins import import_files
+        import_files(imports)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     # The interpreter would search all of torch for garbage before it ends, for half a second.
     atexit.register(gc.freeze)
-    return run_app(app, arguments, resumable=arguments[0] not in _NOT_RESUMABLE)
+    return run_app(app, arguments, resumable=_NOT_RESUMABLE.isdisjoint(arguments))
 
 
 def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilgraph", resumable: bool = True) -> int:

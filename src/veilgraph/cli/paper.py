@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,11 +21,12 @@ if TYPE_CHECKING:
 
 paper_app = typer.Typer(help="Reproduce the tables and figures of the paper.")
 
-Name = Annotated[str, typer.Argument(help="An experiment; see `veilgraph paper list`.")]
-Out = Annotated[Path, typer.Option(help="Folder of results.")]
+Name = Annotated[str, typer.Argument(help="A name that `veilgraph paper list` shows, or a file of your own, .toml.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Folder of results; default runs/paper, or runs/NAME for a file of your own.")
+]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the data sets.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-_DEFAULT_OUT = Path("runs/paper")
 
 
 @paper_app.command("list")
@@ -47,7 +50,7 @@ def run_paper(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one for each core, 1 on a GPU.")] = None,
     memory: Annotated[str, typer.Option(help="Memory of all fits in flight, such as 8GiB or 500MB.")] = "8GiB",
-    out: Out = _DEFAULT_OUT,
+    out: Out = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -58,12 +61,13 @@ def run_paper(
     from veilgraph.models.engine.device import resolve_device
 
     kind = resolve_device(device).type
-    experiment = _load(name, seeds).only(datasets=datasets or (), methods=only or ())
+    experiment = _load(name, seeds, data_dir).only(datasets=datasets or (), methods=only or ())
+    folder = out or _folder_of([experiment])
     jobs = (os.cpu_count() or 1 if kind == "cpu" else 1) if jobs is None else jobs
     if jobs < 1:
         raise RunError(f"jobs is {jobs}: use at least 1")
-    with show_progress(f"paper {name}") as progress:
-        store = ResultStore(out)
+    with show_progress(f"paper {experiment.name}") as progress:
+        store = ResultStore(folder)
         run_experiment(
             experiment,
             store,
@@ -74,18 +78,22 @@ def run_paper(
             progress=progress,
         )
     if as_json:
-        echo_json({"name": name, "finished": len(experiment.cells), "folder": str(out)}, indent=None)
+        echo_json({"name": name, "finished": len(experiment.cells), "folder": str(folder)}, indent=None)
     else:
-        echo(f"{len(experiment.cells)} fits finished. See: veilgraph paper report {name}", err=True)
+        asked = "" if out is None else f" --out {shlex.quote(str(out))}"
+        echo(
+            f"{len(experiment.cells)} fits finished. See: veilgraph paper report {experiment.argument}{asked}", err=True
+        )
 
 
 @paper_app.command()
-def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_json: Json = False) -> None:
+def status(name: Name, out: Out = None, data_dir: DataDir = None, as_json: Json = False) -> None:
     """Print how many fits of an experiment are finished."""
     from veilgraph.experiments.cells import DatasetLoader, key_of
     from veilgraph.experiments.results import ResultStore
 
-    experiment, store, data = _load(name), ResultStore(out), DatasetLoader(data_dir)
+    experiment, data = _load(name, data_dir=data_dir), DatasetLoader(data_dir)
+    store = ResultStore(out or _folder_of([experiment]))
     finished = sum(store.has(key_of(cell, data)) for cell in experiment.cells)
     facts = {"name": name, "finished": finished, "cells": len(experiment.cells)}
     if as_json:
@@ -97,22 +105,26 @@ def status(name: Name, out: Out = _DEFAULT_OUT, data_dir: DataDir = None, as_jso
 @paper_app.command()
 def report(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Experiments; see `veilgraph paper list`. Default: all.")
+        list[str] | None,
+        typer.Argument(
+            help="Names that `veilgraph paper list` shows, or files of your own, .toml. Default: all names."
+        ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")] = None,
-    out: Out = _DEFAULT_OUT,
+    out: Out = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
     """Write a page, tables and figures of the finished fits, beside the published figures, and judge the claims."""
-    experiments = [_load(name, seeds) for name in dict.fromkeys(names or _names())]
+    experiments = [_load(name, seeds, data_dir) for name in dict.fromkeys(names or _names())]
+    folder = out or _folder_of(experiments)
     from veilgraph.experiments.cells import DatasetLoader
     from veilgraph.experiments.results import ResultStore, read_all_rows
     from veilgraph.pages.paper_page import write_paper_page
 
-    found = read_all_rows(experiments, ResultStore(out), data=DatasetLoader(data_dir))
+    found = read_all_rows(experiments, ResultStore(folder), data=DatasetLoader(data_dir))
     titles = {experiment.name: experiment.title for experiment in experiments}
-    page = write_paper_page(found, titles, out)
+    page = write_paper_page(found, titles, folder)
     if as_json:
         rows = [
             ({"experiment": name} if len(experiments) > 1 else {}) | row.as_dict()
@@ -121,8 +133,10 @@ def report(
         ]
         echo_json({"rows": rows})
         return
-    for name in (name for name in titles if name not in found):
-        echo(f"Left out: nothing of {name} is finished (veilgraph paper run {name})", err=True)
+    for experiment in (each for each in experiments if each.name not in found):
+        echo(
+            f"Left out: nothing of {experiment.name} is finished (veilgraph paper run {experiment.argument})", err=True
+        )
     echo(str(page))
 
 
@@ -133,11 +147,21 @@ def _names() -> list[str]:
     return experiment_names()
 
 
-def _load(name: str, seeds: int | None = None) -> Experiment:
+def _load(name: str, seeds: int | None = None, data_dir: Path | None = None) -> Experiment:
     _need_lab()
-    from veilgraph.experiments.grid import load_experiment
+    from veilgraph.experiments.own_experiment import find_experiment
 
-    return load_experiment(name, seeds=seeds)
+    return find_experiment(name, seeds=seeds, data_dir=data_dir)
+
+
+def _folder_of(experiments: Sequence[Experiment]) -> Path:
+    """Return the default folder of results: one for the paper, and one for each experiment of the reader's own."""
+    own = {experiment.name for experiment in experiments if experiment.path is not None}
+    if own and len(experiments) > 1:
+        raise RunError(
+            "these experiments have several folders of results: give one with --out, or report one at a time"
+        )
+    return Path("runs") / next(iter(own), "paper")
 
 
 def _need_lab() -> None:
@@ -150,7 +174,7 @@ if TYPE_CHECKING:
 
 
 def tune(
-    datasets: Annotated[list[str], typer.Argument(help="Data sets to tune on.")],
+    datasets: Annotated[list[str], typer.Argument(help="Data sets to tune on: names, or paths of your own.")],
     method: Annotated[str, typer.Option(help="rgnn, or a rival that trains a GNN.")] = "rgnn",
     epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0,
     epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None,
@@ -167,6 +191,8 @@ def tune(
     with needs_extra("lab"):
         from veilgraph.experiments.cells import DatasetLoader
         from veilgraph.experiments.tune import tune as search
+    from veilgraph.datasets.registry import short_name
+
     found: dict[str, dict[str, SearchResult]] = {}
     for dataset in datasets:
         for label_budget in epsilon_y or [3.0, 2.0, 1.0, 0.5]:
@@ -180,13 +206,13 @@ def tune(
                     trials=trials,
                     seeds=seeds,
                     epochs=epochs,
-                    journal=out / f"{dataset}.journal",
+                    journal=out / f"{short_name(dataset)}.journal",
                     data=DatasetLoader(data_dir),
                     device=device,
                     progress=progress,
                 )
             found.setdefault(dataset, {})[f"{label_budget:g}"] = result
-        name = dataset if method == "rgnn" else f"{method}-{dataset}"
+        name = short_name(dataset) if method == "rgnn" else f"{method}-{short_name(dataset)}"
         write_atomically(out / f"{name}.toml", tomli_w.dumps(_parameters(method, {dataset: found[dataset]})))
     if as_json:
         echo_json({name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()})

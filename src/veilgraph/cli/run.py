@@ -26,7 +26,8 @@ _SAMPLED = 10
 
 def run(
     dataset: Annotated[
-        str, typer.Option(help="A name that `veilgraph data list` shows, or of a file NAME.npz.")
+        str,
+        typer.Option(help="A name that `veilgraph data list` shows, or a path: ./MINE.npz, or a folder of tables."),
     ] = "voters",
     epsilon: Annotated[
         list[float] | None,
@@ -64,10 +65,10 @@ def run(
         from veilgraph.experiments.privacy_curve import TOTALS, CurveConfiguration, run_curve
         from veilgraph.experiments.single_run import RunConfiguration, run_comparison
         from veilgraph.models.engine.device import resolve_device
-        from veilgraph.pages.curve_page import CampaignFiles, write_curve_page
+        from veilgraph.pages.curve_page import write_curve_page
         from veilgraph.pages.run_page import write_run_page
     resolve_device(device)
-    private = _load(dataset, data_dir, edges, nodes, schema, label)
+    private, files = _load(dataset, data_dir, edges, nodes, schema, label)
     settings: dict[str, Any] = {
         "backbone": backbone,
         "seeds": seeds,
@@ -87,7 +88,6 @@ def run(
         return
     curve = CurveConfiguration(totals=tuple(epsilon or TOTALS), sampled=sampled, **settings)
     folder = out or Path("runs") / _curve_name(private.name, epsilon, sampled, backbone, seeds)
-    files = CampaignFiles() if edges is None else CampaignFiles(str(schema), str(edges), str(nodes), str(label))
     with show_progress("run") as progress:
         result = run_curve(private, curve, folder, device=device, progress=progress)
     write_curve_page(result, folder, files)
@@ -109,14 +109,24 @@ def _one_budget(
 
 def _load(
     dataset: str, data_dir: Path | None, edges: Path | None, nodes: Path | None, schema: Path | None, label: str | None
-) -> PrivateGraph:
+) -> tuple[PrivateGraph, CampaignFiles]:
+    """Return the records, and the files that a campaign for the same people would use."""
     from veilgraph.datasets import from_tables, load
+    from veilgraph.datasets.registry import is_path
+    from veilgraph.datasets.table_folder import TableFolder
+    from veilgraph.pages.curve_page import CampaignFiles
 
     if edges is None and nodes is None and schema is None and label is None:
-        return load(dataset, data_dir)
-    if edges is None or nodes is None or schema is None or label is None:
+        if not is_path(dataset) or not Path(dataset).is_dir():
+            return load(dataset, data_dir), CampaignFiles()
+        tables = TableFolder.find(Path(dataset))
+        private = tables.read()
+    elif edges is None or nodes is None or schema is None or label is None:
         raise RunError("for your own data give all four: --edges, --nodes, --schema and --label")
-    return from_tables(edges=edges, nodes=nodes, schema=schema, label=label)
+    else:
+        tables = TableFolder(edges=edges, nodes=nodes, schema=schema, label=label)
+        private = from_tables(edges=edges, nodes=nodes, schema=schema, label=label)
+    return private, CampaignFiles(str(tables.schema), str(tables.edges), str(tables.nodes), tables.label)
 
 
 def _budget_name(dataset: str, budget: PrivacyBudget, backbone: str, seeds: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph, load
+from veilgraph.datasets.registry import REGISTERED, Source
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.grid import BEST_LABELS, Cell
 from veilgraph.experiments.simulation import (
@@ -35,11 +36,11 @@ DataSource: TypeAlias = Callable[[Cell], PrivateGraph]
 
 @dataclass(frozen=True)
 class DatasetLoader:
-    """Data sets of the catalogue by name, each read once in a process. It is a `DataSource`.
+    """Data sets by name or path, each read once in a process. It is a `DataSource`.
 
     Attributes:
-        data_dir: folder to look in first.
-        read: reads a data set by name.
+        data_dir: folder to look for names in first.
+        read: reads a data set by name or path.
     """
 
     data_dir: Path | None = None
@@ -50,13 +51,17 @@ class DatasetLoader:
         return self.load(cell.dataset, original_columns=cell.original_columns)
 
     def load(self, dataset: str, *, original_columns: bool = False) -> PrivateGraph:
-        """Return a data set by name, with columns merged as in the paper or as they were published."""
-        return _read_once(self.read, dataset, self.data_dir, not original_columns)
+        """Return a data set by name or path, with columns merged as in the paper or as they were published."""
+        return _read_once(self.read, dataset, self.data_dir, not original_columns, REGISTERED.get(dataset))
 
 
 @lru_cache(maxsize=8)
 def _read_once(
-    read: Callable[..., PrivateGraph], dataset: str, data_dir: Path | None, merge_columns: bool
+    read: Callable[..., PrivateGraph],
+    dataset: str,
+    data_dir: Path | None,
+    merge_columns: bool,
+    registered: Source | None,  # a name that is registered again is read again
 ) -> PrivateGraph:
     return read(dataset, data_dir=data_dir, merge_columns=merge_columns)
 

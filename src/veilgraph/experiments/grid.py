@@ -7,14 +7,18 @@ import importlib.resources
 import itertools
 import json
 import math
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import veilgraph
-from veilgraph.errors import RunError
+from veilgraph.datasets.registry import short_name
+from veilgraph.errors import RunError, nearest_names
 from veilgraph.models.registry import METHODS, find_method
+from veilgraph.privacy.budget import PrivacyBudget
 
 SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 """Parameters that a grid can vary."""
@@ -22,12 +26,15 @@ SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 GRR_LABELS, BEST_LABELS = "grr", "best"
 """Label mechanisms of a cell: GRR as in the paper, or the one of `best_label_mechanism`."""
 
-_BUDGET_KEYS = {"epsilon_x", "epsilon_y", "total_epsilon", "label_share"}
-_GRID_KEYS = {"datasets", "methods", "labels", "variants", *_BUDGET_KEYS, *SWEPT}
+BUDGET_KEYS = {"epsilon_x", "epsilon_y", "total_epsilon", "label_share"}
+"""Keys of a grid that say how the budget is spent."""
+
+_GRID_KEYS = {"datasets", "methods", "labels", "variants", *BUDGET_KEYS, *SWEPT}
 _RIVALS = "rivals"
 """Table of the hyper-parameters of rivals, by method and data set; those of the data sets themselves are RGNN's."""
 
 _SETTING_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns"}
+_COUNT_KEYS = {"sampled", "first_seed", "seeds", "epochs"}
 _EXPERIMENT_KEYS = _SETTING_KEYS | {"grid", "variant", "published", "published_in"}
 _PUBLISHED_KEYS = {"dataset", "epsilon_x", "epsilon_y", "method", "variant", "mean", "std"}
 
@@ -63,11 +70,15 @@ class Cell:
     def key(self, data_checksum: str) -> str:
         """Return a hash of everything that decides the result: cell, data, version of the package, method revision."""
         cell = asdict(self)
+        cell["dataset"] = short_name(self.dataset)  # the data are known by their content, wherever the file is
         if self.label_mechanism == GRR_LABELS:  # results from before there was a choice keep their keys
             del cell["label_mechanism"]
         document: dict[str, Any] = {"cell": cell, "data": data_checksum, "version": veilgraph.__version__}
-        if revision := find_method(self.method).revision:
-            document["revision"] = revision
+        entry = find_method(self.method)
+        if entry.revision:
+            document["revision"] = entry.revision
+        if entry.code:
+            document["code"] = entry.code
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
@@ -110,27 +121,37 @@ class Experiment:
         title: title for people.
         cells: cells in the order of their results.
         published: rows of published means and standard deviations.
+        path: file of an experiment of the reader's own; None for one of this package.
     """
 
     name: str
     title: str
     cells: tuple[Cell, ...]
     published: tuple[Mapping[str, Any], ...]
+    path: Path | None = None
+
+    @property
+    def argument(self) -> str:
+        """What names the experiment in a command: its name, or the path of its file."""
+        return self.name if self.path is None else shlex.quote(str(self.path))
 
     def only(
         self, *, datasets: Iterable[str] = (), methods: Iterable[str] = (), seeds: int | None = None
     ) -> Experiment:
         """Return the part with these data sets, methods and first seeds; refuse unknown names."""
         chosen = self.cells
-        for wanted, attribute in ((list(datasets), "dataset"), (list(methods), "method")):
-            known = {getattr(cell, attribute) for cell in self.cells}
-            if missing := [name for name in wanted if name not in known]:
-                raise RunError(f"{self.name} has no {attribute} '{missing[0]}': it has {', '.join(sorted(known))}")
-            chosen = tuple(cell for cell in chosen if not wanted or getattr(cell, attribute) in wanted)
+        for wanted, attribute in ((set(map(short_name, datasets)), "dataset"), (set(methods), "method")):
+            known = {short_name(getattr(cell, attribute)) for cell in self.cells}
+            if missing := sorted(wanted - known):
+                raise RunError(
+                    f"{self.name} has no {attribute} '{missing[0]}': it has {', '.join(sorted(known))}"
+                    f"{nearest_names(missing[0], known)}"
+                )
+            chosen = tuple(cell for cell in chosen if not wanted or short_name(getattr(cell, attribute)) in wanted)
         if seeds is not None:
             first = min((cell.seed for cell in self.cells), default=0)
             chosen = tuple(cell for cell in chosen if cell.seed < first + seeds)
-        return Experiment(name=self.name, title=self.title, cells=chosen, published=self.published)
+        return replace(self, cells=chosen)
 
 
 def experiment_names() -> list[str]:
@@ -146,7 +167,10 @@ def experiment_names() -> list[str]:
 def load_experiment(name: str, *, seeds: int | None = None) -> Experiment:
     """Return an experiment of the package, with the paper's number of seeds or with `seeds`."""
     if name not in experiment_names():
-        raise RunError(f"there is no experiment '{name}': known are {', '.join(experiment_names())}")
+        raise RunError(
+            f"there is no experiment '{name}': known are {', '.join(experiment_names())}"
+            f"{nearest_names(name, experiment_names())}"
+        )
     experiment = parse_experiment(name, _read(f"{name}.toml"), load_hyperparameters(), seeds=seeds)
     source = tomllib.loads(_read(f"{name}.toml")).get("published_in")
     if source is None:
@@ -177,10 +201,21 @@ def parse_experiment(
         hyperparameters: tuned parameters by data set and epsilon_y, as `load_hyperparameters` returns them.
         seeds: number of seeds; default: that of the document.
     """
+    return make_experiment(name, parse_document(name, text), hyperparameters, seeds=seeds)
+
+
+def parse_document(name: str, text: str) -> dict[str, Any]:
+    """Parse the TOML of an experiment."""
     try:
-        document = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RunError(f"experiment '{name}' is not TOML: {error}") from error
+
+
+def make_experiment(
+    name: str, document: Mapping[str, Any], hyperparameters: Mapping[str, Any], *, seeds: int | None = None
+) -> Experiment:
+    """Return the experiment that a document describes; the arguments are those of `parse_experiment`."""
     _check_keys(document, _EXPERIMENT_KEYS, name)
     if document.get("columns", "original") != "original":
         raise RunError(f"{name}: columns is '{document['columns']}'; give 'original', or leave it out for merged ones")
@@ -190,6 +225,9 @@ def parse_experiment(
     for row in document.get("variant", []):
         _check_keys(row, {"name", *parameters}, f"{name}, variant", needed=("name",))
     variants = {row["name"]: {k: v for k, v in row.items() if k != "name"} for row in document.get("variant", [])}
+    for key in sorted(_COUNT_KEYS & document.keys()):
+        if not isinstance(document[key], int) or isinstance(document[key], bool):
+            raise RunError(f"{name}: {key} is {document[key]!r}: give a whole number")
     seed_count = seeds if seeds is not None else document.get("seeds", 5)
     if seed_count < 1:
         raise RunError(f"seeds is {seed_count}: run at least 1")
@@ -216,6 +254,9 @@ def _grid_cells(
 ) -> Iterable[str]:
     """Yield the cells of one grid as JSON, which is hashable: equal cells are counted once."""
     _check_keys(grid, _GRID_KEYS, f"{name}, grid", needed=("datasets", "methods"))
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise RunError(f"{name}, grid: {key} is {values!r}: write a list, such as {key} = [{_quoted(values)}]")
     swept = [key for key in SWEPT if key in grid]
     sampled, first_seed = int(document.get("sampled", 10)), int(document.get("first_seed", 0))
     axes = [
@@ -230,7 +271,10 @@ def _grid_cells(
     for dataset, method, (epsilon_x, epsilon_y), variant, labels, seed, *values in itertools.product(*axes):
         entry = find_method(method)
         if variant and variant not in variants:
-            raise RunError(f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name")
+            raise RunError(
+                f"{name}, grid: variant '{variant}' is not declared; add a [[variant]] of that name"
+                f"{nearest_names(variant, variants)}"
+            )
         # Parameters are tuned for an epsilon_y; the ceiling without privacy has none and keeps its defaults.
         found = hyperparameters.get(_RIVALS, {}).get(method, {}) if entry.rival else hyperparameters
         tuned = _tuned(found.get(dataset, {}), epsilon_y) if entry.private else {}
@@ -257,6 +301,17 @@ def _grid_cells(
 
 def _budgets(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[float, float]]:
     """Return pairs (epsilon_x, epsilon_y): all combinations, or divisions of totals between features and label."""
+    for key in sorted(BUDGET_KEYS & grid.keys()):
+        for value in grid[key]:
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise RunError(f"{name}, grid: {key} has {value!r}: give numbers")
+    budgets = _budget_pairs(name, grid, sampled)
+    for epsilon_x, epsilon_y in budgets:  # a budget that is impossible is refused before anything is fitted
+        PrivacyBudget(epsilon_y=epsilon_y) if not epsilon_x else PrivacyBudget(epsilon_x, epsilon_y, sampled)
+    return budgets
+
+
+def _budget_pairs(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[float, float]]:
     if "total_epsilon" not in grid and "label_share" not in grid:
         return list(itertools.product(grid.get("epsilon_x", [1.0]), grid.get("epsilon_y", [1.0])))
     _check_keys(grid, _GRID_KEYS - {"epsilon_x", "epsilon_y"}, f"{name}, grid", ("total_epsilon", "label_share"))
@@ -270,7 +325,10 @@ def _label_mechanisms(name: str, grid: Mapping[str, Any]) -> list[str]:
     """Return the label mechanisms of a grid; GRR if it names none."""
     named = list(grid.get("labels", [GRR_LABELS]))
     if unknown := [each for each in named if each not in (GRR_LABELS, BEST_LABELS)]:
-        raise RunError(f"{name}, grid: labels has '{unknown[0]}'; known are {GRR_LABELS}, {BEST_LABELS}")
+        raise RunError(
+            f"{name}, grid: labels has '{unknown[0]}'; known are {GRR_LABELS}, {BEST_LABELS}"
+            f"{nearest_names(str(unknown[0]), (GRR_LABELS, BEST_LABELS))}"
+        )
     return named
 
 
@@ -283,12 +341,24 @@ def _tuned(found: Mapping[str, Any], epsilon_y: float) -> Mapping[str, Any]:
     return parameters
 
 
+def _quoted(value: object) -> str:
+    """Return a value as TOML writes it in a list.
+
+    >>> _quoted("cora"), _quoted(1.5)
+    ('"cora"', '1.5')
+    """
+    return json.dumps(value) if isinstance(value, str | int | float) else "..."
+
+
 def _thaw(frozen: str) -> Cell:
     return Cell(**json.loads(frozen))
 
 
 def _check_keys(row: Mapping[str, Any], known: Iterable[str], where: str, needed: Iterable[str] = ()) -> None:
     if unknown := sorted(set(row) - set(known)):
-        raise RunError(f"{where}: unknown key '{unknown[0]}'; known are {', '.join(sorted(known))}")
+        raise RunError(
+            f"{where}: unknown key '{unknown[0]}'; known are {', '.join(sorted(known))}"
+            f"{nearest_names(unknown[0], known)}"
+        )
     if missing := [key for key in needed if key not in row]:
         raise RunError(f"{where}: '{missing[0]}' is missing; add it")

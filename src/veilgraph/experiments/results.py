@@ -19,7 +19,7 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
 from veilgraph.evaluation import majority_share
 from veilgraph.experiments.cells import DatasetLoader, DataSource, key_of
-from veilgraph.experiments.grid import SWEPT, Cell, Experiment
+from veilgraph.experiments.grid import GRR_LABELS, SWEPT, Cell, Experiment
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.epsilon import NeighbourRelation
@@ -88,6 +88,7 @@ class Row:
         epsilon_x: budget of each sampled feature; None if the method uses no features or is not private.
         epsilon_y: budget of the label; None if the method is not private.
         variant: name of the ablation, or "".
+        label_mechanism: "grr" as in the paper, or "best".
         swept: parameters that the experiment varies.
         accuracies: accuracy by seed.
         seconds: training time of a fit, mean over seeds.
@@ -110,6 +111,7 @@ class Row:
     theorem_1: float | None
     published_mean: float | None
     published_std: float | None
+    label_mechanism: str = GRR_LABELS
 
     @property
     def mean(self) -> float:
@@ -140,6 +142,7 @@ class Row:
             "epsilon_y": self.epsilon_y,
             "method": self.method,
             "variant": self.variant,
+            "label_mechanism": self.label_mechanism,
             **self.swept,
             "accuracy_mean": self.mean,
             "accuracy_std": self.std,
@@ -217,7 +220,7 @@ def read_rows(experiment: Experiment, store: ResultStore, *, data: DataSource | 
     for cell, result in store.finished(experiment, data):
         groups.setdefault(_setting(cell), []).append((cell, result))
     if not groups:
-        raise RunError(f"nothing of {experiment.name} is finished: veilgraph paper run {experiment.name}")
+        raise RunError(f"nothing of {experiment.name} is finished: veilgraph paper run {experiment.argument}")
     return [_row(experiment, cells, data) for cells in groups.values()]
 
 
@@ -238,7 +241,7 @@ def read_all_rows(
     finished = {name: own for name, own in rows.items() if own}
     if not finished:
         names = ", ".join(rows)
-        raise RunError(f"nothing of {names} is finished: veilgraph paper run {experiments[0].name}")
+        raise RunError(f"nothing of {names} is finished: veilgraph paper run {experiments[0].argument}")
     return finished
 
 
@@ -268,6 +271,7 @@ def _row(experiment: Experiment, cells: list[tuple[Cell, dict[str, Any]]], data:
         epsilon_x=cell.epsilon_x,
         epsilon_y=cell.epsilon_y,
         variant=cell.variant,
+        label_mechanism=cell.label_mechanism,
         swept={key: cell.parameters[key] for key in SWEPT if key in cell.parameters},
         accuracies={each.seed: one["accuracy"] for each, one in cells},
         seconds=statistics.mean(one["seconds"] for _, one in cells),

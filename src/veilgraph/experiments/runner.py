@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -32,6 +33,7 @@ from veilgraph.experiments.results import ResultStore
 from veilgraph.graph.metis import start_workers
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device
+from veilgraph.models.plugins import import_files, imported_files
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.progress import Progress, no_progress
@@ -261,9 +263,8 @@ def _summary(fit: Fit, device: str) -> dict[str, Any]:
 def _in_processes(trainer: _ChunkTrainer, chunks: Sequence[Sequence[Cell]], jobs: int) -> Iterator[list[Result]]:
     """Yield the results of chunks that worker processes train, as they finish."""
     context = multiprocessing.get_context("spawn")
-    # One thread each: threads of several processes would compete for the cores.
     with ProcessPoolExecutor(
-        min(jobs, len(chunks)) or 1, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)
+        min(jobs, len(chunks)) or 1, mp_context=context, initializer=_start_worker, initargs=(imported_files(),)
     ) as pool:
         # Largest graphs first, so that no process is alone with one at the end.
         largest_first = sorted(chunks, key=lambda chunk: -num_nodes(chunk[0], trainer.data))
@@ -276,6 +277,12 @@ def _in_processes(trainer: _ChunkTrainer, chunks: Sequence[Sequence[Cell]], jobs
         finally:
             for future in running:
                 future.cancel()
+
+
+def _start_worker(plugins: Sequence[Path]) -> None:
+    """Prepare a worker process: it knows what this one registered from files."""
+    torch.set_num_threads(1)  # threads of several processes would compete for the cores
+    import_files(plugins)
 
 
 def _result(future: Future[list[Result]]) -> list[Result]:

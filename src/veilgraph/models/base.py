@@ -278,7 +278,7 @@ class Method(ABC):
         try:
             saved = SavedMethod.read(Path(folder))
             if saved.method == cls.name:
-                _check_parameters(cls, saved.parameters)
+                check_parameters(cls, saved.parameters)
         except (OSError, ValueError) as error:
             raise FitError(f"{folder} does not hold a readable model: {error}; {_REMEDY}") from error
         if saved.method != cls.name:
@@ -349,7 +349,7 @@ def _types(cls: type[Method]) -> dict[str, Any]:
     }
 
 
-def _check_parameters(cls: type[Method], parameters: dict[str, Any]) -> None:
+def check_parameters(cls: type[Method], parameters: dict[str, Any]) -> None:
     """Raise FitError if a parameter is unknown to the class or of another type than it declares."""
     declared = _types(cls)
     for name in parameters:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, TypeVar
 
-from veilgraph.errors import FitError, RunError
+from veilgraph.errors import FitError, RunError, nearest_names
 from veilgraph.models.base import Method
 from veilgraph.models.baselines import MajorityClass, PlainGNN
 from veilgraph.models.lpgnn import LPGNN
@@ -46,6 +46,7 @@ class MethodEntry:
         private: False for a method that reads the records themselves.
         rival: True for a method of other authors that is here for comparison. A deployment is not offered it.
         revision: Raised whenever the method gives other results than before, so that stored results are not reused.
+        code: Hash of the code of a method of the reader's own, for the same reason; empty for those of this package.
     """
 
     title: str
@@ -57,6 +58,7 @@ class MethodEntry:
     private: bool = True
     rival: bool = False
     revision: int = 0
+    code: str = ""
 
     @property
     def short_title(self) -> str:
@@ -266,7 +268,7 @@ def register_method(
     """Return a decorator that adds a method of your own to the registry under its `name`.
 
     Every command, experiment and table of this process can then name it. A cell that is run again after an edit
-    registers the class again; a name of this package is refused.
+    registers the class again, and results of the earlier code are not reused. A name of this package is refused.
 
     Args:
         title: name in tables.
@@ -285,10 +287,22 @@ def register_method(
         if known is not None and known.estimator.__module__.startswith(f"{__package__}."):
             raise RunError(f"'{method.name}' is a method of this package: give yours another name")
         randomizer = features or (grr_fs if method.uses_features else None)
-        METHODS[method.name] = MethodEntry(title=title, description=description, estimator=method, features=randomizer)
+        METHODS[method.name] = MethodEntry(
+            title=title, description=description, estimator=method, features=randomizer, code=_code_hash(method)
+        )
         return method
 
     return register
+
+
+def _code_hash(method: type[Method]) -> str:
+    """Return a hash of the file of a class, or of the class alone where it was typed; empty if neither is known."""
+    module = inspect.getmodule(method)
+    try:
+        source = inspect.getsource(module if getattr(module, "__file__", None) and module is not None else method)
+    except (OSError, TypeError):
+        return ""
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def find_method(name: str) -> MethodEntry:
@@ -298,7 +312,7 @@ def find_method(name: str) -> MethodEntry:
     'RGNN'
     """
     if name not in METHODS:
-        raise RunError(f"there is no method '{name}': known are {', '.join(METHODS)}{_suggestion(name)}")
+        raise RunError(f"there is no method '{name}': known are {', '.join(METHODS)}{nearest_names(name, METHODS)}")
     return METHODS[name]
 
 
@@ -344,8 +358,3 @@ veil_labels, structure_only or majority
         *others, last = offered
         raise FitError(f"{reason}: choose {', '.join(others)} or {last}")
     return offered[name]
-
-
-def _suggestion(name: str) -> str:
-    nearest = get_close_matches(name, METHODS, n=2)
-    return f"; did you mean {' or '.join(nearest)}?" if nearest else ""

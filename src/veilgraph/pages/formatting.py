@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from veilgraph.datasets.registry import short_name
 from veilgraph.experiments.results import Row
 from veilgraph.models.registry import METHODS
 from veilgraph.privacy.epsilon import show_epsilon
@@ -24,8 +25,8 @@ _DATASET_NAMES = {
 
 
 def dataset_name(key: str) -> str:
-    """Return the paper's spelling of a data set; an unknown data set keeps its key."""
-    return _DATASET_NAMES.get(key, key)
+    """Return the paper's spelling of a data set; another one keeps its name, or that of its file or folder."""
+    return _DATASET_NAMES.get(key, short_name(key))
 
 
 def method_title(key: str) -> str:

@@ -213,14 +213,15 @@ def counterpart(row: Row, rows: Sequence[Row], method: str) -> Row | None:
 
 
 def control_of(row: Row, rows: Sequence[Row]) -> Row | None:
-    """Return the control on the same data set at the same label budget.
+    """Return the control on the same data set at the same label budget, with the same label mechanism if there is one.
 
     A row that is not private is compared with the control of the largest label budget.
     """
     controls = [each for each in select(rows, dataset=row.dataset, method=CONTROL) if each.epsilon_y is not None]
     if row.epsilon_y is None:
         return max(controls, key=lambda each: each.epsilon_y or 0.0, default=None)
-    return find(controls, epsilon_y=row.epsilon_y)
+    same_budget = select(controls, epsilon_y=row.epsilon_y)
+    return find(same_budget, label_mechanism=row.label_mechanism) or next(iter(same_budget), None)
 
 
 def paired(row: Row, other: Row) -> PairedDifference | None:

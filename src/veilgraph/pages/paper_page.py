@@ -10,6 +10,7 @@ from pathlib import Path
 import veilgraph
 from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import RunError
+from veilgraph.experiments.grid import experiment_names
 from veilgraph.experiments.results import Row
 from veilgraph.pages.formatting import method_title, short_title
 from veilgraph.pages.frontier import (
@@ -162,9 +163,9 @@ def _sheets(name: str, rows: Sequence[Row]) -> list[Sheet]:
 
 
 def shown_claims(results: ResultsByExperiment, missing: Mapping[str, str]) -> list[Claim]:
-    """Return the claims about the requested experiments; none if they are all about our own aims."""
+    """Return the claims about the requested experiments; none if they are all about our own aims or the reader's."""
     requested = {*results, *missing}
-    if requested <= {*_BEYOND}:
+    if requested.isdisjoint({*experiment_names()} - {*_BEYOND}):
         return []
     return [claim for claim in judge_claims(results) if {*claim.experiments} <= requested]
 
@@ -188,6 +189,7 @@ def render_paper_page(results: ResultsByExperiment, sections: Sequence[Section],
     return render_template(
         "paper_page.html",
         about_the_paper=bool(claims),
+        own_title=_own_title(sections, missing),
         headlines=_headlines(claims, aims),
         control_sentence=_control_sentence(tallies),
         aims=aims,
@@ -205,6 +207,12 @@ def render_paper_page(results: ResultsByExperiment, sections: Sequence[Section],
         sections=sections,
         missing=missing,
     )
+
+
+def _own_title(sections: Sequence[Section], missing: Mapping[str, str]) -> str:
+    """Return the title of a page about experiments of the reader's own; empty if one of this package is on it."""
+    requested = {section.name: section.title for section in sections} | dict(missing)
+    return "" if requested.keys() & {*experiment_names()} else ", ".join(requested.values())
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from veilgraph.errors import MissingExtraError
-from veilgraph.experiments.grid import SWEPT
+from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, SWEPT, experiment_names
 from veilgraph.experiments.results import Row
 from veilgraph.graph.io import to_cell
 from veilgraph.pages.formatting import (
@@ -48,12 +48,14 @@ _PARAMETER_TITLES = {
     "feature_hops": "K_x",
     "label_hops": "K_y",
 }
+_MECHANISM_TITLES = {GRR_LABELS: "GRR", BEST_LABELS: "best mechanism"}
 _BACKBONE_TITLES = {"sage": "GraphSAGE", "gcn": "GCN", "gat": "GAT"}
 
 CSV_COLUMNS = (
     "dataset",
     "method",
     "variant",
+    "label_mechanism",
     "epsilon_x",
     "epsilon_y",
     *SWEPT,
@@ -140,10 +142,12 @@ def result_table(experiment: str, title: str, rows: Sequence[Row], controls: Seq
         controls: rows in which to look for the control of an experiment that has none.
     """
     published = any(row.published_mean is not None for row in rows)
-    shown = _SHOWN_PARAMETERS.get(experiment, ())
+    shown = _SHOWN_PARAMETERS.get(experiment, () if experiment in experiment_names() else _varied(rows))
+    mechanisms = {row.label_mechanism for row in rows if row.epsilon_y is not None}
     columns = (
         "Data set",
         "Method",
+        *(("Label reports",) if len(mechanisms) > 1 else ()),
         *(_PARAMETER_TITLES[key] for key in shown),
         "ε_x",
         "ε_y",
@@ -157,17 +161,28 @@ def result_table(experiment: str, title: str, rows: Sequence[Row], controls: Seq
     return Table(
         title=title,
         columns=columns,
-        text_columns=2,
-        rows=tuple(_text_row(row, published, shown, [*rows, *controls]) for row in rows),
+        text_columns=2 + (len(mechanisms) > 1),
+        rows=tuple(_text_row(row, published, len(mechanisms) > 1, shown, [*rows, *controls]) for row in rows),
     )
 
 
-def _text_row(row: Row, published: bool, shown: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
+def _varied(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the parameters in which rows of one setting differ: those that the grid varies on purpose."""
+    values: dict[tuple[Any, ...], set[Any]] = {}
+    for row in rows:
+        setting = row.dataset, row.method, row.epsilon_x, row.epsilon_y, row.variant, row.label_mechanism
+        for key in _PARAMETER_TITLES:
+            values.setdefault((key, *setting), set()).add(row.swept.get(key))
+    return tuple(key for key in _PARAMETER_TITLES if any(k[0] == key and len(v) > 1 for k, v in values.items()))
+
+
+def _text_row(row: Row, published: bool, mechanism: bool, shown: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
     control = control_of(row, rows)
     difference = _to_control(row, control)
     return (
         dataset_name(row.dataset),
         f"{short_title(row.method)} {row.variant}".strip(),
+        *((_MECHANISM_TITLES[row.label_mechanism],) if mechanism else ()),
         *(_parameter(row.swept.get(key)) for key in shown),
         number_text(row.epsilon_x),
         number_text(row.epsilon_y),

@@ -247,9 +247,9 @@ class GNNMethod(Method):
             replaced: other parameters to replace, by name.
         """
         method = super().load(folder, device=device, **replaced | ({} if backbone is None else {"backbone": backbone}))
-        method.check_settings()
         if method.backbone == _CUSTOM:
             raise FitError(f"{folder} was trained with a backbone of your own: give load(..., backbone=factory)")
+        method.check_settings()
         return method
 
     def saved_parameters(self) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class GNNMethod(Method):
         return super().saved_parameters() | ({"backbone": _CUSTOM} if callable(self.backbone) else {})
 
     def check_settings(self) -> None:
-        """Raise FitError if a training setting is out of range."""
+        """Raise FitError if a training setting is out of range, or the backbone unknown."""
         for name, value, is_valid, remedy in (
             ("epochs", self.epochs, self.epochs >= 1, "train for at least 1"),
             ("dropout", self.dropout, 0 <= self.dropout < 1, "it must be 0 or more and below 1"),
@@ -266,6 +266,8 @@ class GNNMethod(Method):
         ):
             if not is_valid:
                 raise FitError(f"{name} is {value}: {remedy}")
+        if _convolution(self.backbone) is None:
+            module_factory(self.backbone, self.dropout)
 
     def replica_settings(self) -> ReplicaSettings:
         """Return the settings that may differ between replicas of a batch."""
