@@ -314,11 +314,11 @@ MISTAKES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
         lambda f: ["account", "--domain-sizes", "2,x", "--sampled", "1", "--epsilon-x", "1"],
         "domain sizes are '2,x'",
     ),
-    "value out of range": (_out_of_range, "column 'age', row 1: outside the declared range 0..120"),
+    "value out of range": (_out_of_range, "column 'age', row 2: outside the declared range 0..120"),
     "label out of classes": (_table_mistake("id,age,y\n1,20,a\n2,30,c\n", "u,v\n1,2\n"), "declared classes ['a', 'b']"),
     "NaN in a continuous column": (
         _table_mistake("id,age,y\n1,20,a\n2,,b\n", "u,v\n1,2\n"),
-        "column 'age', row 1: missing",
+        "column 'age', row 2: missing",
     ),
     "unknown node": (_table_mistake("id,age,y\n1,20,a\n2,30,b\n", "u,v\n1,3\n"), "unknown node '3'"),
     "empty graph": (_table_mistake("id,age,y\n1,20,a\n2,30,b\n", "u,v\n"), "no edges"),

@@ -265,7 +265,7 @@ def test_nothing_private_is_shown(tables: Tables) -> None:
 def test_an_unknown_node_in_an_edge_is_refused_by_row(tables: Tables) -> None:
     edges = pd.DataFrame({"from": ["b", "b"], "to": ["c", "z"]})
     message = printed(replace(tables, edges=edges).load, GraphError)
-    assert "edge table, row 1: unknown node 'z'; add it to the nodes" in message
+    assert "edge table, row 2: unknown node 'z'; add it to the nodes" in message
 
 
 def test_a_label_outside_the_classes_is_refused_without_quoting_it(tables: Tables) -> None:
@@ -278,14 +278,14 @@ def test_a_label_outside_the_classes_is_refused_without_quoting_it(tables: Table
 def test_a_value_outside_its_list_is_refused_without_quoting_it(tables: Tables) -> None:
     nodes = tables.nodes.assign(smoker=["no", "yes", "sometimes", "no"])
     message = printed(replace(tables, nodes=nodes).load, DomainError)
-    assert "column 'smoker', row 2: not one of the 2 declared values (value withheld)" in message
+    assert "column 'smoker', row 3: not one of the 2 declared values (value withheld)" in message
     assert "sometimes" not in message
 
 
 @pytest.mark.parametrize("age", [-4077.0, 4077.0, np.inf])
 def test_a_number_outside_its_range_is_refused_without_quoting_it(tables: Tables, age: float) -> None:
     message = printed(replace(tables, nodes=tables.nodes.assign(age=[25.0, age, 50.0, 60.0])).load, DomainError)
-    assert "column 'age', row 1: outside the declared range 0..120 (value withheld)" in message
+    assert "column 'age', row 2: outside the declared range 0..120 (value withheld)" in message
     assert "4077" not in message
 
 
@@ -298,12 +298,12 @@ def test_a_word_in_a_continuous_column_is_refused_without_quoting_it(tables: Tab
 
 def test_a_missing_number_is_refused_by_row(tables: Tables) -> None:
     message = printed(replace(tables, nodes=tables.nodes.assign(age=[25.0, 30.0, np.nan, 60.0])).load, DomainError)
-    assert "column 'age', row 2: missing" in message
+    assert "column 'age', row 3: missing" in message
 
 
 def test_a_missing_category_is_refused_by_row(tables: Tables) -> None:
     nodes = tables.nodes.assign(smoker=cells("no", None, "yes", "no"))
-    assert "column 'smoker', row 1" in printed(replace(tables, nodes=nodes).load, DomainError)
+    assert "column 'smoker', row 2" in printed(replace(tables, nodes=nodes).load, DomainError)
 
 
 def test_an_id_twice_is_refused(tables: Tables) -> None:
@@ -313,7 +313,7 @@ def test_an_id_twice_is_refused(tables: Tables) -> None:
 
 def test_a_missing_id_is_refused_by_row(tables: Tables) -> None:
     nodes = tables.nodes.assign(id=cells("007", "b", None, "d"))
-    assert "row 2: the id is missing" in printed(replace(tables, nodes=nodes).load, GraphError)
+    assert "row 3: the id is missing" in printed(replace(tables, nodes=nodes).load, GraphError)
 
 
 def test_without_an_id_column_the_columns_are_listed(tables: Tables) -> None:

@@ -17,6 +17,7 @@ from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign
 from veilgraph.graph import Graph
 from veilgraph.models.baselines import class_shares
 from veilgraph.models.registry import METHODS
+from veilgraph.privacy.plain_text import counted
 
 
 def test_predictions_carry_probabilities_the_guarantee_and_the_campaign(collected: Collected, trained: Path) -> None:
@@ -152,7 +153,10 @@ def test_people_of_the_training_without_an_edge_or_a_report_are_predicted_if_the
     options = {"model": tmp_path / "model", "graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
     assert collected.command("predict", **options) == 0
     connected = int((graph.degrees > 0).sum())
-    assert f"{len(names) - connected} nodes of the training are not in" in capsys.readouterr().out
+    assert (
+        f": {counted(len(names) - connected, 'node')} of the training; --nodes predicts them too"
+        in capsys.readouterr().out
+    )
     (tmp_path / "nodes.csv").write_text("id\nhermit\n", encoding="utf-8")
     assert collected.command("predict", **options, nodes=tmp_path / "nodes.csv") == 0
     (row,) = pd.read_csv(tmp_path / "out.csv").to_dict("records")

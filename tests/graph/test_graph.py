@@ -98,10 +98,10 @@ def test_declared_nodes_keep_their_order_and_may_be_isolated() -> None:
     ("table", "nodes", "reason"),
     [
         ({"from": ["a"]}, None, r"the edge table has 1 column\(s\)"),
-        ({"from": ["a", "a"], "to": ["b", "z"]}, ["a", "b"], "row 1: unknown node 'z'; add it to the nodes"),
+        ({"from": ["a", "a"], "to": ["b", "z"]}, ["a", "b"], "row 2: unknown node 'z'; add it to the nodes"),
         ({"from": ["a"], "to": ["b"]}, ["a", "b", "a"], "a node id occurs twice"),
-        ({"from": ["a", "a"], "to": ["b", None]}, None, "row 1: an end is missing"),
-        ({"from": [math.nan, 1.0], "to": [1.0, 2.0]}, None, "row 0: an end is missing"),
+        ({"from": ["a", "a"], "to": ["b", None]}, None, "row 2: an end is missing"),
+        ({"from": [math.nan, 1.0], "to": [1.0, 2.0]}, None, "row 1: an end is missing"),
         ({"a": ["b"], "b": ["c"]}, ["a", "b", "c"], "first line names two nodes; put a line with column names above"),
         ({"from": [], "to": []}, None, "0 nodes"),
         ({"from": [], "to": []}, ["a"], "the graph has no edges"),

@@ -75,16 +75,16 @@ def test_codes_have_names() -> None:
 @pytest.mark.parametrize(
     ("column", "raw", "reason"),
     [
-        (AGE, [20, 6161], "row 1: outside the declared range 0..120"),
-        (AGE, [-6161, 20], "row 0: outside the declared range 0..120"),
-        (AGE, [20, 20, math.nan], "row 2: missing"),
-        (AGE, [20, None], "row 1: missing"),
-        (AGE, [20, math.inf], "row 1: outside"),
+        (AGE, [20, 6161], "row 2: outside the declared range 0..120"),
+        (AGE, [-6161, 20], "row 1: outside the declared range 0..120"),
+        (AGE, [20, 20, math.nan], "row 3: missing"),
+        (AGE, [20, None], "row 2: missing"),
+        (AGE, [20, math.inf], "row 2: outside"),
         (AGE, ["20", "6161 years"], "its values must be numbers"),
-        (SMOKER, ["never", "never", "6161"], "row 2: not one of the 3 declared values"),
-        (SMOKER, ["never", None], "row 1: not one of"),
-        (PAIN, [0, 6161], "row 1: not one of the 2 declared values"),
-        (PAIN, [0, 0.5], "row 1: not one of"),
+        (SMOKER, ["never", "never", "6161"], "row 3: not one of the 3 declared values"),
+        (SMOKER, ["never", None], "row 2: not one of"),
+        (PAIN, [0, 6161], "row 2: not one of the 2 declared values"),
+        (PAIN, [0, 0.5], "row 2: not one of"),
     ],
 )
 def test_a_private_value_that_is_refused_is_located_and_never_quoted(column: Column, raw: Any, reason: str) -> None:
@@ -145,7 +145,7 @@ def test_a_missing_label_is_no_label(missing: object) -> None:
 
 
 def test_a_label_outside_the_classes_is_refused_and_never_quoted() -> None:
-    with pytest.raises(DomainError, match=r"column 'diagnosis', row 1: not one of .*\['well', 'ill'\]") as refusal:
+    with pytest.raises(DomainError, match=r"column 'diagnosis', row 2: not one of .*\['well', 'ill'\]") as refusal:
         PATIENTS.encode_labels(["ill", "6161"], name="diagnosis")
     assert "6161" not in str(refusal.value)
     assert refusal.value.__context__ is None

@@ -36,7 +36,7 @@ from veilgraph.privacy.epsilon import state_epsilon
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection, SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
-from veilgraph.privacy.plain_text import quote, quoted_lines
+from veilgraph.privacy.plain_text import counted, quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 FORMAT = 2
@@ -239,7 +239,7 @@ class Campaign:
             "Reports to several campaigns add up.",
             *self.method_in_words,
             f"Open until {self.closes:%Y-%m-%d %H:%M:%S} UTC.",
-            f"Graph: {self.nodes} nodes, SHA-256 {self.graph}.",
+            f"Graph: {counted(self.nodes, 'node')}, SHA-256 {self.graph}.",
             f"Campaign {self.id}.",
             "The organiser's own words, which nobody checked:",
             *(line for text in self._texts() for line in quoted_lines(text, width)),
@@ -252,14 +252,15 @@ class Campaign:
 
     def _methods(self) -> Iterator[str]:
         features = self.feature_mechanism
+        asked = counted(self.schema.num_features, "feature")
         if isinstance(features, GRRFS):
             yield (
-                f"Asked: {features.num_features} features. A device picks {features.sampled} of them at random and "
+                f"Asked: {asked}. A device picks {features.sampled} of them at random and "
                 "reports the true answer to each with the probability below; for all others it reports a random value."
             )
         if isinstance(features, JointGRR):
             yield (
-                f"Asked: {features.num_features} features. A device picks {features.sampled} of them at random and "
+                f"Asked: {asked}. A device picks {features.sampled} of them at random and "
                 "reports nothing about the others. It reports the true answers to all of them together, or another "
                 "combination of answers at random; each answer is true with the probability below."
             )

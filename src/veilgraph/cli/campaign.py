@@ -23,6 +23,7 @@ from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph, read_ids
 from veilgraph.graph.io import to_cell
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon, state_epsilon
+from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
 
 campaign_app = typer.Typer(help="Make, explain and check campaigns, and make their tokens.")
@@ -161,7 +162,7 @@ def tokens(
     if as_json:
         echo_json({"campaign": read.id, "tokens": len(names), "out": str(out)})
     else:
-        echo(f"{len(names)} tokens written to {out}. Keep it and {keys_file} secret.")
+        echo(f"{counted(len(names), 'token')} written to {out}. Keep it and {keys_file} secret.")
 
 
 @campaign_app.command()

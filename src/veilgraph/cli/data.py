@@ -22,6 +22,7 @@ from veilgraph.datasets.catalogue import (
     open_archive,
 )
 from veilgraph.errors import GraphError, RunError
+from veilgraph.privacy.plain_text import counted
 
 data_app = typer.Typer(help="List, describe and download public graphs.")
 
@@ -65,8 +66,8 @@ def info(
     if as_json:
         echo_json(facts)
         return
-    merged = f", merged by {dataset.group} into {dataset.features} features" if dataset.group > 1 else ""
-    columns = f"{dataset.columns:,} binary columns{merged}" if dataset.columns else "no features"
+    merged = f", merged by {dataset.group} into {counted(dataset.features, 'feature')}" if dataset.group > 1 else ""
+    columns = f"{counted(dataset.columns, 'binary column')}{merged}" if dataset.columns else "no features"
     echo(dataset.title)
     echo(f"{dataset.nodes:,} nodes, {dataset.edges:,} edges, {dataset.classes} classes, {columns}")
     for key in ("note", "licence", "citation", "checksum"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
+from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,7 +115,7 @@ def predict(
     if as_json:
         echo_json({"file": str(out), "nodes": len(table), "nodes_of_training_left_out": others, "sets": sets})
         return
-    echo(f"Predicted {len(table):,} nodes: {out}")
+    echo(f"Predicted {counted(len(table), 'node')}: {out}")
     if sets is not None:
         echo(
             f"Sets hold the true class of {sets['coverage']:.0%} of the nodes or more (standard error "
@@ -122,7 +123,7 @@ def predict(
             f"one class for {sets['single_class']:.0%} of the nodes."
         )
     if others:
-        echo(f"{others:,} nodes of the training are not in {graph}: --nodes predicts them too.")
+        echo(f"Not in {graph}: {counted(others, 'node')} of the training; --nodes predicts them too.")
 
 
 def _describe_sets(sizes: pd.Series[int], model: Model, coverage: float) -> dict[str, float]:
@@ -161,9 +162,10 @@ def _is_large(edges: Path) -> bool:
 
 def _print_training(model: Model, folder: Path) -> None:
     facts = model.facts
-    features = f"{facts['feature_reports']:,} feature reports and " if facts["feature_reports"] else ""
+    features = f"{counted(facts['feature_reports'], 'feature report')} and " if facts["feature_reports"] else ""
     echo(
-        f"Trained {facts['method']} on {features}{facts['label_reports']:,} label reports of {facts['nodes']:,} nodes."
+        f"Trained {facts['method']} on {features}{counted(facts['label_reports'], 'label report')} of "
+        f"{counted(facts['nodes'], 'node')}."
     )
     if facts["resumed_after_epochs"]:
         echo(f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
@@ -187,7 +189,7 @@ def _print_training(model: Model, folder: Path) -> None:
     for name, estimate in facts.get("estimated_accuracy", {}).items():
         echo(
             f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "
-            f"(standard error, from {facts['held_out']:,} randomized labels that were held out)"
+            f"(standard error, from {counted(facts['held_out'], 'randomized label')} held out)"
         )
     for sentence in model.campaign.guarantee.in_words(theorem_1=False):
         echo(sentence)

@@ -32,6 +32,7 @@ from veilgraph.privacy.mechanisms.registry import (
     joint_grr,
     subset_selection,
 )
+from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema, propose_schema
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def propose(
 def show(path: Annotated[Path, typer.Argument(help="A schema file.")]) -> None:
     """Explain a schema."""
     schema = FeatureSchema.load(path)
-    asked = f"{schema.num_features} features" if schema.num_features else "The label alone"
-    echo(f"{asked}, {schema.num_classes} classes: {', '.join(schema.classes)}")
+    asked = counted(schema.num_features, "feature") if schema.num_features else "The label alone"
+    echo(f"{asked}, {counted(schema.num_classes, 'class', 'classes')}: {', '.join(schema.classes)}")
     for name, codes in zip(schema.feature_names, schema.code_names, strict=True):
         echo(f"  {name}: {', '.join(codes)}")
     if schema.note:

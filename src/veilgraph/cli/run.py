@@ -14,7 +14,7 @@ from veilgraph.cli._common import echo_json, needs_extra, show_progress
 from veilgraph.errors import RunError
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.epsilon import show_epsilon
-from veilgraph.privacy.plain_text import escape
+from veilgraph.privacy.plain_text import counted, escape
 
 if TYPE_CHECKING:
     from veilgraph.datasets import PrivateGraph
@@ -160,7 +160,7 @@ def _show_curve(result: dict[str, Any], folder: Path, files: CampaignFiles, *, a
         return
     console = Console(markup=False)
     seeds = result["configuration"]["seeds"]
-    table = Table(title=f"{escape(result['dataset'])}: test accuracy over {seeds} seeds, by total epsilon")
+    table = Table(title=f"{escape(result['dataset'])}: test accuracy over {counted(seeds, 'seed')}, by total epsilon")
     table.add_column("user-level\nepsilon", justify="right")
     table.add_column("classes that a\nreport names", justify="right")
     for name in result["methods"]:
@@ -182,7 +182,8 @@ def _show_single(result: dict[str, Any], folder: Path, *, as_json: bool) -> None
         echo_json(shown | {"methods": methods, "folder": str(folder)})
         return
     console = Console(markup=False)
-    table = Table(title=f"{escape(result['dataset'])}: test accuracy over {result['configuration']['seeds']} seeds")
+    seeds = counted(result["configuration"]["seeds"], "seed")
+    table = Table(title=f"{escape(result['dataset'])}: test accuracy over {seeds}")
     for heading in ("method", "user-level epsilon", "accuracy"):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for name, row in result["methods"].items():

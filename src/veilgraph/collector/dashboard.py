@@ -31,6 +31,7 @@ from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
 from veilgraph.privacy.frequency import reports_needed
 from veilgraph.privacy.mechanisms import SubsetSelection
+from veilgraph.privacy.plain_text import counted
 
 # Size of the chart, in the coordinates of its SVG element.
 WIDTH, HEIGHT = 1000.0, 200.0
@@ -116,7 +117,7 @@ def arrivals_chart(hours: Sequence[tuple[int, int]]) -> ArrivalsChart | None:
             y=HEIGHT * (1 - count / highest),
             width=width,
             height=HEIGHT * count / highest,
-            text=f"{_time_text(start + number * step)}: {count:,} reports",
+            text=f"{_time_text(start + number * step)}: {counted(count, 'report')}",
         )
         for number, count in enumerate(counts)
         if count
@@ -239,7 +240,7 @@ def _reason_text(reason: str) -> str:
 
 
 def _page(name: str, status: int = 200, **values: Any) -> HTMLResponse:
-    return HTMLResponse(_ENVIRONMENT.get_template(name).render(**values), status)
+    return HTMLResponse(_ENVIRONMENT.get_template(name).render(counted=counted, **values), status)
 
 
 def _page_source(name: str) -> str:

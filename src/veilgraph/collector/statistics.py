@@ -168,13 +168,23 @@ def feature_marginals(campaign: Campaign, codes: ReportCodes) -> list[Marginal]:
     if mechanism is None:
         return []
     marginals = []
-    for i, (name, values) in enumerate(zip(schema.feature_names, schema.code_names, strict=True)):
+    for i, (name, declared) in enumerate(zip(schema.feature_names, schema.code_names, strict=True)):
+        values = shown_values(declared)
         # Joint GRR asks each person about some features only.
         answers = reported[:, i][reported[:, i] != NOT_ASKED]
         if len(answers) >= _MIN_REPORTS:
             counts = np.bincount(answers, minlength=len(values))
             marginals.append(_marginal(name, values, counts, len(answers), mechanism.channel(i)))
     return marginals
+
+
+def shown_values(values: Sequence[str]) -> Sequence[str]:
+    """Return the values as people saw them: the participant's page shows 0 and 1 as no and yes.
+
+    >>> shown_values(("0", "1")), shown_values(("never", "often"))
+    (('no', 'yes'), ('never', 'often'))
+    """
+    return ("no", "yes") if tuple(values) == ("0", "1") else values
 
 
 def _marginal(

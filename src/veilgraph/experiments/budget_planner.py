@@ -28,6 +28,7 @@ from veilgraph.privacy.epsilon import check_epsilon
 from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism, grr_fs, joint_grr
 from veilgraph.privacy.notebook_table import html_table
+from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
 from veilgraph.progress import Progress, no_progress
 
@@ -101,7 +102,9 @@ class Candidate:
         if self.features is None:
             return f"label alone by {label}"
         name = (joint_grr if isinstance(self.features, JointGRR) else grr_fs).title
-        return f"label by {label}, {self.features.sampled} of {self.features.num_features} features by {name}"
+        return (
+            f"label by {label}, {self.features.sampled} of {counted(self.features.num_features, 'feature')} by {name}"
+        )
 
     def loss_to(self, other: Candidate) -> tuple[float, float]:
         """Return the mean accuracy that is lost in comparison with another candidate, and its standard error."""

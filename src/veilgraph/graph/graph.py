@@ -124,7 +124,9 @@ class Graph:
         ends = table.iloc[:, :2].to_numpy(dtype=object)
         missing = table.iloc[:, :2].isna().to_numpy().any(axis=1)
         if missing.any():
-            raise GraphError(f"edge table, row {int(missing.argmax())}: an end is missing; complete it or leave it out")
+            raise GraphError(
+                f"edge table, row {int(missing.argmax()) + 1}: an end is missing; complete it or leave it out"
+            )
         ids = list(dict.fromkeys(nodes if nodes is not None else ends.ravel().tolist()))
         if nodes is not None and len(ids) < len(nodes):
             raise GraphError("a node id occurs twice: ids must be unique")
@@ -135,7 +137,7 @@ class Graph:
         numbers = np.array([number_of.get(node, -1) for node in ends.ravel()], dtype=np.int64).reshape(-1, 2)
         if (numbers < 0).any():
             row, end = np.argwhere(numbers < 0)[0]
-            raise GraphError(f"edge table, row {row}: unknown node '{ends[row, end]}'; add it to the nodes")
+            raise GraphError(f"edge table, row {row + 1}: unknown node '{ends[row, end]}'; add it to the nodes")
         return cls.from_edges(numbers.T, len(ids), node_ids=ids)
 
     @classmethod

@@ -69,7 +69,7 @@ def ids_of(table: pd.DataFrame, path: str | Path) -> list[str]:
         raise GraphError(f"{path} has no rows: it needs one for every node")
     missing = table["id"].isna().to_numpy()
     if missing.any():
-        raise GraphError(f"{path}, row {int(missing.argmax())}: the id is missing; give every node one")
+        raise GraphError(f"{path}, row {int(missing.argmax()) + 1}: the id is missing; give every node one")
     return [str(node) for node in table["id"]]
 
 

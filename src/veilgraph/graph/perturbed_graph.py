@@ -14,6 +14,7 @@ from veilgraph.graph.pyg import make_data
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.mechanisms import LabelMechanism, Mechanism
 from veilgraph.privacy.notebook_table import html_table, listed
+from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
 
 
@@ -74,7 +75,10 @@ class PerturbedGraph:
             raise GraphError(str(error)) from None
 
     def __repr__(self) -> str:
-        reports = f"{int(self.has_features.sum())} feature reports, {int(self.has_label.sum())} label reports"
+        reports = ", ".join(
+            counted(int(has.sum()), f"{part} report")
+            for part, has in (("feature", self.has_features), ("label", self.has_label))
+        )
         mechanisms = ", ".join(repr(each) for each in (self.feature_mechanism, self.label_mechanism) if each)
         return f"PerturbedGraph({self.graph}, {reports}, {mechanisms})"
 

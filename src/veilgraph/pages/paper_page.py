@@ -46,6 +46,7 @@ from veilgraph.pages.veil_comparison import (
     veil_sheet,
     veil_tallies,
 )
+from veilgraph.privacy.plain_text import counted
 
 _BEYOND = ("beyond", "frontier", "rivals")
 """Experiments about our own aims, not about claims of the paper."""
@@ -266,9 +267,7 @@ def _seeds(rows: Sequence[Row]) -> str:
     if not counts:
         return "no seeds"
     low, high = min(counts), max(counts)
-    if high == 1:
-        return "1 seed"
-    return f"{high} seeds" if low == high else f"{low} to {high} seeds"
+    return counted(high, "seed") if low == high else f"{low} to {high} seeds"
 
 
 def write_paper_page(results: ResultsByExperiment, titles: Mapping[str, str], folder: Path) -> Path:

@@ -14,6 +14,7 @@ from importlib import resources
 from typing import Any
 
 from veilgraph.errors import MissingExtraError
+from veilgraph.privacy.plain_text import counted
 
 try:
     from matplotlib import style
@@ -173,7 +174,7 @@ def render_template(name: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name).render(theme=theme_css(":root"), **values)
+    return environment.get_template(name).render(theme=theme_css(":root"), counted=counted, **values)
 
 
 def _source(name: str) -> str:

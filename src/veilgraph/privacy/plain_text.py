@@ -42,6 +42,20 @@ def escape(text: str) -> str:
     return _MISLEADING.sub(lambda found: _escaped(ord(found[0])), text)
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Write a number with its noun, in the singular for 1.
+
+    Args:
+        number: the number.
+        one: the noun in the singular.
+        many: the noun in the plural; default: with an s.
+
+    >>> counted(1, "feature"), counted(2140, "feature"), counted(0, "class", "classes")
+    ('1 feature', '2,140 features', '0 classes')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def quote(text: str) -> str:
     r"""Return text from elsewhere between quotation marks, so that no part of it reads as our own words.
 

@@ -44,7 +44,7 @@ class Column:
     [0, 1, 2]
     >>> Column(name="age", edges=(0, 30, 50, 120)).encode([130])
     Traceback (most recent call last):
-    veilgraph.errors.DomainError: column 'age', row 0: outside the declared range 0..120 (value withheld); \
+    veilgraph.errors.DomainError: column 'age', row 1: outside the declared range 0..120 (value withheld); \
 widen the range or correct the record
     """
 
@@ -110,7 +110,7 @@ widen the range or correct the record
 
     def _refuse(self, wrong: NDArray[np.bool_], reason: str) -> None:
         if wrong.any():
-            raise DomainError(f"column '{self.name}', row {int(np.argmax(wrong))}: {reason}")
+            raise DomainError(f"column '{self.name}', row {int(np.argmax(wrong)) + 1}: {reason}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +245,7 @@ class FeatureSchema:
         codes = np.array([NO_LABEL if _missing(cell) else _code(cell, code_of, -2) for cell in cells], dtype=np.int64)
         if (wrong := codes == -2).any():
             raise DomainError(
-                f"column '{name}', row {int(np.argmax(wrong))}: not one of the declared classes "
+                f"column '{name}', row {int(np.argmax(wrong)) + 1}: not one of the declared classes "
                 f"{list(self.classes)} (value withheld); declare it or correct the record"
             )
         return codes
