@@ -22,7 +22,7 @@ from veilgraph.graph import Graph, read_table
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.audit import AuditResult, statistical_audit
 from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, SubsetSelection
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, LongitudinalGRR, Mechanism, SubsetSelection
 from veilgraph.privacy.mechanisms.registry import (
     MECHANISMS,
     best_label_mechanism,
@@ -92,6 +92,13 @@ def account(
     classes: Annotated[int, typer.Option(help="Number of classes of the label.")] = 2,
     schema: Annotated[Path | None, typer.Option(help="Take features and classes from a schema file.")] = None,
     mechanism: Annotated[str, typer.Option(help=f"Mechanism of the features: {_KNOWN}.")] = grr_fs.name,
+    waves: Annotated[
+        int | None, typer.Option(help="Waves of a series: the label is asked again in each, and answered by L-GRR.")
+    ] = None,
+    values: Annotated[int, typer.Option(help="Series: different values of a person that are answered.")] = 2,
+    wave_epsilon: Annotated[
+        float | None, typer.Option(help="Series: budget of a wave's report; default: half of epsilon_y.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print what a report reveals at most: user level, attribute level, and why Theorem 1 is not used."""
@@ -115,7 +122,7 @@ def account(
         raise BudgetError(f"features is {features}, but {len(sizes)} domain sizes are given")
     guarantee = guarantee_of(
         None if epsilon_x is None or sampled is None else entry.make(sizes, sampled, epsilon_x),
-        None if epsilon_y is None else best_label_mechanism(classes, epsilon_y),
+        None if epsilon_y is None else _label_mechanism(classes, epsilon_y, waves, values, wave_epsilon),
     )
     _print_guarantee(guarantee, as_json)
 
@@ -135,6 +142,13 @@ def audit(
         float | None, typer.Option(help="Budget of the label: audits the mechanism of labels instead.")
     ] = None,
     classes: Annotated[int, typer.Option(help="Number of classes of the label.")] = 2,
+    waves: Annotated[
+        int | None, typer.Option(help="Waves of a series: the label is asked again in each, and answered by L-GRR.")
+    ] = None,
+    values: Annotated[int, typer.Option(help="Series: different values of a person that are answered.")] = 2,
+    wave_epsilon: Annotated[
+        float | None, typer.Option(help="Series: budget of a wave's report; default: half of epsilon_y.")
+    ] = None,
     mechanism: Annotated[str, typer.Option(help=f"Mechanism to audit: {_KNOWN}.")] = grr_fs.name,
     features: Annotated[int, typer.Option(help="Number of features.")] = 1,
     sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 1,
@@ -158,7 +172,7 @@ def audit(
         audited = find_mechanism(mechanism).make(sizes, sampled, epsilon_x)
         results = [(mechanism, _audit(audited, trials, seed, claim))]
     elif epsilon_y is not None and epsilon_x is None:
-        label = best_label_mechanism(classes, epsilon_y)
+        label = _label_mechanism(classes, epsilon_y, waves, values, wave_epsilon)
         results = [(_name_of(label), _audit(label, trials, seed, claim))]
     else:
         raise BudgetError(
@@ -200,8 +214,21 @@ def _print_audit(name: str, result: AuditResult, seed: int) -> None:
     )
 
 
+def _label_mechanism(
+    classes: int, epsilon: float, waves: int | None, values: int, wave_epsilon: float | None
+) -> GRR | SubsetSelection | LongitudinalGRR:
+    """Return the mechanism of a label that is asked once, or in several waves."""
+    if waves is None:
+        if wave_epsilon is not None:
+            raise BudgetError("a budget of each wave needs a number of waves: give --waves")
+        return best_label_mechanism(classes, epsilon)
+    return LongitudinalGRR(classes, epsilon, epsilon / 2 if wave_epsilon is None else wave_epsilon, waves, values)
+
+
 def _name_of(mechanism: Mechanism) -> str:
     """Return the name of a campaign's mechanism in the registry."""
+    if isinstance(mechanism, LongitudinalGRR):
+        return f"l-grr, {mechanism.waves} waves, values at most {mechanism.values} (a record is a history)"
     kinds = ((GRRFS, grr_fs), (JointGRR, joint_grr), (GRR, grr), (SubsetSelection, subset_selection))
     return next(entry.name for kind, entry in kinds if isinstance(mechanism, kind))
 

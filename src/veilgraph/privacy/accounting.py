@@ -8,16 +8,53 @@ from decimal import MAX_EMAX, ROUND_CEILING, Context, Decimal
 from functools import lru_cache
 
 from veilgraph.privacy.epsilon import (
+    HistoryRelation,
     NeighbourRelation,
     PrivacyLoss,
+    SeriesLoss,
     add_epsilons,
     describe_epsilon,
     json_epsilon,
     show_epsilon,
     state_epsilon,
 )
-from veilgraph.privacy.mechanisms import GRRFS, Mechanism
+from veilgraph.privacy.mechanisms import GRRFS, LongitudinalGRR, Mechanism, WaveEvidence
 from veilgraph.privacy.notebook_table import html_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesTerms:
+    """Waves of a series and what all of them together reveal about the label at most.
+
+    Attributes:
+        waves: number of waves.
+        values: number of different values of a person that are answered.
+        label: privacy loss of the label under each relation between histories.
+    """
+
+    waves: int
+    values: int
+    label: SeriesLoss
+
+    def as_dict(self) -> dict[str, object]:
+        """Return a dictionary for JSON, with every epsilon under the key of its relation."""
+        epsilons = {each.key: json_epsilon(state_epsilon(self.label.under(each))) for each in HistoryRelation}
+        relations = {each.key: each.value for each in HistoryRelation}
+        return {"waves": self.waves, "values": self.values, "label": epsilons, "relations": relations}
+
+    def in_words(self) -> list[str]:
+        """Return a sentence for each relation but the last, which the guarantee itself states."""
+        unchanged, same = (show_epsilon(state_epsilon(e)) for e in (self.label.unchanged, self.label.same_changes))
+        never = HistoryRelation.UNCHANGED.value.capitalize()
+        told = f"{never}: epsilon = {unchanged} for all {self.waves} waves together."
+        if self.values == 1:
+            return [told, "A device answers for the value of its first wave in every wave."]
+        return [
+            told,
+            f"{HistoryRelation.SAME_CHANGES.value.capitalize()}, {self.values} different values at most: "
+            f"epsilon = {same}. Whether and when a value changed is protected by the first figure alone.",
+            f"After {self.values} different values a device answers as if the value did not change any more.",
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +66,14 @@ class Guarantee:
         label: privacy loss of the label mechanism, or None where no label is collected.
         unsound_theorem_1: the figure that the paper's Theorem 1 states for the features. It is *not* a
             guarantee: enumeration refutes it (see docs/explanation/privacy.md). It labels reproduced tables.
+        series: waves of a series, or None for a single report. The record is then a history, and the user level is
+            that of any two histories.
     """
 
     features: PrivacyLoss | None
     label: PrivacyLoss | None
     unsound_theorem_1: float | None = None
+    series: SeriesTerms | None = None
 
     @property
     def features_user_level(self) -> float:
@@ -76,6 +116,7 @@ class Guarantee:
             "theorem_1": None if self.unsound_theorem_1 is None else json_epsilon(self.unsound_theorem_1),
             "theorem_1_is_a_guarantee": False,
             "relations": {relation.key: relation.value for relation in NeighbourRelation},
+            **({} if self.series is None else {"series": self.series.as_dict()}),
         }
 
     def in_words(self, *, theorem_1: bool = True) -> list[str]:
@@ -93,14 +134,20 @@ class Guarantee:
         if self.features is None or self.label is None:
             parts = "the label alone" if self.features is None else "the features alone"
         total = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(self.total_user_level))
+        record, reports, would = "record", "no report is", "it would be"
+        if self.series is not None:
+            total = total.replace(NeighbourRelation.USER_LEVEL.value, HistoryRelation.ANY_HISTORIES.value)
+            record, reports, would = "history", f"no reports of {self.series.waves} waves are", "they would be"
         sentences = [f"{total} in total ({parts})."]
         if math.isinf(self.total_user_level):
             sentences.append("This is not private: a report can give its record away completely.")
         else:
             sentences.append(
-                "Whatever a person's record is, no report is more than "
-                f"{_show_odds(self.total_user_level)} times as likely as it would be with any other record."
+                f"Whatever a person's {record} is, {reports} more than {_show_odds(self.total_user_level)} times as "
+                f"likely as {would} with any other {record}."
             )
+        if self.series is not None:
+            sentences.extend(self.series.in_words())
         if self.features:
             levels = map(state_epsilon, self.features.attribute_level)
             sentences.append(f"{describe_epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, *levels)}.")
@@ -131,7 +178,15 @@ def guarantee_of(features: Mechanism | None, label: Mechanism | None) -> Guarant
         features=_privacy_loss_of(features) if features else None,
         label=_privacy_loss_of(label) if label else None,
         unsound_theorem_1=theorem_1,
+        series=_series_terms(label),
     )
+
+
+def _series_terms(label: Mechanism | None) -> SeriesTerms | None:
+    series = label.series if isinstance(label, WaveEvidence) else label
+    if not isinstance(series, LongitudinalGRR):
+        return None
+    return SeriesTerms(waves=series.waves, values=series.values, label=series.series_loss)
 
 
 @lru_cache(maxsize=256)  # exact arithmetic takes milliseconds, and simulations use the same mechanism many times

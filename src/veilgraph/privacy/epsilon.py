@@ -26,15 +26,8 @@ NOT_PRIVATE = math.inf
 _ANY_DOUBLE = Context(prec=400)
 
 
-class NeighbourRelation(Enum):
-    """Pairs of records that an epsilon protects from each other.
-
-    >>> print(NeighbourRelation.USER_LEVEL)
-    user level (any two records)
-    """
-
-    USER_LEVEL = "any two records"
-    ATTRIBUTE_LEVEL = "two records that differ in one feature"
+class Relation(Enum):
+    """Pairs that an epsilon protects from each other, in words; its kinds are the classes below."""
 
     @property
     def key(self) -> str:
@@ -48,6 +41,31 @@ class NeighbourRelation(Enum):
 
     def __str__(self) -> str:
         return f"{self.title} ({self.value})"
+
+
+class NeighbourRelation(Relation):
+    """Pairs of records that an epsilon protects from each other.
+
+    >>> print(NeighbourRelation.USER_LEVEL)
+    user level (any two records)
+    """
+
+    USER_LEVEL = "any two records"
+    ATTRIBUTE_LEVEL = "two records that differ in one feature"
+
+
+class HistoryRelation(Relation):
+    """Pairs of histories that an epsilon of a series protects from each other; a history is a value for each wave.
+
+    Only the last relation protects the fact and the time of a change.
+
+    >>> print(HistoryRelation.UNCHANGED)
+    unchanged (two values that never change)
+    """
+
+    UNCHANGED = "two values that never change"
+    SAME_CHANGES = "two histories that change at the same waves"
+    ANY_HISTORIES = "any two histories"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +89,27 @@ class PrivacyLoss:
         1.0
         """
         return self.user_level if relation is NeighbourRelation.USER_LEVEL else max(self.attribute_level)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesLoss:
+    """Worst-case privacy loss of all waves of a series together, under three relations between histories.
+
+    A history is a person's value in each wave. The fact and the time of a change are protected by the last alone.
+
+    Attributes:
+        unchanged: epsilon for two values that never change; exact.
+        same_changes: epsilon for two histories that change at the same waves; exact.
+        any_histories: epsilon for any two histories; exact for one value, otherwise an upper bound.
+    """
+
+    unchanged: float
+    same_changes: float
+    any_histories: float
+
+    def under(self, relation: HistoryRelation) -> float:
+        """Return the epsilon under a relation."""
+        return float(getattr(self, relation.key))
 
 
 def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
@@ -122,7 +161,7 @@ def state_epsilon(epsilon: float) -> float:
     return stated
 
 
-def describe_epsilon(relation: NeighbourRelation, *epsilons: float) -> str:
+def describe_epsilon(relation: Relation, *epsilons: float) -> str:
     """Write an epsilon, or the range of several, with its neighbour relation.
 
     >>> describe_epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, 0.28, 0.25)

@@ -5,9 +5,11 @@ from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED, JointGRR
+from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
 from veilgraph.privacy.mechanisms.random_source import OSRandom, RandomIntegers
 from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
+from veilgraph.privacy.mechanisms.wave_evidence import WaveEvidence
 
 __all__ = [
     "GRR",
@@ -15,10 +17,12 @@ __all__ = [
     "NOT_ASKED",
     "JointGRR",
     "LabelMechanism",
+    "LongitudinalGRR",
     "Mechanism",
     "MultiBit",
     "OSRandom",
     "RandomIntegers",
     "SubsetSelection",
     "SymmetricChannel",
+    "WaveEvidence",
 ]

@@ -1,0 +1,272 @@
+r"""Longitudinal GRR (L-GRR): the same question in several waves, answered from permanent randomized answers.
+
+A device keeps a permanent answer B(v) for each value v, drawn by GRR when v first occurs. The report of a wave is GRR
+of the permanent answer of the present value (Arcolezi et al. 2022). With p1, q1 of the permanent answer, p2, q2 of a
+wave's report and :math:`\rho = p_2 / q_2`, n reports of one value v have
+
+.. math:: P(y \mid v) = q_2^n \Big( q_1 \sum_b \rho^{n_b} + (p_1 - q_1) \rho^{n_v} \Big)
+
+where :math:`n_b` counts the reports of b. docs/explanation/waves.md derives the three epsilons from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import BudgetError
+from veilgraph.privacy.epsilon import PrivacyLoss, SeriesLoss
+from veilgraph.privacy.mechanisms.base import Record, Report, check_codes, check_shape
+from veilgraph.privacy.mechanisms.channel import SymmetricChannel
+from veilgraph.privacy.mechanisms.grr import GRR
+from veilgraph.privacy.mechanisms.integer_table import DIGITS, IntegerTable, log_ratio
+from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+
+MAX_WAVES = 36
+"""Most waves of a series: with more, the bound over any two histories takes a device too long to check."""
+
+_NOT_DRAWN = -1
+
+
+@dataclass(frozen=True)
+class LongitudinalGRR:
+    r"""Randomize one value in each of W waves, through permanent answers for at most c different values.
+
+    A record is a history: the value in each wave. A value beyond the c-th different one counts as no change, so that
+    the device goes on with the permanent answer of the wave before. It never refuses and never falls silent, which
+    would reveal a change.
+
+    Args:
+        domain_size: k, the declared number of values.
+        epsilon: requested epsilon of a permanent answer: what a value reveals at most that never changes.
+        wave_epsilon: requested epsilon of a wave's report about the permanent answer.
+        waves: W, the number of waves.
+        values: c, the number of different values of a person that are answered.
+
+    >>> monthly = LongitudinalGRR(domain_size=7, epsilon=2.0, wave_epsilon=1.0, waves=12, values=2)
+    >>> loss = monthly.series_loss
+    >>> round(loss.unchanged, 4), round(loss.same_changes, 4), round(loss.any_histories, 4)
+    (1.9999, 3.9435, 8.1185)
+    >>> histories = np.array([[0] * 12, [0] * 6 + [3] * 6])
+    >>> monthly.randomize(histories, rng=np.random.default_rng(0)).shape
+    (2, 12)
+    """
+
+    domain_size: int
+    epsilon: float
+    wave_epsilon: float
+    waves: int
+    values: int = 1
+    permanent: GRR = field(init=False, repr=False, compare=False)
+    wave: GRR = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.waves <= MAX_WAVES:
+            raise BudgetError(f"waves is {self.waves}: a series has 1 to {MAX_WAVES} waves")
+        if not 1 <= self.values <= self.domain_size:
+            raise BudgetError(f"values is {self.values}: choose 1 to {self.domain_size} of {self.domain_size} values")
+        for name, epsilon in (("epsilon", self.epsilon), ("wave_epsilon", self.wave_epsilon)):
+            if math.isinf(epsilon):
+                raise BudgetError(f"{name} is infinite: the answers of a series are never collected without privacy")
+        object.__setattr__(self, "permanent", GRR(self.domain_size, self.epsilon))
+        object.__setattr__(self, "wave", GRR(self.domain_size, self.wave_epsilon))
+
+    @property
+    def num_features(self) -> int:
+        """Number of waves, W: a record is a history."""
+        return self.waves
+
+    @cached_property
+    def series_loss(self) -> SeriesLoss:
+        """Epsilons of the whole series under its three neighbour relations."""
+        return _series_loss(self.permanent.table, self.wave.table, self.waves, self.values)
+
+    @property
+    def privacy_loss(self) -> PrivacyLoss:
+        """Epsilon of the whole series for any two histories.
+
+        With one value it is exact: the value of the first wave decides all reports. With more it is a proven bound,
+        and two histories that differ in one wave may differ as much.
+        """
+        loss = self.series_loss.any_histories
+        later = 0.0 if self.values == 1 else loss
+        return PrivacyLoss(user_level=loss, attribute_level=(loss,) + (later,) * (self.waves - 1))
+
+    @cached_property
+    def channel(self) -> SymmetricChannel:
+        """Channel of the report of one wave: both tables in sequence."""
+        return self.permanent_channel(self.wave.channel.keep)
+
+    def permanent_channel(self, keep: Fraction) -> SymmetricChannel:
+        """Return the channel from a value to a statistic that names its permanent answer with probability `keep`."""
+        first, other = self.permanent.channel, (1 - keep) / (self.domain_size - 1)
+        kept = first.keep * keep + (1 - first.keep) * other
+        return SymmetricChannel(
+            domain_size=self.domain_size, keep=kept, other=(1 - kept) / Fraction(self.domain_size - 1)
+        )
+
+    def answered_histories(self, histories: NDArray[Any]) -> NDArray[Any]:
+        """Return the values that are answered [people, waves]: a value beyond the c-th counts as no change.
+
+        >>> LongitudinalGRR(4, 1.0, 1.0, waves=5, values=2).answered_histories(np.array([[3, 0, 2, 3, 1]])).tolist()
+        [[3, 0, 0, 3, 3]]
+        """
+        people, answered = np.arange(len(histories)), np.empty_like(histories)
+        known = np.zeros((len(histories), self.domain_size), dtype=np.bool_)
+        for wave in range(self.waves):
+            current = histories[:, wave]
+            if wave:
+                room = known[people, current] | (known.sum(axis=1) < self.values)
+                current = np.where(room, current, answered[:, wave - 1])
+            known[people, current] = True
+            answered[:, wave] = current
+        return answered
+
+    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Draw the reports of all waves [people, waves] for each history, a row of `values`."""
+        check_shape(values, self.waves)
+        check_codes(values, self.domain_size)
+        answered, reports = self.answered_histories(values), np.empty_like(values)
+        people = np.arange(len(values))
+        permanent = np.full((len(values), self.domain_size), _NOT_DRAWN, dtype=np.int64)
+        for wave in range(self.waves):
+            current = answered[:, wave].astype(np.int64)
+            new = np.flatnonzero(permanent[people, current] == _NOT_DRAWN)
+            permanent[new, current[new]] = self.permanent.randomize(current[new], rng=rng)
+            reports[:, wave] = self.wave.randomize(permanent[people, current], rng=rng)
+        return reports
+
+    def records(self) -> Iterator[Record]:
+        """Iterate over all histories."""
+        return itertools.product(range(self.domain_size), repeat=self.waves)
+
+    def reports(self) -> Iterator[Report]:
+        """Iterate over all sequences of reports; they are the same tuples as the histories."""
+        return itertools.product(range(self.domain_size), repeat=self.waves)
+
+    def probability(self, report: Report, record: Record) -> Fraction:
+        """Return the product over the answered values: the mean over a value's permanent answer."""
+        (answered,) = self.answered_histories(np.array([record], dtype=np.int64)).tolist()
+        chance = Fraction(1)
+        for value in dict.fromkeys(answered):
+            said = [reported for reported, current in zip(report, answered, strict=True) if current == value]
+            chance *= self._chance_of_value(value, tuple(said.count(b) for b in range(self.domain_size)))
+        return chance
+
+    def _chance_of_value(self, value: int, counts: tuple[int, ...]) -> Fraction:
+        """Return the probability of the reports of one value, given how often they name each."""
+        first, second, total = self.permanent.channel, self.wave.channel, sum(counts)
+        return sum(
+            (
+                (first.keep if b == value else first.other) * second.keep**count * second.other ** (total - count)
+                for b, count in enumerate(counts)
+            ),
+            Fraction(0),
+        )
+
+    def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
+        """Return the log of `probability` for many sequences of reports at once, [reports]."""
+        (answered,) = self.answered_histories(np.array([record], dtype=np.int64))
+        named = self.wave.named(np.asarray(reports).reshape(-1)).reshape(-1, self.waves, self.domain_size)
+        log_odds = math.log(self.wave.channel.keep) - math.log(self.wave.channel.other)
+        found = np.full(len(reports), self.waves * math.log(self.wave.channel.other))
+        for value in np.unique(answered).tolist():
+            log_weights = np.full(self.domain_size, math.log(self.permanent.channel.other))
+            log_weights[value] = math.log(self.permanent.channel.keep)
+            found += np.logaddexp.reduce(log_odds * named[:, answered == value].sum(axis=1) + log_weights, axis=1)
+        return found
+
+    def extreme_records(self) -> tuple[Record, Record]:
+        """Return two histories that are told apart best, of those that are constant, change together, or crosswise.
+
+        Crosswise: each of two values of one history meets each of two values of the other in equally many waves. In a
+        long series this is the worst. If the domain is larger than 3 and W is a multiple of 4, it attains the bound.
+        """
+        constant = (0,) * self.waves, (1,) * self.waves
+        if self.values == 1:
+            return constant
+        block = -(-self.waves // 2)
+        blocks = tuple(int(wave >= block) for wave in range(self.waves))
+        halves = [int(2 * (wave % block) >= block) for wave in range(self.waves)]
+        others = (2, 1) if self.domain_size == 3 else (2 % self.domain_size, 3 % self.domain_size)
+        together = blocks, tuple(1 - value for value in blocks)
+        crosswise = blocks, tuple(others[half] for half in halves)
+        return max(constant, together, crosswise, key=self._log_ratio)
+
+    def _log_ratio(self, pair: tuple[Record, Record]) -> float:
+        """Return the log-likelihood ratio of two histories for the report that equals the first."""
+        report = np.array([pair[0]])
+        return float((self.log_likelihood(report, pair[0]) - self.log_likelihood(report, pair[1]))[0])
+
+
+@lru_cache(maxsize=256)
+def _series_loss(permanent: IntegerTable, wave: IntegerTable, waves: int, values: int) -> SeriesLoss:
+    """Compute the epsilons of a series from the integers of its two tables."""
+    ratios = [_unchanged_ratio(permanent, wave, count) for count in range(waves + 1)]
+    same = max(math.prod((ratios[n] for n in sizes), start=Fraction(1)) for sizes in partitions(waves, values))
+    unchanged, same_changes = (log_ratio(Decimal(r.numerator), Decimal(r.denominator)) for r in (ratios[waves], same))
+    return SeriesLoss(
+        unchanged=unchanged,
+        same_changes=same_changes,
+        any_histories=unchanged if values == 1 else _any_histories(permanent, wave, waves, values),
+    )
+
+
+def _unchanged_ratio(permanent: IntegerTable, wave: IntegerTable, count: int) -> Fraction:
+    r"""Return the largest ratio of the probabilities of `count` reports under two values that do not change.
+
+    .. math:: \frac{p_1 p_2^n + (k - 1) q_1 q_2^n}{q_1 p_2^n + p_1 q_2^n + (k - 2) q_1 q_2^n}
+    """
+    same, others, size = wave.true**count, wave.other**count, permanent.domain_size
+    most = permanent.true * same + (size - 1) * permanent.other * others
+    least = permanent.other * same + (permanent.true + (size - 2) * permanent.other) * others
+    return Fraction(most, least)
+
+
+def _any_histories(permanent: IntegerTable, wave: IntegerTable, waves: int, values: int) -> float:
+    r"""Return a proven bound on the epsilon for any two histories, within a few percent of the exact one.
+
+    .. math:: \max_n \ln \frac{\min\big(\rho^{n_1 + \dots + n_c},\;
+        \prod_{j \le c} (1 + p_1 (\rho^{n_j} - 1)) \prod_{j > c} (1 + q_1 (\rho^{n_j} - 1))\big)}
+        {\big(1 + q_1 \sum_j (\rho^{n_j / c} - 1)\big)^c}
+
+    over the numbers :math:`n_1 \ge n_2 \ge \dots` of equal reports, at most k of them, that sum to W.
+    """
+    count = min(values, waves)
+    with localcontext(prec=DIGITS):
+        words = Decimal(permanent.true + (permanent.domain_size - 1) * permanent.other)
+        keep, other = permanent.true / words, permanent.other / words
+        root = (Decimal(wave.true) / wave.other) ** (Decimal(1) / count)
+        roots = [root**n for n in range(waves + 1)]
+        powers = [each**count for each in roots]
+        first, later = ([1 + share * (power - 1) for power in powers] for share in (keep, other))
+        most = Decimal(1)
+        for sizes in partitions(waves, permanent.domain_size):
+            above = math.prod([first[n] for n in sizes[:count]] + [later[n] for n in sizes[count:]], start=Decimal(1))
+            above = min(above, powers[sum(sizes[:count])])
+            below = (1 + other * sum((roots[n] - 1 for n in sizes), start=Decimal(0))) ** count
+            most = max(most, above / below)
+        return log_ratio(most, Decimal(1))
+
+
+def partitions(total: int, most: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
+    """Iterate over the falling sequences of at most `most` whole numbers that sum to `total`.
+
+    >>> list(partitions(4, 2))
+    [(4,), (3, 1), (2, 2)]
+    """
+    if total == 0:
+        yield ()
+    elif most > 0:
+        for first in range(min(total, largest or total), 0, -1):
+            for rest in partitions(total - first, most - 1, first):
+                yield first, *rest
