@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from veilgraph.privacy.accounting import Guarantee
     from veilgraph.privacy.audit import AuditResult, statistical_audit, worst_case_epsilon
     from veilgraph.privacy.budget import PrivacyBudget
-    from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, Mechanism, MultiBit, OSRandom, SubsetSelection
+    from veilgraph.privacy.mechanisms import (
+        GRR,
+        GRRFS,
+        JointGRR,
+        LongitudinalGRR,
+        Mechanism,
+        MultiBit,
+        OSRandom,
+        SubsetSelection,
+    )
     from veilgraph.privacy.schema import Column, FeatureSchema, propose_schema
 
     __version__: str
@@ -34,6 +43,7 @@ _HOME = {
     "Graph": "graph",
     "Guarantee": "privacy.accounting",
     "JointGRR": "privacy.mechanisms",
+    "LongitudinalGRR": "privacy.mechanisms",
     "Mechanism": "privacy.mechanisms",
     "Method": "models",
     "MultiBit": "privacy.mechanisms",
@@ -65,6 +75,7 @@ __all__ = [
     "Graph",
     "Guarantee",
     "JointGRR",
+    "LongitudinalGRR",
     "Mechanism",
     "Method",
     "MultiBit",

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from veilgraph.datasets import csbm
 from veilgraph.errors import BudgetError
 from veilgraph.experiments import simulate
-from veilgraph.experiments.simulation import coupling_key, randomize_coupled
+from veilgraph.experiments.simulation import coupling_key, randomize_coupled, simulate_waves
 from veilgraph.graph import Split
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import GRRFS, JointGRR, Mechanism, MultiBit, OSRandom
+from veilgraph.privacy.mechanisms import GRRFS, JointGRR, LongitudinalGRR, Mechanism, MultiBit, OSRandom
 
 PRIVATE = csbm(300, num_features=5, seed=0)
 SPLIT = Split.random(300, seed=0)
@@ -130,3 +130,19 @@ STRANGERS = {
 def test_strangers_are_refused(mechanisms: Sequence[Mechanism]) -> None:
     with pytest.raises(BudgetError, match="differ in nothing but a finite epsilon"):
         randomize_coupled(mechanisms, RECORDS, rng=np.random.default_rng(0))
+
+
+def test_waves_become_one_class_for_each_labelled_node_that_all_reports_name_better_than_one() -> None:
+    series = LongitudinalGRR(PRIVATE.schema.num_classes, 8.0, 1.0, waves=12, values=2)
+    found = {
+        latest: simulate_waves(PRIVATE, series, SPLIT, rng=np.random.default_rng(0), latest=latest)
+        for latest in (True, False)
+    }
+    for perturbed in found.values():
+        assert (perturbed.has_label == SPLIT.labelled).all()
+        assert (perturbed.labels[SPLIT.test] == 0).all()
+        assert perturbed.guarantee.series is not None
+        right = float((perturbed.labels == PRIVATE.labels)[SPLIT.labelled].mean())
+        keep, people = float(perturbed.label_mechanism.channel.keep), int(SPLIT.labelled.sum())
+        assert abs(right - keep) < 5 * (keep * (1 - keep) / people) ** 0.5
+    assert found[False].label_mechanism.channel.keep > found[True].label_mechanism.channel.keep

@@ -17,8 +17,17 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import BudgetError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import GRRFS, LabelMechanism, Mechanism, MultiBit, RandomIntegers
+from veilgraph.privacy.mechanisms import (
+    GRRFS,
+    LabelMechanism,
+    LongitudinalGRR,
+    Mechanism,
+    MultiBit,
+    RandomIntegers,
+    WaveEvidence,
+)
 from veilgraph.privacy.mechanisms.registry import FeatureRandomizer, LabelRandomizer, best_label_mechanism, grr_fs
+from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
 from veilgraph.privacy.schema import NO_LABEL
 
 
@@ -103,6 +112,36 @@ def randomize_labels(
     labels = mechanism.blank(private.graph.num_nodes)
     labels[reporting] = mechanism.randomize(private.labels[reporting], rng=rng)
     return labels
+
+
+def simulate_waves(
+    private: PrivateGraph,
+    series: LongitudinalGRR,
+    split: Split,
+    *,
+    rng: RandomIntegers,
+    histories: NDArray[Any] | None = None,
+    waves: int | None = None,
+    latest: bool = False,
+) -> PerturbedGraph:
+    """Randomize the labels of labelled nodes in every wave of a series, and combine the reports of each node.
+
+    Args:
+        private: the true records.
+        series: mechanism of the waves.
+        split: nodes that report a label are its training and validation nodes.
+        rng: source of randomness.
+        histories: true labels in each wave, [nodes, waves]; default: they never change.
+        waves: number of waves that are over; default: all.
+        latest: learn from each node's latest report alone, and not from the most frequent one.
+    """
+    reporting, nodes = _reporting(private, split), private.graph.num_nodes
+    if histories is None:
+        histories = np.repeat(private.labels[:, None], series.waves, axis=1)
+    reports = np.full((nodes, series.waves), NO_REPORT, dtype=np.int64)
+    reports[reporting] = series.randomize(histories[reporting], rng=rng)
+    evidence, named = WaveEvidence.combine(series, reports[:, :waves], latest=latest)
+    return simulated_collection(private, split, evidence, np.where(reporting, named, 0))
 
 
 def simulated_collection(

@@ -228,7 +228,7 @@ REAL = (
     pytest.param(SubsetSelection(100, 1.0), 0.8, id="subset-selection-beyond-64-classes"),
     pytest.param(JointGRR((2,) * 53, sampled=2, epsilon=0.5), 0.8, id="joint-GRR"),
     pytest.param(JointGRR((2, 3, 4) * 17, sampled=2, epsilon=0.5), 0.8, id="joint-GRR-unequal"),
-    pytest.param(LongitudinalGRR(18, 1.0, 3.0, waves=12), 0.8, id="L-GRR"),
+    pytest.param(LongitudinalGRR(5, 1.0, 4.0, waves=6), 0.8, id="L-GRR"),
 )
 
 

@@ -1,0 +1,117 @@
+"""Accuracy from the waves of a series: from the latest report of each person, and from all of them jointly.
+
+L-GRR on public graphs, the label alone; 75 % of the people report in every wave. Epsilons are those of two values that
+never change, over all waves; the table says what any two histories cost. "changed" is the share of people who had
+another label in the first half of the waves; accuracy is that of today's labels.
+
+python -m benchmarks.studies.waves --datasets FOLDER --only cora lastfm
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.studies.deployed import read_labels
+from veilgraph.datasets import PrivateGraph
+from veilgraph.evaluation import accuracy
+from veilgraph.experiments.simulation import simulate_waves
+from veilgraph.graph import Split
+from veilgraph.models import LabelVeil, Method, StructureOnly
+from veilgraph.privacy.mechanisms import LongitudinalGRR
+from veilgraph.privacy.schema import NO_LABEL
+
+WAVES = 12
+
+Cell = tuple[str, float, float, float]
+"""Name of a graph, epsilon of a permanent answer, epsilon of a wave's report, share of people who changed."""
+
+
+def draw(cell: Cell, seed: int, folder: Path) -> dict[str, float]:
+    """Fit both methods after 1, 3 and 12 waves, to the latest reports and to all; return accuracies."""
+    name, epsilon, wave_epsilon, changed = cell
+    torch.set_num_threads(1)
+    private = read_labels(folder / f"{name}.npz")
+    series = LongitudinalGRR(private.schema.num_classes, epsilon, wave_epsilon, waves=WAVES, values=2)
+    split = Split.random(
+        private.graph.num_nodes, seed=seed, train=0.5, validation=0.25, eligible=private.labels != NO_LABEL
+    )
+    histories = _histories(private, changed, np.random.default_rng([seed, 1]))
+    found = dict[str, float]()
+    some = ((WAVES, True), (WAVES, False))
+    for waves, latest in some if changed else ((1, True), (3, True), (3, False), *some):
+        reports = simulate_waves(
+            private,
+            series,
+            split,
+            rng=np.random.default_rng([seed, 0]),
+            histories=histories,
+            waves=waves,
+            latest=latest,
+        )
+        methods: dict[str, Method] = {"veil": LabelVeil(seed=seed), "control": StructureOnly(device="cpu")}
+        for method, estimator in methods.items():
+            predicted = estimator.fit(reports, split).predict()
+            found[f"{method}, {waves} {'latest' if latest else 'all'}"] = accuracy(predicted, private, split.test)
+    return found
+
+
+def _histories(private: PrivateGraph, changed: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return labels in each wave, [nodes, waves]; some people had another label in the first half."""
+    labels = np.where(private.labels == NO_LABEL, 0, private.labels).astype(np.int64)
+    classes = private.schema.num_classes
+    histories = np.repeat(labels[:, None], WAVES, axis=1)
+    before = (labels + rng.integers(1, classes, size=len(labels))) % classes
+    moved = rng.random(len(labels)) < changed
+    histories[moved, : WAVES // 2] = before[moved, None]
+    return histories
+
+
+def summary(cell: Cell, draws: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Return mean accuracies in percent with standard errors, and the epsilons of the series."""
+    name, epsilon, wave_epsilon, changed = cell
+    row: dict[str, Any] = {"graph": name, "epsilon": epsilon, "wave_epsilon": wave_epsilon, "changed": changed}
+    for key in draws[0]:
+        values = 100 * np.array([each[key] for each in draws])
+        row[key] = [round(float(values.mean()), 2), round(float(values.std(ddof=1) / len(values) ** 0.5), 2)]
+    return row
+
+
+def main() -> None:
+    """Print the rows as JSON, one line each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--datasets", type=Path, required=True, help="folder of public graphs, .npz")
+    parser.add_argument("--only", nargs="+", default=["cora", "lastfm"], help="names of graphs")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    budgets = [(1.0, 0.5), (2.0, 1.0), (2.0, 2.0), (4.0, 2.0)]
+    cells = [(name, *each, 0.0) for name, each in itertools.product(options.only, budgets)]
+    cells += [(name, 2.0, 2.0, 0.2) for name in options.only]
+    seeds = range(options.first_seed, options.first_seed + options.draws)
+    tasks = [(cell, seed, options.datasets) for cell in cells for seed in seeds]
+    draws = list[dict[str, float]]()
+    with ProcessPoolExecutor(options.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for number, found in enumerate(pool.map(draw, *zip(*tasks, strict=True)), start=1):
+            draws.append(found)
+            print(f"\r{number} of {len(tasks)}", end="", file=sys.stderr)
+            if number % len(seeds) == 0:
+                cell = cells[number // len(seeds) - 1]
+                print(json.dumps(summary(cell, draws[-len(seeds) :])), flush=True)
+
+
+if __name__ == "__main__":
+    main()
