@@ -81,6 +81,12 @@ class Collection:
             f"Authorization: Bearer {self.token(report.node)}\r\n",
         )
 
+    def delete_request(self, node: str) -> bytes:
+        """Return the bytes of an HTTP request that withdraws the reports of a node."""
+        return request_bytes(
+            "DELETE", f"/v1/reports/{quote(node, safe='')}", b"", f"Authorization: Bearer {self.token(node)}\r\n"
+        )
+
     def write(self, folder: Path) -> list[str]:
         """Write the files that `veilgraph serve` reads, and return the options that name them."""
         names = self.graph.names

@@ -1,10 +1,12 @@
-"""Faults under load: the store holds every acknowledged report exactly once.
+"""Faults under load: the store holds every acknowledged report exactly once, and nothing that was withdrawn.
 
-    python -m benchmarks.studies.faults [--rounds 100] [--store URL] [--seed 0]
+    python -m benchmarks.studies.faults [--rounds 100] [--store URL] [--collectors 2] [--seed 0]
 
-Each round starts the collector, sends reports over several connections, and kills it with SIGKILL at a random moment.
-Every node has two different reports and sends either of them repeatedly until one is acknowledged. At the end the
-store must hold, for every acknowledged node, the report that was acknowledged, and at most one report for each node.
+Each round starts collectors on one store, sends reports and withdrawals over several connections, and kills them all
+with SIGKILL after a random number of answers. Every node has two different reports and sends either of them repeatedly.
+One request in five withdraws. After each round the store must hold, for every acknowledged node that did not withdraw,
+the report that was acknowledged, and at most one report for each node. It must hold no report of a node whose
+withdrawal was acknowledged, or has begun and left a tombstone, and an entry of the audit log for each withdrawal.
 """
 
 from __future__ import annotations
@@ -18,8 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sqlalchemy import select
+
 from benchmarks.performance.collecting import Collection, Connection, Server
 from veilgraph.campaign.report import Report
+from veilgraph.collector import audit_log
+from veilgraph.collector.database import withdrawals
 from veilgraph.collector.store import ReportStore
 
 _CONNECTIONS = 16
@@ -34,6 +40,9 @@ class Ledger:
         rng: Source of the order of reports.
         acknowledged: Acknowledged report of each node.
         refused: Reports that were refused because the node's other report is stored.
+        withdrawn: Nodes whose withdrawal was acknowledged.
+        withdrawing: Nodes that sent a withdrawal, acknowledged or not.
+        withdrawal_share: Share of the requests that withdraw.
         statuses: Number of answers of each HTTP status.
     """
 
@@ -41,13 +50,16 @@ class Ledger:
     rng: random.Random
     acknowledged: dict[str, Report] = field(default_factory=dict)
     refused: dict[str, Report] = field(default_factory=dict)
+    withdrawn: set[str] = field(default_factory=set)
+    withdrawing: set[str] = field(default_factory=set)
+    withdrawal_share: float = 0.0
     statuses: dict[int, int] = field(default_factory=dict)
 
-    async def load(self, port: int) -> None:
-        """Send until cancelled or until the collector has ended."""
+    async def load(self, *ports: int) -> None:
+        """Send until cancelled or until the collectors have ended."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(_CONNECTIONS):
-                group.create_task(self._send(port))
+            for number in range(_CONNECTIONS):
+                group.create_task(self._send(ports[number % len(ports)]))
 
     async def _send(self, port: int) -> None:
         connection = Connection(port)
@@ -59,10 +71,17 @@ class Ledger:
             await connection.close()
 
     async def send_one(self, connection: Connection) -> int:
-        """Send one of the two reports of a random node, and return the HTTP status."""
+        """Send one of the two reports of a random node, or withdraw, and return the HTTP status."""
+        if self.rng.random() < self.withdrawal_share:
+            return await self._withdraw_one(connection)
         report = self.collection.report(self.rng.randrange(self.collection.campaign.nodes), seed=self.rng.randrange(2))
+        was_withdrawn = report.node in self.withdrawn  # acknowledged before the report was sent
         status, _ = await connection.send(self.collection.put_request(report))
         self.statuses[status] = self.statuses.get(status, 0) + 1
+        if was_withdrawn and status in (200, 201, 409):
+            raise AssertionError(f"{report.node} withdrew, and a report of it was answered with {status}")
+        if status == 410 and report.node not in self.withdrawing:
+            raise AssertionError(f"{report.node} did not withdraw, and its report was refused for that")
         if status in (200, 201):
             if status == 201 and report.node in self.acknowledged:
                 raise AssertionError(f"{report.node} was stored twice")
@@ -72,48 +91,80 @@ class Ledger:
             self.refused[report.node] = report
         return status
 
+    async def _withdraw_one(self, connection: Connection) -> int:
+        node = f"n{self.rng.randrange(self.collection.campaign.nodes)}"
+        self.withdrawing.add(node)
+        status, _ = await connection.send(self.collection.delete_request(node))
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        if status == 200:
+            self.withdrawn.add(node)
+        return status
+
     def check(self, store: ReportStore) -> int:
         """Return the number of stored reports; raise AssertionError if the store contradicts the answers."""
         found = list(store.iterate(self.collection.campaign))
         by_node = {report.node: report for report in found}
         if len(by_node) < len(found):
             raise AssertionError("a node has two reports")
+        with store.engine.connect() as connection:
+            tombstones = set(connection.execute(select(withdrawals.c.node)).scalars())
+        if missing := self.withdrawn - tombstones:
+            raise AssertionError(f"the acknowledged withdrawal of {min(missing)} is lost")
+        if returned := tombstones & by_node.keys():
+            raise AssertionError(f"{min(returned)} withdrew, and its report is stored")
+        if invented := tombstones - self.withdrawing:
+            raise AssertionError(f"{min(invented)} did not withdraw, and has a tombstone")
+        entries = [entry for entry in store.audit_log() if entry.action == "withdraw"]
+        audit_log.check(store.audit_log())
+        if len(entries) != len(tombstones):
+            raise AssertionError(f"{len(tombstones)} withdrawals have {len(entries)} entries in the audit log")
         for node, report in self.acknowledged.items():
-            if by_node.get(node) != report:
+            if node not in tombstones and by_node.get(node) != report:
                 raise AssertionError(
                     f"the acknowledged report of {node} is {'lost' if node not in by_node else 'changed'}"
                 )
         for node, report in self.refused.items():
-            if by_node.get(node, report) == report:
+            if node not in tombstones and by_node.get(node, report) == report:
                 raise AssertionError(f"a report of {node} was refused for another one, and none is stored")
         return len(found)
 
 
-def kill_rounds(*, rounds: int, nodes: int, store: str, folder: Path, seed: int) -> dict[str, object]:
-    """Kill the collector under load, once in each round, and return counts of reports and answers."""
+def kill_rounds(
+    *, rounds: int, nodes: int, store: str, folder: Path, seed: int, collectors: int = 2
+) -> dict[str, object]:
+    """Kill the collectors under load, once in each round, and return counts of reports and answers."""
     rng = random.Random(seed)
-    ledger = Ledger(collection=Collection.ring(nodes), rng=rng)
+    ledger = Ledger(collection=Collection.ring(nodes), rng=rng, withdrawal_share=0.2)
     options = [*ledger.collection.write(folder), "--store", store]
     for number in range(rounds):
-        server = Server(options, log=folder / "serve.log")
-        asyncio.run(_load_and_kill(ledger, server, after=rng.uniform(0.02, 0.5)))
+        servers = [Server(options, log=folder / f"serve{i}.log") for i in range(collectors)]
+        asyncio.run(_load_and_kill(ledger, servers, answers=rng.randrange(1, 200)))
         reading = ReportStore.open(store)
         stored = ledger.check(reading)
         reading.close()
         if number % 10 == 9:
-            print(f"round {number + 1}: {len(ledger.acknowledged)} acknowledged, {stored} stored, none lost or doubled")
+            print(
+                f"round {number + 1}: {len(ledger.acknowledged)} acknowledged, {stored} stored, "
+                f"{len(ledger.withdrawn)} withdrawn; none lost, doubled or returned",
+                flush=True,
+            )
     return {
         "rounds": rounds,
         "acknowledged": len(ledger.acknowledged),
         "stored": stored,
+        "withdrawn": len(ledger.withdrawn),
         "answers": ledger.statuses,
     }
 
 
-async def _load_and_kill(ledger: Ledger, server: Server, *, after: float) -> None:
-    load = asyncio.create_task(ledger.load(server.port))
-    await asyncio.sleep(after)
-    server.kill()
+async def _load_and_kill(ledger: Ledger, servers: list[Server], *, answers: int) -> None:
+    """Kill the collectors after a number of answers, whatever the machine does besides."""
+    wanted = sum(ledger.statuses.values()) + answers
+    load = asyncio.create_task(ledger.load(*(server.port for server in servers)))
+    while sum(ledger.statuses.values()) < wanted and not load.done():
+        await asyncio.sleep(0.001)
+    for server in servers:
+        server.kill()
     await load
 
 
@@ -123,13 +174,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--store", help="default: a new SQLite file; a PostgreSQL database must be empty")
+    parser.add_argument("--collectors", type=int, default=2, help="processes on one store, killed together")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store = arguments.store or f"sqlite:///{folder}/reports.db"
         result = kill_rounds(
-            rounds=arguments.rounds, nodes=arguments.nodes, store=store, folder=folder, seed=arguments.seed
+            rounds=arguments.rounds,
+            nodes=arguments.nodes,
+            store=store,
+            folder=folder,
+            seed=arguments.seed,
+            collectors=arguments.collectors,
         )
     print(json.dumps(result))
 

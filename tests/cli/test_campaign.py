@@ -15,7 +15,8 @@ from tests.support.forgeries import MISLEADING_TEXTS, rewritten
 from tests.support.participant_page import serving
 from tests.support.running_collector import listening
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.report import Receipt, Report
+from veilgraph.campaign.receipt import Receipt
+from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import check_token, token_for
 from veilgraph.cli import main
 from veilgraph.collector.app import make_app

@@ -39,7 +39,7 @@ from tests.support.participant_page import answer_to
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.strict_json import canonical_json
-from veilgraph.client import answer, answered, participant, send
+from veilgraph.client import answer, answered, check_receipt, participant, send, withdraw
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets
@@ -749,7 +749,7 @@ class Collector:
 
         class Handler(BaseHTTPRequestHandler):
             def do_PUT(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers["Content-Length"] or 0))
                 collector.seen.append((self.path, self.headers["Authorization"], body))
                 code, headers = collector.replies.pop(0)
                 if code == 0:  # hangs up
@@ -762,6 +762,8 @@ class Collector:
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)
+
+            do_DELETE = do_POST = do_PUT  # noqa: N815 (the names of http.server)
 
             def log_message(self, *_: Any) -> None: ...
 
@@ -825,6 +827,20 @@ def test_an_answer_that_does_not_confirm_the_report_is_not_believed(answer: str,
         with pytest.raises(SendError, match="did not confirm this report"):
             send(running.url, REPORT, "t", sleep=lambda _: pytest.fail("it waited"))
     assert len(running.seen) == 1
+
+
+@pytest.mark.parametrize("answer", NO_CONFIRMATIONS)
+def test_an_answer_that_confirms_no_withdrawal_and_checks_no_receipt_is_not_believed(answer: str) -> None:
+    with collector(200, 200) as running:
+        running.answer = NO_CONFIRMATIONS[answer]
+        with pytest.raises(SendError, match="did not confirm the withdrawal"):
+            withdraw(running.url, "a/b", "t", sleep=lambda _: pytest.fail("it waited"))
+        with pytest.raises(SendError, match="did not check the receipt"):
+            check_receipt(running.url, {"node": "a/b"}, sleep=lambda _: pytest.fail("it waited"))
+    assert running.seen == [
+        ("/v1/reports/a%2Fb", "Bearer t", b""),
+        ("/v1/receipts", None, b'{"node":"a/b"}'),  # it needs no token
+    ]
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "all_proxy"])

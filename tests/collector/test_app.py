@@ -19,7 +19,8 @@ import pytest
 from tests.support import running_collector as running
 from tests.support.collection import Collection
 from tests.support.running_collector import listening
-from veilgraph.campaign.report import Receipt, Report
+from veilgraph.campaign.receipt import Receipt, read_receipt
+from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials
@@ -73,7 +74,8 @@ def test_a_stored_report_is_answered_with_a_receipt_that_names_it_and_is_the_sam
         batch = client.post("/v1/reports", json={"reports": [COLLECTION.entry("n1")] * 2}).json()["results"]
         refused = put(client, COLLECTION.report("n1", label=0))
     assert first.json().keys() == {"node", "status", "receipt"}
-    receipt = Receipt.from_json(first.content)
+    receipt = read_receipt(first.content)
+    assert isinstance(receipt, Receipt)
     assert receipt.is_signed_by(keys)
     assert not receipt.is_signed_by([new_key()])
     assert (receipt.campaign, receipt.node) == (COLLECTION.campaign.id, "n1")
@@ -87,7 +89,7 @@ def test_the_newest_key_signs_receipts(tmp_path: Path) -> None:
     old, new = COLLECTION.credentials.keys[0], new_key()
     credentials = Credentials(keys=[new, old], admin_token=COLLECTION.credentials.admin_token)
     with collecting(tmp_path, COLLECTION, credentials=credentials) as client:
-        receipt = Receipt.from_json(put(client, COLLECTION.report("n1")).content)
+        receipt = read_receipt(put(client, COLLECTION.report("n1")).content)
     assert receipt.is_signed_by([new])
     assert not receipt.is_signed_by([old])
 

@@ -25,6 +25,7 @@ WORDS = {
     "unexpected": 500,
     "unknown_node": 404,
     "withdrawn": 410,
+    "wrong_receipt": 422,
     "wrong_token": 401,
 }
 

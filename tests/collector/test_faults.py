@@ -22,11 +22,16 @@ pytestmark = pytest.mark.slow
 NODES = 2000
 
 
-def test_no_acknowledged_report_is_lost_or_doubled_when_the_collector_is_killed(store_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("collectors", [1, 2])
+def test_nothing_acknowledged_is_lost_and_nothing_withdrawn_returns_when_collectors_are_killed(
+    store_url: str, tmp_path: Path, collectors: int
+) -> None:
     """A few rounds; `python -m benchmarks.studies.faults` does a hundred."""
-    result = kill_rounds(rounds=3, nodes=NODES, store=store_url, folder=tmp_path, seed=1)
+    result = kill_rounds(rounds=4, nodes=500, store=store_url, folder=tmp_path, seed=1, collectors=collectors)
     assert isinstance(result["acknowledged"], int)
+    assert isinstance(result["withdrawn"], int)
     assert result["acknowledged"] > 20, "there was no load"
+    assert result["withdrawn"] > 0, "nobody withdrew"
 
 
 def test_a_full_disk_is_refused_and_what_was_acknowledged_stays(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from veilgraph.cli.model import predict, train
 from veilgraph.cli.paper import paper_app, tune
 from veilgraph.cli.participant import randomize, submit
 from veilgraph.cli.privacy import account, audit, plan, schema_app
+from veilgraph.cli.rights import receipt_app, withdraw
 from veilgraph.cli.run import run
 from veilgraph.errors import VeilgraphError
 
@@ -49,11 +50,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 # The order of `veilgraph --help`: try it, account for it, plan, collect and train, study, check.
-for command in (run, account, audit, plan, randomize, submit, serve, train, predict, tune, doctor):
+for command in (run, account, audit, plan, randomize, submit, withdraw, serve, train, predict, tune, doctor):
     app.command()(command)
 for group, name in (
     (schema_app, "schema"),
     (campaign_app, "campaign"),
+    (receipt_app, "receipt"),
     (data_app, "data"),
     (paper_app, "paper"),
 ):

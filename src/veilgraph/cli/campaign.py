@@ -15,7 +15,8 @@ import typer
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.plan import CampaignPlan
-from veilgraph.campaign.report import Receipt, check_node
+from veilgraph.campaign.receipt import Receipt, read_receipt
+from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli._common import echo, echo_json, needs_extra
 from veilgraph.client import verify
@@ -172,16 +173,18 @@ def receipt(
     as_json: AsJson = False,
 ) -> None:
     """Check that the collector signed a participant's receipt, and say what it stored."""
-    read = Receipt.from_json(receipt.read_bytes())
+    read = read_receipt(receipt.read_bytes())
     if not read.is_signed_by(read_keys(keys_file)):
         raise ReportError(f"no key in {keys_file} signed {receipt}: it is altered, or another collector's")
     if as_json:
         echo_json(read.document)
-    else:
+    elif isinstance(read, Receipt):
         echo(
             f"The collector stored the report with SHA-256 {read.report_sha256} of node {read.node!a} "
             f"in campaign {read.campaign}, in the hour from {read.stored}."
         )
+    else:
+        echo(f"The collector deleted what node {read.node!a} sent in campaign {read.campaign}, as of {read.withdrawn}.")
 
 
 def _names(graph: Path | None, nodes: Path | None) -> list[str]:

@@ -1,5 +1,5 @@
 """The participant's client: it turns a private record into one randomized report, with the standard library alone."""
 
-from veilgraph.client.participant import answer, answered, randomize, send, verify
+from veilgraph.client.participant import answer, answered, check_receipt, randomize, send, verify, withdraw
 
-__all__ = ["answer", "answered", "randomize", "send", "verify"]
+__all__ = ["answer", "answered", "check_receipt", "randomize", "send", "verify", "withdraw"]

@@ -51,7 +51,7 @@ from itertools import pairwise
 from math import prod
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 if sys.platform == "win32":
     import msvcrt
@@ -81,12 +81,15 @@ __all__ = [
     "Receipt",
     "RunError",
     "SendError",
+    "WithdrawalReceipt",
     "answer",
     "answered",
+    "check_receipt",
     "encode",
     "randomize",
     "send",
     "verify",
+    "withdraw",
 ]
 
 WORD_BITS = 53
@@ -1028,7 +1031,100 @@ def send(
     Returns:
         The collector's receipt; it is true if the report was stored now, false if it had been stored before.
     """
-    request = _request(url, report, token)
+    request = _request(url, check_node(report["node"]), token, "PUT", _canonical(dict(report)).encode())
+    status, answer = _deliver(request, attempts, timeout, sleep, "the report is stored: send the same one again later")
+    return _receipt(answer, report, is_new=status == 201)
+
+
+def withdraw(
+    url: str,
+    node: str,
+    token: str,
+    *,
+    attempts: int = 8,
+    timeout: float = 30.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> WithdrawalReceipt:
+    """Withdraw a node's reports: the collector deletes them, and stores none of this node again.
+
+    Withdrawing again, after a failure or by mistake, changes nothing. This device keeps its copy of the report, and
+    counts its epsilon for ever, because nobody can tell who has seen the report. A busy collector is tried again, as
+    by `send`.
+
+    Args:
+        url: the collector's address: https, or http on this machine, because the token must not be sent unencrypted.
+        node: name of the node in the public graph.
+        token: the node's token.
+        attempts: maximum number of attempts.
+        timeout: seconds to wait for each response.
+        sleep: function that waits.
+
+    Returns:
+        The collector's receipt; it is true if the reports were withdrawn now, false if they had been before.
+    """
+    request = _request(url, check_node(node), token, "DELETE")
+    _, answer = _deliver(request, attempts, timeout, sleep, "withdraw again later")
+    document = _json_object(answer)
+    stated = document.get("receipt")
+    if not _is_receipt(stated, "campaign node withdrawn signature", {"node": node}):
+        raise SendError("what answered did not confirm the withdrawal: it may be the login page of a network")
+    return WithdrawalReceipt(**stated, is_new=document.get("status") == "withdrawn")
+
+
+def check_receipt(
+    url: str,
+    receipt: Mapping[str, str],
+    *,
+    attempts: int = 8,
+    timeout: float = 30.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Ask the collector whether it signed a receipt, and what it holds of the receipt's node now.
+
+    Args:
+        url: the collector's address: https, or http on this machine.
+        receipt: the document of a receipt that `send` or `withdraw` returned.
+        attempts: maximum number of attempts.
+        timeout: seconds to wait for each response.
+        sleep: function that waits.
+
+    Returns:
+        `stored`, `another` (another report of this node), `missing`, `withdrawn`, or `purged` (with the whole
+        campaign). A receipt that the collector did not sign raises an error.
+    """
+    content = _canonical(dict(receipt)).encode()
+    request = _request(url, None, "", "POST", content)
+    _, answer = _deliver(request, attempts, timeout, sleep, "check it again later")
+    document = _json_object(answer)
+    status = document.get("status")
+    if set(document) != {"status"} or status not in ("stored", "another", "missing", "withdrawn", "purged"):
+        raise SendError("what answered did not check the receipt: it may be the login page of a network")
+    return str(status)
+
+
+class WithdrawalReceipt(NamedTuple):
+    """The collector's signed statement that it deleted a node's reports; true if that was now, and not before."""
+
+    campaign: str
+    node: str
+    withdrawn: str
+    """The hour from which nothing of the node is stored, such as 2027-01-31T17:00:00Z."""
+    signature: str
+    is_new: bool
+
+    def __bool__(self) -> bool:
+        return self.is_new
+
+    @property
+    def document(self) -> dict[str, str]:
+        """The receipt as JSON values, to keep."""
+        return {key: value for key, value in self._asdict().items() if key != "is_new"}
+
+
+def _deliver(
+    request: urllib.request.Request, attempts: int, timeout: float, sleep: Callable[[float], None], remedy: str
+) -> tuple[int, bytes]:
+    """Return status and body of the answer to a request that may be repeated; raise an error unless it is granted."""
     opener = _opener(request)
     failure = ""
     for attempt in range(attempts):
@@ -1036,12 +1132,12 @@ def send(
         try:
             with opener.open(request, timeout=timeout) as response:
                 if response.status in (200, 201):
-                    return _receipt(response.read(_MAX_ANSWER_LENGTH), report, is_new=response.status == 201)
+                    return response.status, response.read(_MAX_ANSWER_LENGTH)
                 raise SendError(f"the collector answered {response.status}, which is not a response to a report")
         except urllib.error.HTTPError as error:
             with error:
                 if error.code not in _RETRIED_STATUSES:
-                    raise SendError(_REFUSALS.get(error.code, f"the collector answered {error.code}")) from None
+                    raise SendError(_refusal(error)) from None
                 failure = f"the collector answered {error.code}"
                 pause = max(pause, _requested_pause(error.headers.get("Retry-After")))
         except (http.client.InvalidURL, ValueError):
@@ -1052,13 +1148,33 @@ def send(
                 raise SendError("the collector's certificate is not valid; nothing was sent") from None
             failure = f"the collector cannot be reached ({type(reason).__name__})"
         if pause > _MAX_PAUSE_SECONDS:
-            raise SendError(f"{failure} and asks to wait {pause:.0f} seconds; send the same report again later")
+            raise SendError(f"{failure} and asks to wait {pause:.0f} seconds; {remedy}")
         if attempt + 1 < attempts:
             sleep(pause)
-    raise SendError(f"{failure}, {attempts} times; the report is stored: send the same one again later")
+    raise SendError(f"{failure}, {attempts} times; {remedy}")
 
 
-def _request(url: str, report: Mapping[str, Any], token: str) -> urllib.request.Request:
+def _refusal(error: urllib.error.HTTPError) -> str:
+    """Return why a request was refused, in words of this client: the collector's own are not shown."""
+    reason = None
+    with suppress(OSError, http.client.HTTPException):
+        reason = _json_object(error.read(_MAX_ANSWER_LENGTH)).get("error")
+    known = _REASONS.get(reason) if isinstance(reason, str) else None
+    return known or _REFUSALS.get(error.code, f"the collector answered {error.code}")
+
+
+# Reasons that share the HTTP status of another one.
+_REASONS = {
+    "withdrawn": "the report of this node was withdrawn: it is deleted, and none is accepted again",
+    "purged": "the campaign's reports were deleted, as it announced: no report is accepted any more",
+    "wrong_receipt": "the collector did not sign this receipt: it is altered, or another collector's",
+}
+
+
+def _request(
+    url: str, node: str | None, token: str, method: str, content: bytes | None = None
+) -> urllib.request.Request:
+    """Make a request about the report of a node, or about a receipt where there is none."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:
@@ -1067,12 +1183,13 @@ def _request(url: str, report: Mapping[str, Any], token: str) -> urllib.request.
         raise SendError("the collector's address must begin with https:// (http:// only on this machine)")
     if not token.isascii() or not token.isprintable():
         raise SendError("the token is damaged: it must be plain characters")
-    node = urllib.parse.quote(check_node(report["node"]), safe="")
+    place = "receipts" if node is None else f"reports/{urllib.parse.quote(node, safe='')}"
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     return urllib.request.Request(  # noqa: S310 (the scheme is checked)
-        f"{url.rstrip('/')}/v1/reports/{node}",
-        data=_canonical(dict(report)).encode(),
-        method="PUT",
-        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        f"{url.rstrip('/')}/v1/{place}",
+        data=content,
+        method=method,
+        headers=headers | ({} if content is None else {"Content-Type": "application/json"}),
     )
 
 
@@ -1085,26 +1202,38 @@ def _opener(request: urllib.request.Request) -> urllib.request.OpenerDirector:
 
 def _receipt(answer: bytes, report: Mapping[str, Any], *, is_new: bool) -> Receipt:
     """Return the receipt in the collector's answer if it is that of this report."""
-    document = None
-    with suppress(ValueError, RecursionError):
-        document = json.loads(answer)
-    stated = document.get("receipt") if isinstance(document, dict) else None
+    stated = _json_object(answer).get("receipt")
     expected = {
         "campaign": report["campaign"],
         "node": report["node"],
         "report_sha256": hashlib.sha256(_canonical(dict(report)).encode()).hexdigest(),
     }
-    if (
-        not isinstance(stated, dict)
-        or set(stated) != {*expected, "stored", "signature"}
-        or any(stated[key] != value for key, value in expected.items())
-        or not all(isinstance(stated[key], str) and _PLAIN.fullmatch(stated[key]) for key in ("stored", "signature"))
-    ):
+    if not _is_receipt(stated, "campaign node report_sha256 stored signature", expected):
         raise SendError(
             "what answered did not confirm this report: it may be the login page of a network, or another collector. "
             "The report is stored on this device: send the same one again later"
         )
     return Receipt(**stated, is_new=is_new)
+
+
+def _is_receipt(stated: object, keys: str, expected: Mapping[str, str]) -> TypeGuard[dict[str, str]]:
+    """Return whether this is a receipt with exactly these keys and values; the others are plain characters."""
+    return (
+        isinstance(stated, dict)
+        and set(stated) == set(keys.split())
+        and all(stated[key] == value for key, value in expected.items())
+        and all(
+            isinstance(value, str) and _PLAIN.fullmatch(value) for key, value in stated.items() if key not in expected
+        )
+    )
+
+
+def _json_object(answer: bytes) -> dict[str, Any]:
+    """Return the JSON object in an answer, empty if it is something else."""
+    document = None
+    with suppress(ValueError, RecursionError):
+        document = json.loads(answer)
+    return document if isinstance(document, dict) else {}
 
 
 def _is_this_machine(host: str) -> bool:

@@ -31,6 +31,7 @@ from veilgraph.collector.middleware import (
     max_report_bytes,
     read_body,
 )
+from veilgraph.collector.participant_rights import add_participant_rights
 from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.collector.validation import ReportValidator, batch_entries, parse_json
@@ -123,6 +124,7 @@ def make_app(
         app.add_exception_handler(kind, refuse)
     _add_public_routes(app, campaign, store)
     _add_submission(app, validator, writer, metrics, limits)
+    add_participant_rights(app, validator=validator, writer=writer, store=store, limits=limits)
     _add_administration(app, campaign, validator, store, credentials, metrics)
     _add_participant_page(app)
     add_dashboard(

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import Request
 
-from veilgraph.campaign.report import Receipt, Report
+from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
+from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import check_key, check_token
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.store import ReportStore
@@ -53,6 +54,10 @@ class Credentials:
     def receipt(self, report: Report, *, hour: int) -> Receipt:
         """Return the signed receipt of a report that was stored in this hour, a Unix time."""
         return Receipt.sign(self.keys[0], report, hour=hour)
+
+    def withdrawal_receipt(self, campaign_id: str, node: str, *, hour: int) -> WithdrawalReceipt:
+        """Return the signed receipt of a node whose reports were deleted in this hour, a Unix time."""
+        return WithdrawalReceipt.sign(self.keys[0], campaign_id, node, hour=hour)
 
     def opens_administration(self, token: str) -> bool:
         """Return whether this is the admin token."""

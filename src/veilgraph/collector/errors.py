@@ -41,6 +41,7 @@ class RefusalReason(Enum):
     UNEXPECTED = "unexpected", 500, "unexpected error in the collector; its log names the place"
     UNKNOWN_NODE = "unknown_node", 404, "the public graph has no such node"
     WITHDRAWN = "withdrawn", 410, "this node's report was withdrawn: it is deleted, and none is stored again"
+    WRONG_RECEIPT = "wrong_receipt", 422, "this collector did not sign the receipt: it is altered, or another's"
     WRONG_TOKEN = "wrong_token", 401, "the token is missing, or is not this node's token in this campaign"
 
     def __new__(cls, value: str, status: int = 0, text: str = "") -> RefusalReason:

@@ -8,7 +8,8 @@ from typing import Any, NotRequired, cast
 from typing_extensions import TypedDict
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.report import MAX_NODE_LENGTH, Receipt
+from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
+from veilgraph.campaign.report import MAX_NODE_LENGTH
 from veilgraph.collector.validation import MAX_BATCH_REPORTS
 from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
 
@@ -40,7 +41,7 @@ class StatusBody(TypedDict):
 
 
 class ReceiptBody(TypedDict):
-    """Signed statement that the collector stored a report: `veilgraph.campaign.report.Receipt`."""
+    """Signed statement that the collector stored a report: `veilgraph.campaign.receipt.Receipt`."""
 
     campaign: str
     node: str
@@ -55,6 +56,29 @@ class StoredBody(TypedDict):
     node: str
     status: str
     receipt: ReceiptBody
+
+
+class WithdrawalReceiptBody(TypedDict):
+    """Signed statement that a node's reports are deleted: `veilgraph.campaign.receipt.WithdrawalReceipt`."""
+
+    campaign: str
+    node: str
+    withdrawn: str
+    signature: str
+
+
+class WithdrawnBody(TypedDict):
+    """Body of DELETE /v1/reports/{node}: `withdrawn` now, or the `same` as before."""
+
+    node: str
+    status: str
+    receipt: WithdrawalReceiptBody
+
+
+class StandingBody(TypedDict):
+    """Body of POST /v1/receipts: what the store holds of the receipt's node now."""
+
+    status: str
 
 
 class BatchResult(TypedDict):
@@ -81,6 +105,11 @@ def receipt(signed: Receipt) -> ReceiptBody:
     return cast(ReceiptBody, signed.document)
 
 
+def withdrawal_receipt(signed: WithdrawalReceipt) -> WithdrawalReceiptBody:
+    """Return the receipt of a withdrawal as it stands in a body."""
+    return cast(WithdrawalReceiptBody, signed.document)
+
+
 def _responses(granted: dict[int, Any], *refused: int) -> Responses:
     """Describe the responses of a route.
 
@@ -103,20 +132,39 @@ METRICS = _responses({200: None}, 401, 503)
 METRICS[200]["content"] = {"text/plain": {"schema": {"type": "string"}}}
 
 _SUBMISSION_REFUSALS = (400, 408, 410, 413, 422, 503, 507)
+_NODE_TOKEN = {
+    "name": "Authorization",
+    "in": "header",
+    "required": True,
+    "description": "the node's token: Bearer TOKEN",
+    "schema": {"type": "string"},
+}
 
 
 def submit_one(campaign: Campaign) -> dict[str, Any]:
     """Describe PUT /v1/reports/{node}."""
-    authorization = {
-        "name": "Authorization",
-        "in": "header",
-        "required": True,
-        "description": "the node's token: Bearer TOKEN",
-        "schema": {"type": "string"},
-    }
     return {
         "responses": _responses({200: StoredBody, 201: StoredBody}, 401, 404, 409, *_SUBMISSION_REFUSALS),
-        "openapi_extra": {"requestBody": _body(report_schema(campaign)), "parameters": [authorization]},
+        "openapi_extra": {"requestBody": _body(report_schema(campaign)), "parameters": [_NODE_TOKEN]},
+    }
+
+
+def withdraw() -> dict[str, Any]:
+    """Describe DELETE /v1/reports/{node}."""
+    return {
+        "responses": _responses({200: WithdrawnBody}, 401, 404, 503, 507),
+        "openapi_extra": {"parameters": [_NODE_TOKEN]},
+    }
+
+
+def check_receipt() -> dict[str, Any]:
+    """Describe POST /v1/receipts."""
+    text = {"type": "string"}
+    stored = _object(dict.fromkeys(("campaign", "node", "report_sha256", "stored", "signature"), text))
+    withdrawn = _object(dict.fromkeys(("campaign", "node", "withdrawn", "signature"), text))
+    return {
+        "responses": _responses({200: StandingBody}, 400, 408, 413, 422, 503),
+        "openapi_extra": {"requestBody": _body({"oneOf": [stored, withdrawn]})},
     }
 
 

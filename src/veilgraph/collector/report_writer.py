@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from veilgraph.campaign.report import Report
-from veilgraph.collector.store import PutResult, ReportStore
+from veilgraph.collector.store import PutResult, ReportStore, Withdrawal
 from veilgraph.errors import StoreFullError, StoreUnavailableError
 
 # Errors that no report causes: repeating a transaction in parts would only take longer.
@@ -93,6 +93,19 @@ class ReportWriter:
         except TimeoutError:
             raise StoreUnavailableError(
                 "the store takes too long: the report may be stored or not; send it again later"
+            ) from None
+
+    async def withdraw(self, campaign_id: str, node: str) -> Withdrawal:
+        """Delete the reports of a node, between two transactions of reports; return when that is on disk."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._max_delay):
+                return await loop.run_in_executor(
+                    self._thread, lambda: self._store.withdraw(campaign_id, node, now=self._clock())
+                )
+        except TimeoutError:
+            raise StoreUnavailableError(
+                "the store takes too long: the report may be withdrawn or not; withdraw it again later"
             ) from None
 
     async def _run(self) -> None:

@@ -105,6 +105,16 @@ class Withdrawal(NamedTuple):
     is_new: bool
 
 
+class Standing(Enum):
+    """What a store holds of a node: this report, another one, or none; and why there is none."""
+
+    STORED = "stored"
+    ANOTHER = "another"
+    MISSING = "missing"
+    WITHDRAWN = "withdrawn"
+    PURGED = "purged"
+
+
 class ReportStore:
     """One report for each node, wave and campaign, in SQLite or PostgreSQL.
 
@@ -284,6 +294,25 @@ class ReportStore:
                 yield Report.parse(json.loads(row[0]), campaign)
             last = page[-1][1:]
 
+    def standing(self, campaign_id: str, node: str, *, report_sha256: str | None = None) -> Standing:
+        """Return what is stored of a node now.
+
+        Args:
+            campaign_id: the campaign.
+            node: name of the node.
+            report_sha256: hash of the report in question; without it, every report of the node counts as another.
+        """
+        of_node = select(reports.c.content).where(reports.c.campaign == campaign_id, reports.c.node == node)
+        with translate_errors(), self._engine.connect() as connection:
+            hashes = {hashlib.sha256(content.encode()).hexdigest() for (content,) in connection.execute(of_node)}
+            if _purged(connection, campaign_id) is not None:
+                return Standing.PURGED
+            if _withdrawn(connection, campaign_id, node) is not None:
+                return Standing.WITHDRAWN
+        if report_sha256 in hashes:
+            return Standing.STORED
+        return Standing.ANOTHER if hashes else Standing.MISSING
+
     # --- Withdrawals and purges --------------------------------------------------------------------------------------
 
     def withdraw(self, campaign_id: str, node: str, *, now: float, actor: str = "participant") -> Withdrawal:
@@ -306,13 +335,12 @@ class ReportStore:
             tombstone = self._insert(withdrawals).on_conflict_do_nothing().returning(withdrawals.c.hour)
             row = {"campaign": campaign_id, "node": node, "hour": hour}
             is_new = connection.execute(tombstone, row).first() is not None
-            of_node = (withdrawals.c.campaign == campaign_id) & (withdrawals.c.node == node)
-            since = connection.execute(select(withdrawals.c.hour).where(of_node)).scalar_one()
+            since = _withdrawn(connection, campaign_id, node)
             connection.execute(delete(reports).where(reports.c.campaign == campaign_id, reports.c.node == node))
             if is_new:
                 audit_log.append(connection, now=now, actor=actor, action="withdraw", detail=detail)
         self._empty_journal()
-        return Withdrawal(hour=int(since), is_new=is_new)
+        return Withdrawal(hour=hour if since is None else since, is_new=is_new)
 
     def withdrawals(self, campaign_id: str) -> int:
         """Return the number of nodes that withdrew; it never becomes smaller."""
@@ -471,12 +499,17 @@ def _purged(connection: Connection, campaign_id: str) -> int | None:
     return None if hour is None else int(hour)
 
 
+def _withdrawn(connection: Connection, campaign_id: str, node: str) -> int | None:
+    of_node = (withdrawals.c.campaign == campaign_id) & (withdrawals.c.node == node)
+    hour = connection.execute(select(withdrawals.c.hour).where(of_node)).scalar()
+    return None if hour is None else int(hour)
+
+
 def _gone(connection: Connection, keys: Set[Key], hour: int) -> dict[Key, PutResult]:
     """Return why reports that are neither stored now nor before are not wanted."""
     found: dict[Key, PutResult] = {}
     for campaign, node, wave in keys:
-        of_node = (withdrawals.c.campaign == campaign) & (withdrawals.c.node == node)
-        withdrawn = connection.execute(select(withdrawals.c.hour).where(of_node)).scalar()
+        withdrawn = _withdrawn(connection, campaign, node)
         outcome = Outcome.PURGED if withdrawn is None else Outcome.WITHDRAWN
-        found[campaign, node, wave] = PutResult(outcome, hour if withdrawn is None else int(withdrawn))
+        found[campaign, node, wave] = PutResult(outcome, hour if withdrawn is None else withdrawn)
     return found

@@ -45,7 +45,7 @@ class ReportValidator:
 
     def validate_request(self, node: str, token: str, body: bytes) -> Report:
         """Return the report in the body of a request whose path names the node."""
-        self._authenticate(node, token)
+        self.authenticate(node, token)
         return self._validate(parse_json(body), node)
 
     def validate_entry(self, entry: object) -> Report:
@@ -54,10 +54,10 @@ class ReportValidator:
             detail = "an entry must have the keys 'token' and 'report', and no other"
             raise Refusal(RefusalReason.NOT_VALID, detail)
         document = entry["report"]
-        node = self._authenticate(document.get("node") if isinstance(document, dict) else None, entry["token"])
+        node = self.authenticate(document.get("node") if isinstance(document, dict) else None, entry["token"])
         return self._validate(document, node)
 
-    def _authenticate(self, node: object, token: object) -> str:
+    def authenticate(self, node: object, token: object) -> str:
         """Return the node if the token is its own; no other refusal says anything about a node before this one."""
         if (
             not isinstance(node, str)

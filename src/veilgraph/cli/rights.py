@@ -1,0 +1,86 @@
+"""`veilgraph withdraw` and `veilgraph receipt`: what a person can do after sending a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign.receipt import Receipt, read_receipt
+from veilgraph.campaign.strict_json import canonical_json
+from veilgraph.cli._common import echo, echo_json
+from veilgraph.client import check_receipt
+from veilgraph.client import withdraw as send_withdrawal
+from veilgraph.errors import RunError, SendError
+
+receipt_app = typer.Typer(help="Check receipts of reports and withdrawals.")
+
+Url = Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")]
+Attempts = Annotated[
+    int, typer.Option(help="Maximum number of attempts if the collector is busy or cannot be reached.", min=1)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_STANDINGS = {
+    "stored": "The collector signed it, and the report is stored now.",
+    "withdrawn": "The collector signed it. The report was withdrawn: it is deleted, and none is stored again.",
+    "purged": "The collector signed it. All reports of the campaign were deleted, as it announced.",
+    "missing": "The collector signed it, and the report is not stored now: send the same report again.",
+    "another": "The collector signed it, and another report of this node is stored now: ask the campaign's contact.",
+}
+_WITHDRAWAL_UNDONE = (
+    "The collector signed it, and does not remember the withdrawal: an older copy of its store was restored. "
+    "Withdraw again."
+)
+
+
+def withdraw(
+    node: Annotated[str, typer.Argument(help="Your node in the public graph.", metavar="NODE")],
+    url: Url,
+    token: Annotated[str, typer.Option(help="The node's token.", envvar="VEILGRAPH_TOKEN")],
+    receipt: Annotated[Path | None, typer.Option(help="File to write the collector's receipt to.")] = None,
+    attempts: Attempts = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Withdraw your report: the collector deletes it, and accepts no other of this node."""
+    if receipt is not None and receipt.exists():
+        raise RunError(f"{receipt} exists: choose another --receipt")
+    confirmed = send_withdrawal(url, node, token, attempts=attempts)
+    if receipt is not None:
+        write_atomically(receipt, canonical_json(confirmed.document) + "\n")
+    if as_json:
+        echo_json(
+            {"node": node, "status": "withdrawn" if confirmed else "withdrawn before", "receipt": confirmed.document}
+        )
+        return
+    done = "is withdrawn" if confirmed else "was withdrawn before"
+    echo(
+        f"The report of {node} {done}, in the hour from {confirmed.withdrawn}: "
+        "the collector has deleted it, and accepts no other.",
+        "This device keeps its copy, and what it cost still counts: whoever saw the report before may remember it.",
+        f"Receipt: {confirmed.signature}" if receipt is None else f"The receipt is in {receipt}.",
+    )
+
+
+@receipt_app.command()
+def check(
+    receipt: Annotated[
+        Path, typer.Argument(help="A receipt, or what `submit --json` printed, .json.", metavar="RECEIPT")
+    ],
+    url: Url,
+    attempts: Attempts = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the collector whether it signed a receipt, and whether the report is stored now."""
+    read = read_receipt(receipt.read_bytes())
+    status = check_receipt(url, read.document, attempts=attempts)
+    # A withdrawal receipt names no report: any that is stored contradicts it.
+    kept = isinstance(read, Receipt) or status in ("withdrawn", "purged")
+    if as_json:
+        echo_json({"signed": True, "status": status, "receipt": read.document})
+    else:
+        echo(_STANDINGS[status] if kept else _WITHDRAWAL_UNDONE)
+    if not kept or status in ("missing", "another"):
+        raise SendError(f"{receipt} is genuine, and the collector does not hold what it says (status '{status}')")

@@ -1,0 +1,54 @@
+"""Routes for participants after they have reported: withdraw a report, and check a receipt."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import FastAPI, Request
+
+from veilgraph.campaign.receipt import Receipt, parse_receipt
+from veilgraph.collector import openapi
+from veilgraph.collector.auth import bearer_token
+from veilgraph.collector.errors import Refusal, RefusalReason
+from veilgraph.collector.middleware import Limits, read_body
+from veilgraph.collector.report_writer import ReportWriter
+from veilgraph.collector.store import ReportStore
+from veilgraph.collector.validation import ReportValidator, parse_json
+from veilgraph.errors import ReportError
+
+# Twice the longest receipt: a name of 256 characters in JSON's longest notation, an id, a hash, a time, a signature.
+_MAX_RECEIPT_BYTES = 8192
+
+
+def add_participant_rights(
+    app: FastAPI, *, validator: ReportValidator, writer: ReportWriter, store: ReportStore, limits: Limits
+) -> None:
+    """Add the routes; they work after the campaign has closed, too."""
+
+    @app.delete("/v1/reports/{node:path}", summary="Withdraw a node's reports", **openapi.withdraw())
+    async def withdraw(node: str, request: Request) -> openapi.WithdrawnBody:
+        campaign_id = validator.campaign.id
+        validator.authenticate(node, bearer_token(request))
+        hour, is_new = await writer.withdraw(campaign_id, node)
+        receipt = validator.credentials.withdrawal_receipt(campaign_id, node, hour=hour)
+        return {
+            "node": node,
+            "status": "withdrawn" if is_new else "same",
+            "receipt": openapi.withdrawal_receipt(receipt),
+        }
+
+    @app.post("/v1/receipts", summary="Check a receipt, and what is stored now", **openapi.check_receipt())
+    async def check_receipt(request: Request) -> openapi.StandingBody:
+        body = await read_body(request, max_bytes=_MAX_RECEIPT_BYTES, seconds=limits.body_seconds)
+        try:
+            receipt = parse_receipt(parse_json(body))
+        except ReportError as error:
+            raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
+        # The signature first: nothing is said about a node to someone without its receipt.
+        if not receipt.is_signed_by(validator.credentials.keys) or receipt.campaign != validator.campaign.id:
+            raise Refusal(RefusalReason.WRONG_RECEIPT)
+        expected = receipt.report_sha256 if isinstance(receipt, Receipt) else None
+        standing = await asyncio.to_thread(
+            lambda: store.standing(receipt.campaign, receipt.node, report_sha256=expected)
+        )
+        return {"status": standing.value}

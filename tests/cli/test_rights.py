@@ -1,0 +1,75 @@
+"""A person withdraws on the command line, keeps the receipts, and checks them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.collection import Collection
+from tests.support.running_collector import collecting
+from veilgraph.cli import main
+from veilgraph.collector.store import ReportStore
+
+Capture = pytest.CaptureFixture[str]
+COLLECTION = Collection.ring(5)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReportStore:
+    monkeypatch.chdir(tmp_path)
+    return ReportStore.open("sqlite:///reports.db")
+
+
+@pytest.fixture
+def client(store: ReportStore) -> Iterator[httpx.Client]:
+    with collecting(COLLECTION, store) as client:
+        yield client
+
+
+def complaint(capsys: Capture, arguments: list[str]) -> str:
+    capsys.readouterr()
+    assert main(arguments) == 2
+    return capsys.readouterr().err
+
+
+def test_a_person_withdraws_and_checks_both_receipts(client: httpx.Client, store: ReportStore, capsys: Capture) -> None:
+    url, token = str(client.base_url), COLLECTION.token("n1")
+    Path("r.json").write_text(COLLECTION.report("n1").to_json())
+    assert main(["submit", "r.json", "--url", url, "--token", token, "--json"]) == 0
+    Path("stored.json").write_text(capsys.readouterr().out)
+    check = ["receipt", "check", "stored.json", "--url", url]
+    assert main(check) == 0
+    assert "the report is stored now" in capsys.readouterr().out
+
+    withdraw = ["withdraw", "n1", "--url", url, "--token", token]
+    assert main([*withdraw, "--receipt", "w.json"]) == 0
+    assert "The report of n1 is withdrawn" in capsys.readouterr().out
+    assert "w.json exists" in complaint(capsys, [*withdraw, "--receipt", "w.json"])
+    assert main([*withdraw, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again == {"node": "n1", "status": "withdrawn before", "receipt": json.loads(Path("w.json").read_text())}
+    assert store.count(COLLECTION.campaign.id) == 0
+
+    for receipt in ("stored.json", "w.json"):
+        assert main(["receipt", "check", receipt, "--url", url, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["status"] == "withdrawn"
+    assert "none is accepted again" in complaint(capsys, ["submit", "r.json", "--url", url, "--token", token])
+
+
+def test_a_receipt_that_the_collector_does_not_keep_is_a_mistake(client: httpx.Client, capsys: Capture) -> None:
+    url, key = str(client.base_url), COLLECTION.credentials
+    lost = key.receipt(COLLECTION.report("n2"), hour=0).document
+    Path("lost.json").write_text(json.dumps(lost))
+    assert "status 'missing'" in complaint(capsys, ["receipt", "check", "lost.json", "--url", url])
+    Path("w.json").write_text(json.dumps(key.withdrawal_receipt(COLLECTION.campaign.id, "n3", hour=0).document))
+    assert main(["receipt", "check", "w.json", "--url", url]) == 2
+    assert "Withdraw again" in capsys.readouterr().out
+    Path("altered.json").write_text(json.dumps(lost | {"stored": "2000-01-01T00:00:00Z"}))
+    assert "did not sign this receipt" in complaint(capsys, ["receipt", "check", "altered.json", "--url", url])
+    Path("other.json").write_text("{}")
+    assert "a receipt must have the keys" in complaint(capsys, ["receipt", "check", "other.json", "--url", url])
+    assert "https://" in complaint(capsys, ["receipt", "check", "lost.json", "--url", "http://collect.example.org"])

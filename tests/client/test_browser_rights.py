@@ -1,0 +1,65 @@
+"""The browser withdraws a report and checks receipts at a real collector."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.support.browser_module import BROWSER, MODULE, NODE, needs_node
+from tests.support.collection import Collection
+from tests.support.running_collector import collecting
+from veilgraph.campaign.receipt import parse_receipt
+from veilgraph.collector.store import ReportStore
+
+COLLECTION = Collection.ring(5)
+
+SCRIPT = """
+import { checkReceipt, withdraw } from "./device.js";
+const { url, node, token, wrong, stored } = JSON.parse(process.argv[2]);
+const settled = async (promise) => promise.catch((error) => `${error.constructor.name}: ${error.message}`);
+const first = await withdraw(url, node, token);
+console.log(JSON.stringify([
+	first,
+	await withdraw(url, node, token),
+	await checkReceipt(url, stored),
+	await checkReceipt(url, first.receipt),
+	await settled(withdraw(url, node, wrong)),
+	await settled(checkReceipt(url, { ...stored, signature: "x" })),
+	await settled(withdraw("http://127.0.0.1:1/", node, token)),
+	await settled(withdraw(`${url}openapi.json?`, node, token)),
+]));
+"""
+
+
+@needs_node
+def test_the_browser_withdraws_and_checks_receipts(tmp_path: Path) -> None:
+    assert NODE is not None
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "client.js").write_bytes(MODULE.read_bytes())
+    (tmp_path / "device.js").write_bytes((BROWSER / "device.js").read_bytes())
+    (tmp_path / "script.js").write_text(SCRIPT)
+    report = COLLECTION.report("n1")
+    with collecting(COLLECTION, store) as client:
+        answer = client.put("/v1/reports/n1", content=report.to_json(), headers=COLLECTION.headers("n1"))
+        given: dict[str, Any] = {
+            "url": f"{client.base_url}/",
+            "node": "n1",
+            "token": COLLECTION.token("n1"),
+            "wrong": COLLECTION.token("n2"),
+            "stored": answer.json()["receipt"],
+        }
+        done = subprocess.run(
+            [NODE, "script.js", json.dumps(given)], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert store.withdrawals(COLLECTION.campaign.id) == 1
+    first, again, of_report, of_withdrawal, wrong, altered, nobody, other = json.loads(done.stdout)
+    assert (first["isNew"], again) == (True, first | {"isNew": False})
+    assert parse_receipt(first["receipt"]).is_signed_by(COLLECTION.credentials.keys)
+    assert of_report == of_withdrawal == "withdrawn"
+    assert "The token is not this node's" in wrong
+    assert altered == "VeilgraphError: The collector did not sign this receipt."
+    assert "cannot be reached" in nobody
+    assert "may not be withdrawn yet" in other

@@ -1,0 +1,150 @@
+"""A participant withdraws with their token, as often as they like, and checks receipts without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.collection import Collection
+from tests.support.running_collector import listening
+from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt, read_receipt
+from veilgraph.campaign.tokens import new_key
+from veilgraph.client import check_receipt, send, withdraw
+from veilgraph.collector.app import make_app
+from veilgraph.collector.middleware import Limits
+from veilgraph.collector.store import ReportStore
+from veilgraph.errors import SendError
+
+COLLECTION = Collection.ring(20)
+CAMPAIGN = COLLECTION.campaign
+
+
+@contextmanager
+def running(
+    store: ReportStore, collection: Collection = COLLECTION, clock: Callable[[], float] = lambda: 7201.0
+) -> Iterator[httpx.Client]:
+    app = make_app(
+        campaign=collection.campaign,
+        graph=collection.graph,
+        store=store,
+        credentials=collection.credentials,
+        limits=Limits(requests_per_second=0),
+        clock=clock,
+    )
+    with listening(app) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ReportStore:
+    return ReportStore.open(f"sqlite:///{tmp_path_factory.mktemp('rights')}/reports.db")
+
+
+@pytest.fixture(scope="module")
+def client(store: ReportStore) -> Iterator[httpx.Client]:
+    with running(store) as client:
+        yield client
+
+
+def delete(client: httpx.Client, node: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    return client.delete(f"/v1/reports/{node}", headers=COLLECTION.headers(node) if headers is None else headers)
+
+
+def put(client: httpx.Client, node: str, **changes: Any) -> httpx.Response:
+    report = COLLECTION.report(node, **changes)
+    return client.put(f"/v1/reports/{node}", content=report.to_json(), headers=COLLECTION.headers(node))
+
+
+def test_a_withdrawn_report_is_deleted_and_refused_again(client: httpx.Client, store: ReportStore) -> None:
+    assert put(client, "n1").status_code == 201
+    first, again = delete(client, "n1"), delete(client, "n1")
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert first.json() | {"status": "same"} == again.json()
+    assert first.json()["status"] == "withdrawn"
+    receipt = read_receipt(first.content)
+    assert isinstance(receipt, WithdrawalReceipt)
+    assert receipt.is_signed_by(COLLECTION.credentials.keys)
+    assert (receipt.campaign, receipt.node, receipt.withdrawn) == (CAMPAIGN.id, "n1", "1970-01-01T02:00:00Z")
+    for label in (0, 1):
+        refused = put(client, "n1", label=label)
+        assert (refused.status_code, refused.json()["error"]) == (410, "withdrawn")
+    (result,) = client.post("/v1/reports", json={"reports": [COLLECTION.entry("n1")]}).json()["results"]
+    assert (result["status"], result["reason"]) == (410, "withdrawn")
+    assert "n1" not in {report.node for report in store.iterate(CAMPAIGN)}
+
+
+def test_only_the_nodes_own_token_withdraws(client: httpx.Client, store: ReportStore) -> None:
+    assert put(client, "n2").status_code == 201
+    for headers in ({}, COLLECTION.headers("n3"), COLLECTION.admin):
+        refused = delete(client, "n2", headers)
+        assert (refused.status_code, refused.json()["error"]) == (401, "wrong_token")
+    unknown = delete(client, "nobody")
+    assert (unknown.status_code, unknown.json()["error"]) == (404, "unknown_node")
+    assert store.standing(CAMPAIGN.id, "n2").value == "another"
+
+
+def test_a_receipt_says_what_is_stored_now(client: httpx.Client, store: ReportStore) -> None:
+    stored = put(client, "n4").json()["receipt"]
+
+    def standing(receipt: dict[str, str]) -> str:
+        response = client.post("/v1/receipts", json=receipt)
+        assert response.status_code == 200
+        return str(response.json()["status"])
+
+    assert standing(stored) == "stored"
+    key = COLLECTION.credentials.keys[0]
+    assert standing(Receipt.sign(key, COLLECTION.report("n4", label=0), hour=0).document) == "another"
+    assert standing(Receipt.sign(key, COLLECTION.report("n5"), hour=0).document) == "missing"
+    assert standing(WithdrawalReceipt.sign(key, CAMPAIGN.id, "n4", hour=0).document) == "another"
+    assert standing(WithdrawalReceipt.sign(key, CAMPAIGN.id, "n5", hour=0).document) == "missing"
+    withdrawn = delete(client, "n4").json()["receipt"]
+    assert standing(stored) == standing(withdrawn) == "withdrawn"
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    [
+        Receipt.sign(new_key(), COLLECTION.report("n4"), hour=0).document,
+        WithdrawalReceipt.sign(new_key(), CAMPAIGN.id, "n4", hour=0).document,
+        Receipt.sign(COLLECTION.credentials.keys[0], Collection.ring(21).report("n4"), hour=0).document,
+    ],
+)
+def test_a_receipt_of_another_key_or_campaign_is_refused(client: httpx.Client, receipt: dict[str, str]) -> None:
+    refused = client.post("/v1/receipts", json=receipt)
+    assert (refused.status_code, refused.json()["error"]) == (422, "wrong_receipt")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"{}", b"[]", b"null", b'{"campaign": 1}', b" " * 9000])
+def test_what_is_no_receipt_is_refused(client: httpx.Client, body: bytes) -> None:
+    assert client.post("/v1/receipts", content=body).status_code in (413, 422)
+
+
+def test_a_report_can_be_withdrawn_after_the_campaign_has_closed(tmp_path: Path) -> None:
+    late = CAMPAIGN.closes.timestamp() + 1
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.put([COLLECTION.report("n1")], now=0)
+    with running(store, clock=lambda: late) as client:
+        assert put(client, "n2").json()["error"] == "closed"
+        assert delete(client, "n1").json()["status"] == "withdrawn"
+        assert store.count(CAMPAIGN.id) == 0
+
+
+def test_the_python_client_withdraws_and_explains_a_refusal(client: httpx.Client) -> None:
+    url, report, token = str(client.base_url), COLLECTION.report("n6").document, COLLECTION.token("n6")
+    stored = send(url, report, token)
+    assert check_receipt(url, stored.document) == "stored"
+    withdrawn = withdraw(url, "n6", token)
+    assert (bool(withdrawn), bool(withdraw(url, "n6", token))) == (True, False)
+    assert withdrawn.withdrawn == "1970-01-01T02:00:00Z"
+    assert check_receipt(url, stored.document) == check_receipt(url, withdrawn.document) == "withdrawn"
+    with pytest.raises(SendError, match="was withdrawn: it is deleted, and none is accepted again"):
+        send(url, report, token)
+    with pytest.raises(SendError, match="did not sign this receipt"):
+        check_receipt(url, stored.document | {"signature": "x"})
+    with pytest.raises(SendError, match="the token is not this node's"):
+        withdraw(url, "n6", COLLECTION.token("n7"))
