@@ -84,7 +84,7 @@ def test_every_phrase_is_translated(tag: str) -> None:
 
 def test_every_phrase_is_used_and_every_used_phrase_exists() -> None:
     used = set(re.findall(r'data-text="([^"]+)"', (BROWSER / "participant.html").read_text(encoding="utf-8")))
-    source = (BROWSER / "participant.js").read_text(encoding="utf-8")
+    source = "".join((BROWSER / name).read_text(encoding="utf-8") for name in ("participant.js", "delivery.js"))
     named = set(re.findall(r'"([a-z]+(?:\.[a-z]+)*)"', source))
     assert used <= set(TABLES["en"])
     assert {key for key in named if key.split(".")[0] in {"problem", "review", "done", "level"} and "." in key} <= set(

@@ -350,7 +350,7 @@ def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so
     """Each report costs 1.5: a third one would exceed the default limit of 4."""
     with serving(CAMPAIGN.to_json()) as collector:
         ready(page, collector.url + INVITATION)
-        assert page.run("document.getElementById('spent').textContent").startswith("So far: 0 of your limit of 4.")
+        assert page.run("document.getElementById('spent').textContent") == "So far: 0 of your limit of 4."
         page.run(FILL + SUBMIT)
         page.until("!document.getElementById('review').hidden")
         for i in (18, 19):
@@ -360,7 +360,9 @@ def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so
             page.run("new Promise((done) => setTimeout(done, 100))")
             assert not shown(page, "review"), "drawn again for an invented node"
             spent = page.run("document.getElementById('spent').textContent")
-            assert spent == f"So far: {1.5 * (i - 17):g} of your limit of 4. With this survey: {1.5 * (i - 16):g}."
+            assert spent == f"So far: {1.5 * (i - 17):g} of your limit of 4."
+            total = page.run("document.getElementById('sum').textContent")
+            assert total == f"With this survey: {1.5 * (i - 16):g}."
             page.run("document.getElementById('shared-person').click();" + SUBMIT)
             if i == 18:
                 page.until("!document.getElementById('review').hidden")
@@ -433,6 +435,14 @@ def test_the_page_holds_no_inline_code_and_loads_its_own_files_only() -> None:
         assert tag != "style"
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
         assert tag != "script" or attributes.get("src") == "participant.js"
-    for name in ("participant.html", "participant.css", "participant.js", "wording.js", "device.js", "veilgraph.js"):
+    for name in (
+        "participant.html",
+        "participant.css",
+        "participant.js",
+        "delivery.js",
+        "wording.js",
+        "device.js",
+        "veilgraph.js",
+    ):
         text = (BROWSER / name).read_text(encoding="utf-8")
         assert not re.search(r"https?://|innerHTML|outerHTML|insertAdjacent|document\.write|@import|url\(", text), name

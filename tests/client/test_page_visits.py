@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import ceil, exp
+from pathlib import Path
 
 import pytest
 
@@ -249,3 +252,67 @@ def test_odds_of_one_answer_name_the_answer_that_they_are_about(page: Page, coll
         "74 in 100 for your answer to the last question, even by someone who knows all the others",
         f"{odds} in 100 for any one of your other answers, even by someone who knows all the rest",
     ]
+
+
+def test_answers_are_withdrawn_with_one_click_and_stay_withdrawn(page: Page, collector: Collector) -> None:
+    """The report stays on the device, which never draws another one; its cost stays spent."""
+    ready(page, collector.url + INVITATION)
+    drawn = draw(page)
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    send(page, "withdraw")
+    page.until("document.getElementById('done-heading').textContent === 'Your answers are withdrawn.'")
+    assert page.run("document.activeElement.id") == "done-heading"
+    assert collector.withdrawn == [("u/17", "Bearer t0ken")]
+    receipt = json.loads(words(page, "signed-receipt"))
+    assert receipt["withdrawn"] == "2027-01-31T18:00:00Z"
+    ready(page, collector.url + INVITATION)
+    assert words(page, "done-heading") == "Your answers are withdrawn."
+    assert not shown(page, "form")
+    assert not is_visible(page, "again")
+    assert not is_visible(page, "withdraw")
+    saved = page.run("Object.entries(localStorage).filter(([key]) => /^veilgraph:[0-9a-f]{64}/.test(key))")
+    ((_, kept),) = saved
+    assert json.loads(drawn).items() <= json.loads(kept).items()
+
+
+def test_a_withdrawal_with_a_wrong_code_or_without_an_answer_is_not_believed(page: Page, collector: Collector) -> None:
+    ready(page, collector.url + INVITATION)
+    draw(page)
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    collector.codes = [401]
+    send(page, "withdraw")
+    page.until("document.getElementById('problem').textContent.includes('do not belong together')")
+    assert is_visible(page, "code")
+    page.run("document.getElementById('code').value = 'right'")
+    collector.answer = b"<html>Welcome! Please accept our terms.</html>"
+    send(page, "withdraw")
+    page.until("document.getElementById('problem').textContent.includes('did not confirm')")
+    assert words(page, "done-heading") == "Received. Thank you."
+
+
+def test_answers_that_were_withdrawn_elsewhere_are_shown_as_withdrawn(page: Page, collector: Collector) -> None:
+    ready(page, collector.url + INVITATION)
+    draw(page)
+    collector.codes, collector.answer = [410], b'{"error": "withdrawn", "detail": "this report was withdrawn"}'
+    send(page)
+    page.until("document.getElementById('problem').textContent.includes('were withdrawn before')")
+    assert words(page, "done-heading") == "Your answers are withdrawn."
+    assert not is_visible(page, "send")
+
+
+def test_the_receipt_can_be_saved_as_a_file(page: Page, collector: Collector, tmp_path: Path) -> None:
+    ready(page, collector.url + INVITATION)
+    draw(page)
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page.run("document.querySelector('#signed').open = true; save.click()")
+    end = time.monotonic() + 10
+    while not (saved := tmp_path / "receipt.json").exists():
+        assert time.monotonic() < end, list(tmp_path.iterdir())
+        time.sleep(0.05)
+    assert saved.read_text(encoding="utf-8") == words(page, "signed-receipt")
+    assert json.loads(words(page, "signed-receipt"))["signature"] == "s1gnature"
+    assert page.complaints == []

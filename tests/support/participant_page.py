@@ -22,6 +22,7 @@ FILES = {
     "/participant.js": ("participant.js", "text/javascript"),
     "/client.js": ("veilgraph.js", "text/javascript"),
     "/device.js": ("device.js", "text/javascript"),
+    "/delivery.js": ("delivery.js", "text/javascript"),
     "/wording.js": ("wording.js", "text/javascript"),
 } | {
     f"/languages/{path.name}": (f"languages/{path.name}", "application/json")
@@ -76,6 +77,7 @@ class Collector(ThreadingHTTPServer):
         self.answer: bytes | None = None
         self.codes: list[int] = []
         self.received: list[tuple[str, str, dict[str, Any]]] = []
+        self.withdrawn: list[tuple[str, str]] = []
         self.url = f"http://127.0.0.1:{self.server_port}/"
 
 
@@ -100,6 +102,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.received.append((node, self.headers["Authorization"], report))
         code = self.server.codes.pop(0) if self.server.codes else 201
         self._reply(code, self.server.answer or answer_to(body), "application/json")
+
+    def do_DELETE(self) -> None:
+        node = unquote(self.path.removeprefix("/v1/reports/"))
+        self.server.withdrawn.append((node, self.headers["Authorization"]))
+        campaign = json.loads(self.server.campaign)["id"]
+        receipt = {"campaign": campaign, "node": node, "withdrawn": "2027-01-31T18:00:00Z", "signature": "s1gnature"}
+        body = json.dumps({"node": node, "status": "withdrawn", "receipt": receipt}).encode()
+        self._reply(
+            self.server.codes.pop(0) if self.server.codes else 200, self.server.answer or body, "application/json"
+        )
 
     def _reply(self, code: int, body: bytes, kind: str) -> None:
         self.send_response(code)

@@ -55,6 +55,7 @@ _PARTICIPANT_FILES = (
     ("/client.js", "veilgraph.js", "text/javascript; charset=utf-8"),
     ("/device.js", "device.js", "text/javascript; charset=utf-8"),
     ("/participant.js", "participant.js", "text/javascript; charset=utf-8"),
+    ("/delivery.js", "delivery.js", "text/javascript; charset=utf-8"),
     ("/wording.js", "wording.js", "text/javascript; charset=utf-8"),
     ("/participant.css", "participant.css", "text/css; charset=utf-8"),
 )

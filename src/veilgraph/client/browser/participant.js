@@ -1,8 +1,9 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
-import { VeilgraphError, canonical, parse, sha256, verify, within } from "./client.js";
+import { VeilgraphError, canonical, parse, verify, within } from "./client.js";
+import { Problem, fetchCampaign, need, submit, withdraw } from "./delivery.js";
 import { answer, answered, stored, total } from "./device.js";
-import { LANGUAGES, isSpeaking, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
+import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
 
 const FEW = 6;
 const $ = (id) => document.getElementById(id);
@@ -17,14 +18,6 @@ let isRefused = false; // the code, by the collector
 let entered = null; // the record, until the page is left
 let outcome = null; // of sending: "done.stored" or another phrase
 let problem = null; // [key, values] of the phrase that is shown
-
-/** A problem in the page's own words. */
-class Problem extends Error {
-  constructor(key, values) {
-    super(key);
-    this.shown = [key, values];
-  }
-}
 
 attempt(start);
 
@@ -48,18 +41,13 @@ async function start() {
 function listen() {
   $("form").addEventListener("submit", (event) => { event.preventDefault(); attempt(draw); });
   for (const button of [$("send"), $("again")]) button.addEventListener("click", () => attempt(deliver));
+  $("withdraw").addEventListener("click", () => attempt(takeBack));
   for (const button of document.querySelectorAll(".someone")) button.addEventListener("click", changePerson);
   // A name alone hides nothing: the code is still to be typed.
   for (const field of [$("node"), $("code")])
     field.addEventListener("change", () => attempt(() => { if (!report && findReport()) render(); }));
   $("limit").addEventListener("change", () => attempt(() => { keepLimit(); explainPoints(); }));
   addEventListener("hashchange", () => attempt(() => { if (readInvitation()) { entered = null; $("form").reset(); render(); } }));
-}
-
-async function fetchCampaign() {
-  const reply = await fetch("v1/campaign", { cache: "no-store" }).catch(() => null);
-  need(reply?.ok, "problem.load");
-  return reply.text();
 }
 
 // --- Who answers ----------------------------------------------------------------------------------------------------
@@ -101,31 +89,37 @@ function changePerson() {
 
 /** Show the page as it stands, in the chosen language. */
 function render() {
-  showProblem();
-  if (!question) return;
+  if (!question) return showProblem();
   const isClosed = new Date() >= question.closes;
   report = findReport();
-  const receipt = report && kept(sentKey());
+  const sent = report && kept(sentKey()), withdrawn = report && kept(withdrawnKey());
+  const isSent = Boolean(report) && (sent ?? withdrawn) !== null;
   say($("title"), isClosed ? "title.closed" : "title");
-  if (isClosed && !problem) setProblem("problem.closed");
+  if (isClosed) problem ??= ["problem.closed"];
   explain();
   buildForm();
   explainPoints();
-  if (report && receipt === null) review();
-  if (report && receipt !== null) confirm(parse(receipt));
-  $("guarantee").hidden = $("organisers").hidden = false;
+  if (report && !isSent) review();
+  if (isSent) confirm(withdrawn !== null, parse(withdrawn ?? sent));
+  for (const part of ["guarantee", "organisers", "points"]) $(part).hidden = false;
   $("form").hidden = Boolean(report) || isClosed;
-  $("review").hidden = !report || receipt !== null;
-  $("done").hidden = !report || receipt === null;
-  $("send").hidden = $("again").hidden = $("again-why").hidden = isClosed;
+  $("review").hidden = !report || isSent;
+  $("done").hidden = !isSent;
+  $("send").hidden = isClosed;
+  $("again-part").hidden = isClosed || withdrawn !== null;
+  $("withdraw-part").hidden = withdrawn !== null;
   askForCode(isClosed);
+  showProblem();
 }
+
+/** Return the part of the page in which the person acts. */
+const shownPart = () => ["form", "review", "done"].find((part) => !$(part).hidden) ?? "top";
 
 /** Move the field for the code to the part that is shown; it is hidden where a link gave the code. */
 function askForCode(isClosed) {
-  const part = $("form").hidden ? ($("review").hidden ? "done" : "review") : "form";
-  $(`${part}-code`).append($("code-field"));
-  $("code-field").hidden = part !== "form" && (isClosed || (code() !== "" && !isRefused));
+  const part = shownPart(), isNeeded = part === "done" ? !$("withdraw-part").hidden : !isClosed;
+  $(`${part === "top" ? "form" : part}-code`).append($("code-field"));
+  $("code-field").hidden = part !== "form" && !(isNeeded && (code() === "" || isRefused));
   $("code").required = part === "form" && !invitation;
   $("node").required = !invitation;
   $("identification").hidden = Boolean(invitation);
@@ -152,8 +146,11 @@ function explain() {
   const { user_level: user, attribute_level: attribute } = question.guarantee, { features, label, closes, notice } = question;
   document.title = sentence("title");
   say($("open"), "open", { time: moment(closes) });
-  $("purpose").replaceChildren(quoted(notice.purpose));
-  say($("contact"), "organisers.contact", { contact: quoted(notice.contact) });
+  const { purpose, contact } = { ...notice, ...theirWords() };
+  $("purpose").replaceChildren(quoted(purpose));
+  say($("contact"), "organisers.contact", { contact: quoted(contact) });
+  $("retention").hidden = !notice.retention;
+  if (notice.retention) say($("retention"), "organisers.retention", { time: moment(new Date(notice.retention)) });
   const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
   $("levels").replaceChildren(level(user.total, isSingle ? "level.only" : "level.all"),
     ...(features && label ? [level(user.label, "level.last")] : []),
@@ -189,7 +186,9 @@ function explainPoints() {
   const [one, two, four] = [1, 2, 4].map((epsilon) => roundedUp(raised(epsilon), 0));
   say($("points-meaning"), "points.meaning", { one, two, four });
   say($("cost"), "points.cost", { cost: points(cost) });
-  say($("spent"), "points.used", { spent: points(spent), limit: points(limit()), sum: points(spent + cost) });
+  say($("spent"), "points.used", { spent: points(spent), limit: points(limit()) });
+  $("sum").hidden = Boolean(report);
+  say($("sum"), "points.sum", { sum: points(spent + cost) });
   $("shared").hidden = !reports.size;
   $("shared-person").required = Boolean(reports.size);
   say($("shared-cost"), "shared.person", { points: points((reports.size + 1) * cost) });
@@ -209,6 +208,21 @@ function asked() {
   return [...(question.features ? question.columns : []), ...(question.label ? [question.label] : [])];
 }
 
+/** Return what the organisers wrote in the page's language, or in another one that the person may read. */
+function theirWords() {
+  const { texts = {} } = question.notice, tag = matching(Object.keys(texts));
+  return tag ? { ...texts[tag], tag } : {};
+}
+
+/** Return the texts of a question: its own, or the name of the column and its values. */
+function textsOf({ name, values }) {
+  const { questions = {}, tag } = theirWords(), { text = name, help = "", answers = {} } = own(questions, name) ?? {};
+  return { text, help, tag, answer: (value) => own(answers, value) ?? shown(value, values) };
+}
+
+/** Return a property of an object itself: names are the organisers' choice. */
+const own = (object, name) => (Object.hasOwn(object, name) ? object[name] : undefined);
+
 /** A question that the report may leave out. */
 const canSkip = (column) => column === question.label && question.features;
 
@@ -218,6 +232,7 @@ function buildForm() {
   $("questions").replaceChildren(...asked().map((column, i) => field(column, `q${i}`)));
   for (const input of $("questions").querySelectorAll("input, select")) {
     if (input.type === "radio") input.checked = chosen.get(input.name) === input.value;
+    else if (input.type === "checkbox") { if (chosen.has(input.name)) input.click(); }
     else input.value = chosen.get(input.name) ?? "";
   }
   if (question.label) $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords()));
@@ -228,7 +243,7 @@ function buildForm() {
 function labelInWords() {
   const { k, w, yes } = question.label.table, chance = yes / 2 ** 53;
   const said = chance > 0.99 ? sentence("chance.high") : sentence("chance", { n: roundedUp(100 * chance, 0) });
-  return phrase(w ? "names.set" : "names.one", { w, k, question: quoted(question.label.name), chance: said });
+  return phrase(w ? "names.set" : "names.one", { w, k, question: quoted(textsOf(question.label).text), chance: said });
 }
 
 function field(column, id) {
@@ -236,34 +251,57 @@ function field(column, id) {
   return column.values.length <= FEW ? radioField(column, id) : selectField(column, id);
 }
 
-function numberField({ name, edges }, id) {
-  const [low, high] = [edges[0], edges.at(-1)], [isLow, isHigh] = [low, high].map(Number.isFinite);
+function numberField(column, id) {
+  const { edges } = column, [low, high] = [edges[0], edges.at(-1)], [isLow, isHigh] = [low, high].map(Number.isFinite);
   const range = phrase(isLow ? (isHigh ? "number.range" : "number.least") : (isHigh ? "number.most" : "number"), { low, high });
   const bounds = { ...(isLow && { min: low }), ...(isHigh && { max: high }) };
+  const input = element("input", { id, name: id, type: "number", step: "any", inputmode: "decimal", required: "", ...bounds });
   return element("div", { class: "field" },
-    element("label", { class: "question", for: id }, isolated(name), " ", element("span", { class: "quiet" }, ...range)),
-    element("input", { id, name: id, type: "number", step: "any", inputmode: "decimal", required: "", ...bounds }));
+    element("label", { class: "question", for: id }, asText(column), " ", element("span", { class: "quiet" }, ...range)),
+    ...helped(column, input, id), input, ...(canSkip(column) ? [skipBox(input)] : []));
+}
+
+/** A box beside a number that leaves it out. */
+function skipBox(input) {
+  const box = element("input", { type: "checkbox", name: `${input.id}-skip` });
+  box.addEventListener("change", () => { input.disabled = box.checked; });
+  return element("label", { class: "choice" }, box, element("span", {}, ...phrase("skip")));
 }
 
 /** The choices of a question: a number for each value, so that no value can be confused with another choice. */
 function choices(column) {
-  const values = column.values.map((value, i) => [`${i}`, isolated(shown(value, column.values))]);
+  const { answer: shownAs } = textsOf(column), values = column.values.map((value, i) => [`${i}`, shownAs(value)]);
   return canSkip(column) ? [...values, [SKIP, sentence("skip")]] : values;
 }
 
 function radioField(column, id) {
-  const offered = choices(column).map(([value, name]) => element("label", { class: "choice" },
-    element("input", { type: "radio", name: id, value, required: "" }), element("span", {}, name)));
-  const isShort = column.values.every((value) => value.length < 8) && offered.length < 4;
-  return element("fieldset", {}, element("legend", {}, isolated(column.name)),
-    element("div", { class: `choices${isShort ? " short" : ""}` }, ...offered));
+  const offered = choices(column), isShort = offered.length < 4 && offered.every(([, name]) => name.length < 8);
+  const group = element("fieldset", {}), boxes = offered.map(([value, name]) => element("label", { class: "choice" },
+    element("input", { type: "radio", name: id, value, required: "" }), element("span", {}, isolated(name))));
+  group.append(element("legend", {}, asText(column)), ...helped(column, group, id),
+    element("div", { class: `choices${isShort ? " short" : ""}` }, ...boxes));
+  return group;
 }
 
 function selectField(column, id) {
-  const options = choices(column).map(([value, name]) => element("option", { value, dir: "auto" }, name.textContent ?? name));
+  const options = choices(column).map(([value, name]) => element("option", { value, dir: "auto" }, name));
+  const select = element("select", { id, name: id, required: "" }, element("option", { value: "" }, ...phrase("choose")), ...options);
   return element("div", { class: "field" },
-    element("label", { class: "question", for: id }, isolated(column.name)),
-    element("select", { id, name: id, required: "" }, element("option", { value: "" }, ...phrase("choose")), ...options));
+    element("label", { class: "question", for: id }, asText(column)), ...helped(column, select, id), select);
+}
+
+/** The text of a question, in a direction and a language of its own. */
+function asText(column) {
+  const { text, tag } = textsOf(column);
+  return element("bdi", tag ? { lang: tag } : {}, text);
+}
+
+/** The help of a question, if there is one, which describes its field. */
+function helped(column, field, id) {
+  const { help, tag } = textsOf(column);
+  if (!help) return [];
+  field.setAttribute("aria-describedby", `${id}-help`);
+  return [element("p", { class: "quiet help", id: `${id}-help`, dir: "auto", ...(tag && { lang: tag }) }, help)];
 }
 
 /** Return the person's answers as a record; one that was left out is null. */
@@ -271,7 +309,7 @@ function readRecord() {
   const data = new FormData($("form"));
   return Object.fromEntries(asked().map(({ name, values }, i) => {
     const given = data.get(`q${i}`);
-    return [name, given === SKIP ? null : values ? values[given] : given];
+    return [name, given === SKIP || given === null ? null : values ? values[given] : given];
   }));
 }
 
@@ -313,97 +351,85 @@ function rows() {
   const { columns, group, label } = question;
   const features = (report.features ?? []).map((code, i) => {
     const members = columns.slice(i * group, (i + 1) * group), [first] = members;
-    if (members.length === 1) return [isolated(first.name), was(first), named(first, code)];
+    if (members.length === 1) return [asText(first), was(first), named(first, code)];
     const merged = entered && (members.some((column) => column.values.indexOf(entered[column.name]) > 0) ? "any" : "none");
-    const name = element("span", {}, ...phrase("range", { low: isolated(first.name), high: isolated(members.at(-1).name) }));
+    const name = element("span", {}, ...phrase("range", { low: asText(first), high: asText(members.at(-1)) }));
     return [name, sentence(merged ? `review.${merged}` : "review.forgotten"), code === null ? sentence("review.out") : sentence(["review.none", "review.any"][code])];
   });
   if (!label) return features;
-  if (report.label === null) return [...features, [isolated(label.name), was(label), sentence("review.out")]];
-  if (!report.label.length) return [...features, [isolated(label.name), was(label), named(label, report.label)]];
+  if (report.label === null) return [...features, [asText(label), was(label), sentence("review.out")]];
+  if (!report.label.length) return [...features, [asText(label), was(label), named(label, report.label)]];
   const isHeld = entered && report.label.includes(label.values.indexOf(entered[label.name]));
   const remark = element("span", { class: "quiet" }, ...phrase(isHeld ? "review.among" : "review.apart"));
   const set = element("ul", { class: "set" }, ...report.label.map((code) => element("li", {}, named(label, code))));
-  return [...features, [isolated(label.name), [was(label), ...(entered ? [element("br", {}), remark] : [])], set]];
+  return [...features, [asText(label), [was(label), ...(entered ? [element("br", {}), remark] : [])], set]];
 }
 
-function was({ name, values }) {
+function was(column) {
   if (!entered) return sentence("review.forgotten");
-  if (entered[name] === null) return sentence("review.skipped");
-  return isolated(values ? shown(entered[name], values) : entered[name]);
+  const given = entered[column.name];
+  if (given === null) return sentence("review.skipped");
+  return isolated(column.values ? textsOf(column).answer(given) : given);
 }
 
-function named({ values, edges }, code) {
+function named(column, code) {
   if (code === null) return sentence("review.out");
-  if (!edges) return isolated(shown(values[code], values));
+  const { values, edges } = column;
+  if (!edges) return isolated(textsOf(column).answer(values[code]));
   const [low, high] = [edges[code], edges[code + 1]];
   return sentence(low === -Infinity ? "range.most" : high === Infinity ? "range.least" : "range", { low, high });
 }
 
 // --- Sending --------------------------------------------------------------------------------------------------------
 
-const REFUSALS = {
-  401: "problem.code", 403: "problem.code", 404: "problem.code", 409: "problem.conflict", 410: "problem.closed", 422: "problem.refused",
-};
-
 const sentKey = () => `veilgraph:sent:${report.campaign}:${report.node}`;
+const withdrawnKey = () => `veilgraph:withdrawn:${report.campaign}:${report.node}`;
 
 async function deliver() {
-  clearProblem();
-  need(code(), "problem.code.missing");
-  $("send").disabled = $("again").disabled = true;
-  say($("status"), "sending");
-  try {
-    const [isNew, receipt] = await send();
+  await ask("sending", async (wait) => {
+    const [isNew, receipt] = await submit(report, code(), wait);
     localStorage.setItem(sentKey(), canonical(receipt));
     outcome = isNew ? "done.stored" : "done.before";
-    isRefused = false;
+  });
+}
+
+async function takeBack() {
+  await ask("withdrawing", async (wait) => {
+    localStorage.setItem(withdrawnKey(), canonical(await withdraw(report, code(), wait)));
+  });
+}
+
+/** Ask the collector for something; a code that it refuses can be typed again. */
+async function ask(doing, work) {
+  const buttons = [$("send"), $("again"), $("withdraw")];
+  clearProblem();
+  need(code(), "problem.code.missing");
+  buttons.forEach((button) => { button.disabled = true; });
+  say($("status"), doing);
+  isRefused = false;
+  try {
+    await work((count) => say($("status"), "waiting", { count }));
     render();
     $("done-heading").focus();
+  } catch (error) {
+    const [key] = error.shown ?? [];
+    if (key === "problem.withdrawn") localStorage.setItem(withdrawnKey(), canonical(null)); // from another device
+    if ((isRefused = key === "problem.code")) $("code").value = "";
+    render();
+    if (isRefused) $("code").focus();
+    throw error;
   } finally {
     setStatus();
-    $("send").disabled = $("again").disabled = false;
+    buttons.forEach((button) => { button.disabled = false; });
   }
 }
 
-/** Send the report; try a busy or unreachable collector again, because sending the same report twice is harmless. */
-async function send(attempts = 6) {
-  const headers = { Authorization: `Bearer ${code()}`, "Content-Type": "application/json" };
-  for (let attempt = 0; attempt < attempts; attempt++) {
-    const request = { method: "PUT", headers, body: canonical(report), redirect: "error" };
-    const reply = await fetch(`v1/reports/${encodeURIComponent(report.node)}`, request).catch(() => null);
-    if (reply?.ok) return [reply.status === 201, await readReceipt(reply)];
-    if (reply && ![408, 429, 500, 502, 503, 504].includes(reply.status)) refuse(reply.status);
-    if (attempt + 1 === attempts) break;
-    const pause = Math.max(Math.min(Number(reply?.headers.get("Retry-After")) || 0, 60), 2 ** attempt * (1 - Math.random() / 2));
-    say($("status"), "waiting", { count: Math.ceil(pause) });
-    await new Promise((done) => setTimeout(done, 1000 * pause));
-  }
-  throw new Problem("problem.unreachable");
-}
-
-/** Say what a status means; a code that was refused can be typed again. */
-function refuse(status) {
-  isRefused = REFUSALS[status] === "problem.code";
-  if (isRefused) {
-    $("code").value = "";
-    render();
-    $("code").focus();
-  }
-  throw new Problem(REFUSALS[status] ?? "problem.status", { status: `${status}` });
-}
-
-/** Return the receipt if it is that of this report: the login page of a network answers everything, too. */
-async function readReceipt(reply) {
-  const { receipt } = (await reply.json().catch(() => null)) ?? {};
-  need(receipt?.campaign === report.campaign && receipt.node === report.node
-    && receipt.report_sha256 === await sha256(canonical(report)), "problem.unconfirmed");
-  return receipt;
-}
-
-function confirm(receipt) {
+function confirm(isWithdrawn, receipt) {
+  say($("done-heading"), isWithdrawn ? "withdrawn" : "done");
   say($("done-as"), "as", { name: element("strong", {}, quoted(report.node)) });
-  say($("receipt"), outcome ?? "done.earlier");
+  say($("receipt"), isWithdrawn ? "withdrawn.now" : outcome ?? "done.earlier");
+  say($("kept"), isWithdrawn ? "withdrawn.kept" : "done.kept");
+  say($("receipt-why"), isWithdrawn ? "withdrawn.receipt" : "receipt.why");
   $("signed").hidden = !receipt?.signature; // earlier versions kept none
   $("signed-receipt").textContent = canonical(receipt ?? null);
   $("save").href = `data:application/json;charset=utf-8,${encodeURIComponent(canonical(receipt ?? null))}`;
@@ -452,12 +478,9 @@ function setProblem(key, values) {
 }
 
 function showProblem() {
+  $(`${shownPart()}-problem`).append($("problem")); // where the person acted
   $("problem").hidden = !problem;
   $("problem").replaceChildren(...(problem ? phrase(...problem) : []));
-}
-
-function need(condition, key, values) {
-  if (!condition) throw new Problem(key, values);
 }
 
 async function attempt(work) {

@@ -13,6 +13,13 @@ export function preferred(chosen) {
   return known(chosen) ? chosen : navigator.languages.map(base).find(known) ?? "en";
 }
 
+/** Return the best of some languages: the one that the page speaks, another that the browser prefers, or the first. */
+export function matching(tags) {
+  const wished = [locale, document.documentElement.lang, ...navigator.languages];
+  const found = wished.map((wish) => tags.find((tag) => tag === wish) ?? tags.find((tag) => base(tag) === base(wish)));
+  return found.find(Boolean) ?? tags[0];
+}
+
 /** Load the table of a language, and write all that follows in it. */
 export async function speak(language) {
   const reply = await fetch(`languages/${language}.json`, { cache: "no-cache" });

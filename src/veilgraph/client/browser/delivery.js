@@ -1,0 +1,64 @@
+// What the page asks the collector: to store a report, to delete it, and what it holds now.
+
+import { canonical, sha256 } from "./client.js";
+
+/** A problem in the page's own words: the key of a phrase, and its values. */
+export class Problem extends Error {
+  constructor(key, values) {
+    super(key);
+    this.shown = [key, values];
+  }
+}
+
+export function need(condition, key, values) {
+  if (!condition) throw new Problem(key, values);
+}
+
+const REFUSALS = {
+  401: "problem.code", 403: "problem.code", 404: "problem.code", 409: "problem.conflict", 410: "problem.closed", 422: "problem.refused",
+};
+// Statuses that mean several things have a word for each.
+const REASONS = { withdrawn: "problem.withdrawn", purged: "problem.purged" };
+const BUSY = [408, 429, 500, 502, 503, 504];
+
+/** Load the campaign as it is written. */
+export async function fetchCampaign() {
+  const reply = await fetch("v1/campaign", { cache: "no-store" }).catch(() => null);
+  need(reply?.ok, "problem.load");
+  return reply.text();
+}
+
+/** Send a report; return whether it is new to the collector, and the receipt. */
+export async function submit(report, code, wait) {
+  const [status, { receipt }] = await request("PUT", place(report), { code, body: canonical(report), wait });
+  // The login page of a network answers everything, too.
+  need(isAbout(receipt, report) && receipt.report_sha256 === await sha256(canonical(report)), "problem.unconfirmed");
+  return [status === 201, receipt];
+}
+
+/** Have a person's reports deleted; return the receipt of it. */
+export async function withdraw(report, code, wait) {
+  const [, { receipt }] = await request("DELETE", place(report), { code, wait });
+  need(isAbout(receipt, report) && receipt.withdrawn, "problem.unconfirmed");
+  return receipt;
+}
+
+const place = ({ node }) => `v1/reports/${encodeURIComponent(node)}`;
+const isAbout = (receipt, report) => receipt?.campaign === report.campaign && receipt.node === report.node;
+
+/** Ask a busy or unreachable collector again: doing any of this twice is harmless. `wait` is told the seconds of a pause. */
+async function request(method, path, { code, body, wait, attempts = 6 }) {
+  need(/^[\x21-\x7e]+$/.test(code), "problem.code"); // what no header can hold is no code
+  const headers = { Authorization: `Bearer ${code}`, ...(body && { "Content-Type": "application/json" }) };
+  for (let attempt = 1; ; attempt++) {
+    const reply = await fetch(path, { method, headers, body, redirect: "error" }).catch(() => null);
+    const said = (await reply?.json().catch(() => null)) ?? {};
+    if (reply?.ok) return [reply.status, said];
+    if (reply && !BUSY.includes(reply.status))
+      throw new Problem(REASONS[said.error] ?? REFUSALS[reply.status] ?? "problem.status", { status: `${reply.status}` });
+    need(attempt < attempts, "problem.unreachable");
+    const pause = Math.max(Math.min(Number(reply?.headers.get("Retry-After")) || 0, 60), 2 ** (attempt - 1) * (1 - Math.random() / 2));
+    wait(Math.ceil(pause));
+    await new Promise((done) => setTimeout(done, 1000 * pause));
+  }
+}
