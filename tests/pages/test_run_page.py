@@ -296,4 +296,4 @@ def test_missing_extra_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch, mo
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=rf"needs {module}.*veilgraph\[lab\]"):
-        importlib.import_module("veilgraph.pages")
+        importlib.import_module("veilgraph.pages.run_page")

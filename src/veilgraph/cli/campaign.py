@@ -187,6 +187,38 @@ def receipt(
         echo(f"The collector deleted what node {read.node!a} sent in campaign {read.campaign}, as of {read.withdrawn}.")
 
 
+@campaign_app.command()
+def summary(
+    campaign: CampaignFile,
+    out: Annotated[Path, typer.Option(help="The document to write: .html for the page, .md for a draft.")],
+    template: Annotated[
+        str, typer.Option(help="page, dpia (data-protection impact assessment) or consent (text for participants).")
+    ] = "page",
+    language: Annotated[str, typer.Option(help="Language of the campaign's own texts, where it has them.")] = "en",
+    as_json: AsJson = False,
+) -> None:
+    """Write one printable page for the person who signs, or a draft that is filled in from the campaign."""
+    with needs_extra("collector"):
+        from veilgraph.pages.campaign_summary import TEMPLATES, render_summary
+
+    chosen = next((name for name in TEMPLATES if name == template), None)
+    if chosen is None:
+        raise RunError(f"template is '{template}': choose one of {', '.join(TEMPLATES)}")
+    suffix = ".html" if chosen == "page" else ".md"
+    if out.suffix != suffix:
+        raise RunError(f"{out} does not end in {suffix}: the {chosen} is written as {suffix}")
+    if out.exists():
+        raise RunError(f"{out} exists: choose another --out")
+    read = _read(campaign)
+    write_atomically(out, render_summary(read, template=chosen, language=language))
+    if as_json:
+        echo_json({"campaign": read.id, "template": chosen, "out": str(out)})
+    elif chosen == "page":
+        echo(f"Written to {out}: one page, which a browser prints on A4.")
+    else:
+        echo(f"Written to {out}. Complete what stands in square brackets, and have it reviewed.")
+
+
 def _names(graph: Path | None, nodes: Path | None) -> list[str]:
     if graph is not None and nodes is None:
         return list(Graph.from_files(graph).names)

@@ -143,7 +143,7 @@ class Guarantee:
             sentences.append("This is not private: a report can give its record away completely.")
         else:
             sentences.append(
-                f"Whatever a person's {record} is, {reports} more than {_show_odds(self.total_user_level)} times as "
+                f"Whatever a person's {record} is, {reports} more than {show_odds(self.total_user_level)} times as "
                 f"likely as {would} with any other {record}."
             )
         if self.series is not None:
@@ -211,10 +211,10 @@ def theorem_1_figure(epsilon_x: float, sampled: int, num_features: int) -> float
     return exponent + math.log(rate) if exponent > 700 else math.log1p(rate * math.expm1(exponent))
 
 
-def _show_odds(epsilon: float) -> str:
+def show_odds(epsilon: float) -> str:
     """Write exp(epsilon) with three digits, rounded up.
 
-    >>> _show_odds(0.5), _show_odds(10.0), _show_odds(1000.0)
+    >>> show_odds(0.5), show_odds(10.0), show_odds(1000.0)
     ('1.65', '22,100', '1.98e+434')
     """
     odds = Decimal(epsilon).exp(Context(prec=28, Emax=MAX_EMAX))

@@ -1,0 +1,320 @@
+r"""A campaign on paper: one page for the person who signs it, and drafts of two documents that go with it.
+
+The drafts are a data-protection impact assessment and a consent text. What a campaign states is filled in; what only
+the organiser knows stands in square brackets.
+
+An epsilon is also given as a guess. Someone who holds two records for equally likely before a report is right with
+probability :math:`e^\epsilon / (1 + e^\epsilon)` at most afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from importlib import resources
+from typing import Any, Literal, get_args
+
+import veilgraph
+from veilgraph.campaign import Campaign
+from veilgraph.errors import MissingExtraError
+from veilgraph.privacy.accounting import show_odds
+from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
+from veilgraph.privacy.mechanisms import GRRFS, JointGRR, SymmetricChannel
+from veilgraph.privacy.plain_text import counted, escape
+
+try:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
+except ImportError:
+    raise MissingExtraError("jinja2", "collector") from None
+
+Template = Literal["page", "dpia", "consent"]
+TEMPLATES: tuple[Template, ...] = get_args(Template)
+_FILES = {"page": "campaign_summary.html", "dpia": "campaign_dpia.md", "consent": "campaign_consent.md"}
+# More questions than these stand on a page of their own, so that the summary stays on one.
+_QUESTIONS_ON_PAGE = 5
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """A known deployment of differential privacy.
+
+    Attributes:
+        name: who uses it, and for what.
+        epsilon: its published epsilon.
+        unit: what the epsilon protects: the neighbour relation.
+        model: "local" if devices randomize, "central" if a trusted server sees all records.
+        source: where the figure is published.
+    """
+
+    name: str
+    epsilon: float
+    unit: str
+    model: Literal["local", "central"]
+    source: str
+
+
+_APPLE = "Apple, Differential Privacy Overview (2017)"
+
+DEPLOYMENTS = (
+    Deployment(name="Apple, health types", epsilon=2.0, unit="one day of one user", model="local", source=_APPLE),
+    Deployment(
+        name="Google, community mobility",
+        epsilon=2.64,
+        unit="one day of one user",
+        model="central",
+        source="Aktay et al., arXiv 2004.04145 (2020)",
+    ),
+    Deployment(name="Apple, emoji", epsilon=4.0, unit="one day of one user", model="local", source=_APPLE),
+    Deployment(
+        name="Google, RAPPOR in Chrome",
+        epsilon=4 * math.log(3),
+        unit="one value of one user, reported for ever",
+        model="local",
+        source="Erlingsson et al., arXiv 1407.6981, Theorem 1 with f = 1/2 and h = 2 (2014)",
+    ),
+    Deployment(
+        name="Apple, new words",
+        epsilon=16.0,
+        unit="one day of one user, two reports of 8",
+        model="local",
+        source=_APPLE,
+    ),
+    Deployment(
+        name="US Census 2020, redistricting data",
+        epsilon=19.61,
+        unit="one person or household; delta = 1e-10",
+        model="central",
+        source="US Census Bureau, 9 June 2021",
+    ),
+)
+"""Published epsilons, lowest first. Their units differ, so comparisons between them are rough."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question as the participant's page shows it.
+
+    Attributes:
+        text: the question, or the name of the column.
+        help: explanation; empty if there is none.
+        answers: possible answers.
+        kind: "label" or "feature".
+    """
+
+    text: str
+    help: str
+    answers: Sequence[str]
+    kind: Literal["label", "feature"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """Upper bound of what a part of a report reveals.
+
+    Attributes:
+        part: the part, in words.
+        epsilon: text of the epsilon, rounded up.
+        relation: neighbour relation of the epsilon, in words.
+        odds: how many times as likely a report is with one record as with the other, at most.
+        guess: how often in 100 a guess between two records is right at most, if it was right 50 times before.
+    """
+
+    part: str
+    epsilon: str
+    relation: str
+    odds: str
+    guess: str
+
+
+def render_summary(campaign: Campaign, *, template: Template = "page", language: str = "en") -> str:
+    """Return a document about a campaign: HTML for "page", Markdown for "dpia" and "consent".
+
+    Args:
+        campaign: campaign of any format.
+        template: which document.
+        language: language of the campaign's own texts, where it has them; our own words are English.
+    """
+    environment = Environment(
+        autoescape=select_autoescape(["html"]),
+        finalize=None if template == "page" else _markdown,
+        loader=FunctionLoader(_source),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(_FILES[template]).render(**_values(campaign, language))
+
+
+def _values(campaign: Campaign, language: str) -> dict[str, Any]:
+    texts = _texts(campaign, language)
+    asked = list(questions(campaign, language))
+    retention = getattr(campaign, "retention", None)
+    shown = asked if len(asked) <= _QUESTIONS_ON_PAGE else asked[: _QUESTIONS_ON_PAGE - 1]
+    return {
+        "campaign": campaign,
+        "language": language,
+        "purpose": texts.get("purpose", campaign.purpose),
+        "contact": texts.get("contact", campaign.contact),
+        "note": texts.get("note", campaign.schema.note),
+        "closes": time_text(campaign.closes),
+        "retention": None if retention is None else time_text(retention),
+        "people": counted(campaign.nodes, "person", "people"),
+        "questions": asked,
+        "shown": shown,
+        "hidden": len(asked) - len(shown),
+        "methods": list(methods(campaign)),
+        "exposures": exposures(campaign),
+        "comparison": comparison(campaign),
+        "sources": list(dict.fromkeys(each.source for each in DEPLOYMENTS)),
+        "version": veilgraph.__version__,
+    }
+
+
+def _texts(campaign: Campaign, language: str) -> dict[str, Any]:
+    """Return the campaign's texts in a language; documents of earlier formats have none."""
+    texts = getattr(campaign.schema, "texts", {})
+    return dict(texts.get(language, {}))
+
+
+def questions(campaign: Campaign, language: str = "en") -> Iterator[Question]:
+    """Yield the questions of a campaign, the label first, in the words that people see."""
+    written, schema = _texts(campaign, language).get("questions", {}), campaign.schema
+    named = [(campaign.label, schema.classes, "label")] if campaign.label_mechanism is not None else []
+    if campaign.feature_mechanism is not None:
+        named += [(column.name, column.code_names, "feature") for column in schema.columns]
+    for name, values, kind in named:
+        words = written.get(name, {})
+        shown = ("no", "yes") if tuple(values) == ("0", "1") else [value.replace("..", " to ") for value in values]
+        labels = words.get("answers", {})
+        answers = tuple(labels.get(value, default) for value, default in zip(values, shown, strict=True))
+        yield Question(text=words.get("text", name), help=words.get("help", ""), answers=answers, kind=kind)
+
+
+def methods(campaign: Campaign) -> Iterator[str]:
+    """Yield sentences that say how a device randomizes the answers."""
+    label, features = campaign.label_mechanism, campaign.feature_mechanism
+    if label is not None:
+        chance = f"with a chance of {_chance(label.channel.keep)} in 100"
+        if label.set_size == 1:
+            yield f"A report has the true answer to “{campaign.label}” {chance}, and another one otherwise."
+        else:
+            yield f"A report names {label.set_size} answers to “{campaign.label}”, the true one among them {chance}."
+    if features is None:
+        return
+    chances = [_chance(channel.keep) for channel in _channels_if_picked(features)]
+    chance = " to ".join(dict.fromkeys((min(chances, key=float), max(chances, key=float))))
+    others = counted(features.num_features, "other question" if label is not None else "question")
+    rest = (
+        "all the rest get random answers" if isinstance(features, GRRFS) else "the report says nothing about the rest"
+    )
+    yield (
+        f"Of the {others} a device picks {features.sampled} at random. The report has the true answer to a picked one "
+        f"with a chance of {chance} in 100; {rest}."
+    )
+
+
+def _channels_if_picked(features: GRRFS | JointGRR) -> list[SymmetricChannel]:
+    if isinstance(features, GRRFS):
+        return [response.channel for response in features.responses]
+    return [features.channel(i) for i in range(features.num_features)]
+
+
+def _chance(probability: Fraction) -> str:
+    return f"{100 * float(probability):.1f}"
+
+
+def exposures(campaign: Campaign) -> list[Exposure]:
+    """Return what the whole report, its parts and one answer reveal at most, with the relation of each epsilon."""
+    guarantee, user = campaign.guarantee, NeighbourRelation.USER_LEVEL
+    found = [_exposure("The whole report", guarantee.total_user_level, user)]
+    if guarantee.label is not None and guarantee.features is not None:
+        found.append(_exposure(f"The answer to “{campaign.label}” alone", guarantee.label_user_level, user))
+        found.append(_exposure("All other answers together", guarantee.features_user_level, user))
+    if guarantee.features is not None:
+        level = NeighbourRelation.ATTRIBUTE_LEVEL
+        part = "One of the other answers, for someone who knows all the rest"
+        if guarantee.label is None:
+            part = "One answer, for someone who knows all the rest"
+        found.append(_exposure(part, max(guarantee.features.attribute_level), level))
+    return found
+
+
+def _exposure(part: str, epsilon: float, relation: NeighbourRelation) -> Exposure:
+    stated = state_epsilon(epsilon)
+    return Exposure(
+        part=part,
+        epsilon=short_epsilon(stated),
+        relation=f"{relation.title}: {relation.value}",
+        odds=show_odds(stated),
+        guess=guess_text(stated),
+    )
+
+
+def short_epsilon(epsilon: float) -> str:
+    """Write an epsilon without trailing zeros, rounded up to four decimals.
+
+    >>> short_epsilon(2.0), short_epsilon(0.28111)
+    ('2', '0.2812')
+    """
+    return show_epsilon(epsilon).rstrip("0").rstrip(".")
+
+
+def guess_text(epsilon: float) -> str:
+    r"""Write :math:`100\,e^\epsilon / (1 + e^\epsilon)`, rounded up to one decimal.
+
+    >>> guess_text(1.0), guess_text(4.0)
+    ('73.2', '98.3')
+    """
+    return f"{math.ceil(1000 / (1 + math.exp(-epsilon)) - 1e-9) / 10:.1f}"
+
+
+def comparison(campaign: Campaign) -> list[dict[str, Any]]:
+    """Return this campaign among the known deployments, ordered by epsilon."""
+    total = state_epsilon(campaign.guarantee.total_user_level)
+    rows = [
+        {
+            "name": each.name,
+            "value": each.epsilon,
+            "epsilon": short_epsilon(each.epsilon) if each.epsilon == round(each.epsilon, 2) else f"{each.epsilon:.2f}",
+            "unit": each.unit,
+            "model": each.model,
+            "own": False,
+        }
+        for each in DEPLOYMENTS
+    ]
+    rows.append(
+        {
+            "name": "This campaign",
+            "value": total,
+            "epsilon": short_epsilon(total),
+            "unit": "all that one person reports: any two records",
+            "model": "local",
+            "own": True,
+        }
+    )
+    return sorted(rows, key=lambda row: row["value"])
+
+
+def time_text(moment: datetime) -> str:
+    """Write a time with its zone.
+
+    >>> from datetime import UTC
+    >>> time_text(datetime(2027, 1, 31, 23, 59, 59, tzinfo=UTC))
+    '31 January 2027, 23:59 UTC'
+    """
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def _markdown(value: object) -> object:
+    """Escape what Markdown would read as its own signs; texts of a campaign are shown as they are."""
+    return _MARKDOWN.sub(r"\\\1", escape(value)) if isinstance(value, str) else value
+
+
+def _source(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

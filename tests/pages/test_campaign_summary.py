@@ -1,0 +1,151 @@
+"""The page for the person who signs a campaign, and its drafts: true figures, safe texts, one sheet of paper."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.blocked_imports import run_without
+from tests.support.chromium import CHROMIUM, needs_chromium
+from tests.support.collection import SCHEMA, Collection
+from veilgraph.campaign import Campaign
+from veilgraph.cli import main
+from veilgraph.pages.campaign_summary import (
+    DEPLOYMENTS,
+    TEMPLATES,
+    Template,
+    comparison,
+    exposures,
+    methods,
+    questions,
+    render_summary,
+)
+from veilgraph.privacy.audit import worst_case_epsilon
+from veilgraph.privacy.mechanisms import GRR
+from veilgraph.privacy.schema import FeatureSchema
+
+CAMPAIGN = Collection.ring(20).campaign
+LABEL_ALONE = Collection.ring(5, schema=FeatureSchema(classes=tuple(f"c{i}" for i in range(18)))).campaign
+MANY = Collection.ring(5, schema=FeatureSchema.binary(40, classes=("no", "yes"), prefix="question ")).campaign
+
+
+def test_no_figure_is_below_what_the_mechanisms_reveal() -> None:
+    """The guess is the posterior of a judge with even odds before: e^epsilon / (1 + e^epsilon)."""
+    whole, label, features, one = exposures(CAMPAIGN)
+    guarantee = CAMPAIGN.guarantee
+    for shown, epsilon in (
+        (whole, guarantee.total_user_level),
+        (label, guarantee.label_user_level),
+        (features, guarantee.features_user_level),
+    ):
+        assert shown.relation == "user level: any two records"
+        assert epsilon <= float(shown.epsilon) <= epsilon + 1.1e-4
+        assert 0 <= float(shown.guess) - 100 / (1 + math.exp(-epsilon)) < 0.1
+        assert math.exp(epsilon) <= float(shown.odds) <= 1.01 * math.exp(epsilon)
+    assert one.relation == "attribute level: two records that differ in one feature"
+    assert guarantee.features is not None
+    assert float(one.epsilon) >= max(guarantee.features.attribute_level)
+
+
+def test_the_guess_is_reached_by_the_worst_report_of_the_worst_records() -> None:
+    mechanism = GRR(2, 1.0)
+    right = max(float(mechanism.probability((report,), (report,))) for report in (0, 1))
+    epsilon = worst_case_epsilon(mechanism)
+    assert 1 / (1 + math.exp(-epsilon)) == pytest.approx(right)
+
+
+def test_a_label_alone_has_one_figure_and_names_the_size_of_its_sets() -> None:
+    assert [each.part for each in exposures(LABEL_ALONE)] == ["The whole report"]
+    (sentence,) = methods(LABEL_ALONE)
+    assert sentence.startswith("A report names 6 answers to “health”, the true one among them with a chance of")
+
+
+def test_questions_are_shown_as_people_see_them() -> None:
+    first, *others = questions(replace(CAMPAIGN, schema=SCHEMA))
+    assert (first.kind, first.text, first.answers) == ("label", "health", ("well", "ill"))
+    assert [each.answers for each in others][:2] == [("0 to 30", "30 to 50", "50 to 120"), ("no", "yes")]
+    assert all(each.answers == ("no", "yes") for each in questions(MANY))
+
+
+def test_the_campaign_stands_among_the_deployments_by_its_epsilon() -> None:
+    rows = comparison(CAMPAIGN)
+    assert [row["value"] for row in rows] == sorted(row["value"] for row in rows)
+    assert [row["name"] for row in rows if row["own"]] == ["This campaign"]
+    assert len(rows) == len(DEPLOYMENTS) + 1
+    assert all(each.unit and each.source for each in DEPLOYMENTS)
+
+
+@pytest.mark.parametrize("campaign", [CAMPAIGN, LABEL_ALONE, MANY], ids=["both", "label", "many"])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_document_names_purpose_contact_questions_and_the_campaign(
+    template: Template, campaign: Campaign
+) -> None:
+    text = render_summary(campaign, template=template)
+    for part in (campaign.purpose, campaign.contact, campaign.id, exposures(campaign)[0].guess):
+        assert part in text
+    assert all(question.text in text for question in questions(campaign))
+
+
+def test_texts_of_a_campaign_are_shown_and_never_obeyed() -> None:
+    hostile = replace(CAMPAIGN, purpose="<script>alert(1)</script> [link](http://x) **bold** | cell")
+    page = render_summary(hostile)
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    for template in ("dpia", "consent"):
+        draft = render_summary(hostile, template=template)  # type: ignore[arg-type]
+        assert r"\<script\>" in draft
+        assert "[link](" not in draft
+        assert r"\*\*bold\*\* \| cell" in draft
+
+
+def test_a_missing_retention_date_is_said() -> None:
+    assert "states no date on which reports are deleted" in render_summary(CAMPAIGN)
+
+
+def test_the_summary_needs_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(CAMPAIGN.to_json())
+    code = "from veilgraph.cli import main\nsys.exit(main(sys.argv[1:]))"
+    words = ["campaign", "summary", str(tmp_path / "c.json"), "--out", str(tmp_path / "c.html")]
+    result = run_without({"torch", "matplotlib", "sklearn"}, code, *words)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "c.html").read_text(encoding="utf-8") == render_summary(CAMPAIGN)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--out", "x.pdf"], "x.pdf does not end in .html"),
+        (["--template", "dpia", "--out", "x.html"], "does not end in .md"),
+        (["--template", "poem", "--out", "x.md"], "choose one of page, dpia, consent"),
+    ],
+)
+def test_mistakes_are_refused_with_the_remedy(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.json").write_text(CAMPAIGN.to_json())
+    assert main(["campaign", "summary", str(tmp_path / "c.json"), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("campaign", "pages"), [(CAMPAIGN, 1), (LABEL_ALONE, 1), (MANY, 3)], ids=["both", "label", "many"]
+)
+def test_the_summary_fits_on_one_sheet_of_a4_and_many_questions_follow_it(
+    campaign: Campaign, pages: int, tmp_path: Path
+) -> None:
+    (tmp_path / "c.html").write_text(render_summary(campaign), encoding="utf-8")
+    assert CHROMIUM is not None
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    printed = [f"--print-to-pdf={tmp_path}/c.pdf", (tmp_path / "c.html").as_uri()]
+    subprocess.run([CHROMIUM, *options, *printed], check=True, capture_output=True, timeout=60)
+    pdf = (tmp_path / "c.pdf").read_bytes()
+    assert len(re.findall(rb"/Type /Page\b(?!s)", pdf)) <= pages
+    # A4 is 210 x 297 mm: 595 x 842 points.
+    width, height = map(float, re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", pdf)[0])
+    assert (width, height) == pytest.approx((595, 842), abs=1.5)
