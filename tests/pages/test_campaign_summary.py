@@ -43,11 +43,11 @@ def test_no_figure_is_below_what_the_mechanisms_reveal() -> None:
         (label, guarantee.label_user_level),
         (features, guarantee.features_user_level),
     ):
-        assert shown.relation == "user level: any two records"
+        assert shown.relation == "user level (any two records)"
         assert epsilon <= float(shown.epsilon) <= epsilon + 1.1e-4
         assert 0 <= float(shown.guess) - 100 / (1 + math.exp(-epsilon)) < 0.1
         assert math.exp(epsilon) <= float(shown.odds) <= 1.01 * math.exp(epsilon)
-    assert one.relation == "attribute level: two records that differ in one feature"
+    assert one.relation == "attribute level (two records that differ in one feature)"
     assert guarantee.features is not None
     assert float(one.epsilon) >= max(guarantee.features.attribute_level)
 
@@ -96,8 +96,8 @@ def test_texts_of_a_campaign_are_shown_and_never_obeyed() -> None:
     page = render_summary(hostile)
     assert "<script" not in page
     assert "&lt;script&gt;" in page
-    for template in ("dpia", "consent"):
-        draft = render_summary(hostile, template=template)  # type: ignore[arg-type]
+    for template in TEMPLATES[1:]:
+        draft = render_summary(hostile, template=template)
         assert r"\<script\>" in draft
         assert "[link](" not in draft
         assert r"\*\*bold\*\* \| cell" in draft

@@ -22,7 +22,7 @@ import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.errors import MissingExtraError
 from veilgraph.privacy.accounting import show_odds
-from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
+from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, show_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms import GRRFS, JointGRR, SymmetricChannel
 from veilgraph.privacy.plain_text import counted, escape
 
@@ -32,6 +32,7 @@ except ImportError:
     raise MissingExtraError("jinja2", "collector") from None
 
 Template = Literal["page", "dpia", "consent"]
+QuestionKind = Literal["label", "feature"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 _FILES = {"page": "campaign_summary.html", "dpia": "campaign_dpia.md", "consent": "campaign_consent.md"}
 # More questions than these stand on a page of their own, so that the summary stays on one.
@@ -109,7 +110,7 @@ class Question:
     text: str
     help: str
     answers: Sequence[str]
-    kind: Literal["label", "feature"]
+    kind: QuestionKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +186,7 @@ def _texts(campaign: Campaign, language: str) -> dict[str, Any]:
 def questions(campaign: Campaign, language: str = "en") -> Iterator[Question]:
     """Yield the questions of a campaign, the label first, in the words that people see."""
     written, schema = _texts(campaign, language).get("questions", {}), campaign.schema
+    named: list[tuple[str, Sequence[str], QuestionKind]]
     named = [(campaign.label, schema.classes, "label")] if campaign.label_mechanism is not None else []
     if campaign.feature_mechanism is not None:
         named += [(column.name, column.code_names, "feature") for column in schema.columns]
@@ -231,26 +233,34 @@ def _chance(probability: Fraction) -> str:
 
 def exposures(campaign: Campaign) -> list[Exposure]:
     """Return what the whole report, its parts and one answer reveal at most, with the relation of each epsilon."""
-    guarantee, user = campaign.guarantee, NeighbourRelation.USER_LEVEL
-    found = [_exposure("The whole report", guarantee.total_user_level, user)]
+    guarantee, user = campaign.guarantee, str(NeighbourRelation.USER_LEVEL)
+    whole = "The whole report"
+    if guarantee.series is not None:
+        whole = f"All {guarantee.series.waves} reports together"
+        user = f"{NeighbourRelation.USER_LEVEL.title} ({HistoryRelation.ANY_HISTORIES.value})"
+    found = [_exposure(whole, guarantee.total_user_level, user)]
     if guarantee.label is not None and guarantee.features is not None:
         found.append(_exposure(f"The answer to “{campaign.label}” alone", guarantee.label_user_level, user))
         found.append(_exposure("All other answers together", guarantee.features_user_level, user))
     if guarantee.features is not None:
-        level = NeighbourRelation.ATTRIBUTE_LEVEL
+        level = str(NeighbourRelation.ATTRIBUTE_LEVEL)
         part = "One of the other answers, for someone who knows all the rest"
         if guarantee.label is None:
             part = "One answer, for someone who knows all the rest"
         found.append(_exposure(part, max(guarantee.features.attribute_level), level))
+    if guarantee.series is not None:
+        unchanged = guarantee.series.label.unchanged
+        part = f"The answers to “{campaign.label}”, if they never change"
+        found.append(_exposure(part, unchanged, HistoryRelation.UNCHANGED.value))
     return found
 
 
-def _exposure(part: str, epsilon: float, relation: NeighbourRelation) -> Exposure:
+def _exposure(part: str, epsilon: float, relation: str) -> Exposure:
     stated = state_epsilon(epsilon)
     return Exposure(
         part=part,
         epsilon=short_epsilon(stated),
-        relation=f"{relation.title}: {relation.value}",
+        relation=relation,
         odds=show_odds(stated),
         guess=guess_text(stated),
     )
