@@ -144,6 +144,6 @@ def test_the_store_keeps_the_newest_document_of_each_campaign(store: ReportStore
         store.register(collection.campaign, now=0)
     assert store.campaigns() == {c.campaign.id: c.campaign.to_json() for c in (COLLECTION, ANOTHER)}
     assert [(actor, action, detail["campaign"]) for actor, action, detail in acts(store)] == [
-        ("collector", "document", CAMPAIGN.id),
-        ("collector", "document", ANOTHER.campaign.id),
+        ("collector", "notice", CAMPAIGN.id),
+        ("collector", "notice", ANOTHER.campaign.id),
     ]

@@ -13,6 +13,7 @@ import typer
 
 import veilgraph
 from veilgraph.cli._common import echo, needs_extra
+from veilgraph.cli.administration import audit_log, withdraw_node
 from veilgraph.cli.campaign import campaign_app, serve
 from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
@@ -52,6 +53,8 @@ app = typer.Typer(
 # The order of `veilgraph --help`: try it, account for it, plan, collect and train, study, check.
 for command in (run, account, audit, plan, randomize, submit, withdraw, serve, train, predict, tune, doctor):
     app.command()(command)
+campaign_app.command("withdraw")(withdraw_node)
+campaign_app.command()(audit_log)
 for group, name in (
     (schema_app, "schema"),
     (campaign_app, "campaign"),

@@ -93,6 +93,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(_announce, store, campaign, clock())
         writer.start()
         saving = asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics))
         yield
@@ -138,6 +139,12 @@ def make_app(
         plausible=plausible,
     )
     return app
+
+
+def _announce(store: ReportStore, campaign: Campaign, now: float) -> None:
+    """Keep the campaign's document, and write to the audit log that this collector serves it from now on."""
+    store.register(campaign, now=now)
+    store.record("start", {"campaign": campaign.id, "version": veilgraph.__version__}, now=now, actor="collector")
 
 
 def _as_refusal(error: Exception) -> Refusal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -173,6 +174,7 @@ def add_dashboard(
         token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         if not credentials.opens_administration(token):
             return _page("login.html", 401, wrong=True, base="../")
+        await asyncio.to_thread(store.record, "login", {"campaign": campaign.id}, now=time.time(), actor="owner")
         response = RedirectResponse("../dashboard", 303)
         response.set_cookie(
             SESSION_COOKIE,
@@ -196,7 +198,9 @@ def add_dashboard(
         await require_admin(request, credentials, store)
         path = Path(tempfile.mkdtemp(prefix="veilgraph-export-")) / "reports.parquet"
         try:
-            await asyncio.to_thread(write_parquet, campaign, store.iterate(campaign), path)
+            written = await asyncio.to_thread(write_parquet, campaign, store.iterate(campaign), path)
+            exported = {"campaign": campaign.id, "reports": written}
+            await asyncio.to_thread(store.record, "export", exported, now=time.time(), actor="owner")
         except BaseException:
             _remove(path)
             raise

@@ -411,7 +411,7 @@ class ReportStore:
         with translate_errors(), writing(self._engine) as connection:
             if self._register(connection, campaign):
                 detail = {"campaign": campaign.id, "sha256": hashlib.sha256(campaign.to_json().encode()).hexdigest()}
-                audit_log.append(connection, now=now, actor=actor, action="document", detail=detail)
+                audit_log.append(connection, now=now, actor=actor, action="notice", detail=detail)
 
     def _register(self, connection: Connection, campaign: Campaign) -> bool:
         """Write the document, and return whether it was not there."""

@@ -1,0 +1,112 @@
+"""`veilgraph campaign withdraw` and `audit-log`: what an owner does with the reports in a store."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.report import check_node
+from veilgraph.cli._common import echo, echo_json, needs_extra
+from veilgraph.errors import RunError
+from veilgraph.privacy.plain_text import counted, quote
+
+if TYPE_CHECKING:
+    from veilgraph.collector.audit_log import Entry
+    from veilgraph.collector.store import ReportStore
+
+CampaignFile = Annotated[Path, typer.Option(help="The campaign, .json.")]
+Store = Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def withdraw_node(
+    node: Annotated[str, typer.Argument(help="The node whose reports are deleted.", metavar="NODE")],
+    campaign: CampaignFile,
+    store: Store,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the reports of a person who asked you to; none of this node is stored again."""
+    asked, name = Campaign.from_json(campaign.read_bytes()), check_node(node)
+    opened = _open(store)
+    try:
+        if opened.standing(asked.id, name).value == "missing":
+            raise RunError(f"the store holds no report of node {name!a} in this campaign: check its name")
+        _, is_new = opened.withdraw(asked.id, name, now=time.time(), actor="owner")
+        total = opened.withdrawals(asked.id)
+    finally:
+        opened.close()
+    if as_json:
+        echo_json({"node": name, "status": "withdrawn" if is_new else "withdrawn before", "withdrawals": total})
+        return
+    echo(
+        f"The reports of node {name!a} are deleted, and none is stored again."
+        if is_new
+        else f"The reports of node {name!a} were deleted before.",
+        f"The campaign has {counted(total, 'withdrawal')}. Models that were trained before hold what was withdrawn: "
+        "train again.",
+    )
+
+
+def audit_log(
+    store: Store,
+    check: Annotated[bool, typer.Option("--check", help="Check that no entry was changed, removed or moved.")] = False,
+    head: Annotated[
+        str | None, typer.Option(help="Hash that you noted before: entries removed since then are noticed, too.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who did what with the reports: exports, sign-ins, withdrawals, purges; or check that it is unaltered."""
+    opened = _open(store)
+    try:
+        entries = opened.audit_log()
+    finally:
+        opened.close()
+    checks = check or head is not None
+    newest = _checked(entries, head) if checks else None
+    if as_json:
+        entries_json = [entry.document | {"hour": _hour(entry)} for entry in entries]
+        echo_json({"entries": entries_json} | ({"unaltered": True, "head": newest} if checks else {}))
+    elif checks:
+        echo(
+            f"The audit log is unaltered: {counted(len(entries), 'entry', 'entries')}"
+            + (", and it holds the one that you noted." if head else "."),
+            f"Head: {newest}",
+            "Note it outside of this machine: --head finds out later whether entries were removed at the end.",
+        )
+    else:
+        echo(*(_line(entry) for entry in entries))
+
+
+def _open(store: str) -> ReportStore:
+    with needs_extra("collector"):
+        from veilgraph.collector.store import ReportStore
+
+    return ReportStore.administer(store)
+
+
+def _checked(entries: list[Entry], head: str | None) -> str:
+    with needs_extra("collector"):
+        from veilgraph.collector.audit_log import check
+
+    return check(entries, head=None if head is None else head.strip().lower())
+
+
+def _line(entry: Entry) -> str:
+    detail = ", ".join(f"{name} {_short(name, value)}" for name, value in entry.document["detail"].items())
+    return f"{entry.sequence:>6}  {_hour(entry)}  {entry.actor:<12} {entry.action:<10} {detail}"
+
+
+def _hour(entry: Entry) -> str:
+    return f"{datetime.fromtimestamp(entry.hour, tz=UTC):%Y-%m-%dT%H:00Z}"
+
+
+def _short(name: str, value: object) -> str:
+    """Return a value in a line: the first digits of an id or a hash, and a quoted name."""
+    if name == "node":
+        return quote(str(value))
+    return str(value)[:12] if name in ("campaign", "sha256") else str(value)

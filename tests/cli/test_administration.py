@@ -1,0 +1,110 @@
+"""An owner withdraws for a person and checks the audit log; tampering with the store is found."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.support.collection import Collection
+from tests.support.running_collector import collecting
+from veilgraph.cli import main
+from veilgraph.collector.store import ReportStore
+
+Capture = pytest.CaptureFixture[str]
+COLLECTION = Collection.ring(5)
+CAMPAIGN = COLLECTION.campaign
+STORE = ["--store", "sqlite:///reports.db"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.json").write_text(CAMPAIGN.to_json())
+    store = ReportStore.open("sqlite:///reports.db")
+    store.put([COLLECTION.report(f"n{i}") for i in range(5)], now=0)
+    store.close()
+
+
+def printed(capsys: Capture, *arguments: str, code: int = 0) -> str:
+    capsys.readouterr()
+    assert main([*arguments, *STORE]) == code
+    output = capsys.readouterr()
+    return output.err if code else output.out
+
+
+def test_an_owner_withdraws_for_a_person(capsys: Capture) -> None:
+    withdraw = ["campaign", "withdraw", "n1", "--campaign", "c.json"]
+    assert "The reports of node 'n1' are deleted" in printed(capsys, *withdraw)
+    again = json.loads(printed(capsys, *withdraw, "--json"))
+    assert again == {"node": "n1", "status": "withdrawn before", "withdrawals": 1}
+    unknown = printed(capsys, "campaign", "withdraw", "n9", "--campaign", "c.json", code=2)
+    assert "no report of node 'n9' in this campaign: check its name" in unknown
+    store = ReportStore.open("sqlite:///reports.db", create=False)
+    assert store.count(CAMPAIGN.id) == 4
+    assert store.withdrawals(CAMPAIGN.id) == 1
+    store.close()
+    log = printed(capsys, "campaign", "audit-log")
+    assert "owner        withdraw" in log
+    assert CAMPAIGN.id[:12] in log
+    assert "n1" in log, "the owner's own act is named"
+
+
+def test_acts_at_the_collector_are_in_the_log_and_participants_are_not_named(capsys: Capture) -> None:
+    with collecting(COLLECTION, ReportStore.open("sqlite:///reports.db")) as client:
+        client.post("/dashboard/login", data={"token": "wrong"})
+        client.post("/dashboard/login", data={"token": COLLECTION.credentials.admin_token})
+        client.get("/dashboard/reports.parquet", headers=COLLECTION.admin)
+        client.delete("/v1/reports/n3", headers=COLLECTION.headers("n3"))
+    entries = json.loads(printed(capsys, "campaign", "audit-log", "--json"))["entries"]
+    assert [(entry["actor"], entry["action"]) for entry in entries] == [
+        ("collector", "notice"),
+        ("collector", "start"),
+        ("owner", "login"),
+        ("owner", "export"),
+        ("participant", "withdraw"),
+    ]
+    assert entries[3]["detail"] == {"campaign": CAMPAIGN.id, "reports": 5}
+    assert entries[4]["detail"] == {"campaign": CAMPAIGN.id}
+    assert "n3" not in json.dumps(entries[4]["detail"])
+
+
+def test_a_log_that_someone_altered_is_found(capsys: Capture) -> None:
+    for node in ("n1", "n2", "n3"):
+        printed(capsys, "campaign", "withdraw", node, "--campaign", "c.json")
+    checked = json.loads(printed(capsys, "campaign", "audit-log", "--check", "--json"))
+    assert checked["unaltered"] is True
+    head = checked["head"]
+    assert head in printed(capsys, "campaign", "audit-log", "--check")
+    assert "holds the one that you noted" in printed(capsys, "campaign", "audit-log", "--head", f" {head.upper()} ")
+    for statement in (
+        "UPDATE audit_log SET actor = 'nobody' WHERE sequence = 2",
+        "UPDATE audit_log SET detail = '{}' WHERE sequence = 3",
+        "DELETE FROM audit_log WHERE sequence = 2",
+        "DELETE FROM audit_log WHERE sequence = 1",
+        "UPDATE audit_log SET sequence = 7 WHERE sequence = 1",
+    ):
+        copy = sqlite3.connect("altered.db")
+        with sqlite3.connect("reports.db") as original:
+            original.backup(copy)
+        original.close()
+        with copy:
+            copy.execute(statement)
+        copy.close()
+        capsys.readouterr()
+        assert main(["campaign", "audit-log", "--check", "--store", "sqlite:///altered.db"]) == 2, statement
+        assert "the audit log was altered" in capsys.readouterr().err
+    with sqlite3.connect("reports.db") as connection:
+        connection.execute("DELETE FROM audit_log WHERE sequence = 3")
+    connection.close()
+    assert "unaltered" in printed(capsys, "campaign", "audit-log", "--check"), "the end is missing, and nobody knows"
+    assert "the hash that was noted" in printed(capsys, "campaign", "audit-log", "--head", head, code=2)
+
+
+def test_mistakes_are_one_line(capsys: Capture) -> None:
+    assert main(["campaign", "audit-log", "--store", "sqlite:///none.db"]) == 2
+    assert "none.db does not exist" in capsys.readouterr().err
+    assert not Path("none.db").exists()
+    assert "node must be text" in printed(capsys, "campaign", "withdraw", "..", "--campaign", "c.json", code=2)
