@@ -16,19 +16,20 @@ from veilgraph.collector.store import ReportStore
 COLLECTION = Collection.ring(5)
 
 SCRIPT = """
-import { checkReceipt, withdraw } from "./device.js";
-const { url, node, token, wrong, stored } = JSON.parse(process.argv[2]);
+import { standing, withdraw } from "./delivery.js";
+const { url, campaign, token, wrong, stored } = JSON.parse(process.argv[2]);
+const report = { campaign, node: stored.node }, options = { at: url, attempts: 1 };
 const settled = async (promise) => promise.catch((error) => `${error.constructor.name}: ${error.message}`);
-const first = await withdraw(url, node, token);
+const receipt = await withdraw(report, token, options);
 console.log(JSON.stringify([
-	first,
-	await withdraw(url, node, token),
-	await checkReceipt(url, stored),
-	await checkReceipt(url, first.receipt),
-	await settled(withdraw(url, node, wrong)),
-	await settled(checkReceipt(url, { ...stored, signature: "x" })),
-	await settled(withdraw("http://127.0.0.1:1/", node, token)),
-	await settled(withdraw(`${url}openapi.json?`, node, token)),
+	receipt,
+	await withdraw(report, token, options),
+	await standing(stored, options),
+	await standing(receipt, options),
+	await settled(withdraw(report, wrong, options)),
+	await settled(standing({ ...stored, signature: "x" }, options)),
+	await settled(withdraw(report, token, { ...options, at: "http://127.0.0.1:1/" })),
+	await settled(withdraw(report, token, { ...options, at: `${url}openapi.json?` })),
 ]));
 """
 
@@ -39,14 +40,14 @@ def test_the_browser_withdraws_and_checks_receipts(tmp_path: Path) -> None:
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "client.js").write_bytes(MODULE.read_bytes())
-    (tmp_path / "device.js").write_bytes((BROWSER / "device.js").read_bytes())
+    (tmp_path / "delivery.js").write_bytes((BROWSER / "delivery.js").read_bytes())
     (tmp_path / "script.js").write_text(SCRIPT)
     report = COLLECTION.report("n1")
     with collecting(COLLECTION, store) as client:
         answer = client.put("/v1/reports/n1", content=report.to_json(), headers=COLLECTION.headers("n1"))
         given: dict[str, Any] = {
             "url": f"{client.base_url}/",
-            "node": "n1",
+            "campaign": COLLECTION.campaign.id,
             "token": COLLECTION.token("n1"),
             "wrong": COLLECTION.token("n2"),
             "stored": answer.json()["receipt"],
@@ -56,10 +57,8 @@ def test_the_browser_withdraws_and_checks_receipts(tmp_path: Path) -> None:
         )
         assert store.withdrawals(COLLECTION.campaign.id) == 1
     first, again, of_report, of_withdrawal, wrong, altered, nobody, other = json.loads(done.stdout)
-    assert (first["isNew"], again) == (True, first | {"isNew": False})
-    assert parse_receipt(first["receipt"]).is_signed_by(COLLECTION.credentials.keys)
+    assert again == first
+    assert parse_receipt(first).is_signed_by(COLLECTION.credentials.keys)
     assert of_report == of_withdrawal == "withdrawn"
-    assert "The token is not this node's" in wrong
-    assert altered == "VeilgraphError: The collector did not sign this receipt."
-    assert "cannot be reached" in nobody
-    assert "may not be withdrawn yet" in other
+    assert (wrong, altered) == ("Problem: problem.code", "Problem: problem.refused")
+    assert (nobody, other) == ("Problem: problem.unreachable", "Problem: problem.status")

@@ -13,6 +13,7 @@ from tests.support.axe import needs_axe, violations
 from tests.support.browser_module import BROWSER
 from tests.support.chromium import Page, chromium, needs_chromium
 from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SUBMIT, ready, serving
+from veilgraph.collector.store import Standing
 
 TABLES: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((BROWSER / "languages").iterdir())
@@ -90,7 +91,9 @@ def test_every_phrase_is_used_and_every_used_phrase_exists() -> None:
     assert {key for key in named if key.split(".")[0] in {"problem", "review", "done", "level"} and "." in key} <= set(
         TABLES["en"]
     )
-    composed = {"review.some.before", "review.chosen.before", "review.any", "review.none"}
+    composed = {"review.some.before", "review.chosen.before", "review.any", "review.none"} | {
+        f"standing.{word.value}" for word in Standing
+    }
     assert set(TABLES["en"]) - used - named <= composed
 
 

@@ -316,3 +316,16 @@ def test_the_receipt_can_be_saved_as_a_file(page: Page, collector: Collector, tm
     assert saved.read_text(encoding="utf-8") == words(page, "signed-receipt")
     assert json.loads(words(page, "signed-receipt"))["signature"] == "s1gnature"
     assert page.complaints == []
+
+
+def test_the_receipt_can_be_checked_by_asking_the_collector(page: Page, collector: Collector) -> None:
+    ready(page, collector.url + INVITATION)
+    draw(page)
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    send(page, "check")
+    page.until("document.getElementById('standing').textContent.includes('Please send them again')")
+    assert collector.checked == [json.loads(words(page, "signed-receipt"))]
+    send(page, "again")
+    page.until("document.getElementById('standing').textContent === ''")
+    assert len(collector.received) == 2

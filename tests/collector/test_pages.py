@@ -35,7 +35,7 @@ def page() -> Iterator[Page]:
         yield page
 
 
-def test_a_participant_answers_in_the_browser_and_the_report_is_in_the_store(
+def test_a_participant_answers_checks_the_receipt_and_withdraws_in_the_browser(
     client: httpx.Client, store: ReportStore, page: Page
 ) -> None:
     page.open(f"{client.base_url}#node=n7&token={COLLECTION.token('n7')}", width=390)
@@ -57,6 +57,13 @@ def test_a_participant_answers_in_the_browser_and_the_report_is_in_the_store(
     page.until("!document.querySelector('#done').hidden")
     (report,) = store.iterate(COLLECTION.campaign)
     assert report.to_json() == "".join(shown.split())
+    page.run("check.click()")
+    page.until("standing.textContent === 'The server holds exactly these changed answers.'")
+    page.run("withdraw.click()")
+    page.until("document.querySelector('#done-heading').textContent === 'Your answers are withdrawn.'")
+    assert store.count(COLLECTION.campaign.id) == 0
+    page.run("check.click()")
+    page.until("standing.textContent.includes('they were withdrawn')")
     assert page.complaints == []
 
 

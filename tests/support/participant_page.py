@@ -78,6 +78,7 @@ class Collector(ThreadingHTTPServer):
         self.codes: list[int] = []
         self.received: list[tuple[str, str, dict[str, Any]]] = []
         self.withdrawn: list[tuple[str, str]] = []
+        self.checked: list[dict[str, str]] = []
         self.url = f"http://127.0.0.1:{self.server_port}/"
 
 
@@ -102,6 +103,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.received.append((node, self.headers["Authorization"], report))
         code = self.server.codes.pop(0) if self.server.codes else 201
         self._reply(code, self.server.answer or answer_to(body), "application/json")
+
+    def do_POST(self) -> None:
+        receipt = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.checked.append(receipt)
+        self._reply(200, b'{"status": "missing"}', "application/json")
 
     def do_DELETE(self) -> None:
         node = unquote(self.path.removeprefix("/v1/reports/"))

@@ -1,4 +1,4 @@
-// What the page asks the collector: to store a report, to delete it, and what it holds now.
+// What a page asks the collector: to store a report, to delete it, and what it holds now.
 
 import { canonical, sha256 } from "./client.js";
 
@@ -19,6 +19,7 @@ const REFUSALS = {
 };
 // Statuses that mean several things have a word for each.
 const REASONS = { withdrawn: "problem.withdrawn", purged: "problem.purged" };
+const STANDINGS = ["stored", "another", "missing", "withdrawn", "purged"];
 const BUSY = [408, 429, 500, 502, 503, 504];
 
 /** Load the campaign as it is written. */
@@ -29,29 +30,40 @@ export async function fetchCampaign() {
 }
 
 /** Send a report; return whether it is new to the collector, and the receipt. */
-export async function submit(report, code, wait) {
-  const [status, { receipt }] = await request("PUT", place(report), { code, body: canonical(report), wait });
+export async function submit(report, code, options) {
+  const [status, { receipt }] = await request("PUT", place(report), { code, body: canonical(report), ...options });
   // The login page of a network answers everything, too.
   need(isAbout(receipt, report) && receipt.report_sha256 === await sha256(canonical(report)), "problem.unconfirmed");
   return [status === 201, receipt];
 }
 
-/** Have a person's reports deleted; return the receipt of it. */
-export async function withdraw(report, code, wait) {
-  const [, { receipt }] = await request("DELETE", place(report), { code, wait });
+/** Have a person's reports deleted, so that none is stored again; return the receipt of it. Its cost still counts. */
+export async function withdraw(report, code, options) {
+  const [, { receipt }] = await request("DELETE", place(report), { code, ...options });
   need(isAbout(receipt, report) && receipt.withdrawn, "problem.unconfirmed");
   return receipt;
+}
+
+/** Ask what the collector holds of the person who has this receipt: "stored", "missing" or another word. */
+export async function standing(receipt, options) {
+  const [, { status }] = await request("POST", "v1/receipts", { body: canonical(receipt), ...options });
+  need(STANDINGS.includes(status), "problem.unconfirmed");
+  return status;
 }
 
 const place = ({ node }) => `v1/reports/${encodeURIComponent(node)}`;
 const isAbout = (receipt, report) => receipt?.campaign === report.campaign && receipt.node === report.node;
 
-/** Ask a busy or unreachable collector again: doing any of this twice is harmless. `wait` is told the seconds of a pause. */
-async function request(method, path, { code, body, wait, attempts = 6 }) {
-  need(/^[\x21-\x7e]+$/.test(code), "problem.code"); // what no header can hold is no code
-  const headers = { Authorization: `Bearer ${code}`, ...(body && { "Content-Type": "application/json" }) };
+/**
+ * Ask the collector at an address, by default the page's own; ask a busy or unreachable one again.
+ *
+ * Doing any of this twice is harmless. `wait` is told the seconds of a pause.
+ */
+async function request(method, path, { code, body, wait = () => {}, at = "", attempts = 6 }) {
+  need(code === undefined || /^[\x21-\x7e]+$/.test(code), "problem.code"); // what no header can hold is no code
+  const headers = { ...(code && { Authorization: `Bearer ${code}` }), ...(body && { "Content-Type": "application/json" }) };
   for (let attempt = 1; ; attempt++) {
-    const reply = await fetch(path, { method, headers, body, redirect: "error" }).catch(() => null);
+    const reply = await fetch(`${at}${path}`, { method, headers, body, redirect: "error" }).catch(() => null);
     const said = (await reply?.json().catch(() => null)) ?? {};
     if (reply?.ok) return [reply.status, said];
     if (reply && !BUSY.includes(reply.status))

@@ -70,37 +70,3 @@ export function answered(storage) {
 
 /** Return the sum of the epsilons of reports: user level, any two records. */
 export const total = (reports) => reports.reduce((sum, { epsilon }) => sum + epsilon, 0);
-
-/**
- * Withdraw a node's reports: the collector deletes them, and stores none of this node again.
- *
- * `url` is the collector's address, "" for the page's own. Returns the collector's signed receipt, and whether the
- * reports were withdrawn now. Withdrawing again changes nothing, so a failed call may be repeated. What the report cost
- * still counts on this device.
- */
-export async function withdraw(url, node, token) {
-	const request = { method: "DELETE", headers: { Authorization: `Bearer ${token}` }, redirect: "error" };
-	const [reply, body] = await ask(`${url}v1/reports/${encodeURIComponent(node)}`, request);
-	need(reply, "The collector cannot be reached. Your report may not be withdrawn yet: try again later.");
-	need(reply.status !== 401, "The token is not this node's. Open the link in your invitation again.");
-	need(reply.ok, `The collector answered ${reply.status}. Your report may not be withdrawn yet: try again later.`);
-	const { status, receipt } = body;
-	need(receipt?.node === node && [receipt.campaign, receipt.withdrawn, receipt.signature].every((text) => typeof text === "string"),
-		"What answered did not confirm the withdrawal: try again later.");
-	return { receipt, isNew: status === "withdrawn" };
-}
-
-/** Return what the collector holds now for a receipt that it signed: stored, another, missing, withdrawn or purged. */
-export async function checkReceipt(url, receipt) {
-	const request = { method: "POST", headers: { "Content-Type": "application/json" }, body: canonical(receipt), redirect: "error" };
-	const [reply, { status, error }] = await ask(`${url}v1/receipts`, request);
-	need(error !== "wrong_receipt", "The collector did not sign this receipt.");
-	need(reply?.ok && ["stored", "another", "missing", "withdrawn", "purged"].includes(status), "The receipt cannot be checked now: try again later.");
-	return status;
-}
-
-/** Return the reply, or null if there is none, and the object in its body. */
-async function ask(address, request) {
-	const reply = await fetch(address, request).catch(() => null);
-	return [reply, (await reply?.json().catch(() => null)) ?? {}];
-}

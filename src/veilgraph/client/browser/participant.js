@@ -1,7 +1,7 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
 import { VeilgraphError, canonical, parse, verify, within } from "./client.js";
-import { Problem, fetchCampaign, need, submit, withdraw } from "./delivery.js";
+import { Problem, fetchCampaign, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, stored, total } from "./device.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
 
@@ -17,6 +17,7 @@ let isSomeoneElse = false; // who is not the person that this device answered fo
 let isRefused = false; // the code, by the collector
 let entered = null; // the record, until the page is left
 let outcome = null; // of sending: "done.stored" or another phrase
+let held = null; // by the collector: "stored" or another word, once it was asked
 let problem = null; // [key, values] of the phrase that is shown
 
 attempt(start);
@@ -42,6 +43,7 @@ function listen() {
   $("form").addEventListener("submit", (event) => { event.preventDefault(); attempt(draw); });
   for (const button of [$("send"), $("again")]) button.addEventListener("click", () => attempt(deliver));
   $("withdraw").addEventListener("click", () => attempt(takeBack));
+  $("check").addEventListener("click", () => attempt(check));
   for (const button of document.querySelectorAll(".someone")) button.addEventListener("click", changePerson);
   // A name alone hides nothing: the code is still to be typed.
   for (const field of [$("node"), $("code")])
@@ -387,7 +389,7 @@ const withdrawnKey = () => `veilgraph:withdrawn:${report.campaign}:${report.node
 
 async function deliver() {
   await ask("sending", async (wait) => {
-    const [isNew, receipt] = await submit(report, code(), wait);
+    const [isNew, receipt] = await submit(report, code(), { wait });
     localStorage.setItem(sentKey(), canonical(receipt));
     outcome = isNew ? "done.stored" : "done.before";
   });
@@ -395,8 +397,21 @@ async function deliver() {
 
 async function takeBack() {
   await ask("withdrawing", async (wait) => {
-    localStorage.setItem(withdrawnKey(), canonical(await withdraw(report, code(), wait)));
+    localStorage.setItem(withdrawnKey(), canonical(await withdraw(report, code(), { wait })));
   });
+}
+
+/** Show what the collector holds now: after a restored backup it can be less than it confirmed. */
+async function check() {
+  clearProblem();
+  held = null;
+  say($("standing"), "checking");
+  const wait = (count) => say($("standing"), "waiting", { count });
+  try {
+    held = await standing(parse($("signed-receipt").textContent), { wait });
+  } finally {
+    render();
+  }
 }
 
 /** Ask the collector for something; a code that it refuses can be typed again. */
@@ -407,6 +422,7 @@ async function ask(doing, work) {
   buttons.forEach((button) => { button.disabled = true; });
   say($("status"), doing);
   isRefused = false;
+  held = null;
   try {
     await work((count) => say($("status"), "waiting", { count }));
     render();
@@ -430,6 +446,7 @@ function confirm(isWithdrawn, receipt) {
   say($("receipt"), isWithdrawn ? "withdrawn.now" : outcome ?? "done.earlier");
   say($("kept"), isWithdrawn ? "withdrawn.kept" : "done.kept");
   say($("receipt-why"), isWithdrawn ? "withdrawn.receipt" : "receipt.why");
+  $("standing").replaceChildren(...(held ? phrase(`standing.${held}`) : []));
   $("signed").hidden = !receipt?.signature; // earlier versions kept none
   $("signed-receipt").textContent = canonical(receipt ?? null);
   $("save").href = `data:application/json;charset=utf-8,${encodeURIComponent(canonical(receipt ?? null))}`;
