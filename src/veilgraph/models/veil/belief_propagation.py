@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,10 @@ from veilgraph.reconstruct.sparse import sparse_product
 
 _DAMPING = 0.2
 _MIN_RATIO = 1e-3
+_LOG2_E = 1 / math.log(2)
+_LEAST = -100.0
+"""Exponentials are to base 2 and not below 2^-100: others take ten times as long where they are close to 0."""
+
 _BLOCK_ENTRIES = {"cpu": 2**18, "cuda": 2**27}
 """Message entries computed at once: on a CPU they fit the cache, on a GPU they keep it busy."""
 
@@ -49,7 +54,7 @@ class BeliefPropagation:
     edge_strengths: Tensor
     affinity: Tensor | None = None
     block_entries: int | None = None
-    max_block_width: int = 64
+    max_block_width: int = 24
 
     def to(self, device: torch.device) -> BeliefPropagation:
         """Return a copy with its tensors on a device."""
@@ -87,7 +92,7 @@ class BeliefPropagation:
         """
         operators, new_messages = operators_of(self.graph, beliefs.device), self._message_function(beliefs.shape[1])
         # A cavity belief exceeds the largest belief by at most one message: its exponential stays in range.
-        senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).flatten(1)
+        senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).mul_(_LOG2_E).clamp_(min=_LEAST).flatten(1)
         self._update_messages(messages, senders, operators.edge_index[0], new_messages, damping=damping)
         return sparse_product(operators.target_incidence, messages.flatten(0, 1)).view_as(beliefs)
 
@@ -104,23 +109,28 @@ class BeliefPropagation:
         for start in range(0, self.graph.num_edges, step):
             block = slice(start, start + step)
             old = messages[:, block]
-            cavity = embedding(directions[:, block], senders).sub_(old.flip(0))
+            cavity = embedding(directions[:, block], senders)
+            for direction in (0, 1):
+                cavity[direction].sub_(old[1 - direction], alpha=_LOG2_E)
             old.lerp_(new_messages(cavity, strengths[:, block]), 1 - damping)
 
     def _message_function(self, training_sets: int) -> _MessageFunction:
-        """Return the function from log cavity beliefs relative to the prior, and strengths, to messages.
+        """Return the function from cavity beliefs relative to the prior (logarithms to base 2) and strengths.
 
-        Sums over classes are products with small block-diagonal matrices.
+        It returns messages. Sums over classes are a product with the prior; a product with ones repeats them.
         """
-        total = self._block_diagonal(self.prior.unsqueeze(1).expand(-1, len(self.prior)), training_sets)
+        classes = len(self.prior)
+        repeated = torch.eye(training_sets).to(self.prior).repeat_interleave(classes, dim=1)
         weighted = None
         if self.affinity is not None:
             weighted = self._block_diagonal(self.prior.unsqueeze(1) * self.affinity.T, training_sets)
 
         def new_messages(cavity: Tensor, strengths: Tensor) -> Tensor:
-            beliefs = cavity.exp_().view(-1, len(total))
-            ratios = (beliefs if weighted is None else beliefs @ weighted).div_(beliefs @ total).view_as(cavity)
-            return ratios.sub_(1).mul_(strengths).clamp_(min=_MIN_RATIO - 1).log1p_()
+            beliefs = cavity.exp2_().view(-1, classes)
+            totals = (beliefs @ self.prior).view(*cavity.shape[:2], training_sets)
+            ratios = beliefs if weighted is None else beliefs.view(-1, len(weighted)) @ weighted
+            scale = torch.div(strengths, totals, out=totals) @ repeated
+            return ratios.view_as(cavity).mul_(scale).sub_(strengths).clamp_(min=_MIN_RATIO - 1).log1p_()
 
         return new_messages
 

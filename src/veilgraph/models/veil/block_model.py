@@ -9,6 +9,7 @@ from torch import Tensor
 
 from veilgraph.graph import Graph
 from veilgraph.models.veil.belief_propagation import BeliefPropagation
+from veilgraph.models.veil.calibration import softmax
 from veilgraph.models.veil.class_affinity import ClassAffinity
 from veilgraph.models.veil.cross_fitting import CrossFitting
 
@@ -109,13 +110,13 @@ class BlockModel:
         """Return the model, with its attraction learned or not, and the log-beliefs."""
         model, messages, log_prior = self, self.messages.no_messages(evidence), self.prior.log()
         beliefs, shares = evidence, None
-        posterior = (beliefs + log_prior).softmax(dim=2)
+        posterior = softmax(beliefs + log_prior)
         for sweep in range(max_sweeps):
             found = self._weighted_shares(posterior)
             shares = found if shares is None else torch.lerp(found, shares, damping)
             arrived = model.messages.sweep(messages, beliefs, damping=damping if sweep else 0.0)
             beliefs = evidence + arrived + model._field(shares)
-            before, posterior = posterior, (beliefs + log_prior).softmax(dim=2)
+            before, posterior = posterior, softmax(beliefs + log_prior)
             if learning:
                 model = replace(model, attraction=model._maximise(messages))
             if float((posterior - before).abs().sum()) < 2 * tolerance * evidence[..., 0].numel():

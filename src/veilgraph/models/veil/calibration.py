@@ -19,12 +19,14 @@ _EXPECTED_FACTOR, _SPREAD = 0.3, 1.0
 _MODEL_FACTOR, _MODEL_SPREAD = 1.0, 0.5
 _FLOOR = 1e-3
 _MAX_REPORTS = 4000
+_MAX_ENTRIES = 2**17
+"""Probabilities computed at once, so that they fit the cache."""
 
 Parameters = tuple[float, ...]
 """Calibration parameters of a view: one or two numbers."""
 
 ParameterTensors = tuple[Tensor, ...]
-"""Many candidates at once: each parameter is a tensor [candidates, 1, 1, 1]."""
+"""Several candidates at once: each parameter is a tensor [candidates, 1, 1, 1]."""
 
 
 class View(Protocol):
@@ -83,7 +85,7 @@ class BeliefView:
 
     def out_of_fold(self, labels: CrossFitting) -> BeliefView:
         """Return the out-of-fold log-beliefs of the reporting nodes, [reports, 1, classes]."""
-        return replace(self, log_beliefs=labels.out_of_fold(self.log_beliefs).unsqueeze(1))
+        return replace(self, log_beliefs=by_class(labels.out_of_fold(self.log_beliefs).unsqueeze(1)))
 
     def log_probabilities(self, prior: Tensor, parameters: Parameters | ParameterTensors) -> Tensor:
         """Return the log-beliefs times the factor, normalised."""
@@ -104,9 +106,15 @@ def calibrate(view: View, labels: CrossFitting) -> Parameters:
     scored = labels.subsample(_MAX_REPORTS)
     held_out = view.out_of_fold(scored)
     candidates = held_out.candidates()
-    stacked = torch.tensor(candidates, device=labels.device).T.unsqueeze(2).unsqueeze(3).unsqueeze(4)
-    log_probabilities = held_out.log_probabilities(labels.prior, tuple(stacked)).squeeze(2)
-    likelihoods = scored.log_likelihood(log_probabilities).sum(1, dtype=torch.float64).cpu()
+
+    def log_likelihoods(some: Tensor) -> Tensor:
+        parameters = tuple(some.T.view(-1, len(some), 1, 1, 1))
+        log_probabilities = held_out.log_probabilities(labels.prior, parameters).squeeze(2)
+        return scored.log_likelihood(log_probabilities).sum(1, dtype=torch.float64)
+
+    at_once = max(1, _MAX_ENTRIES // (len(scored.reporting_nodes) * labels.num_classes))
+    blocks = torch.split(torch.tensor(candidates, device=labels.device), at_once)
+    likelihoods = torch.cat([log_likelihoods(block) for block in blocks]).cpu()
     penalties = [held_out.negative_log_prior(each) for each in candidates]
     posterior = (likelihoods - torch.tensor(penalties, dtype=torch.float64)).softmax(dim=0)
     return tuple((posterior @ torch.tensor(candidates, dtype=torch.float64).log()).exp().tolist())
@@ -127,6 +135,11 @@ def calibrated_log_probabilities(
     return torch.stack(map_in_threads(floored, list(calibration), "Veil, log-probabilities of views"))
 
 
+def by_class(values: Tensor) -> Tensor:
+    """Return values [..., classes] with those of one class adjacent in memory: sums over few classes are fast then."""
+    return values.movedim(-1, 0).contiguous().movedim(0, -1)
+
+
 def log_softmax(logits: Tensor) -> Tensor:
     """Return the log-softmax over the last dimension, classes.
 
@@ -135,4 +148,20 @@ def log_softmax(logits: Tensor) -> Tensor:
     >>> log_softmax(torch.tensor([[0.0, 0.0]])).exp()
     tensor([[0.5000, 0.5000]])
     """
-    return logits.movedim(-1, 0).log_softmax(dim=0).movedim(0, -1)
+    classes = _before_nodes(logits)
+    return logits.movedim(-1, classes).log_softmax(dim=classes).movedim(classes, -1)
+
+
+def softmax(logits: Tensor) -> Tensor:
+    """Return the softmax over the last dimension, classes, by the same kernel.
+
+    >>> softmax(torch.tensor([[0.0, 0.0]]))
+    tensor([[0.5000, 0.5000]])
+    """
+    classes = _before_nodes(logits)
+    return logits.movedim(-1, classes).softmax(dim=classes).movedim(classes, -1)
+
+
+def _before_nodes(values: Tensor) -> int:
+    """Return the dimension of nodes in values [..., nodes, K + 1, classes], or the first if there are fewer."""
+    return max(values.dim() - 3, 0)

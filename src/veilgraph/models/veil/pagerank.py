@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from veilgraph.models.veil.calibration import Parameters, ParameterTensors, log_softmax
+from veilgraph.models.veil.calibration import Parameters, ParameterTensors, by_class, log_softmax
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.reconstruct.sparse import block_width, sparse_product
 
@@ -67,7 +67,7 @@ class PageRankView:
     def out_of_fold(self, labels: CrossFitting) -> PageRankView:
         """Return the out-of-fold shares of the reporting nodes, [reports, 1, classes]."""
         excess, sizes = (labels.out_of_fold(part).unsqueeze(1) for part in (self.excess, self.effective_sizes))
-        return replace(self, excess=excess, effective_sizes=sizes)
+        return replace(self, excess=by_class(excess), effective_sizes=sizes)
 
     def log_probabilities(self, prior: Tensor, parameters: Parameters | ParameterTensors) -> Tensor:
         r"""Return class log-probabilities, nearer to the prior where the effective sample size is small.
@@ -77,7 +77,7 @@ class PageRankView:
         sharpness, caution = parameters
         sizes = self.effective_sizes.unsqueeze(2)
         trust = sizes / (sizes + caution * self.reports_needed)
-        return log_softmax(prior.log() + sharpness * len(prior) * trust * self.excess)
+        return log_softmax(prior.log() + (sharpness * len(prior) * trust) * self.excess)
 
 
 def pagerank_views(labels: CrossFitting, matrix: Tensor, *, seed: int) -> dict[Range, PageRankView]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -71,34 +72,79 @@ def logistic_log_posterior(
         ridge: Precision lambda of the weights' prior.
         iterations: Number of steps.
     """
-    # Nodes are the last dimension: operations over few classes are fast then.
-    rows = columns.T.contiguous()
-    training_sets, classes = labels.training_sets.shape[1:]
-    kept, named = labels.kept.T.to(columns), labels.named.T.to(columns).unsqueeze(1)
-    log_prior, odds = labels.prior.log().view(-1, 1, 1), labels.contrast
-    factors = torch.stack([_hessian_factor(columns[chosen], ridge) for chosen in labels.kept.T])
-
-    def logits(weights: Tensor) -> Tensor:
-        return (weights.flatten(0, 1) @ rows).view(classes, training_sets, -1) + log_prior
-
-    weights = columns.new_zeros(classes, training_sets, columns.shape[1])
+    folds, sets = _folds(columns, labels), labels.num_folds + 1
+    factors = _hessian_factors([fold.columns for fold in folds], ridge)
+    log_prior = labels.prior.log().view(-1, 1, 1)
+    weights = columns.new_zeros(labels.num_classes, sets, columns.shape[1])
     ahead, momentum = weights, 1.0
     for _ in range(iterations):
-        probabilities = logits(ahead).softmax(dim=0)
-        among_named = probabilities * named
-        total = among_named.sum(dim=0)
-        # s (r - p): s the share of the likelihood of the named classes, r the probabilities among them.
-        likelihood = (labels.outside + odds * total).clamp(min=_TINY)
-        slope = among_named.sub_(probabilities.mul_(total)).mul_(kept * odds / likelihood)
-        gradient = (slope.flatten(0, 1) @ columns).view_as(ahead) - ridge * ahead
+        gradient = -ridge * ahead
+        for fold in folds:
+            gradient[:, fold.sets] += fold.gradient(ahead[:, fold.sets], log_prior)
         step = torch.cholesky_solve(gradient.permute(1, 2, 0), factors).permute(2, 0, 1)
         faster = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
         moved = ahead + step
         weights, ahead, momentum = moved, moved + (momentum - 1) / faster * (moved - weights), faster
-    return logits(weights).log_softmax(dim=0).permute(2, 1, 0).contiguous()
+    return (_logits(columns, weights) + log_prior).log_softmax(dim=0).permute(2, 1, 0).contiguous()
 
 
-def _hessian_factor(rows: Tensor, ridge: float) -> Tensor:
-    """Return the Cholesky factor of 1/2 E^T E + lambda for the rows of one training set."""
-    factor: Tensor = torch.linalg.cholesky(rows.T @ rows / 2 + ridge * torch.eye(rows.shape[1]).to(rows))
-    return factor
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Fold:
+    """Reports of one fold, and the training sets that hold them: all but its own.
+
+    Attributes:
+        columns: E of the reporting nodes, [reports, columns].
+        named: 1 for each class that a report names, [classes, 1, reports].
+        outside: Likelihood of a report for a class that it does not name: one number, or [reports].
+        contrast: Likelihood for a class that it names, less that.
+        sets: Numbers of the training sets, [sets].
+    """
+
+    columns: Tensor
+    named: Tensor
+    outside: float | Tensor
+    contrast: float
+    sets: Tensor
+
+    def gradient(self, weights: Tensor, log_prior: Tensor) -> Tensor:
+        """Return the gradient of the log-likelihood by the weights, [classes, sets, columns].
+
+        It is the sum of s (r - p) over reports: s is the share of the likelihood of the named classes, r are the
+        probabilities among them.
+        """
+        # Nodes are the last dimension: operations over few classes are fast then.
+        probabilities = _logits(self.columns, weights).add_(log_prior).softmax(dim=0)
+        among_named = probabilities * self.named
+        total = among_named.sum(dim=0)
+        likelihood = (self.outside + self.contrast * total).clamp_(min=_TINY)
+        slope = among_named.sub_(probabilities.mul_(total)).mul_(self.contrast / likelihood)
+        return (slope.flatten(0, 1) @ self.columns).view_as(weights)
+
+
+def _folds(columns: Tensor, labels: CrossFitting) -> list[_Fold]:
+    """Return the reports of each fold."""
+    named, sets = labels.named.T.to(columns).unsqueeze(1), torch.arange(labels.num_folds + 1, device=labels.device)
+    nodes_of_folds = [(labels.folds == fold).nonzero().squeeze(1) for fold in range(labels.num_folds)]
+    return [
+        _Fold(
+            columns=columns[nodes],
+            named=named[:, :, nodes],
+            outside=labels.outside[nodes] if isinstance(labels.outside, Tensor) else labels.outside,
+            contrast=labels.contrast,
+            sets=sets[sets != fold],
+        )
+        for fold, nodes in enumerate(nodes_of_folds)
+    ]
+
+
+def _logits(columns: Tensor, weights: Tensor) -> Tensor:
+    """Return E W [classes, sets, nodes] for weights [classes, sets, columns]."""
+    return (weights.flatten(0, 1) @ columns.T).view(*weights.shape[:2], -1)
+
+
+def _hessian_factors(folds: list[Tensor], ridge: float) -> Tensor:
+    """Return the Cholesky factors of 1/2 E^T E + lambda for the rows of each training set, [sets, columns, columns]."""
+    squares = torch.stack([rows.T @ rows / 2 for rows in folds])
+    total = squares.sum(0) + ridge * torch.eye(squares.shape[1]).to(squares)
+    factors: Tensor = torch.linalg.cholesky(torch.cat([total - squares, total.unsqueeze(0)]))
+    return factors
