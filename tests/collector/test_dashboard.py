@@ -128,6 +128,8 @@ def test_the_page_shows_the_statistics_of_the_reports(tmp_path: Path) -> None:
         text = client.get("/dashboard", headers=COLLECTION.admin).text
     facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", text))
     assert facts["Reports"] == "31"
+    # Of 31 reports, one has no features; each of the others has three.
+    assert (facts["Labels"], facts["Features"]) == ("31", "90")
     assert facts["Share of all nodes"] == "77.5 %"
     assert (
         facts["Nodes that reported or have a neighbour who did"] == "82.5 %"
@@ -169,6 +171,20 @@ def test_the_reports_can_be_downloaded(client: httpx.Client) -> None:
     assert rows["n30"]["features"] is None
     metadata = table.schema.metadata[b"veilgraph.campaign"]
     assert Campaign.from_json(metadata) == COLLECTION.campaign
+
+
+def test_who_has_not_answered_is_listed_for_the_owner_without_those_who_withdrew(tmp_path: Path) -> None:
+    store = store_of_31_reports(tmp_path)
+    store.withdraw(COLLECTION.campaign.id, "n35", now=1e9)
+    store.withdraw(COLLECTION.campaign.id, "n0", now=1e9)
+    with collecting(COLLECTION, store) as client:
+        assert client.get("/dashboard/missing.csv").status_code == 401
+        listed = client.get("/dashboard/missing.csv", headers=COLLECTION.admin)
+        page = client.get("/dashboard", headers=COLLECTION.admin).text
+    assert listed.text.split() == ["node", *(f"n{i}" for i in range(31, 40) if i != 35)]
+    assert "attachment" in listed.headers["content-disposition"]
+    assert "8 of 40 nodes have not answered" in page
+    assert "<dt>Withdrawn</dt><dd>2</dd>" in page
 
 
 def test_joint_features_are_estimated_from_those_who_were_asked_and_downloaded(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import veilgraph
 from veilgraph.cli._common import echo, needs_extra
 from veilgraph.cli.administration import audit_log, withdraw_node
 from veilgraph.cli.campaign import campaign_app, serve
+from veilgraph.cli.collection import missing
 from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
 from veilgraph.cli.model import predict, train
@@ -55,6 +56,7 @@ for command in (run, account, audit, plan, randomize, submit, withdraw, serve, t
     app.command()(command)
 campaign_app.command("withdraw")(withdraw_node)
 campaign_app.command()(audit_log)
+campaign_app.command()(missing)
 for group, name in (
     (schema_app, "schema"),
     (campaign_app, "campaign"),

@@ -86,6 +86,7 @@ def make_app(
     """
     check_graph(campaign, graph)
     limits = limits or Limits(report_bytes=max_report_bytes(campaign))
+    joined = tuple(joined)
     nodes = frozenset(graph.names) | frozenset(joined)
     validator = ReportValidator(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
     writer = ReportWriter(store, clock=clock)
@@ -136,6 +137,7 @@ def make_app(
         store=store,
         credentials=credentials,
         limits=limits,
+        joined=joined,
         plausible=plausible,
     )
     return app

@@ -26,6 +26,7 @@ from veilgraph.campaign.report import Report
 from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, end_session, require_admin
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.middleware import Limits, read_body
+from veilgraph.collector.reminders import nodes_to_remind, to_csv
 from veilgraph.collector.statistics import Z_95, StatisticsCache
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import MissingExtraError
@@ -152,6 +153,7 @@ def add_dashboard(
     store: ReportStore,
     credentials: Credentials,
     limits: Limits,
+    joined: Iterable[str] = (),
     plausible: PlausibleShares | None = None,
 ) -> None:
     """Add the pages below /dashboard; all but the login need a session or the admin token.
@@ -159,6 +161,7 @@ def add_dashboard(
     Links are relative, so that the pages also work below a path of a reverse proxy.
     """
     cache = StatisticsCache(campaign, graph, store, plausible=plausible)
+    joined = tuple(joined)
 
     @app.get("/dashboard", include_in_schema=False)
     async def show(request: Request) -> Response:
@@ -208,6 +211,15 @@ def add_dashboard(
             path, filename=f"reports-{campaign.id[:12]}.parquet", background=BackgroundTask(_remove, path)
         )
 
+    @app.get("/dashboard/missing.csv", include_in_schema=False)
+    async def missing(request: Request) -> Response:
+        await require_admin(request, credentials, store)
+        silent = await asyncio.to_thread(nodes_to_remind, [*graph.names, *joined], store, campaign)
+        listed = {"campaign": campaign.id, "nodes": len(silent)}
+        await asyncio.to_thread(store.record, "list missing", listed, now=time.time(), actor="owner")
+        headers = {"Content-Disposition": f'attachment; filename="missing-{campaign.id[:12]}.csv"'}
+        return Response(to_csv(silent), media_type="text/csv; charset=utf-8", headers=headers)
+
     @app.get("/dashboard/style.css", include_in_schema=False)
     async def style() -> Response:
         return Response(_page_source("dashboard.css"), media_type="text/css; charset=utf-8")
@@ -223,6 +235,7 @@ def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache)
         "is_open": campaign.is_open(datetime.now(tz=UTC)),
         "guarantee": campaign.guarantee.in_words(theorem_1=False),
         "reports": sum(count for _, count in hours),
+        "withdrawn": store.withdrawals(campaign.id),
         "chart": arrivals_chart(hours),
         "statistics": statistics,
         "level": LEVEL,

@@ -23,7 +23,7 @@ from veilgraph.campaign.screening import Suspicion, screen
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.frequency import count_named, estimate_frequencies, estimated_variance
-from veilgraph.privacy.mechanisms import SymmetricChannel
+from veilgraph.privacy.mechanisms import JointGRR, SymmetricChannel
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 
 Z_95 = 1.959964
@@ -98,6 +98,8 @@ class Statistics:
     Attributes:
         computed_at: Unix time.
         reports: number of nodes that reported.
+        labels: number of nodes that reported a label.
+        answers: number of features that were reported; a report by joint GRR has some of them only.
         covered_nodes: number of nodes that reported or have a neighbour who did.
         coverage: coverage by degree.
         label: estimated distribution of the label; None with too few reports.
@@ -108,6 +110,8 @@ class Statistics:
 
     computed_at: float
     reports: int
+    labels: int
+    answers: int
     covered_nodes: int
     coverage: Sequence[DegreeCoverage]
     label: Marginal | None
@@ -139,6 +143,8 @@ def compute_statistics(
     return Statistics(
         computed_at=time.time(),
         reports=int(reported.sum()),
+        labels=int(codes.has_label.sum()),
+        answers=_count_answers(campaign, codes),
         covered_nodes=int(covered.sum()),
         coverage=_coverage(graph, reported),
         label=label_marginal(campaign, codes),
@@ -195,6 +201,15 @@ def _marginal(
     errors = np.sqrt(estimated_variance(observed, channel, float(reports))).tolist()
     shares = (Share(name=v, estimate=e, error=s) for v, e, s in zip(values, estimates, errors, strict=True))
     return Marginal(name=name, shares=tuple(shares))
+
+
+def _count_answers(campaign: Campaign, codes: ReportCodes) -> int:
+    """Count the features in all reports; joint GRR reports those that a device picked."""
+    if campaign.feature_mechanism is None:
+        return 0
+    sampled = isinstance(campaign.feature_mechanism, JointGRR)
+    each = campaign.feature_mechanism.sampled if sampled else campaign.schema.num_features
+    return int(codes.has_features.sum()) * each
 
 
 def _coverage(graph: Graph, reported: NDArray[np.bool_]) -> list[DegreeCoverage]:

@@ -294,6 +294,21 @@ class ReportStore:
                 yield Report.parse(json.loads(row[0]), campaign)
             last = page[-1][1:]
 
+    def settled_nodes(self, campaign_id: str, *, wave: int | None = None) -> set[str]:
+        """Return the names of the nodes that reported or withdrew: nobody has to remind them.
+
+        Args:
+            campaign_id: the campaign.
+            wave: the wave that is open; default: a report of any wave counts.
+        """
+        reported = select(reports.c.node).where(reports.c.campaign == campaign_id)
+        if wave is not None:
+            reported = reported.where(reports.c.wave == wave)
+        withdrew = select(withdrawals.c.node).where(withdrawals.c.campaign == campaign_id)
+        with translate_errors(), self._engine.connect() as connection:
+            settled = set(connection.execute(reported).scalars())
+            return settled | set(connection.execute(withdrew).scalars()) if self._is_current else settled
+
     def standing(self, campaign_id: str, node: str, *, report_sha256: str | None = None) -> Standing:
         """Return what is stored of a node now.
 

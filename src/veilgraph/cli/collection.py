@@ -1,0 +1,85 @@
+"""`veilgraph campaign missing`: how far a collection is."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign import Campaign
+from veilgraph.cli._common import echo, echo_json, needs_extra
+from veilgraph.cli.campaign import AsJson, CampaignFile
+from veilgraph.errors import RunError
+from veilgraph.graph import Graph, read_ids
+from veilgraph.graph.io import from_cell
+from veilgraph.privacy.plain_text import counted
+
+Store = Annotated[
+    str,
+    typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...", envvar="VEILGRAPH_STORE"),
+]
+
+
+def missing(
+    campaign: CampaignFile,
+    store: Store,
+    out: Annotated[Path, typer.Option(help="Table of the nodes to remind, .csv.")],
+    tokens: Annotated[
+        Path | None, typer.Option(help="Table that 'campaign tokens' wrote: keeps tokens and links. Secret.")
+    ] = None,
+    graph: Annotated[
+        Path | None, typer.Option(help="Without --tokens: edge table of the nodes that may report.")
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(help="Without --tokens: node table with a column 'id' of the nodes that may report.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List who has not answered, for reminders; people who withdrew are not listed."""
+    with needs_extra("collector"):
+        from veilgraph.collector.reminders import nodes_to_remind, to_csv
+        from veilgraph.collector.store import ReportStore
+
+    if sum(each is not None for each in (tokens, graph, nodes)) != 1:
+        raise RunError("the nodes are missing: give one of --tokens, --graph and --nodes")
+    if out.exists():
+        raise RunError(f"{out} exists: choose another --out")
+    read = Campaign.from_json(campaign.read_bytes())
+    rows = [] if tokens is None else _read_rows(tokens)
+    if tokens is not None:
+        names = [from_cell(row["node"]) for row in rows]
+    else:
+        names = list(Graph.from_files(graph).names) if graph is not None else read_ids(nodes) if nodes else []
+    opened = ReportStore.open(store, create=False)
+    try:
+        silent = nodes_to_remind(names, opened, read)
+    finally:
+        opened.close()
+    write_atomically(out, to_csv(silent) if tokens is None else _rows_of(rows, set(silent)), secret=tokens is not None)
+    if as_json:
+        echo_json({"campaign": read.id, "nodes": len(names), "missing": len(silent), "out": str(out)})
+        return
+    secret = "" if tokens is None else " It holds tokens: keep it secret."
+    echo(f"{len(silent):,} of {counted(len(names), 'node')} have not answered: {out}.{secret}")
+
+
+def _read_rows(path: Path) -> list[dict[str, str]]:
+    """Read the table that 'campaign tokens' wrote; cells stay as they are."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if any(row.get("node") is None or None in row or None in row.values() for row in rows) or not rows:
+        raise RunError(f"{path} has no column 'node' or no rows: give the table that 'campaign tokens' wrote")
+    return rows
+
+
+def _rows_of(rows: list[dict[str, str]], nodes: set[str]) -> str:
+    """Return the rows of some nodes as a table."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row for row in rows if from_cell(row["node"]) in nodes)
+    return text.getvalue()

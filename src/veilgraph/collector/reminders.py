@@ -1,0 +1,32 @@
+"""Who has not answered yet: the nodes to remind, without those that withdrew."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from veilgraph.campaign import Campaign
+from veilgraph.collector.store import ReportStore
+from veilgraph.graph.io import to_cell
+
+
+def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign) -> list[str]:
+    """Return the nodes that neither reported nor withdrew, in their order; in a series, for the open wave.
+
+    Args:
+        names: names of all nodes that may report.
+        store: store of the reports.
+        campaign: the campaign.
+    """
+    settled = store.settled_nodes(campaign.id, wave=getattr(campaign, "wave", None))
+    return [name for name in dict.fromkeys(names) if name not in settled]
+
+
+def to_csv(nodes: Sequence[str]) -> str:
+    """Return a table with the column `node`; a name that a spreadsheet would take for a formula is kept as text."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["node"])
+    writer.writerows([to_cell(node)] for node in nodes)
+    return text.getvalue()
