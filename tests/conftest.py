@@ -21,7 +21,7 @@ def _on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SERVICES = re.compile(
-    r"PostgreSQL|[Cc]hromium|\bnode\b|prlimit|package index|(build|mkdocstrings|axe-core) is not installed"
+    r"PostgreSQL|[Cc]hromium|\bnode\b|prlimit|package index|(build|caddy|mkdocstrings|axe-core) is not installed"
 )
 
 
