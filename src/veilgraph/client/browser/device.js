@@ -13,7 +13,7 @@ const DAMAGED = "A stored report is damaged, and a second one would reveal more.
 export async function answer(campaign, record, options) {
 	const { node, storage, maxEpsilon, now, sharedDevice, locks = navigator.locks, settle = 500 } = options;
 	const question = await verify(campaign, { maxEpsilon, now }), { id, epsilon } = question;
-	need(/^(?!\.\.?$)[^\0-\x1f\x7f\ud800-\udfff]{1,256}$/u.test(node), "A node has 1 to 256 characters.");
+	checkNode(node);
 	need(locks, "This browser is too old: two tabs could answer at once.");
 	return locks.request("veilgraph", async () => {
 		// Local storage that another tab wrote under the lock arrives after milliseconds.
@@ -27,6 +27,27 @@ export async function answer(campaign, record, options) {
 		storage.setItem(`veilgraph:${id}${kept.size ? `:${node}` : ""}`,
 			canonical({ campaign: id, node, features, label, epsilon: `${epsilon}` }));
 		return stored(question, storage).get(node);
+	});
+}
+
+const checkNode = (node) =>
+	need(/^(?!\.\.?$)[^\0-\x1f\x7f\ud800-\udfff]{1,256}$/u.test(node), "A node has 1 to 256 characters.");
+
+/**
+ * Give a report another node: for a name that was mistyped. The draw stays, so it gives away nothing more.
+ *
+ * Returns the report. A page that is closed in between leaves both, and the cost counts twice.
+ */
+export async function rename(question, from, to, storage, locks = navigator.locks) {
+	checkNode(to);
+	return locks.request("veilgraph", async () => {
+		const kept = stored(question, storage), places = [`veilgraph:${question.id}`, `veilgraph:${question.id}:${from}`];
+		const [place, said] = places.map((each) => [each, parse(storage.getItem(each) ?? "")]).find(([, one]) => one?.node === from) ?? [];
+		need(place && !kept.has(to), "This device has answered the campaign before, and answers it once.");
+		const target = place === places[0] ? place : `veilgraph:${question.id}:${to}`;
+		storage.setItem(target, canonical({ ...said, node: to }));
+		if (target !== place) storage.removeItem(place);
+		return stored(question, storage).get(to);
 	});
 }
 

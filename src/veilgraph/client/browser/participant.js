@@ -2,7 +2,7 @@
 
 import { VeilgraphError, canonical, parse, verify, within } from "./client.js";
 import { Problem, fetchCampaign, need, standing, submit, withdraw } from "./delivery.js";
-import { answer, answered, stored, total } from "./device.js";
+import { answer, answered, rename, stored, total } from "./device.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
 
 const FEW = 6;
@@ -75,14 +75,15 @@ const code = () => $("code").value.trim() || (invitation?.code ?? "");
 
 /** Find the report that this device drew for the person, or, where nobody is named yet, the only one. */
 function findReport() {
-  const reports = stored(question, localStorage), isNamed = invitation || ($("node").value.trim() && $("code").value.trim());
-  if (isNamed) return reports.get(node());
+  const reports = stored(question, localStorage), isTyped = $("node").value.trim() && $("code").value.trim();
+  const name = invitation?.node ?? report?.node ?? (isTyped ? node() : undefined);
+  if (name !== undefined) return reports.get(name);
   return reports.size === 1 && !isSomeoneElse ? [...reports.values()][0] : undefined;
 }
 
 function changePerson() {
   sessionStorage.removeItem(INVITATION);
-  [invitation, isSomeoneElse, isRefused, outcome, problem, entered] = [null, true, false, null, null, null];
+  [invitation, report, isSomeoneElse, isRefused, outcome, problem, entered] = [null, undefined, true, false, null, null, null];
   $("form").reset();
   attempt(render).then(() => $("node").focus());
 }
@@ -117,10 +118,15 @@ function render() {
 /** Return the part of the page in which the person acts. */
 const shownPart = () => ["form", "review", "done"].find((part) => !$(part).hidden) ?? "top";
 
-/** Move the field for the code to the part that is shown; it is hidden where a link gave the code. */
+/** A name that was typed, and that the collector did not accept, can be corrected: what was drawn stays. */
+const canRename = () => isRefused && !invitation && !$("review").hidden;
+
+/** Move the fields for name and code to the part that is shown; it is hidden where a link gave the code. */
 function askForCode(isClosed) {
   const part = shownPart(), isNeeded = part === "done" ? !$("withdraw-part").hidden : !isClosed;
-  $(`${part === "top" ? "form" : part}-code`).append($("code-field"));
+  $(`${part === "top" ? "form" : part}-code`).append($("name-field"), $("code-field"));
+  $("name-field").hidden = part !== "form" && !canRename();
+  if (canRename()) $("node").value ||= report.node;
   $("code-field").hidden = part !== "form" && !(isNeeded && (code() === "" || isRefused));
   $("code").required = part === "form" && !invitation;
   $("node").required = !invitation;
@@ -329,7 +335,7 @@ async function draw() {
   if (!stored(question, localStorage).has(node()))
     need(within(spent + cost, limit()), "problem.limit", { cost: points(cost), spent: points(spent), limit: points(limit()) });
   const record = readRecord();
-  await answer(text, record, { node: node(), storage: localStorage, maxEpsilon: limit(), sharedDevice });
+  report = await answer(text, record, { node: node(), storage: localStorage, maxEpsilon: limit(), sharedDevice });
   entered = record;
   render();
   $("review-heading").focus();
@@ -389,6 +395,7 @@ const withdrawnKey = () => `veilgraph:withdrawn:${report.campaign}:${report.node
 
 async function deliver() {
   await ask("sending", async (wait) => {
+    if (canRename() && node() !== report.node) report = await rename(question, report.node, node(), localStorage);
     const [isNew, receipt] = await submit(report, code(), { wait });
     localStorage.setItem(sentKey(), canonical(receipt));
     outcome = isNew ? "done.stored" : "done.before";
@@ -421,10 +428,10 @@ async function ask(doing, work) {
   need(code(), "problem.code.missing");
   buttons.forEach((button) => { button.disabled = true; });
   say($("status"), doing);
-  isRefused = false;
   held = null;
   try {
     await work((count) => say($("status"), "waiting", { count }));
+    isRefused = false;
     render();
     $("done-heading").focus();
   } catch (error) {
