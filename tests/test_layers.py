@@ -32,6 +32,7 @@ MODELS = [
     "saved_state",
     "checkpoint",
     "conformal",
+    "unused_reports",
     "base",
     "engine",
     "rgnn",

@@ -19,6 +19,7 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.checkpoint import Checkpoint
 from veilgraph.models.conformal import ConformalSets
 from veilgraph.models.saved_state import FittedState, SavedMethod, check_types
+from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.privacy.accounting import Guarantee
 from veilgraph.privacy.mechanisms import Mechanism
 from veilgraph.privacy.notebook_table import html_table, listed
@@ -150,6 +151,32 @@ class Method(ABC):
         calibrated = self.conformal_sets()
         reporting = calibrated.reporting if perturbed is None else perturbed.has_label
         return calibrated.sets(self.predict_proba(perturbed), reporting, coverage, allow_empty=allow_empty)
+
+    def predict_without_own_report(self, perturbed: PerturbedGraph) -> NDArray[np.float64] | None:
+        """Return class probabilities that use no label report of the node itself, [nodes, classes].
+
+        Methods that are cross-fitted, or fast enough to be, override this function.
+
+        Args:
+            perturbed: the reports and the graph of the fit.
+
+        Returns:
+            The probabilities; None if the method cannot tell them. Then only labels that are held out can judge it.
+        """
+        return None
+
+    def unused_reports(self, perturbed: PerturbedGraph) -> UnusedReports | None:
+        """Return the label reports of the fit with predictions that did not use them; None if there are none."""
+        probabilities = self.predict_without_own_report(perturbed)
+        if probabilities is None:
+            return None
+        nodes = np.flatnonzero(perturbed.has_label)
+        return UnusedReports(
+            nodes=nodes,
+            probabilities=probabilities[nodes],
+            named=perturbed.label_mechanism.named(perturbed.labels[nodes]),
+            mechanism=perturbed.label_mechanism,
+        )
 
     @classmethod
     def start_together(

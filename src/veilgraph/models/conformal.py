@@ -170,7 +170,7 @@ def calibrate_sets(
     debiased = estimate_frequencies(named.astype(np.float64), mechanism.channel)
     weights = (probabilities + trust * (debiased - probabilities)) / count
     without = _coverage(probabilities, weights)
-    possible = _possible_reports(mechanism, np.random.default_rng(seed))
+    possible = possible_reports(mechanism, np.random.default_rng(seed))
     likelihood = np.where(possible, float(mechanism.likelihood.keep), float(mechanism.likelihood.other))
     if unrandomized is not None:
         likelihood += unrandomized(possible)[:, None]
@@ -231,7 +231,7 @@ def _coverage_with_reports(
     return _monotone(sums.cumsum())
 
 
-def _possible_reports(mechanism: LabelMechanism, rng: np.random.Generator) -> NDArray[np.bool_]:
+def possible_reports(mechanism: LabelMechanism, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Return all possible reports as named classes [reports, classes], or a sample in which classes are balanced."""
     classes, size = mechanism.domain_size, mechanism.set_size
     if size == 1 or math.comb(classes, size) <= _MAX_SETS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -22,6 +22,8 @@ from veilgraph.reconstruct.sparse import block_width, repeated_product
 
 RESTARTS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 STEPS = (1, 2, 4, 8, 16, 32)
+
+_FOLDS = 5
 
 
 @dataclass(kw_only=True)
@@ -87,6 +89,28 @@ class StructureOnly(Method):
         operators = operators_of(perturbed.graph, resolve_device(self.device))
         (result,) = _class_probabilities([(self.restart_, self.steps_)], [perturbed], operators)
         return result
+
+    def predict_without_own_report(self, perturbed: PerturbedGraph) -> NDArray[np.float64]:
+        """Return class probabilities that use no label report of the node itself, [nodes, classes].
+
+        The control is fitted again without each of five folds of the reports. Nodes without a report have the
+        probabilities of the fit.
+        """
+        order = np.random.default_rng(0).permutation(np.flatnonzero(perturbed.has_label))
+        tasks = []
+        for fold in range(_FOLDS):
+            kept = perturbed.has_label.copy()
+            kept[order[fold::_FOLDS]] = False
+            reports = replace(perturbed, has_label=kept)
+            split = Split.random(len(kept), seed=fold, train=2 / 3, validation=1 / 3, eligible=kept)
+            tasks.append(FitTask(method=StructureOnly(device=self.device), perturbed=reports, split=split))
+        probabilities = self.predict_proba().astype(np.float64)
+        for _ in StructureOnly.fit_together(tasks):
+            pass
+        for fold, task in enumerate(tasks):
+            nodes = order[fold::_FOLDS]
+            probabilities[nodes] = task.method.predict_proba()[nodes]
+        return probabilities
 
 
 def _class_probabilities(

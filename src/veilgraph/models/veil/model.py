@@ -28,6 +28,7 @@ from veilgraph.models.base import (
 from veilgraph.models.conformal import ConformalSets, calibrate_sets
 from veilgraph.models.engine.device import map_in_threads, resolve_device, thread_workers
 from veilgraph.models.saved_state import FittedState, check_types
+from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.models.veil.calibration import Parameters, View, calibrate, calibrated_log_probabilities, log_softmax
 from veilgraph.models.veil.contamination import Contamination
 from veilgraph.models.veil.contamination_estimate import (
@@ -56,6 +57,9 @@ _COMMUNITIES_WEIGHT = 0.5
 
 _MAX_REFITS, _SETTLED = 4, 0.02
 """Fits with contamination at most, and the change of its share from which on there is no other."""
+
+_TINY = 1e-30
+"""Probability below which a class counts as impossible, so that logarithms are finite."""
 
 VeilT = TypeVar("VeilT", bound="Veil")
 
@@ -173,6 +177,27 @@ class Veil(Method):
         if self.conformal_ is None:
             raise FitError("the model was fitted by an earlier version, which did not calibrate sets: train it again")
         return self.conformal_
+
+    def predict_without_own_report(self, perturbed: PerturbedGraph) -> NDArray[np.float64]:
+        """Return class probabilities that use no label report of the node itself, [nodes, classes].
+
+        Those of reporting nodes are out of fold: the own report is divided out of the posterior of the fit.
+        """
+        check_is_fitted(self)
+        labels = _cross_fitting(self, perturbed, self.contamination_)
+        nodes = labels.reporting_nodes
+        logs = torch.from_numpy(self.probabilities_).to(labels.device).double().clamp(min=_TINY).log()
+        logs[nodes] += _prior_without_fold(labels) - labels.local_evidence[nodes, -1]
+        probabilities: NDArray[np.float64] = logs.softmax(dim=1).cpu().numpy()
+        return probabilities
+
+    def unused_reports(self, perturbed: PerturbedGraph) -> UnusedReports | None:
+        """Return the label reports with out-of-fold predictions, and the contamination that was found."""
+        judged, lies = super().unused_reports(perturbed), self.contamination_
+        if judged is None or lies is None:
+            return judged
+        shares = lies.shares_at(torch.from_numpy(perturbed.graph.degrees[judged.nodes])).double().numpy()
+        return replace(judged, lies=shares, lies_name=lies.named_shares, unrandomized=lies.mean_likelihood)
 
     def fitted_state(self) -> FittedState:
         """Return the calibration, the weights of both pools, the contamination and the probabilities."""

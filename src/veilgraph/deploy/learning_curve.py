@@ -1,0 +1,130 @@
+"""The learning curve: the accuracy of the same method on subsamples of the people who reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.models import Method, Veil
+from veilgraph.models.base import DEFAULT_MEMORY, FitTask
+from veilgraph.models.unused_reports import Estimate, UnusedReports
+from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.progress import Progress, no_progress
+
+ALL_SHARES = (1 / 8, 1 / 4, 1 / 2, 3 / 4)
+"""Subsamples of a curve that was asked for."""
+
+_LEAST_LABELS = 20
+_FAST, _AFFORDABLE = 2**21, 2**26
+"""Entries of the messages of one fit up to which a default curve has two subsamples, and one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """The method on a part of the reports, judged by all of them.
+
+    Attributes:
+        share: share of the people who reported that the fit has seen.
+        learned_from: number of label reports that a prediction used, on average: the own one never counts.
+        accuracy: share of right predictions.
+        stated: accuracy that the probabilities of the model state.
+        gain: by how much the accuracy with all reports is higher, from the same reports.
+    """
+
+    share: float
+    learned_from: float
+    accuracy: Estimate
+    stated: float
+    gain: Estimate
+
+
+def default_shares(perturbed: PerturbedGraph) -> tuple[float, ...]:
+    """Return the subsamples of a curve that nobody asked for: it costs about as much as the fit, or little.
+
+    Each subsample is another fit. A graph with up to 2 million entries in its messages (edges, classes and folds) is
+    fitted in a second or two, and gets two.
+    """
+    folds = CrossFitting.max_folds(perturbed)
+    entries = 2 * perturbed.graph.num_edges * perturbed.schema.num_classes * (folds + 1)
+    return (1 / 4, 1 / 2) if entries <= _FAST else (1 / 2,) if entries <= _AFFORDABLE else ()
+
+
+def learning_curve(
+    method: Method,
+    perturbed: PerturbedGraph,
+    judged: UnusedReports,
+    shares: Sequence[float],
+    *,
+    seed: int = 0,
+    memory: int = DEFAULT_MEMORY,
+    progress: Progress = no_progress,
+) -> list[CurvePoint]:
+    """Fit the method to nested random subsamples of the people who reported, and judge it by all label reports.
+
+    People outside a subsample have sent nothing, neither features nor label, and their reports judge the fit. Reports
+    inside judge it too, because Veil predicts each person without their own. The last point has all reports.
+
+    Args:
+        method: the fitted method; other methods than Veil cannot leave out a person's own report, and have no curve.
+        perturbed: the reports and the graph of the fit.
+        judged: the reports of the fit, with predictions that did not use them.
+        shares: share of the people in each subsample.
+        seed: seed of the subsamples.
+        memory: limit of a fit, in bytes.
+        progress: called after each fit.
+    """
+    points = []
+    for share, seen, again in fit_subsamples(method, perturbed, shares, seed=seed, memory=memory, progress=progress):
+        found = judged.with_predictions(again.predict_without_own_report(seen)[judged.nodes])
+        points.append(_point(share, seen, found, judged))
+    return [*points, _point(1.0, perturbed, judged, judged)] if points else []
+
+
+def fit_subsamples(
+    method: Method,
+    perturbed: PerturbedGraph,
+    shares: Sequence[float],
+    *,
+    seed: int = 0,
+    memory: int = DEFAULT_MEMORY,
+    progress: Progress = no_progress,
+) -> Iterator[tuple[float, PerturbedGraph, Veil]]:
+    """Yield each share with the reports of its subsample and the method fitted to them; see `learning_curve`.
+
+    Subsamples with fewer than 20 labels are left out, and other methods than Veil have none.
+    """
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(perturbed.has_label | perturbed.has_features))
+    for number, share in enumerate(shares if isinstance(method, Veil) else ()):
+        seen = _seen(perturbed, order[: round(share * len(order))])
+        if seen.has_label.sum() < _LEAST_LABELS:
+            continue
+        progress(f"{share:.0%} of the reports", number, len(shares))
+        again = type(method)(**method.get_params())
+        split = Split.random(len(seen.has_label), seed=seed, train=2 / 3, validation=1 / 3, eligible=seen.has_label)
+        for _ in type(again).fit_together([FitTask(method=again, perturbed=seen, split=split)], memory=memory):
+            pass
+        yield share, seen, again
+        progress("", number + 1, len(shares))
+
+
+def _seen(perturbed: PerturbedGraph, people: NDArray[np.int64]) -> PerturbedGraph:
+    """Return the reports of some people alone."""
+    chosen = np.zeros(perturbed.graph.num_nodes, dtype=np.bool_)
+    chosen[people] = True
+    return replace(perturbed, has_label=perturbed.has_label & chosen, has_features=perturbed.has_features & chosen)
+
+
+def _point(share: float, seen: PerturbedGraph, found: UnusedReports, judged: UnusedReports) -> CurvePoint:
+    labels, folds = int(seen.has_label.sum()), CrossFitting.max_folds(seen)
+    inside = labels / len(judged.nodes)  # reports of these people were left out with their whole fold
+    return CurvePoint(
+        share=share,
+        learned_from=labels * (1 - inside / folds),
+        accuracy=found.accuracy(),
+        stated=found.stated_accuracy(),
+        gain=judged.difference(found),
+    )

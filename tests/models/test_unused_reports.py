@@ -1,0 +1,141 @@
+"""Reports that predictions did not use estimate accuracies without a true label, at the nominal rate."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from tests.support.collected import without_features
+from veilgraph.datasets import csbm
+from veilgraph.experiments.simulation import randomize_labels, simulated_collection
+from veilgraph.graph import Split
+from veilgraph.models import LabelVeil, MajorityClass, StructureOnly
+from veilgraph.models.unused_reports import LEVEL, Estimate, UnusedReports
+from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
+
+PEOPLE, CLASSES = 600, 6
+MECHANISMS = [GRR(CLASSES, 2.0), SubsetSelection(CLASSES, 1.0)]
+
+
+def fewest(draws: int) -> int:
+    """Return a number of intervals that hold the truth below which chance falls once in 10,000 tests."""
+    return int(binom.ppf(1e-4, draws, LEVEL))
+
+
+def judged_once(mechanism: LabelMechanism, rng: np.random.Generator) -> tuple[UnusedReports, np.ndarray]:
+    """Draw people of a population in which 80 % of predictions are right, and their reports."""
+    truth = rng.integers(0, CLASSES, PEOPLE)
+    guess = np.where(rng.random(PEOPLE) < 0.76, truth, rng.integers(0, CLASSES, PEOPLE))
+    probabilities = np.full((PEOPLE, CLASSES), 0.04)
+    probabilities[np.arange(PEOPLE), guess] = 0.8
+    named = mechanism.named(mechanism.randomize(truth, rng=rng))
+    return UnusedReports(nodes=np.arange(PEOPLE), probabilities=probabilities, named=named, mechanism=mechanism), truth
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_intervals_hold_the_accuracy_of_a_population_at_the_nominal_rate(mechanism: LabelMechanism) -> None:
+    rng, draws = np.random.default_rng(0), 400
+    held = dict.fromkeys(("accuracy", "precision", "recall", "share", "difference"), 0)
+    values = []
+    for _ in range(draws):
+        judged, _ = judged_once(mechanism, rng)
+        first = judged.by_class()[0]
+        # 76 % + 24 % / 6 are right; the same by symmetry for each class.
+        held["accuracy"] += judged.accuracy().holds(0.8)
+        held["precision"] += first.precision.holds(0.8)
+        held["recall"] += first.recall.holds(0.8)
+        held["share"] += first.share.holds(1 / CLASSES)
+        one_class = judged.with_predictions(np.eye(CLASSES)[np.zeros(PEOPLE, dtype=np.int64)])
+        held["difference"] += judged.difference(one_class).holds(0.8 - 1 / CLASSES)
+        values.append(judged.accuracy().value)
+    assert min(held.values()) >= fewest(draws), held
+    # Unbiased where no estimate is cut at 1: four standard errors of the mean.
+    assert abs(np.mean(values) - 0.8) < 4 * np.std(values) / draws**0.5 + 0.002
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_the_accuracy_with_the_own_report_is_that_of_the_bayes_rule(mechanism: LabelMechanism) -> None:
+    rng, draws, held = np.random.default_rng(1), 200, 0
+    for _ in range(draws):
+        judged, truth = judged_once(mechanism, rng)
+        fresh = mechanism.named(mechanism.randomize(truth, rng=rng))
+        likelihood = np.where(fresh, float(mechanism.likelihood.keep), float(mechanism.likelihood.other))
+        right = (judged.probabilities * likelihood).argmax(axis=1) == truth
+        held += judged.accuracy_with_own_report().holds(right.mean())
+    # The truth is that of the same people, so that the intervals hold it more often than stated.
+    assert held >= fewest(draws)
+
+
+def test_lies_are_taken_out_of_the_estimate() -> None:
+    rng, mechanism, estimates = np.random.default_rng(2), GRR(CLASSES, 2.0), []
+    for _ in range(200):
+        judged, _ = judged_once(mechanism, rng)
+        lying = rng.random(PEOPLE) < 0.3
+        named = np.where(lying[:, None], np.eye(CLASSES, dtype=np.bool_)[0], judged.named)
+        lies = replace(judged, named=named, lies=np.full(PEOPLE, 0.3), lies_name=(1.0, 0, 0, 0, 0, 0))
+        estimates.append(lies.debiased[np.arange(PEOPLE), lies.predicted].mean())
+    assert abs(np.mean(estimates) - 0.8) < 4 * np.std(estimates) / len(estimates) ** 0.5
+
+
+def test_no_report_means_no_estimate_and_the_whole_range() -> None:
+    judged, _ = judged_once(MECHANISMS[0], np.random.default_rng(0))
+    nobody = judged.of(np.zeros(PEOPLE, dtype=np.bool_))
+    assert nobody.accuracy() == Estimate(value=None, low=0, high=1, reports=0)
+    assert judged.certain(0.9) == (0.0, nobody.accuracy())
+
+
+def test_calibration_bins_split_the_people_and_are_as_many_as_the_noise_allows() -> None:
+    rng, mechanism = np.random.default_rng(3), GRR(2, 1.0)
+    probabilities = rng.dirichlet([1, 1], 2000)
+    named = np.eye(2, dtype=np.bool_)[rng.integers(0, 2, 2000)]
+    judged = UnusedReports(nodes=np.arange(2000), probabilities=probabilities, named=named, mechanism=mechanism)
+    bins = judged.calibration()
+    assert sum(each.found.reports for each in bins) == 2000
+    assert len(bins) > 1
+    assert all(a.stated <= b.lowest for a, b in itertools.pairwise(bins))
+    assert all(each.found.high - each.found.low <= 0.21 for each in bins)
+    assert len(judged.of(np.arange(2000) < 200).calibration()) == 1
+
+
+def test_cross_fitted_methods_judge_themselves_at_the_nominal_rate() -> None:
+    """Twenty collections of a block model: intervals of Veil and of the control hold the true accuracy of everyone."""
+    draws, held = 20, {"veil": 0, "control": 0, "difference": 0}
+    for seed in range(draws):
+        private = without_features(csbm(400, num_features=1, num_classes=4, mean_degree=6, seed=seed))
+        split, mechanism = Split.random(400, seed=seed), SubsetSelection(4, 1.0)
+        labels = randomize_labels(private, mechanism, split, rng=np.random.default_rng(seed))
+        perturbed = simulated_collection(private, split, mechanism, labels)
+        veil, control = LabelVeil(seed=seed).fit(perturbed, split), StructureOnly(device="cpu").fit(perturbed, split)
+        judged, other = veil.unused_reports(perturbed), control.unused_reports(perturbed)
+        assert judged is not None
+        assert other is not None
+        right, other_right = (
+            float((method.predict_without_own_report(perturbed).argmax(axis=1) == private.labels).mean())
+            for method in (veil, control)
+        )
+        held["veil"] += judged.accuracy().holds(right)
+        held["control"] += other.accuracy().holds(other_right)
+        held["difference"] += judged.difference(other).holds(right - other_right)
+    assert min(held.values()) >= fewest(draws), held
+
+
+def test_predictions_without_the_own_report_give_the_posterior_again_with_it() -> None:
+    private = without_features(csbm(400, num_features=1, num_classes=4, seed=0))
+    split, mechanism = Split.random(400, seed=0), GRR(4, 1.0)
+    labels = randomize_labels(private, mechanism, split, rng=np.random.default_rng(0))
+    perturbed = simulated_collection(private, split, mechanism, labels)
+    veil = LabelVeil().fit(perturbed, split)
+    without, final = veil.predict_without_own_report(perturbed), veil.predict_proba()
+    silent, nodes = ~perturbed.has_label, np.flatnonzero(perturbed.has_label)
+    np.testing.assert_allclose(without[silent], final[silent], atol=1e-6)
+    likelihood = np.where(perturbed.named_classes(), float(mechanism.channel.keep), float(mechanism.channel.other))
+    again = without[nodes] * likelihood[nodes]
+    ratio = again / again.sum(axis=1, keepdims=True) / final[nodes]
+    # What is left is the class prior without the fold, one factor for each class and fold.
+    shifts = np.unique((ratio / ratio[:, :1]).round(3), axis=0)
+    assert len(shifts) <= 5 * 2
+    assert MajorityClass().fit(perturbed, split).unused_reports(perturbed) is None
