@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,8 @@ from veilgraph.atomic_files import write_draft
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph, perturbed_graph, reports_of
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
-from veilgraph.campaign.report import Report
 from veilgraph.campaign.screening import screen
+from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.model_folder import (
     CHECKPOINT,
     REPORTS,
@@ -26,8 +26,9 @@ from veilgraph.deploy.model_folder import (
     read_lines,
     remove_drafts,
 )
+from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.distributed.process_group import ProcessGroup, join_process_group
-from veilgraph.errors import FitError, MissingExtraError, StoreError
+from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import Method, StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
@@ -36,50 +37,17 @@ from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distributed, join_fit
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import find_method_for_campaign
+from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
-from veilgraph.privacy.mechanisms import SymmetricChannel
-from veilgraph.progress import Progress, Watch, unwatched
+from veilgraph.privacy.mechanisms import LabelMechanism, SymmetricChannel
+from veilgraph.progress import Watch, say, unwatched
 from veilgraph.reconstruct.propagation import default_hops
 
 DEFAULT_METHOD = "veil"
 """Method of a training that names none: the best that is known."""
 
-_PROGRESS_STEP = 1000
 _TRAIN_SHARE = 2 / 3
 _LEAST_LABELS = 2
-
-
-@contextmanager
-def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) -> Iterator[Iterator[Report]]:
-    """Open a store and yield the reports of a campaign, which are read one at a time.
-
-    Args:
-        store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
-        campaign: the campaign.
-        watch: shows the progress of reading.
-    """
-    try:
-        from veilgraph.collector.store import ReportStore
-    except ImportError as error:
-        raise MissingExtraError(error.name or "a library", "collector") from error
-    opened = ReportStore.open(store, create=False)
-    try:
-        total = opened.count(campaign.id)
-        if total == 0:
-            raise StoreError(
-                f"the store holds no report of the campaign {campaign.id}: give its store and its campaign"
-            )
-        with watch("read reports") as progress:
-            yield _counted(opened.iterate(campaign), total, progress)
-    finally:
-        opened.close()
-
-
-def _counted(reports: Iterator[Report], total: int, progress: Progress) -> Iterator[Report]:
-    for number, report in enumerate(reports, start=1):
-        yield report
-        if number % _PROGRESS_STEP == 0:
-            progress("", number, total)
 
 
 def train_on_store(
@@ -96,11 +64,14 @@ def train_on_store(
     plausible: Path | None = None,
     device: str = "auto",
     memory: int = DEFAULT_MEMORY,
+    card: bool = True,
     watch: Watch = unwatched,
     processes: ProcessGroup | None = None,
     **parameters: Any,
 ) -> Model:
     """Train a method on the reports of a campaign in a store, write the model's folder and return the model.
+
+    The model is written first, then its card (`card.json` and `people.csv`).
 
     A training that was stopped continues from its last checkpoint in the folder. Methods without epochs have no
     checkpoint and start again.
@@ -119,7 +90,8 @@ def train_on_store(
             outside.
         device: "auto", "cpu" or "cuda".
         memory: limit of a process for inputs and hidden units, in bytes.
-        watch: shows the progress of reading and training.
+        card: write a card beside the model; see `veilgraph.deploy.model_card`.
+        watch: shows the progress of reading, training and the card.
         processes: processes that share the fit, led by this one; see `train_under_torchrun`.
         parameters: other parameters of the method; None stands for the default. A method refuses those it lacks.
     """
@@ -141,12 +113,28 @@ def train_on_store(
     )
     watched = partial(watch, "train")
     if processes is not None and processes.world_size > 1:
-        model = _fit_in_processes(processes, prepare, out, memory=memory, watched=watched)
+        model, prepared = _fit_in_processes(processes, prepare, out, memory=memory, watched=watched), None
     else:
         prepared = prepare()
         with watched():
             model = prepared.fit(memory=memory)
-    return model.save(out)
+    model = model.save(out)
+    if card:
+        _write_card(model, prepared, out, memory=memory, watch=watch)
+    return model
+
+
+def _write_card(model: Model, prepared: PreparedFit | None, folder: Path, *, memory: int, watch: Watch) -> None:
+    """Write the card of a model that is complete; after Ctrl-C the model is still whole."""
+    perturbed, judged = None, None
+    if prepared is not None:
+        perturbed, held_out = prepared.task.perturbed, prepared.record.held_out
+        judged = None if held_out is None else held_out.judge(model.method, perturbed.label_mechanism)
+    try:
+        make_card(model, perturbed, held_out=judged, memory=memory, watch=watch).write(folder)
+    except KeyboardInterrupt:
+        say(f"the model in {folder} is complete, its card is not: veilgraph card writes it")
+        raise
 
 
 def train_under_torchrun(
@@ -237,6 +225,11 @@ class HeldOutLabels:
         observed = np.asarray(agrees.mean(), dtype=np.float64)
         error = np.sqrt(estimated_variance(observed, self.channel, float(max(len(agrees), 2))))
         return {"accuracy": float(estimate_frequencies(observed, self.channel)), "standard_error": float(error)}
+
+    def judge(self, method: Method, mechanism: LabelMechanism) -> UnusedReports:
+        """Return the labels with the predictions of a method that has not seen them."""
+        probabilities = method.predict_proba()[self.nodes].astype(np.float64)
+        return UnusedReports(nodes=self.nodes, probabilities=probabilities, named=self.named, mechanism=mechanism)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,6 +3,7 @@
 The folder holds the method (`model.json`, `weights.npz`), the campaign (`campaign.json`), the reports of the training
 (`reports.jsonl`: randomized, as they left the devices), the order of the nodes (`nodes.json`; a fit in several
 processes writes none) and a description of the training (`training.json`), with a manifest: the digest of every file.
+A card may stand beside them: `card.json`, `card.html`, and `people.csv`, which names people.
 Until the training is finished, it holds the state of the fit (`checkpoint.npz`) and drafts of these files. No file
 contains code. Who reads the folder learns the graph's node names, and of each person what their report reveals.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +31,7 @@ from veilgraph.models.saved_state import DOCUMENT, WEIGHTS, conforms, digest_of_
 
 CHECKPOINT = "checkpoint.npz"
 REPORTS = "reports.jsonl"
+CARD, CARD_PAGE, PEOPLE = "card.json", "card.html", "people.csv"
 _TRAINING = "training.json"
 _CAMPAIGN = "campaign.json"
 _NODES = "nodes.json"
@@ -59,7 +62,8 @@ class Model:
         """Write the folder, over an older model if there is one, and return the model as the folder holds it."""
         check_model_folder(folder)
         # Removed first and written last: a folder without this file is not finished.
-        (folder / _TRAINING).unlink(missing_ok=True)
+        for name in (_TRAINING, CARD, CARD_PAGE, PEOPLE):
+            (folder / name).unlink(missing_ok=True)
         self.method.save(folder)
         write_atomically(folder / _CAMPAIGN, self.campaign.to_json())
         write_atomically(folder / REPORTS, self.report_lines())
@@ -92,7 +96,9 @@ class Model:
             nodes = _read_nodes(folder / _NODES)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
-                f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__})"
+                f"{folder} holds no model that 'veilgraph train' finished ({type(error).__name__}): train one with "
+                "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv --out "
+                f"{shlex.quote(str(folder))}"
             ) from error
         if facts.get("campaign") != campaign.id:
             raise RunError(f"{folder}: {_CAMPAIGN} is not the campaign that the model was trained for; {_REMEDY}")

@@ -4,22 +4,102 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from veilgraph.atomic_files import write_atomically
-from veilgraph.deploy.fit_collected import stored_reports
 from veilgraph.deploy.model_folder import Model
+from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.io import frame_to_cells
 from veilgraph.models.baselines import class_shares
+from veilgraph.models.conformal import ConformalSets
 from veilgraph.privacy.epsilon import json_epsilon
 from veilgraph.progress import Watch, unwatched
 
+COVERAGE = 0.9
+"""Coverage of the sets of classes that nobody asked for otherwise."""
+
+CERTAIN = 0.8
+"""Least probability of an answer that counts as certain enough."""
+
 _DIGITS = 6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Predictions:
+    """Predicted classes of nodes.
+
+    Attributes:
+        nodes: names of the nodes.
+        classes: names of the classes.
+        probabilities: class probabilities, [nodes, classes].
+        reported: nodes that sent a report, [nodes].
+        sets: sets of classes that hold the true one with a stated probability, [nodes, classes]; None if the method
+            gives none.
+        certain_from: least probability of an answer that counts as certain enough.
+        epsilon_user_level: what the reports that the method needs reveal at most (any two records).
+        campaign: id of the campaign.
+    """
+
+    nodes: tuple[str, ...] = field(repr=False)
+    classes: tuple[str, ...]
+    probabilities: NDArray[np.float32] = field(repr=False)
+    reported: NDArray[np.bool_] = field(repr=False)
+    sets: NDArray[np.bool_] | None = field(default=None, repr=False)
+    certain_from: float = CERTAIN
+    epsilon_user_level: float
+    campaign: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.certain_from <= 1:
+            raise FitError(f"certain is {self.certain_from}: give a probability above 0, at most 1, for example 0.8")
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __repr__(self) -> str:
+        return f"Predictions({len(self)} nodes, {len(self.classes)} classes)"
+
+    @property
+    def certain(self) -> NDArray[np.bool_]:
+        """Whether the answer is certain enough: its probability is at least `certain_from`, [nodes]."""
+        return np.asarray(self.probabilities.max(axis=1) >= self.certain_from)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each node.
+
+        Columns are `id`, `class` (the most likely one, by name) and its `probability`, `set` (a tuple of classes by
+        name, the most likely first; left out if the method gives none), `certain` (whether the probability is at least
+        `certain_from`), `reported` (whether the node sent a report), `probability_CLASS` for each class,
+        `epsilon_user_level` and `campaign`.
+        """
+        rows, names = self.probabilities, self.classes
+        columns: dict[str, object] = {
+            "id": list(self.nodes),
+            "class": [names[code] for code in rows.argmax(axis=1)],
+            "probability": rows.max(axis=1).astype(float).round(_DIGITS),
+        }
+        if self.sets is not None:
+            columns["set"] = [
+                tuple(names[code] for code in np.argsort(-row, kind="stable") if named[code])
+                for row, named in zip(rows, self.sets, strict=True)
+            ]
+        columns |= {"certain": self.certain, "reported": self.reported}
+        columns |= {
+            f"probability_{name}": rows[:, code].astype(float).round(_DIGITS) for code, name in enumerate(names)
+        }
+        columns |= {"epsilon_user_level": json_epsilon(self.epsilon_user_level), "campaign": self.campaign}
+        return pd.DataFrame(columns)
+
+    def write(self, path: Path) -> None:
+        """Write the table as .csv or .parquet, by the suffix of the file."""
+        write_predictions(self.to_frame(), path)
 
 
 def predict_nodes(
@@ -29,9 +109,12 @@ def predict_nodes(
     nodes: Sequence[str] | None = None,
     store: str | None = None,
     coverage: float | None = None,
+    certain: float = CERTAIN,
     watch: Watch = unwatched,
-) -> pd.DataFrame:
+) -> Predictions:
     """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself.
+
+    On the graph and the reports of the training, predictions are those that the model keeps.
 
     Args:
         model: the trained model.
@@ -39,23 +122,61 @@ def predict_nodes(
         nodes: names of the nodes to predict; default: all nodes of the graph. A node without an edge must have sent a
             report, or must have been in the graph of the training.
         store: URL of the store with the reports as they are now; default: the reports of the training.
-        coverage: probability with which `set` holds the true class; default: no such column.
+        coverage: probability with which a set holds the true class; default: 0.9, and no sets where the method gives
+            none.
+        certain: least probability of an answer that counts as certain enough.
         watch: shows the progress of reading.
-
-    Returns:
-        A row for each node: `id`, `class` (the most likely one, by name) and its `probability`, `reported` (whether
-        the node sent a report), `probability_CLASS` for each class, `epsilon_user_level` and `campaign`.
-        With `coverage` also `set`, a tuple of classes by name, the most likely first.
     """
-    if coverage is not None:
-        model.method.conformal_sets().threshold(coverage)  # refused before anything is read
+    sets = _calibrated_sets(model, coverage)  # refused before anything is read
     public = _with_nodes(graph, nodes or ()).reordered(model.nodes or ())
     if store is None:
         perturbed = model.perturbed(public)
     else:
         with stored_reports(store, model.campaign, watch=watch) as reports:
             perturbed = model.perturbed(public, reports)
-    return _table(model, perturbed, nodes or list(public.names), coverage)
+    chosen = tuple(nodes or public.names)
+    number_of = {name: number for number, name in enumerate(public.names)}
+    numbers = np.array([number_of[node] for node in chosen], dtype=np.int64)
+    rows = _probabilities(model, perturbed, kept=store is None)[numbers]
+    reported = (perturbed.has_features | perturbed.has_label)[numbers]
+    informed = reported | (public.degrees[numbers] > 0)
+    trained = set(model.nodes or ())
+    if strangers := [node for node, known in zip(chosen, informed, strict=True) if not known and node not in trained]:
+        raise GraphError(f"node '{strangers[0]}' has neither an edge nor a report: nothing is known to predict it from")
+    if not informed.all():
+        rows[~informed] = class_shares(perturbed)
+    if not np.isfinite(rows).all():
+        raise FitError("predictions are not finite numbers: the model is damaged; train it again")
+    return Predictions(
+        nodes=chosen,
+        classes=model.campaign.schema.classes,
+        probabilities=rows,
+        reported=reported,
+        sets=None if sets is None else sets.sets(rows, perturbed.has_label[numbers], coverage or COVERAGE),
+        certain_from=certain,
+        epsilon_user_level=model.method.epsilon_spent(model.campaign.guarantee),
+        campaign=model.campaign.id,
+    )
+
+
+def _calibrated_sets(model: Model, coverage: float | None) -> ConformalSets | None:
+    """Return the sets of the method; None if it gives none and none were asked for."""
+    try:
+        sets = model.method.conformal_sets()
+    except FitError:
+        if coverage is not None:
+            raise
+        return None
+    sets.threshold(COVERAGE if coverage is None else coverage)
+    return sets
+
+
+def _probabilities(model: Model, perturbed: PerturbedGraph, *, kept: bool) -> NDArray[np.float32]:
+    """Return class probabilities [nodes, classes]; those of the training if graph and reports are the same."""
+    graph = perturbed.graph
+    if kept and graph.names == model.nodes and graph.fingerprint == model.campaign.graph:
+        return model.method.predict_proba()
+    return model.method.predict_proba(perturbed)
 
 
 def check_table_format(path: Path) -> Path:
@@ -89,37 +210,3 @@ def _with_nodes(graph: Graph, nodes: Sequence[str]) -> Graph:
     known = set(graph.names)
     names = [*graph.names, *(node for node in nodes if node not in known)]
     return graph if len(names) == graph.num_nodes else Graph.from_edges(graph.edges, len(names), node_ids=names)
-
-
-def _table(
-    model: Model, perturbed: PerturbedGraph, nodes: Sequence[str], coverage: float | None = None
-) -> pd.DataFrame:
-    number_of = {name: number for number, name in enumerate(perturbed.graph.names)}
-    numbers = [number_of[node] for node in nodes]
-    reported = (perturbed.has_features | perturbed.has_label)[numbers]
-    informed = reported | (perturbed.graph.degrees[numbers] > 0)
-    trained = set(model.nodes or ())
-    if strangers := [node for node, known in zip(nodes, informed, strict=True) if not known and node not in trained]:
-        raise GraphError(f"node '{strangers[0]}' has neither an edge nor a report: nothing is known to predict it from")
-    rows = model.method.predict_proba(perturbed)[numbers]
-    if not informed.all():
-        rows[~informed] = class_shares(perturbed)
-    if not np.isfinite(rows).all():
-        raise FitError("predictions are not finite numbers: the model is damaged; train it again")
-    classes = model.campaign.schema.classes
-    columns: dict[str, object] = {
-        "id": nodes,
-        "class": [classes[code] for code in rows.argmax(axis=1)],
-        "probability": rows.max(axis=1).astype(float).round(_DIGITS),
-        "reported": reported,
-    }
-    if coverage is not None:
-        chosen = model.method.conformal_sets().sets(rows, perturbed.has_label[numbers], coverage)
-        columns["set"] = [
-            tuple(classes[code] for code in np.argsort(-row, kind="stable") if named[code])
-            for row, named in zip(rows, chosen, strict=True)
-        ]
-    columns |= {f"probability_{name}": rows[:, code].astype(float).round(_DIGITS) for code, name in enumerate(classes)}
-    epsilon = json_epsilon(model.method.epsilon_spent(model.campaign.guarantee))
-    columns |= {"epsilon_user_level": epsilon, "campaign": model.campaign.id}
-    return pd.DataFrame(columns)

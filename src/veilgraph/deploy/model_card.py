@@ -1,0 +1,305 @@
+"""The card of a model: what was collected, what it reveals, and how good the predictions are, from reports alone."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign.strict_json import TIME_FORMAT
+from veilgraph.deploy.helpful_reports import expected_help
+from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, learning_curve
+from veilgraph.deploy.model_folder import CARD, PEOPLE, Model
+from veilgraph.deploy.prediction import CERTAIN, COVERAGE
+from veilgraph.errors import FitError, RunError
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph.io import frame_to_cells
+from veilgraph.models import StructureOnly, Veil
+from veilgraph.models.base import DEFAULT_MEMORY, Method
+from veilgraph.models.unused_reports import LEVEL, Estimate, UnusedReports
+from veilgraph.privacy.mechanisms import LabelMechanism
+from veilgraph.progress import Watch, unwatched
+
+FORMAT = 1
+"""Format of `card.json`."""
+
+_DEGREES = (0, 2, 4, 8, 16)
+"""Lowest degree of each group of people."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelCard:
+    """The card of a model.
+
+    Attributes:
+        content: what the card says, JSON-ready. It names no person.
+        people: table of the people whose answer is uncertain, or who sent no label, by name. It stays with the owner.
+    """
+
+    content: dict[str, Any]
+    people: pd.DataFrame = field(repr=False)
+
+    def write(self, folder: Path) -> None:
+        """Write `people.csv`, which only the owner of the file may read, and `card.json`."""
+        table = frame_to_cells(self.people).to_csv(index=False, lineterminator="\n")
+        write_atomically(folder / PEOPLE, table, secret=True)
+        write_atomically(folder / CARD, json.dumps(self.content, indent=2))
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """Return the content of the card in a model folder."""
+    try:
+        content = json.loads((folder / CARD).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{folder} holds no readable card: veilgraph card writes one") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise RunError(f"{folder}/{CARD} is of another format than {FORMAT}: veilgraph card writes a new one")
+    return content
+
+
+def make_card(
+    model: Model,
+    perturbed: PerturbedGraph | None,
+    *,
+    held_out: UnusedReports | None = None,
+    shares: Sequence[float] | None = None,
+    withdrawn: int | None = None,
+    memory: int = DEFAULT_MEMORY,
+    watch: Watch = unwatched,
+    now: datetime | None = None,
+) -> ModelCard:
+    """Describe a model from its reports alone.
+
+    Args:
+        model: the model.
+        perturbed: the reports and the graph of the training; None if no process holds all of them.
+        held_out: labels that took no part in the training, with the model's predictions. They judge a method that
+            cannot leave out a person's own report.
+        shares: subsamples of the learning curve; default: as many as take no longer than the training.
+        withdrawn: number of reports of the training that were withdrawn since; default: not known.
+        memory: limit of a fit of the learning curve, in bytes.
+        watch: shows the progress of the learning curve.
+        now: time of the card.
+    """
+    content = _collection(model) | {"made": (now or datetime.now(UTC)).strftime(TIME_FORMAT)}
+    content["withdrawn_since"] = withdrawn
+    if perturbed is None:
+        return ModelCard(content=content | _unjudged(model), people=pd.DataFrame({"id": []}))
+    judged = model.method.unused_reports(perturbed) or held_out
+    content |= _unjudged(model) if judged is None else _judgement(model, perturbed, judged)
+    wanted = default_shares(perturbed) if shares is None else tuple(shares)
+    points: list[dict[str, Any]] = []
+    if judged is not None and isinstance(model.method, Veil):
+        with watch("card") as progress:
+            curve = learning_curve(
+                model.method,
+                perturbed,
+                judged,
+                wanted,
+                seed=model.facts["seed"],
+                memory=memory,
+                progress=progress,
+            )
+        points = [asdict(point) for point in curve]
+    left_out = [share for share in ALL_SHARES if share not in wanted] if isinstance(model.method, Veil) else []
+    content["learning_curve"] = {"points": points, "left_out": left_out}
+    content["sets"] = _sets(model.method, perturbed)
+    probabilities = model.method.predict_proba()
+    content["uncertain"] = _uncertain(probabilities, perturbed)
+    return ModelCard(content=content, people=_people(model.method, perturbed))
+
+
+def _collection(model: Model) -> dict[str, Any]:
+    """Return what was collected and what it reveals."""
+    campaign, facts = model.campaign, model.facts
+    mechanism: LabelMechanism | None = campaign.label_mechanism
+    lines = sorted(model.report_lines())
+    return {
+        "format": FORMAT,
+        "veilgraph": metadata.version("veilgraph"),
+        "level": LEVEL,
+        "campaign": {
+            "id": campaign.id,
+            "purpose": campaign.purpose,
+            "contact": campaign.contact,
+            "label": campaign.label,
+            "classes": list(campaign.schema.classes),
+            "features": campaign.schema.num_features if campaign.feature_mechanism is not None else 0,
+        },
+        "guarantee": campaign.guarantee.as_dict(),
+        "guarantee_in_words": campaign.guarantee.in_words(theorem_1=False),
+        "label_report": None
+        if mechanism is None
+        else {
+            "classes": mechanism.domain_size,
+            "set_size": mechanism.set_size,
+            "names_true_class": float(mechanism.channel.keep),
+        },
+        "reports": {
+            "people": len(lines),
+            "label": facts["label_reports"] - facts["held_out"],
+            "features": facts["feature_reports"],
+            "held_out": facts["held_out"],
+            "sha256": hashlib.sha256("".join(lines).encode()).hexdigest(),
+        },
+        "graph": {"nodes": facts["nodes"], "edges": facts["edges"]},
+        "method": facts["method"],
+        "seed": facts["seed"],
+        "contamination": facts["contamination"],
+    }
+
+
+def _unjudged(model: Model) -> dict[str, Any]:
+    """Return the sections of a card without reports to judge by; a held-out estimate of the training is kept."""
+    sections = dict.fromkeys(("calibration", "certain", "by_class", "learning_curve", "sets", "uncertain"))
+    accuracy = {
+        name: None
+        if (found := model.facts.get("estimated_accuracy", {}).get(key)) is None
+        else _of_training(found, model)
+        for name, key in (("model", model.facts["method"]), ("control", StructureOnly.name))
+    }
+    judged = "held out" if accuracy["model"] else None
+    return {
+        "judged_by": judged,
+        "accuracy": accuracy | dict.fromkeys(("own_report", "difference", "stated")),
+    } | sections
+
+
+def _of_training(found: dict[str, float], model: Model) -> dict[str, Any]:
+    half = 1.96 * found["standard_error"]
+    low, high = max(0.0, found["accuracy"] - half), min(1.0, found["accuracy"] + half)
+    return {
+        "value": min(max(found["accuracy"], 0.0), 1.0),
+        "low": low,
+        "high": high,
+        "reports": model.facts["held_out"],
+    }
+
+
+def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -> dict[str, Any]:
+    """Return everything that is estimated from reports which predictions did not use."""
+    out_of_fold = bool(perturbed.has_label[judged.nodes].all())
+    control = difference = None
+    if not isinstance(model.method, StructureOnly):
+        other = judged.with_predictions(_control(perturbed, model.facts["seed"])[judged.nodes])
+        control, difference = other.accuracy(), judged.difference(other)
+    share, certain = judged.certain(CERTAIN)
+    names = model.campaign.schema.classes
+    return {
+        "judged_by": "out of fold" if out_of_fold else "held out",
+        "accuracy": {
+            "model": asdict(judged.accuracy()),
+            "own_report": asdict(judged.accuracy_with_own_report()) if isinstance(model.method, Veil) else None,
+            "control": _dict(control),
+            "difference": _dict(difference),
+            "stated": judged.stated_accuracy(),
+        },
+        "calibration": [asdict(each) for each in judged.calibration()],
+        "certain": {"from": CERTAIN, "share": share, "accuracy": asdict(certain)},
+        "by_class": [{"name": name} | asdict(each) for name, each in zip(names, judged.by_class(), strict=True)],
+    }
+
+
+def _dict(estimate: Estimate | None) -> dict[str, Any] | None:
+    return None if estimate is None else asdict(estimate)
+
+
+def _control(perturbed: PerturbedGraph, seed: int) -> NDArray[np.float64]:
+    """Return the control's class probabilities, each without the own report of the node, [nodes, classes]."""
+    nodes = perturbed.graph.num_nodes
+    split = Split.random(nodes, seed=seed, train=2 / 3, validation=1 / 3, eligible=perturbed.has_label)
+    return StructureOnly().fit(perturbed, split).predict_without_own_report(perturbed)
+
+
+def _sets(method: Method, perturbed: PerturbedGraph) -> dict[str, Any] | None:
+    """Return how large sets of classes are, for people with and without a label report; None if there are none."""
+    try:
+        calibrated = method.conformal_sets()
+    except FitError:
+        return None
+    sizes = method.predict_sets(COVERAGE).sum(axis=1)
+    groups = {"reported": perturbed.has_label, "silent": ~perturbed.has_label}
+    return {
+        "coverage": COVERAGE,
+        "standard_error": calibrated.standard_error(COVERAGE),
+        "classes": perturbed.schema.num_classes,
+        "groups": {
+            name: {"people": int(chosen.sum()), "mean_size": float(sizes[chosen].mean())}
+            | {"sizes": np.bincount(sizes[chosen], minlength=perturbed.schema.num_classes + 1).tolist()}
+            for name, chosen in groups.items()
+            if chosen.any()
+        },
+    }
+
+
+def _uncertain(probabilities: NDArray[np.float32], perturbed: PerturbedGraph) -> dict[str, Any]:
+    """Return how many people have an uncertain answer, by predicted class and by degree."""
+    uncertain, predicted = probabilities.max(axis=1) < CERTAIN, probabilities.argmax(axis=1)
+    degrees = perturbed.graph.degrees
+    group = np.searchsorted(_DEGREES, degrees, side="right") - 1
+    return {
+        "from": CERTAIN,
+        "people": int(uncertain.sum()),
+        "of": len(uncertain),
+        "silent": int((uncertain & ~perturbed.has_label).sum()),
+        "by_class": [
+            {
+                "name": name,
+                "people": int((chosen := predicted == code).sum()),
+                "uncertain": int(uncertain[chosen].sum()),
+            }
+            for code, name in enumerate(perturbed.schema.classes)
+        ],
+        "by_degree": [
+            {"name": name, "people": int((chosen := group == number).sum()), "uncertain": int(uncertain[chosen].sum())}
+            for number, name in enumerate(_degree_names())
+            if (group == number).any()
+        ],
+    }
+
+
+def _degree_names() -> list[str]:
+    """Return the groups of degrees as text.
+
+    >>> _degree_names()
+    ['0 to 1', '2 to 3', '4 to 7', '8 to 15', '16 or more']
+    """
+    ends = [f"{low} to {high - 1}" for low, high in itertools.pairwise(_DEGREES)]
+    return [*ends, f"{_DEGREES[-1]} or more"]
+
+
+def _people(method: Method, perturbed: PerturbedGraph) -> pd.DataFrame:
+    """Return the people whose answer is uncertain or who sent no label, those whose label would help most first."""
+    probabilities = method.predict_proba()
+    without = method.predict_without_own_report(perturbed)
+    score = expected_help(perturbed.graph, probabilities if without is None else without)
+    silent, certain = ~perturbed.has_label, probabilities.max(axis=1) >= CERTAIN
+    rank = np.zeros(len(score), dtype=np.int64)
+    askable = np.flatnonzero(silent)
+    rank[askable[np.argsort(-score[askable], kind="stable")]] = np.arange(1, len(askable) + 1)
+    listed = np.flatnonzero(silent | ~certain)
+    listed = listed[np.lexsort((-score[listed], ~silent[listed]))]
+    names, classes = perturbed.graph.names, perturbed.schema.classes
+    return pd.DataFrame(
+        {
+            "id": [names[node] for node in listed],
+            "class": [classes[code] for code in probabilities[listed].argmax(axis=1)],
+            "probability": probabilities[listed].max(axis=1).astype(float).round(6),
+            "certain": certain[listed],
+            "reported_label": ~silent[listed],
+            "degree": perturbed.graph.degrees[listed],
+            # A person who reported cannot report again.
+            "help_rank": pd.Series(rank[listed]).where(silent[listed]).astype("Int64"),
+        }
+    )

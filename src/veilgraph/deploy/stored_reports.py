@@ -1,0 +1,46 @@
+"""Reports of a campaign, read from a store one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.report import Report
+from veilgraph.errors import MissingExtraError, StoreError
+from veilgraph.progress import Progress, Watch, unwatched
+
+_PROGRESS_STEP = 1000
+
+
+@contextmanager
+def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) -> Iterator[Iterator[Report]]:
+    """Open a store and yield the reports of a campaign, which are read one at a time.
+
+    Args:
+        store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
+        campaign: the campaign.
+        watch: shows the progress of reading.
+    """
+    try:
+        from veilgraph.collector.store import ReportStore
+    except ImportError as error:
+        raise MissingExtraError(error.name or "a library", "collector") from error
+    opened = ReportStore.open(store, create=False)
+    try:
+        total = opened.count(campaign.id)
+        if total == 0:
+            raise StoreError(
+                f"the store holds no report of the campaign {campaign.id}: give its store and its campaign"
+            )
+        with watch("read reports") as progress:
+            yield _counted(opened.iterate(campaign), total, progress)
+    finally:
+        opened.close()
+
+
+def _counted(reports: Iterator[Report], total: int, progress: Progress) -> Iterator[Report]:
+    for number, report in enumerate(reports, start=1):
+        yield report
+        if number % _PROGRESS_STEP == 0:
+            progress("", number, total)
