@@ -95,10 +95,11 @@ def deploy(private: PrivateGraph, split: Split, method: str, folder: Path) -> di
         out=folder / method,
         method=method,
         device="cpu",
+        card=False,
     )
     seconds = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
     model = Model.load(folder / method, device="cpu")
-    table = predict_nodes(model, Graph.from_files(folder / "edges.csv"), nodes=private.graph.names)
+    table = predict_nodes(model, Graph.from_files(folder / "edges.csv"), nodes=private.graph.names).to_frame()
     codes = {name: code for code, name in enumerate(private.schema.classes)}
     predicted = np.array([codes[name] for name in table["class"]])
     return {"accuracy": accuracy(predicted, private, split.test)} | seconds

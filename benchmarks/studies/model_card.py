@@ -112,13 +112,13 @@ def _grouped_checks(judged: UnusedReports, everyone: NDArray[np.float64], truth:
     places = np.searchsorted([each.lowest for each in bins[1:]], stated, side="right")
     for place, each in enumerate(bins):
         yield _check("calibration", each.found, right[places == place].mean())
-    for code, each in enumerate(judged.by_class()):
+    for code, row in enumerate(judged.by_class()):
         has, chosen = truth == code, predicted == code
-        yield _check("share", each.share, has.mean())
-        if each.precision.reports:
-            yield _check("precision", each.precision, right[chosen].mean())
+        yield _check("share", row.share, has.mean())
+        if row.precision.reports:
+            yield _check("precision", row.precision, right[chosen].mean())
         if has.any():
-            yield _check("recall", each.recall, right[has].mean())
+            yield _check("recall", row.recall, right[has].mean())
 
 
 def _curve_checks(

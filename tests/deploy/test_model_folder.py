@@ -22,7 +22,7 @@ from tests.support.damage import (
     strip_comment,
     unpacked,
 )
-from veilgraph.deploy import Model
+from veilgraph.deploy import Model, train_on_store
 from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign
 from veilgraph.errors import RunError
 
@@ -195,9 +195,7 @@ def test_a_training_that_was_killed_while_saving_leaves_no_model_and_starts_agai
         shutil.copy(tmp_path / "whole" / name, folder / name)
     (folder / f".{[*WRITTEN, 'training.json'][count]}.0123456789abcdef.part").write_bytes(b"half")
     check_refused(collected, folder, capsys, f"killed after {count} files")
-    words = {key: collected.folder / f"{key}.csv" for key in ("nodes",)} | {"graph": collected.folder / "edges.csv"}
-    words |= {"campaign": collected.folder / "campaign.json", "out": folder}
-    assert collected.command("train", store=collected.store, **words) == 0
+    train_on_store(collected.store, out=folder, device="cpu", card=False, **collected.files())
     assert sorted(path.name for path in folder.iterdir()) == sorted([*WRITTEN, "training.json"])
     for name in WRITTEN:
         assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

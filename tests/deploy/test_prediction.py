@@ -108,7 +108,7 @@ def test_every_method_predicts_people_who_joined_later(case: tuple[str, Collecte
     name, collected = case
     options: dict[str, Any] = {"epochs": 2} if "epochs" in METHODS[name].parameters else {}
     options |= collected.files()
-    model = train_on_store(collected.store, out=tmp_path / "model", method=name, device="cpu", **options)
+    model = train_on_store(collected.store, out=tmp_path / "model", method=name, device="cpu", card=False, **options)
     reporter = next(model.reports())
     edges = pd.read_csv(collected.folder / "edges.csv")
     # One has edges and no report, one has a report and no edge.
@@ -119,7 +119,9 @@ def test_every_method_predicts_people_who_joined_later(case: tuple[str, Collecte
     probabilities = model.method.predict_proba(model.perturbed(with_alone, reports))
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
 
-    table = predict_nodes(Model.load(tmp_path / "model", device="cpu"), grown, nodes=["friend", reporter.node])
+    table = predict_nodes(
+        Model.load(tmp_path / "model", device="cpu"), grown, nodes=["friend", reporter.node]
+    ).to_frame()
     assert list(table.columns[:3]) == ["id", "class", "probability"]
     assert table["id"].tolist() == ["friend", reporter.node]
     assert set(table["class"]) <= set(collected.campaign.schema.classes)
@@ -135,7 +137,7 @@ def test_a_graph_in_another_order_is_predicted_as_in_the_training(
     fit_reports(collected.campaign, collected.perturbed, method).save(tmp_path)
     model, expected = Model.load(tmp_path, device="cpu"), method.predict_proba()
     shuffled = pd.read_csv(collected.folder / "edges.csv").sample(frac=1, random_state=0)
-    table = predict_nodes(model, Graph.from_table(shuffled), nodes=collected.perturbed.graph.names)
+    table = predict_nodes(model, Graph.from_table(shuffled), nodes=collected.perturbed.graph.names).to_frame()
     np.testing.assert_allclose(table.filter(like="probability_"), expected, atol=1e-6)
 
 
@@ -216,3 +218,51 @@ def test_a_method_without_sets_is_refused_with_those_that_have_them(
     options = {"model": trained, "graph": collected.folder / "edges.csv", "out": collected.folder / "none.csv"}
     assert collected.command("predict", **options, coverage="0.9") == 2
     assert "use Veil or LabelVeil" in capsys.readouterr().err
+
+
+def test_a_table_has_the_same_columns_in_every_format(collected: Collected, veil: Path) -> None:
+    graph = collected.folder / "edges.csv"
+    found = predict_nodes(Model.load(veil, device="cpu"), Graph.from_files(graph), certain=0.9)
+    table = found.to_frame()
+    assert list(table.columns[:6]) == ["id", "class", "probability", "set", "certain", "reported"]
+    assert (table["certain"] == (table["probability"] >= 0.9)).all()
+    assert table["certain"].nunique() == 2
+    for suffix, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
+        out = collected.folder / f"columns{suffix}"
+        assert collected.command("predict", model=veil, graph=graph, out=out, certain="0.9") == 0
+        written = read(out)
+        assert list(written.columns) == list(table.columns)
+        assert written["certain"].tolist() == table["certain"].tolist()
+
+
+def test_on_the_graph_of_the_training_predictions_are_those_that_the_model_keeps(
+    collected: Collected, tmp_path: Path
+) -> None:
+    method = method_for_campaign("veil_labels", collected.campaign, collected.perturbed.graph, device="cpu")
+    fit_reports(collected.campaign, collected.perturbed, method).save(tmp_path)
+    model = Model.load(tmp_path, device="cpu")
+    graph = Graph.from_files(collected.folder / "edges.csv", nodes=collected.folder / "nodes.csv")
+    found = predict_nodes(model, graph, nodes=collected.perturbed.graph.names)
+    informed = (graph.reordered(found.nodes).degrees > 0) | found.reported
+    assert found.probabilities[informed].tobytes() == method.predict_proba()[informed].tobytes()
+
+
+@pytest.mark.parametrize("certain", ["0", "1.5"])
+def test_an_impossible_certainty_is_refused(
+    collected: Collected, veil: Path, certain: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = collected.folder / "impossible.csv"
+    words = {"model": veil, "graph": collected.folder / "edges.csv", "out": out, "certain": certain}
+    assert collected.command("predict", **words) == 2
+    assert "above 0, at most 1" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_folder_without_a_model_names_the_command_that_makes_one(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = {"model": tmp_path / "no model", "graph": collected.folder / "edges.csv", "out": tmp_path / "out.csv"}
+    assert collected.command("predict", **words) == 2
+    error = capsys.readouterr().err
+    assert "veilgraph train --store sqlite:///reports.db --campaign campaign.json --graph edges.csv --out" in error
+    assert f"'{tmp_path}/no model'" in error

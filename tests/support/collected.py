@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,7 +82,7 @@ class Collected:
         pd.DataFrame({"id": names}).to_csv(folder / "nodes.csv", index=False)
         pd.DataFrame(np.array(names)[graph.edges.T], columns=["a", "b"]).to_csv(folder / "edges.csv", index=False)
 
-    def files(self) -> dict[str, Path]:
+    def files(self) -> dict[str, Any]:
         """Return the arguments of `train_on_store` that are files."""
         names = {"campaign": "campaign.json", "graph": "edges.csv", "nodes": "nodes.csv"}
         return {key: self.folder / name for key, name in names.items()}

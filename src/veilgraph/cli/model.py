@@ -1,20 +1,20 @@
-"""`veilgraph train` and `veilgraph predict`: a model from the reports of a campaign, and its predictions."""
+"""`veilgraph train`, `veilgraph card` and `veilgraph predict`: a model from reports, its card, and its predictions."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
+from veilgraph.errors import MissingExtraError
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from veilgraph.deploy import Model
+    from veilgraph.deploy import Model, Predictions
     from veilgraph.graph import Graph
 
 _LARGE_TABLE = 2**17
@@ -76,10 +76,105 @@ def train(
     )
     if model is None:  # another process leads and prints
         return
+    from veilgraph.deploy import read_card
+
+    content = read_card(out)
+    page, missing = _write_page(content, out)
     if as_json:
-        echo_json(model.facts | {"folder": str(out)})
-    else:
-        _print_training(model, out)
+        card_file = None if page is None else str(page)
+        echo_json(model.facts | {"folder": str(out), "card": card_file, "accuracy": content["accuracy"]})
+        return
+    _print_training(model, content)
+    echo(f"Model: {out}")
+    _print_card(content, page, missing, _card_command(out, graph, nodes, store))
+
+
+def card(
+    model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
+    graph: Annotated[Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet.")],
+    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="Store of the reports, to count the people who withdrew since the training.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the card as JSON and nothing else.")] = False,
+) -> None:
+    """Write the card of a model again, with the whole learning curve and the withdrawals since the training."""
+    with needs_extra("server"):
+        _start_workers(graph)
+        from veilgraph.deploy import complete_card
+    from veilgraph.graph import Graph
+
+    content = complete_card(
+        model,
+        Graph.from_files(graph, nodes=nodes),
+        store=store,
+        device=device,
+        memory=parse_bytes(memory),
+        watch=show_progress,
+    ).content
+    page, missing = _write_page(content, model)
+    if as_json:
+        echo_json(content)
+        return
+    for line in _accuracy_lines(content):
+        echo(line)
+    _print_card(content, page, missing, "")
+
+
+def _write_page(content: dict[str, Any], folder: Path) -> tuple[Path | None, str]:
+    """Write the page of a card, and return its path, or why there is none."""
+    try:
+        from veilgraph.pages.model_card import write_card_page
+    except MissingExtraError as error:
+        return None, str(error)
+    return write_card_page(content, folder), ""
+
+
+def _print_card(content: dict[str, Any], page: Path | None, missing: str, completing: str) -> None:
+    if (withdrawn := content["withdrawn_since"]) is not None and withdrawn > 0:
+        people = counted(withdrawn, "person", "people")
+        echo(f"{people} withdrew since the training, whose reports are in this model: train again.")
+    echo(f"Card: {page}" if page is not None else f"No card.html: {missing}")
+    if completing and (curve := content["learning_curve"]) is not None and curve["left_out"]:
+        points = len(curve["points"])
+        echo(f"Its learning curve has {points} points; more of them: {completing}")
+
+
+def _card_command(folder: Path, graph: Path, nodes: Path | None, store: str) -> str:
+    """Return the command that completes the card. A password in the address of the store is not repeated."""
+    words = ["veilgraph", "card", "--model", str(folder), "--graph", str(graph)]
+    words += [] if nodes is None else ["--nodes", str(nodes)]
+    words += ["--store", store] if store.startswith("sqlite:") else []
+    return shlex.join(words)
+
+
+def _accuracy_lines(content: dict[str, Any]) -> list[str]:
+    """Return the estimates of accuracy in sentences; why there are none otherwise."""
+    found = content["accuracy"]
+    if found["model"] is None:
+        return ["Accuracy: not estimated; --hold-out 0.2 holds labels out and estimates it, for the control too."]
+    labels = f"{counted(found['model']['reports'], 'randomized label')}, each {_JUDGES[content['judged_by']]}"
+    lines = [f"Estimated accuracy of {content['method']}: {_interval(found['model'])}, from {labels}."]
+    if found["own_report"] is not None:
+        lines.append(f"With a person's own report: {_interval(found['own_report'])}.")
+    if found["control"] is not None:
+        lines.append(f"Estimated accuracy of structure_only: {_interval(found['control'])}, the control.")
+    if found["difference"] is not None:
+        low, value, high = (f"{100 * found['difference'][key]:+.1f}" for key in ("low", "value", "high"))
+        lines.append(f"Difference to the control: {value} points (95% interval {low} to {high}).")
+    return lines
+
+
+_JUDGES = {
+    "out of fold": "judging a prediction that was made without it",
+    "held out": "held out of the training",
+}
+
+
+def _interval(estimate: dict[str, Any]) -> str:
+    return f"{estimate['value']:.1%} (95% interval {estimate['low']:.1%} to {estimate['high']:.1%})"
 
 
 def predict(
@@ -91,31 +186,41 @@ def predict(
         str | None, typer.Option(help="Store of the reports as they are now; default: the reports of the training.")
     ] = None,
     coverage: Annotated[
-        float | None, typer.Option(help="Add a set of classes that holds the true one with this probability: 0.9.")
+        float | None, typer.Option(help="Probability with which a set holds the true class; default: 0.9.")
     ] = None,
+    certain: Annotated[float, typer.Option(help="Least probability of an answer that is certain enough.")] = 0.8,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself."""
     with needs_extra("server"):
         _start_workers(graph)
-        from veilgraph.deploy import Model, predict_nodes, write_predictions
-        from veilgraph.deploy.prediction import check_table_format
+        from veilgraph.deploy import Model, predict_nodes
+        from veilgraph.deploy.prediction import COVERAGE, check_table_format
     from veilgraph.graph import Graph, read_ids
 
     check_table_format(out)
     loaded = Model.load(model, device=device)
     wanted = None if nodes is None else [str(node) for node in read_ids(nodes)]
-    table = predict_nodes(
-        loaded, Graph.from_files(graph), nodes=wanted, store=store, coverage=coverage, watch=show_progress
+    found = predict_nodes(
+        loaded,
+        Graph.from_files(graph),
+        nodes=wanted,
+        store=store,
+        coverage=coverage,
+        certain=certain,
+        watch=show_progress,
     )
-    write_predictions(table, out)
-    others = 0 if nodes is not None else len(set(loaded.nodes or ()).difference(table["id"]))
-    sets = None if coverage is None else _describe_sets(table["set"].map(len), loaded, coverage)
+    found.write(out)
+    others = 0 if nodes is not None else len(set(loaded.nodes or ()).difference(found.nodes))
+    sets = _describe_sets(found, loaded, COVERAGE if coverage is None else coverage)
     if as_json:
-        echo_json({"file": str(out), "nodes": len(table), "nodes_of_training_left_out": others, "sets": sets})
+        counts = {"nodes": len(found), "nodes_of_training_left_out": others, "certain": int(found.certain.sum())}
+        echo_json({"file": str(out)} | counts | {"certain_from": certain, "sets": sets})
         return
-    echo(f"Predicted {counted(len(table), 'node')}: {out}")
+    echo(f"Predicted {counted(len(found), 'node')}: {out}")
+    enough = counted(int(found.certain.sum()), "answer")
+    echo(f"Certain enough, with a probability of {certain:g} or more: {enough}.")
     if sets is not None:
         echo(
             f"Sets hold the true class of {sets['coverage']:.0%} of the nodes or more (standard error "
@@ -126,11 +231,14 @@ def predict(
         echo(f"Not in {graph}: {counted(others, 'node')} of the training; --nodes predicts them too.")
 
 
-def _describe_sets(sizes: pd.Series[int], model: Model, coverage: float) -> dict[str, float]:
+def _describe_sets(found: Predictions, model: Model, coverage: float) -> dict[str, float] | None:
+    if found.sets is None:
+        return None
+    sizes = found.sets.sum(axis=1)
     return {
         "coverage": coverage,
         "standard_error": round(model.method.conformal_sets().standard_error(coverage), 6),
-        "classes": model.campaign.schema.num_classes,
+        "classes": len(found.classes),
         "mean_size": float(sizes.mean()),
         "single_class": float((sizes == 1).mean()),
     }
@@ -160,7 +268,7 @@ def _is_large(edges: Path) -> bool:
     return edges.is_file() and edges.stat().st_size > _LARGE_TABLE
 
 
-def _print_training(model: Model, folder: Path) -> None:
+def _print_training(model: Model, content: dict[str, Any]) -> None:
     facts = model.facts
     features = f"{counted(facts['feature_reports'], 'feature report')} and " if facts["feature_reports"] else ""
     echo(
@@ -184,13 +292,12 @@ def _print_training(model: Model, folder: Path) -> None:
         echo(f"{len(shares) - len(alarms):,} of {len(shares):,} declared class shares are plausible.")
     if contamination := facts["contamination"]:
         echo(contamination["sentence"])
-    if not facts["held_out"]:
-        echo("Accuracy: not estimated; --hold-out 0.2 holds labels out and estimates it, for the control too.")
-    for name, estimate in facts.get("estimated_accuracy", {}).items():
+    for line in _accuracy_lines(content):
+        echo(line)
+    for name, estimate in facts.get("estimated_accuracy", {}).items() if content["judged_by"] != "held out" else ():
         echo(
-            f"Estimated accuracy of {name}: {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "
-            f"(standard error, from {counted(facts['held_out'], 'randomized label')} held out)"
+            f"Held out: accuracy of {name} {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "
+            f"(standard error, from {counted(facts['held_out'], 'randomized label')})"
         )
     for sentence in model.campaign.guarantee.in_words(theorem_1=False):
         echo(sentence)
-    echo(f"Model: {folder}")

@@ -1,7 +1,7 @@
 """From collected reports to a model folder with its card, and from a model folder to predictions."""
 
 from veilgraph.deploy.fit_collected import train_on_store, train_under_torchrun
-from veilgraph.deploy.model_card import ModelCard, make_card, read_card
+from veilgraph.deploy.model_card import ModelCard, complete_card, make_card, read_card
 from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.prediction import Predictions, predict_nodes, write_predictions
 
@@ -9,6 +9,7 @@ __all__ = [
     "Model",
     "ModelCard",
     "Predictions",
+    "complete_card",
     "make_card",
     "predict_nodes",
     "read_card",

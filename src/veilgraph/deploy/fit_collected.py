@@ -26,7 +26,7 @@ from veilgraph.deploy.model_folder import (
     read_lines,
     remove_drafts,
 )
-from veilgraph.deploy.stored_reports import stored_reports
+from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
 from veilgraph.distributed.process_group import ProcessGroup, join_process_group
 from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
@@ -406,6 +406,7 @@ def _prepare_from_store(
     declared = None if plausible is None else PlausibleShares.load(plausible, asked)
     public = check_graph(asked, graph if isinstance(graph, Graph) else Graph.from_files(graph, nodes=nodes))
     chosen = method_for_campaign(method, asked, public, seed=seed, device=device, **parameters)
+    withdrawals = count_withdrawals(store, asked)  # before reading: a later one may be in the model
     with stored_reports(store, asked, watch=watch) as reports:
         perturbed = perturbed_graph(asked, public, reports)
     screening = screen(perturbed)
@@ -413,6 +414,7 @@ def _prepare_from_store(
         "method": method,
         "screening": {"excluded": screened, "suspicions": [asdict(suspicion) for suspicion in screening.suspicions]},
         "plausibility": _plausibility(perturbed, declared),
+        "withdrawals": withdrawals,
     }
     if screened:
         perturbed = screening.exclude(perturbed)

@@ -97,8 +97,10 @@ def fit_subsamples(
 
     Subsamples with fewer than 20 labels are left out, and other methods than Veil have none.
     """
+    if not isinstance(method, Veil):
+        return
     order = np.random.default_rng(seed).permutation(np.flatnonzero(perturbed.has_label | perturbed.has_features))
-    for number, share in enumerate(shares if isinstance(method, Veil) else ()):
+    for number, share in enumerate(shares):
         seen = _seen(perturbed, order[: round(share * len(order))])
         if seen.has_label.sum() < _LEAST_LABELS:
             continue

@@ -17,17 +17,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.strict_json import TIME_FORMAT
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, learning_curve
 from veilgraph.deploy.model_folder import CARD, PEOPLE, Model
 from veilgraph.deploy.prediction import CERTAIN, COVERAGE
+from veilgraph.deploy.stored_reports import count_withdrawals
 from veilgraph.errors import FitError, RunError
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.io import frame_to_cells
 from veilgraph.models import StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, Method
-from veilgraph.models.unused_reports import LEVEL, Estimate, UnusedReports
+from veilgraph.models.unused_reports import LEVEL, QUANTILE, Estimate, UnusedReports
 from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.progress import Watch, unwatched
 
@@ -74,10 +76,8 @@ def make_card(
     *,
     held_out: UnusedReports | None = None,
     shares: Sequence[float] | None = None,
-    withdrawn: int | None = None,
     memory: int = DEFAULT_MEMORY,
     watch: Watch = unwatched,
-    now: datetime | None = None,
 ) -> ModelCard:
     """Describe a model from its reports alone.
 
@@ -87,37 +87,85 @@ def make_card(
         held_out: labels that took no part in the training, with the model's predictions. They judge a method that
             cannot leave out a person's own report.
         shares: subsamples of the learning curve; default: as many as take no longer than the training.
-        withdrawn: number of reports of the training that were withdrawn since; default: not known.
         memory: limit of a fit of the learning curve, in bytes.
         watch: shows the progress of the learning curve.
-        now: time of the card.
     """
-    content = _collection(model) | {"made": (now or datetime.now(UTC)).strftime(TIME_FORMAT)}
-    content["withdrawn_since"] = withdrawn
+    content = _collection(model) | {"withdrawn_since": 0}
     if perturbed is None:
         return ModelCard(content=content | _unjudged(model), people=pd.DataFrame({"id": []}))
     judged = model.method.unused_reports(perturbed) or held_out
     content |= _unjudged(model) if judged is None else _judgement(model, perturbed, judged)
     wanted = default_shares(perturbed) if shares is None else tuple(shares)
-    points: list[dict[str, Any]] = []
-    if judged is not None and isinstance(model.method, Veil):
-        with watch("card") as progress:
-            curve = learning_curve(
-                model.method,
-                perturbed,
-                judged,
-                wanted,
-                seed=model.facts["seed"],
-                memory=memory,
-                progress=progress,
-            )
-        points = [asdict(point) for point in curve]
-    left_out = [share for share in ALL_SHARES if share not in wanted] if isinstance(model.method, Veil) else []
-    content["learning_curve"] = {"points": points, "left_out": left_out}
+    content["learning_curve"] = _curve(model, perturbed, wanted, memory=memory, watch=watch)
     content["sets"] = _sets(model.method, perturbed)
-    probabilities = model.method.predict_proba()
-    content["uncertain"] = _uncertain(probabilities, perturbed)
+    content["uncertain"] = _uncertain(model.method.predict_proba(), perturbed)
     return ModelCard(content=content, people=_people(model.method, perturbed))
+
+
+def complete_card(
+    folder: Path,
+    graph: Graph,
+    *,
+    store: str | None = None,
+    device: str = "auto",
+    memory: int = DEFAULT_MEMORY,
+    watch: Watch = unwatched,
+) -> ModelCard:
+    """Write the card of a model folder with everything that a training leaves out, and return it.
+
+    What the card already says about the same reports is kept: the whole learning curve is computed once.
+
+    Args:
+        folder: folder of the model.
+        graph: the public graph that the campaign was made for.
+        store: URL of the store, to count the people who withdrew since the training; default: they are not counted.
+        device: "auto", "cpu" or "cuda".
+        memory: limit of a fit of the learning curve, in bytes.
+        watch: shows the progress of the learning curve.
+    """
+    model = Model.load(folder, device=device)
+    if model.nodes is None:
+        raise RunError(f"{folder} does not say in which order its nodes are, as after torchrun: it has no full card")
+    perturbed = model.perturbed(check_graph(model.campaign, graph).reordered(model.nodes))
+    since = None
+    if store is not None:
+        since = count_withdrawals(store, model.campaign) - int(model.facts.get("withdrawals", 0))
+    content, known = _collection(model), _known(folder)
+    if known is not None and known["reports"] == content["reports"]:
+        content = known | content
+        if content["learning_curve"] is None or content["learning_curve"]["left_out"]:
+            content["learning_curve"] = _curve(model, perturbed, ALL_SHARES, memory=memory, watch=watch)
+        card = ModelCard(content=content, people=_people(model.method, perturbed))
+    else:
+        card = make_card(model, perturbed, shares=ALL_SHARES, memory=memory, watch=watch)
+    card.content["withdrawn_since"] = since
+    card.write(folder)
+    return card
+
+
+def _known(folder: Path) -> dict[str, Any] | None:
+    """Return what an earlier card says; None if there is none that can be read."""
+    try:
+        return read_card(folder)
+    except RunError:
+        return None
+
+
+def _curve(
+    model: Model, perturbed: PerturbedGraph, shares: Sequence[float], *, memory: int, watch: Watch
+) -> dict[str, Any]:
+    """Return the learning curve, and the subsamples that were left out; no points for other methods than Veil."""
+    judged = model.method.unused_reports(perturbed) if isinstance(model.method, Veil) else None
+    if judged is None:
+        return {"points": [], "left_out": []}
+    with watch("card") as progress:
+        points = learning_curve(
+            model.method, perturbed, judged, shares, seed=model.facts["seed"], memory=memory, progress=progress
+        )
+    return {
+        "points": [asdict(point) for point in points],
+        "left_out": [share for share in ALL_SHARES if share not in shares],
+    }
 
 
 def _collection(model: Model) -> dict[str, Any]:
@@ -127,6 +175,7 @@ def _collection(model: Model) -> dict[str, Any]:
     lines = sorted(model.report_lines())
     return {
         "format": FORMAT,
+        "made": datetime.now(UTC).strftime(TIME_FORMAT),
         "veilgraph": metadata.version("veilgraph"),
         "level": LEVEL,
         "campaign": {
@@ -177,7 +226,7 @@ def _unjudged(model: Model) -> dict[str, Any]:
 
 
 def _of_training(found: dict[str, float], model: Model) -> dict[str, Any]:
-    half = 1.96 * found["standard_error"]
+    half = QUANTILE * found["standard_error"]
     low, high = max(0.0, found["accuracy"] - half), min(1.0, found["accuracy"] + half)
     return {
         "value": min(max(found["accuracy"], 0.0), 1.0),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.errors import MissingExtraError, StoreError
 from veilgraph.progress import Progress, Watch, unwatched
+
+if TYPE_CHECKING:
+    from veilgraph.collector.store import ReportStore
 
 _PROGRESS_STEP = 1000
 
@@ -22,12 +26,7 @@ def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) 
         campaign: the campaign.
         watch: shows the progress of reading.
     """
-    try:
-        from veilgraph.collector.store import ReportStore
-    except ImportError as error:
-        raise MissingExtraError(error.name or "a library", "collector") from error
-    opened = ReportStore.open(store, create=False)
-    try:
+    with _opened(store) as opened:
         total = opened.count(campaign.id)
         if total == 0:
             raise StoreError(
@@ -35,6 +34,23 @@ def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) 
             )
         with watch("read reports") as progress:
             yield _counted(opened.iterate(campaign), total, progress)
+
+
+def count_withdrawals(store: str, campaign: Campaign) -> int:
+    """Return how many people have withdrawn from a campaign; the number never becomes smaller."""
+    with _opened(store) as opened:
+        return opened.withdrawals(campaign.id)
+
+
+@contextmanager
+def _opened(store: str) -> Iterator[ReportStore]:
+    try:
+        from veilgraph.collector.store import ReportStore
+    except ImportError as error:
+        raise MissingExtraError(error.name or "a library", "collector") from error
+    opened = ReportStore.open(store, create=False)
+    try:
+        yield opened
     finally:
         opened.close()
 

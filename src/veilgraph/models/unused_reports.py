@@ -22,7 +22,8 @@ BIN_HALF_WIDTH = 0.1
 """Half-width that the interval of a calibration bin has at most; it decides how many bins there are."""
 
 _MAX_BINS = 10
-_QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
+QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
+"""Half-width of an interval in standard errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,18 +135,22 @@ class UnusedReports:
         if self.lies is None:
             return np.full(self.named.shape, other)
         lies = self.lies[:, None]
-        return (1 - lies) * other + lies * np.array(self.lies_name)
+        return np.asarray((1 - lies) * other + lies * np.array(self.lies_name))
 
     @property
     def debiased(self) -> NDArray[np.float64]:
         """Unbiased estimate d of the indicator of each person's true class, [reports, classes]."""
-        return (self.named - self.chances) / self.gains[:, None]
+        return np.asarray((self.named - self.chances) / self.gains[:, None])
 
     def of(self, people: NDArray[np.bool_]) -> UnusedReports:
         """Return the reports of some of the people only, by a mask [reports]."""
-        kept = None if self.lies is None else self.lies[people]
-        parts = {"nodes": self.nodes[people], "probabilities": self.probabilities[people], "named": self.named[people]}
-        return replace(self, lies=kept, **parts)
+        return replace(
+            self,
+            nodes=self.nodes[people],
+            probabilities=self.probabilities[people],
+            named=self.named[people],
+            lies=None if self.lies is None else self.lies[people],
+        )
 
     def with_predictions(self, probabilities: NDArray[Any]) -> UnusedReports:
         """Return the same reports for other predictions that did not use them, [reports, classes]."""
@@ -195,7 +200,7 @@ class UnusedReports:
         There are as many bins, ten at most, as leave each the reports that an interval of ±10 points needs.
         """
         stated = self.probabilities.max(axis=1)
-        needed = reports_needed(self.mechanism.channel, BIN_HALF_WIDTH, quantile=_QUANTILE)
+        needed = reports_needed(self.mechanism.channel, BIN_HALF_WIDTH, quantile=QUANTILE)
         count = max(1, min(_MAX_BINS, len(stated) // needed))
         order = np.argsort(stated, kind="stable")
         bins = []
@@ -251,16 +256,16 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     >>> [round(end, 3) for end in wilson_interval(1.0, 10)]
     [0.722, 1.0]
     """
-    z2 = _QUANTILE**2
+    z2 = QUANTILE**2
     centre, scale = (share + z2 / (2 * count)), 1 + z2 / count
-    half = _QUANTILE * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
+    half = QUANTILE * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
     return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
 
 
 def _mean_estimate(terms: NDArray[np.float64], lowest: float, highest: float) -> Estimate:
     """Return the mean of independent terms with a normal interval, within the possible range."""
     mean = float(terms.mean())
-    half = _QUANTILE * float(terms.std(ddof=1)) / math.sqrt(len(terms)) if len(terms) > 1 else math.inf
+    half = QUANTILE * float(terms.std(ddof=1)) / math.sqrt(len(terms)) if len(terms) > 1 else math.inf
     value, low, high = (_clip(end, lowest, highest) for end in (mean, mean - half, mean + half))
     return Estimate(value=value, low=low, high=high, reports=len(terms))
 
@@ -276,7 +281,7 @@ def _ratio_estimate(numerators: NDArray[np.float64], denominators: NDArray[np.fl
         return Estimate(value=None, low=0, high=1, reports=count)
     mean_a, mean_b = float(numerators.mean()), float(denominators.mean())
     (var_a, cov), (_, var_b) = np.cov(numerators, denominators) / count
-    z2 = _QUANTILE**2
+    z2 = QUANTILE**2
     square, linear, constant = mean_b**2 - z2 * var_b, mean_a * mean_b - z2 * cov, mean_a**2 - z2 * var_a
     value = _clip(mean_a / mean_b) if mean_b > 0 else None
     inside = linear**2 - square * constant

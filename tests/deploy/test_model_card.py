@@ -1,0 +1,183 @@
+"""The card of a model: from reports alone, beside a model that is whole, and without a person's name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.support.collected import NODES, Collected
+from veilgraph.collector.store import ReportStore
+from veilgraph.deploy import Model, read_card, train_on_store
+from veilgraph.deploy.helpful_reports import expected_help
+from veilgraph.errors import RunError
+from veilgraph.evaluation import accuracy
+from veilgraph.progress import Progress, no_progress
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def sets(collection: Callable[[str], Collected]) -> Collected:
+    return collection("label sets")
+
+
+@pytest.fixture(scope="module")
+def folder(sets: Collected) -> Path:
+    assert sets.command("train", store=sets.store, out=sets.folder / "veil", **sets.files()) == 0
+    return sets.folder / "veil"
+
+
+def test_a_card_says_what_was_collected_and_what_it_reveals(sets: Collected, folder: Path) -> None:
+    card, lines = read_card(folder), (folder / "reports.jsonl").read_text().splitlines(keepends=True)
+    assert card["campaign"]["id"] == sets.campaign.id
+    assert card["campaign"]["classes"] == list(sets.campaign.schema.classes)
+    assert card["guarantee"] == sets.campaign.guarantee.as_dict()
+    assert "any two records" in card["guarantee_in_words"][0]
+    assert card["reports"]["people"] == len(lines) == int(sets.perturbed.has_label.sum())
+    assert card["reports"]["sha256"] == hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+    assert card["withdrawn_since"] == 0
+
+
+def test_estimates_of_a_card_hold_the_truth(sets: Collected, folder: Path) -> None:
+    card, model = read_card(folder), Model.load(folder, device="cpu")
+    without = model.method.predict_without_own_report(sets.perturbed)
+    assert without is not None
+    everyone = np.ones(NODES, dtype=np.bool_)
+    found = card["accuracy"]
+    # One collection with a fixed seed; how often intervals hold the truth is measured in models/test_unused_reports.
+    assert found["model"]["low"] <= accuracy(without.argmax(axis=1), sets.private, everyone) <= found["model"]["high"]
+    reported = sets.perturbed.has_label
+    own = accuracy(model.method.predict(), sets.private, reported)
+    assert found["own_report"]["low"] <= own <= found["own_report"]["high"]
+    assert [row["name"] for row in card["by_class"]] == list(sets.campaign.schema.classes)
+    assert sum(each["found"]["reports"] for each in card["calibration"]) == reported.sum()
+
+
+def test_numbers_of_people_add_up(sets: Collected, folder: Path) -> None:
+    card = read_card(folder)
+    uncertain = card["uncertain"]
+    for rows in (uncertain["by_class"], uncertain["by_degree"]):
+        assert sum(row["people"] for row in rows) == NODES
+        assert sum(row["uncertain"] for row in rows) == uncertain["people"]
+    groups = card["sets"]["groups"]
+    assert {name: group["people"] for name, group in groups.items()} == {
+        "reported": int(sets.perturbed.has_label.sum()),
+        "silent": int((~sets.perturbed.has_label).sum()),
+    }
+    for group in groups.values():
+        assert sum(group["sizes"]) == group["people"]
+
+
+def test_people_are_named_in_a_table_of_their_own_that_only_the_owner_reads(sets: Collected, folder: Path) -> None:
+    for name in ("card.json", "card.html"):
+        text = (folder / name).read_text(encoding="utf-8")
+        assert not re.search(r"\bu\d+\b", text), f"{name} names a person"
+    assert stat.S_IMODE((folder / "people.csv").stat().st_mode) == 0o600
+    people = pd.read_csv(folder / "people.csv")
+    silent = {name for name, has in zip(sets.perturbed.graph.names, sets.perturbed.has_label, strict=True) if not has}
+    ranked = people[people["help_rank"].notna()]
+    assert set(ranked["id"]) == silent
+    assert ranked["help_rank"].tolist() == list(range(1, len(silent) + 1))
+    others = people[people["help_rank"].isna()]
+    assert not others["certain"].any()
+    assert others["reported_label"].all()
+
+
+def test_the_learning_curve_ends_with_all_reports(folder: Path) -> None:
+    curve = read_card(folder)["learning_curve"]
+    assert [point["share"] for point in curve["points"]] == [0.25, 0.5, 1.0]
+    assert [point["learned_from"] for point in curve["points"]] == sorted(p["learned_from"] for p in curve["points"])
+    last = curve["points"][-1]
+    assert last["accuracy"] == read_card(folder)["accuracy"]["model"]
+    assert (last["gain"]["low"], last["gain"]["high"]) == (0, 0)
+    assert curve["left_out"] == [0.125, 0.75]
+
+
+def test_the_command_completes_the_curve_once_and_counts_withdrawals(
+    sets: Collected, folder: Path, capsys: Capture
+) -> None:
+    before = read_card(folder)
+    words = {"model": folder, "graph": sets.folder / "edges.csv", "nodes": sets.folder / "nodes.csv"}
+    assert sets.command("card", **words) == 0
+    assert "more of them" not in capsys.readouterr().out
+    completed = read_card(folder)
+    assert [point["share"] for point in completed["learning_curve"]["points"]] == [0.125, 0.25, 0.5, 0.75, 1.0]
+    assert completed["learning_curve"]["points"][1] == before["learning_curve"]["points"][0]
+    assert completed["accuracy"] == before["accuracy"]
+    assert completed["withdrawn_since"] is None
+    store = ReportStore.open(sets.store)
+    node = next(Model.load(folder, device="cpu").reports()).node
+    store.withdraw(sets.campaign.id, node, now=0)
+    store.close()
+    assert sets.command("card", store=sets.store, **words) == 0
+    printed = capsys.readouterr()
+    assert "1 person withdrew since the training" in printed.out
+    assert "card: " not in printed.err, "the curve is computed once"
+    assert "withdrew after this model was trained" in (folder / "card.html").read_text(encoding="utf-8")
+
+
+def test_a_card_of_another_graph_is_refused(sets: Collected, folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "edges.csv").write_text("a,b\nu0,u1\n", encoding="utf-8")
+    assert sets.command("card", model=folder, graph=tmp_path / "edges.csv") == 2
+    assert "is not the campaign's" in capsys.readouterr().err
+
+
+def test_a_card_that_is_interrupted_leaves_a_whole_model(sets: Collected, tmp_path: Path) -> None:
+    @contextmanager
+    def interrupted(task: str) -> Iterator[Progress]:
+        if task == "card":
+            raise KeyboardInterrupt
+        yield no_progress
+
+    with pytest.raises(KeyboardInterrupt):
+        train_on_store(sets.store, out=tmp_path / "model", device="cpu", watch=interrupted, **sets.files())
+    assert Model.load(tmp_path / "model", device="cpu").facts["method"] == "veil"
+    with pytest.raises(RunError, match="veilgraph card writes one"):
+        read_card(tmp_path / "model")
+
+
+def test_training_again_removes_the_card_of_the_older_model(sets: Collected, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"out": tmp_path / "model", "method": "structure_only", "device": "cpu", **sets.files()}
+    train_on_store(sets.store, **options)
+    assert read_card(tmp_path / "model")["judged_by"] == "out of fold"
+    assert read_card(tmp_path / "model")["learning_curve"]["points"] == []
+    train_on_store(sets.store, card=False, **options)
+    assert not {"card.json", "people.csv"} & {path.name for path in (tmp_path / "model").iterdir()}
+
+
+def test_a_gnn_is_judged_by_labels_that_were_held_out_or_not_at_all(
+    collected: Collected, trained: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    card = read_card(trained)
+    assert card["judged_by"] is card["accuracy"]["model"] is card["calibration"] is None
+    assert "--hold-out" in (trained / "card.html").read_text(encoding="utf-8")
+    assert collected.train(out=tmp_path / "model", epochs=2, hold_out=0.3) == 0
+    assert "held out of the training" in capsys.readouterr().out
+    card, facts = read_card(tmp_path / "model"), json.loads((tmp_path / "model" / "training.json").read_text())
+    assert card["judged_by"] == "held out"
+    estimate = facts["estimated_accuracy"]["rgnn"]["accuracy"]
+    assert card["accuracy"]["model"]["value"] == pytest.approx(min(max(estimate, 0), 1))
+    assert card["accuracy"]["model"]["reports"] == facts["held_out"]
+    assert card["by_class"]
+
+
+def test_help_is_uncertainty_that_a_report_reaches(sets: Collected) -> None:
+    graph = sets.perturbed.graph
+    certain = np.eye(2)[np.zeros(NODES, dtype=np.int64)]
+    assert expected_help(graph, certain) == pytest.approx(0)
+    one = certain.copy()
+    one[0] = 0.5
+    help_for_one = expected_help(graph, one)
+    neighbours = graph.edge_index[1][graph.edge_index[0] == 0]
+    assert help_for_one.argmax() == 0
+    assert (help_for_one[neighbours] > np.median(help_for_one)).all()

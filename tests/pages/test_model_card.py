@@ -1,0 +1,77 @@
+"""The page of a model card: complete, offline, and honest about what is missing."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.support.collected import Collected
+from tests.support.parsed_page import Page
+from veilgraph.deploy import read_card, train_on_store
+from veilgraph.pages.model_card import curve_sentences, headline, render_card_page, summary
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    collected = Collected(tmp_path_factory.mktemp("collected"), features=0)
+    train_on_store(collected.store, out=collected.folder / "model", device="cpu", **collected.files())
+    return read_card(collected.folder / "model")
+
+
+def test_the_page_has_every_section_and_needs_no_network(content: dict[str, Any]) -> None:
+    text = render_card_page(content)
+    page = Page(text)
+    assert not page.open
+    assert not [tag for tag, attributes in page.tags if tag in ("script", "link", "img") or "src" in attributes]
+    assert "http" not in text.replace("http-equiv", "")
+    assert "@media print" in text
+    assert "prefers-color-scheme:dark" in text
+    headings = [attributes["id"] for tag, attributes in page.tags if tag == "h2"]
+    assert headings == ["collected", "accuracy", "calibration", "classes", "sets", "curve", "uncertain", "method"]
+    assert sum(tag == "svg" for tag, _ in page.tags) == 4
+    for sentence in content["guarantee_in_words"]:
+        assert sentence in page.text
+    for name in content["campaign"]["classes"]:
+        assert name in page.text
+
+
+def test_texts_of_a_campaign_are_escaped(content: dict[str, Any]) -> None:
+    forged = copy.deepcopy(content)
+    forged["campaign"]["purpose"] = "<script>alert(1)</script>"
+    forged["by_class"][0]["name"] = forged["campaign"]["classes"][0] = "<b>"
+    assert "<script" not in render_card_page(forged)
+    assert "<b>" not in render_card_page(forged)
+
+
+def test_a_card_without_estimates_says_why_and_what_to_do(content: dict[str, Any]) -> None:
+    bare = copy.deepcopy(content) | {"method": "rgnn", "judged_by": None, "certain": None, "calibration": None}
+    bare |= {"by_class": None, "sets": None, "learning_curve": None, "uncertain": None}
+    bare["accuracy"] = dict.fromkeys(content["accuracy"])
+    page = Page(render_card_page(bare))
+    assert "could not be estimated" in headline(bare)
+    assert "--hold-out 0.2" in summary(bare)[0]
+    assert [attributes["id"] for tag, attributes in page.tags if tag == "h2"] == ["collected", "method"]
+
+
+def test_probabilities_outside_the_interval_are_called_too_sure(content: dict[str, Any]) -> None:
+    sure = copy.deepcopy(content)
+    sure["accuracy"]["stated"] = min(1.0, sure["accuracy"]["model"]["high"] + 1e-6)
+    sure["accuracy"]["model"]["high"] -= 1e-6
+    assert "too sure" in summary(sure)[-1]
+    sure["accuracy"]["stated"] = sure["accuracy"]["model"]["value"]
+    assert "too sure" not in " ".join(summary(sure))
+
+
+def test_withdrawals_are_on_the_page(content: dict[str, Any]) -> None:
+    assert "withdrew" not in Page(render_card_page(content)).text
+    assert "3 people withdrew" in Page(render_card_page(content | {"withdrawn_since": 3})).text
+    assert "not counted" in Page(render_card_page(content | {"withdrawn_since": None})).text
+
+
+def test_the_curve_is_not_extrapolated(content: dict[str, Any]) -> None:
+    points = content["learning_curve"]["points"]
+    gain = points[1]["gain"]["value"]
+    assert f"{100 * gain:+.1f}".replace("-", "−") in curve_sentences(content)[0]
+    assert "not extrapolated" in curve_sentences(content)[1]
