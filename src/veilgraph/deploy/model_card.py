@@ -332,7 +332,7 @@ def _people(method: Method, perturbed: PerturbedGraph) -> pd.DataFrame:
     """Return the people whose answer is uncertain or who sent no label, those whose label would help most first."""
     probabilities = method.predict_proba()
     without = method.predict_without_own_report(perturbed)
-    score = expected_help(perturbed.graph, probabilities if without is None else without)
+    score = expected_help(perturbed.graph, probabilities.astype(np.float64) if without is None else without)
     silent, certain = ~perturbed.has_label, probabilities.max(axis=1) >= CERTAIN
     rank = np.zeros(len(score), dtype=np.int64)
     askable = np.flatnonzero(silent)

@@ -198,7 +198,8 @@ _GROUPS = {"reported": "who reported a label", "silent": "who did not"}
 
 
 def _points(content: dict[str, Any]) -> list[dict[str, Any]]:
-    return (content["learning_curve"] or {"points": []})["points"]
+    points: list[dict[str, Any]] = (content["learning_curve"] or {"points": []})["points"]
+    return points
 
 
 def curve_sentences(content: dict[str, Any]) -> list[str]:
