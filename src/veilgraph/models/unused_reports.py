@@ -44,7 +44,7 @@ class Estimate:
 
     def holds(self, truth: float) -> bool:
         """Tell whether the interval holds a true value."""
-        return self.low <= truth <= self.high
+        return bool(self.low <= truth <= self.high)
 
 
 @dataclass(frozen=True, kw_only=True)
