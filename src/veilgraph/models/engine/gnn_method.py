@@ -44,6 +44,7 @@ from veilgraph.models.engine.batch_planner import (
     estimate_memory,
     plan_batches,
 )
+from veilgraph.models.engine.confidence import Confidence
 from veilgraph.models.engine.cuda_graphs import StreamContext, next_stream
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
 from veilgraph.models.engine.losses import noisy_log_likelihood
@@ -58,6 +59,7 @@ from veilgraph.reconstruct.operators import GraphOperators, operators_of
 G = TypeVar("G", bound="GNNMethod")
 
 _CUSTOM = "custom"
+_NOT_CALIBRATED = {"temperature": 1.0, "doubt": 0.0}
 
 
 @dataclass(kw_only=True)
@@ -81,6 +83,8 @@ class GNNMethod(Method):
         loss_needs_all_nodes: whether the loss reads the logits of all nodes, and not of training nodes alone.
         curve_: learning curve of the fit.
         weights_: weights of the selected epoch, by name.
+        temperature_: what logits are divided by before they become probabilities, see `Confidence`.
+        doubt_: share of the uniform distribution in the probabilities, see `Confidence`.
         probabilities_: class probabilities of the fitted graph, [nodes, classes].
     """
 
@@ -95,6 +99,8 @@ class GNNMethod(Method):
     device: str = "auto"
     curve_: LearningCurve = field(init=False, repr=False, compare=False)
     weights_: dict[str, Tensor] = field(init=False, repr=False, compare=False)
+    temperature_: float = field(init=False, repr=False, compare=False)
+    doubt_: float = field(init=False, repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
 
     @abstractmethod
@@ -216,21 +222,42 @@ class GNNMethod(Method):
                 f"the weights are not those of a network for these reports: {error}; give the reports of the campaign "
                 "that the model was trained for"
             ) from error
-        (probabilities,) = _probabilities(networks.prediction_logits()).cpu().numpy()
+        logits = networks.prediction_logits()
+        fitted = Confidence(
+            temperatures=logits.new_tensor([self.temperature_]), doubts=logits.new_tensor([self.doubt_])
+        )
+        (probabilities,) = fitted.probabilities(logits).cpu().numpy()
         return np.asarray(probabilities)
 
     def fitted_state(self) -> FittedState:
-        """Return the learning curve as a value, and the probabilities and weights as arrays."""
+        """Return learning curve and calibration as values, and the probabilities and weights as arrays."""
         weights = {f"weight:{name}": tensor.numpy() for name, tensor in self.weights_.items()}
-        return FittedState(values={"curve": vars(self.curve_)}, arrays={"probabilities": self.probabilities_} | weights)
+        values = {"curve": vars(self.curve_), "temperature": self.temperature_, "doubt": self.doubt_}
+        return FittedState(values=values, arrays={"probabilities": self.probabilities_} | weights)
 
     def restore(self, state: FittedState) -> None:
-        """Set learning curve, probabilities and weights; the network checks the weights' shapes when it takes them."""
+        """Set what `fitted_state` returned; the network checks the weights' shapes when it takes them.
+
+        Models of earlier versions are not calibrated: their temperature is 1, without doubt.
+        """
+        if state.values.keys().isdisjoint(_NOT_CALIBRATED):
+            state = FittedState(values=_NOT_CALIBRATED | state.values, arrays=state.arrays)
         arrays = dict(state.arrays)
         weights = {name: NDArray[Any] for name in arrays if name.startswith("weight:")}
-        state.check({"curve": dict[str, Any], "probabilities": NDArray[np.float32], **weights})
+        state.check(
+            {
+                "curve": dict[str, Any],
+                "temperature": float,
+                "doubt": float,
+                "probabilities": NDArray[np.float32],
+                **weights,
+            }
+        )
         FittedState(values=state.values["curve"]).check(get_type_hints(LearningCurve))
         self.curve_ = LearningCurve(**state.values["curve"])
+        self.temperature_, self.doubt_ = float(state.values["temperature"]), float(state.values["doubt"])
+        if not 0 < self.temperature_ < math.inf or not 0 <= self.doubt_ < 1:
+            raise FitError(f"its temperature is {self.temperature_} and its doubt {self.doubt_}; no fit gives that")
         self.probabilities_ = arrays.pop("probabilities")
         self.weights_ = {name.removeprefix("weight:"): torch.from_numpy(array) for name, array in arrays.items()}
 
@@ -317,6 +344,7 @@ class _PendingBatch(PendingFit[G]):
         stream: CUDA stream of the batch.
         networks: the replicas, with the weights of the selected epoch.
         training: record of the epochs.
+        confidence: calibration of the replicas.
         probabilities: predicted probabilities [replicas, nodes, classes].
     """
 
@@ -327,19 +355,24 @@ class _PendingBatch(PendingFit[G]):
         stream: StreamContext,
         networks: Networks,
         training: Training,
+        confidence: Confidence,
         probabilities: Tensor,
     ) -> None:
         super().__init__(tasks)
         self._stream, self._networks, self._training = stream, networks, training
-        self._probabilities = probabilities
+        self._confidence, self._probabilities = confidence, probabilities
 
     def result(self) -> Sequence[FitTask[G]]:
         """Wait for the device, set the fitted attributes of the methods, and return the tasks."""
         with self._stream():
             curves, weights = self._training.curves(), self._networks.weights_by_replica()
+            temperatures, doubts = self._confidence.temperatures.tolist(), self._confidence.doubts.tolist()
             probabilities = self._probabilities.cpu().numpy()
-        for task, curve, own_weights, predicted in zip(self.tasks, curves, weights, probabilities, strict=True):
-            task.method.curve_, task.method.weights_, task.method.probabilities_ = curve, own_weights, predicted
+        for place, task in enumerate(self.tasks):
+            method = task.method
+            method.curve_, method.weights_ = curves[place], weights[place]
+            method.temperature_, method.doubt_ = temperatures[place], doubts[place]
+            method.probabilities_ = probabilities[place]
         return self.tasks
 
 
@@ -362,15 +395,25 @@ def _start_batch(
         networks = _make_networks(
             methods, inputs, operators, reports[0].schema.num_classes, block_nodes, loss_nodes, score_nodes
         )
+        score = noisy_log_likelihood(reports, validation, device, score_nodes, operators.communicator)
         training = train(
             networks,
             loss=cls.make_loss(batch.tasks, operators, loss_nodes),
-            score=noisy_log_likelihood(reports, validation, device, score_nodes, operators.communicator),
+            score=score,
             epochs=methods[0].epochs,
             checkpoint=batch.tasks[0].checkpoint,
         )
-        probabilities = _probabilities(networks.prediction_logits())
-    return _PendingBatch(batch.tasks, stream=stream, networks=networks, training=training, probabilities=probabilities)
+        logits = networks.prediction_logits()
+        confidence = Confidence.fit(score_nodes.select(logits), score)
+        probabilities = confidence.probabilities(logits)
+    return _PendingBatch(
+        batch.tasks,
+        stream=stream,
+        networks=networks,
+        training=training,
+        confidence=confidence,
+        probabilities=probabilities,
+    )
 
 
 def _make_networks(
@@ -410,8 +453,3 @@ def _make_networks(
 def _convolution(backbone: str | BackboneFactory) -> Convolution | None:
     """Return the convolution of a backbone that can be stacked; None for a torch module, which is trained alone."""
     return CONVOLUTIONS.get(backbone) if isinstance(backbone, str) else None
-
-
-def _probabilities(logits: Tensor) -> Tensor:
-    """Return probabilities [replicas, nodes, classes] from logits [replicas, classes, nodes]."""
-    return logits.softmax(dim=1).mT.contiguous()

@@ -6,6 +6,7 @@ Logits, probabilities and targets are [replicas, classes, nodes]; losses and sco
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -81,13 +82,43 @@ class ProportionLoss:
         return self._mean(divergence).squeeze(1)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyLogLikelihood:
+    r"""The mean :math:`\ln \sum_x \hat y_x P(y' | x)` over some nodes: how well predictions explain randomized labels.
+
+    Attributes:
+        not_named: classes that the report of a node does not name, [replicas, classes, nodes].
+        weights: weight of each node in the mean, [replicas, nodes].
+        likelihood: channel of each replica's label reports.
+        communicator: collective operations over the processes that share the graph.
+    """
+
+    not_named: Tensor
+    weights: Tensor
+    likelihood: ChannelRows
+    communicator: Communicator
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Return the score of each replica, [replicas], from logits [replicas, classes, nodes]."""
+        chance = expected_observation(self.named_share(logits), self.likelihood)
+        return self.mean(chance.clamp(min=_FLOOR).log())
+
+    def named_share(self, logits: Tensor) -> Tensor:
+        """Return the probability of the classes that a node's report names, [replicas, nodes]."""
+        return logits.softmax(dim=1).masked_fill(self.not_named, 0.0).sum(dim=1)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean over the nodes that count, [replicas], from values [replicas, nodes]."""
+        return self.communicator.all_reduce_sum((values * self.weights).sum(dim=1))
+
+
 def noisy_log_likelihood(
     reports: Sequence[PerturbedGraph],
     masks: Sequence[NDArray[np.bool_]],
     device: torch.device,
     nodes: NodeSubset = ALL_NODES,
     communicator: Communicator = LOCAL,
-) -> Callable[[Tensor], Tensor]:
+) -> NoisyLogLikelihood:
     r"""Return a function from logits to the mean :math:`\ln \sum_x \hat y_x P(y' | x)` over some nodes, [replicas].
 
     It measures how well predictions explain randomized labels. No true label enters.
@@ -104,13 +135,7 @@ def noisy_log_likelihood(
     weights = counted / communicator.all_reduce_sum(counted.sum(dim=1, keepdim=True))
     not_named, weights = (nodes.select(values).to(device) for values in (not_named, weights))
     likelihood = ChannelRows.of([each.label_mechanism.likelihood for each in reports], device, dims=2)
-
-    def score(logits: Tensor) -> Tensor:
-        chance = logits.softmax(dim=1).masked_fill(not_named, 0.0).sum(dim=1)
-        chance = expected_observation(chance, likelihood)
-        return communicator.all_reduce_sum((chance.clamp(min=_FLOOR).log() * weights).sum(dim=1))
-
-    return score
+    return NoisyLogLikelihood(not_named=not_named, weights=weights, likelihood=likelihood, communicator=communicator)
 
 
 def forward_correction(
