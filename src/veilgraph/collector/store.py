@@ -36,14 +36,14 @@ from veilgraph.collector.database import (
 )
 from veilgraph.errors import StoreError, StoreUnavailableError
 
-# A report is stored unless its node withdrew, its campaign was purged, or the node has one. Rows are one parameter, or
-# an array for each column: parameters for each row would take PostgreSQL's driver far longer.
+# A report is stored unless its node withdrew, its campaign was purged, or the node has one. All rows are one parameter
+# in JSON: parameters for each row, or an array for each column, would take the drivers far longer.
 _INSERT_ROWS = {
     "sqlite": text("""
         INSERT INTO reports (campaign, node, wave, content, hour)
-        SELECT * FROM (
+        SELECT *, :hour FROM (
             SELECT json_extract(value, '$[0]') AS campaign, json_extract(value, '$[1]') AS node,
-                json_extract(value, '$[2]'), json_extract(value, '$[3]'), json_extract(value, '$[4]')
+                json_extract(value, '$[2]'), json_extract(value, '$[3]')
             FROM json_each(:rows)
         ) AS new
         WHERE NOT EXISTS (SELECT 1 FROM withdrawals WHERE campaign = new.campaign AND node = new.node)
@@ -53,10 +53,10 @@ _INSERT_ROWS = {
     # FOR KEY SHARE makes it wait for a withdrawal that has begun, and then see it: `_lock_withdrawals`.
     "postgresql": text("""
         INSERT INTO reports (campaign, node, wave, content, hour)
-        SELECT * FROM unnest(
-            CAST(:campaign AS text[]), CAST(:node AS text[]), CAST(:wave AS bigint[]), CAST(:content AS text[]),
-            CAST(:hour AS bigint[])
-        ) AS new (campaign, node, wave, content, hour)
+        SELECT *, CAST(:hour AS bigint) FROM (
+            SELECT value ->> 0 AS campaign, value ->> 1 AS node, CAST(value ->> 2 AS bigint), value ->> 3
+            FROM json_array_elements(CAST(:rows AS json))
+        ) AS new
         WHERE NOT EXISTS (
                 SELECT 1 FROM withdrawals WHERE campaign = new.campaign AND node = new.node FOR KEY SHARE
             ) AND NOT EXISTS (SELECT 1 FROM campaigns WHERE id = new.campaign AND purged IS NOT NULL)
@@ -207,9 +207,9 @@ class ReportStore:
         first = dict(reversed(contents))
         hour = hour_of(now)
         # Sorted, so that two collectors on one database cannot deadlock.
-        rows = [(*key, content, hour) for key, content in sorted(first.items())]
+        rows = [(*key, content) for key, content in sorted(first.items())]
         with translate_errors(), writing(self._engine) as connection:
-            fresh = self._insert_missing(connection, rows)
+            fresh = self._insert_missing(connection, rows, hour)
             others = [key for key in first if key not in fresh]
             before = self._stored(connection, others)
             gone = _gone(connection, {key for key in others if key not in before}, hour)
@@ -224,18 +224,12 @@ class ReportStore:
             fresh.discard(key)  # of several reports of a node, only the first was stored
         return results
 
-    def _insert_missing(self, connection: Connection, rows: list[tuple[str, str, int, str, int]]) -> set[Key]:
+    def _insert_missing(self, connection: Connection, rows: list[tuple[str, str, int, str]], hour: int) -> set[Key]:
         if not rows:
             return set()
-        dialect = connection.dialect.name
-        if dialect == "postgresql":
-            names = ("campaign", "node", "wave", "content", "hour")
-            values: dict[str, Any] = {
-                name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)
-            }
-        else:
-            values = {"rows": json.dumps(rows)}
-        return {(campaign, node, wave) for campaign, node, wave in connection.execute(_INSERT_ROWS[dialect], values)}
+        statement = _INSERT_ROWS[connection.dialect.name]
+        inserted = connection.execute(statement, {"rows": json.dumps(rows), "hour": hour})
+        return {(campaign, node, wave) for campaign, node, wave in inserted}
 
     def _stored(self, connection: Connection, keys: Sequence[Key]) -> dict[Key, tuple[str, int]]:
         """Return the content and the hour of stored reports, by their key."""
