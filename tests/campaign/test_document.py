@@ -112,7 +112,7 @@ def test_sets_and_joint_features_survive_a_round_trip_and_the_client_agrees(
     read = Campaign.from_json(made.to_json())
     assert read == made
     assert read.to_json() == made.to_json()
-    assert json.loads(made.to_json())["format"] == 2
+    assert json.loads(made.to_json())["format"] == 3
     question = participant.verify(made.to_json(), max_epsilon=1e4, now=datetime(1000, 1, 1, tzinfo=UTC))
     assert float(question.epsilon) == pytest.approx(made.guarantee.total_user_level, rel=1e-12, abs=1e-12)
     levels = question.features.attribute_levels if question.features else []
@@ -138,14 +138,14 @@ def test_format_1_has_columns_grr_fs_and_grr_alone() -> None:
         with pytest.raises(CampaignError, match="format 1 has columns, GRR-FS and GRR alone"):
             replace(CAMPAIGNS[name], format=1)
     assert replace(BINARY, format=2).id != BINARY.id
-    with pytest.raises(CampaignError, match="format is not 1 to 2"):
-        Campaign.from_json(rewritten(BINARY, format=3))
+    with pytest.raises(CampaignError, match="format is not 1 to 3"):
+        Campaign.from_json(rewritten(BINARY, format=4))
 
 
-def test_new_campaigns_are_of_format_2_and_ask_for_the_best_set() -> None:
+def test_new_campaigns_are_of_format_3_and_ask_for_the_best_set() -> None:
     countries = FeatureSchema(classes=tuple(f"c{i}" for i in range(18)))
     made = campaign(countries, epsilon_y=1.0, label="country")
-    assert made.format == 2
+    assert made.format == 3
     assert made.label_mechanism == SubsetSelection(18, 1.0, size=6)
     assert campaign(countries, epsilon_y=4.0).label_mechanism == GRR(18, 4.0)
     assert campaign(FeatureSchema(classes=("no", "yes")), epsilon_y=0.1).label_mechanism == GRR(2, 0.1)
@@ -167,6 +167,7 @@ def test_a_campaign_says_in_words_what_a_set_and_joint_features_mean() -> None:
 def test_the_document_holds_the_integers_of_the_simulation(name: str) -> None:
     made = CAMPAIGNS[name]
     document = json.loads(made.to_json())
+    document = document.get("bound", document)
     features, label = made.feature_mechanism, made.label_mechanism
     if features is not None:
         simulated = type(features)(made.schema.domain_sizes, features.sampled, features.epsilon)
@@ -213,6 +214,75 @@ def test_the_id_is_the_hash_of_everything_else() -> None:
     assert stated == BINARY.id == content_id(document)
     for key in document:
         assert content_id({**document, key: "other"}) != stated
+
+
+def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
+    """Every key of the notice is outside of the hash, and every key of the bound part inside."""
+    made = CAMPAIGNS["format 3"]
+    assert content_id(made.bound) == made.id
+    for key, value in {
+        "purpose": "Another",
+        "contact": "another@example.org",
+        "closes": "2100-06-30T23:59:59Z",
+        "retention": None,
+        "note": "",
+        "texts": {},
+        "version": 7,
+    }.items():
+        changed = {f"notice__{key}": value} | ({"notice__retention": None} if key == "closes" else {})
+        read = Campaign.from_json(rewritten(made, **changed))
+        assert read.id == made.id, key
+        assert read.notice_sha256 != made.notice_sha256, key
+    other = campaign(MIXED, epsilon_x=1.0, sampled=2, epsilon_y=2.0, purpose="Another")
+    assert other.id == made.id
+    assert replace(made, graph="0" * 64).id != made.id
+    assert set(made.notice) == {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts"}
+    assert set(made.bound) == {"format", "schema", "features", "label", "guarantee", "graph", "waves"}
+
+
+def test_each_revision_raises_the_version_by_one_and_keeps_the_rest() -> None:
+    made = CAMPAIGNS["format 3"]
+    revised = made.revise(texts={"fr": {"purpose": "Pour apprendre"}})
+    assert revised.notice == made.notice | {
+        "version": 2,
+        "texts": {**made.notice["texts"], "fr": {"purpose": "Pour apprendre"}},
+    }
+    assert revised.revise(note="").notice_version == 3
+    assert Campaign.from_json(revised.to_json()) == revised
+    with pytest.raises(CampaignError, match="nothing changes"):
+        made.revise(purpose=made.purpose)
+
+
+def test_retention_may_only_move_to_an_earlier_time() -> None:
+    made = campaign(MIXED, epsilon_y=1.0, retention=CLOSES + timedelta(days=90))
+    assert made.revise(retention=CLOSES + timedelta(days=30)).notice["retention"] == "2100-01-31T00:00:00Z"
+    with pytest.raises(CampaignError, match="later than 2100-04-01 00:00:00 UTC, which participants agreed to"):
+        made.revise(retention=CLOSES + timedelta(days=91))
+    with pytest.raises(CampaignError, match="before the campaign closes"):
+        made.revise(closes=CLOSES + timedelta(days=91))
+    assert campaign(MIXED, epsilon_y=1.0).revise(retention=CLOSES).retention == CLOSES
+
+
+@pytest.mark.parametrize("name", ["binary", "a label and nothing else"])
+def test_documents_of_formats_1_and_2_have_a_notice_and_cannot_be_revised(name: str) -> None:
+    made = CAMPAIGNS[name]
+    assert (made.notice["version"], made.notice["purpose"], made.notice_sha256) == (1, "To learn", made.id)
+    with pytest.raises(CampaignError, match="bound to its notice, too: make a new campaign"):
+        made.revise(purpose="Another")
+    with pytest.raises(CampaignError, match="use format 3"):
+        replace(made, retention=CLOSES)
+
+
+def test_documents_of_format_2_are_read_and_keep_their_ids() -> None:
+    """Fifteen vectors were written by a version that knew formats 1 and 2."""
+    vectors = json.loads((Path(__file__).parents[1] / "client" / "vectors.json").read_text(encoding="utf-8"))[12:27]
+    assert {json.loads(vector["campaign"])["format"] for vector in vectors} == {2}
+    assert vectors[0]["name"] == "a label and nothing else"
+    assert (
+        json.loads(vectors[0]["campaign"])["id"] == "a766494c0427ea75c06b07d1c2dfce38a0a86dd794e2eaddc7d48d910889ab60"
+    )
+    for vector in vectors:
+        assert Campaign.from_json(vector["campaign"]).to_json() == vector["campaign"]
 
 
 def test_closing_times_are_compared_across_zones() -> None:
@@ -287,7 +357,7 @@ def test_more_sampled_features_than_there_are_means_all_of_them(sampled: int) ->
 def test_a_schema_of_classes_alone_collects_the_label_alone() -> None:
     schema = FeatureSchema(classes=("a", "b", "c"))
     made = campaign(schema, epsilon_y=1.0)
-    assert made.document["schema"]["columns"] == []
+    assert made.bound["schema"]["columns"] == []
     assert Campaign.from_json(made.to_json()) == made
     with pytest.raises(CampaignError, match="the schema has no columns: leave epsilon_x and sampled out"):
         campaign(schema, epsilon_x=1.0, sampled=1, epsilon_y=1.0)
@@ -388,6 +458,7 @@ def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
         "a set of 6 of 18 classes",
         "sets beside features",
         "joint features of mixed domains",
+        "format 3",
     ],
 )
 def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import stat
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.support.forgeries import MISLEADING_TEXTS, rewritten
 from tests.support.participant_page import serving
 from tests.support.running_collector import listening
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import check_token, token_for
@@ -143,7 +145,7 @@ def test_show_begins_with_the_guarantee_and_quotes_the_organisers_words(
 def test_a_campaign_that_could_forge_what_is_shown_is_refused_in_one_plain_line(
     kind: str, folder: Path, capsys: Capture
 ) -> None:
-    Path("forged.json").write_text(rewritten(made(), purpose=MISLEADING_TEXTS[kind]))
+    Path("forged.json").write_text(rewritten(made(), notice__purpose=MISLEADING_TEXTS[kind]))
     for command in ("show", "check"):
         said = complaint(capsys, ["campaign", command, "forged.json"])
         assert "purpose" in said
@@ -158,7 +160,7 @@ def test_terminals_get_escaped_text(folder: Path, capsys: Capture) -> None:
 
 def test_check_refuses_what_is_altered_or_states_another_guarantee(folder: Path, capsys: Capture) -> None:
     campaign = made()
-    Path("altered.json").write_text(campaign.to_json().replace("To learn", "To earn"))
+    Path("altered.json").write_text(campaign.to_json().replace("smoker", "joker"))
     assert "altered" in complaint(capsys, ["campaign", "check", "altered.json"])
     Path("lies.json").write_text(rewritten(campaign, guarantee__user_level__total="0.5"))
     assert "not what the tables give" in complaint(capsys, ["campaign", "check", "lies.json"])
@@ -167,7 +169,77 @@ def test_check_refuses_what_is_altered_or_states_another_guarantee(folder: Path,
 
 def test_new_samples_at_most_all_features(folder: Path) -> None:
     assert new("--epsilon-x", "1", "--sampled", "3") == 0
-    assert json.loads(Path("c.json").read_text(encoding="utf-8"))["features"]["sampled"] == 2
+    assert json.loads(Path("c.json").read_text(encoding="utf-8"))["bound"]["features"]["sampled"] == 2
+
+
+def test_a_date_is_the_end_of_that_day_in_the_stated_zone(folder: Path, capsys: Capture) -> None:
+    assert new(*BUDGET, "--closes", "2099-06-30", "--zone", "Europe/Berlin", "--retention", "2099-12-31T12:00:00") == 0
+    campaign = Campaign.from_json(Path("c.json").read_bytes())
+    assert campaign.notice["closes"] == "2099-06-30T21:59:59Z"
+    assert campaign.notice["retention"] == "2099-12-31T11:00:00Z"
+    assert "Open until 2099-06-30 21:59:59 UTC." in capsys.readouterr().out
+    assert main(["campaign", "show", "c.json"]) == 0
+    assert "promises to delete reports after 2099-12-31 11:00:00 UTC." in capsys.readouterr().out
+
+
+def test_revise_writes_the_next_notice_and_keeps_id_and_tokens(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    Path("de.json").write_text('{"de": {"purpose": "Um zu lernen", "questions": {"smoker": {"text": "Rauchen Sie?"}}}}')
+    Path("fr.toml").write_text('[fr]\npurpose = "Pour apprendre"\n')
+    changes = ["--closes", "2100-06-30", "--texts", "de.json", "--texts", "fr.toml", "--retention", "2101-01-01"]
+    assert main(["campaign", "revise", "c.json", *changes]) == 0
+    revised = Campaign.from_json(Path("c.json").read_bytes())
+    assert (revised.id, revised.notice_version) == (campaign.id, 2)
+    assert revised.notice["closes"] == "2100-06-30T23:59:59Z"
+    assert set(revised.schema.texts) == {"de", "fr"}
+    capsys.readouterr()
+    assert main(["campaign", "revise", "c.json", "--purpose", "To know", "--out", "v3.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notice"]["version"] == 3
+    assert Campaign.from_json(Path("v3.json").read_bytes()).notice_version == 3
+    assert Campaign.from_json(Path("c.json").read_bytes()) == revised
+
+
+REVISIONS: dict[str, list[str]] = {
+    "nothing changes": [],
+    "later than 2101-01-01 23:59:59 UTC": ["--retention", "2102-01-01"],
+    "before the campaign closes": ["--retention", "2099-01-01"],
+    "zone is 'Mars'": ["--closes", "2100-06-30", "--zone", "Mars"],
+    "by language": ["--texts", "bad.json"],
+    "neither a column of the schema nor the label": ["--texts", "shoe.json"],
+    "not readable as JSON": ["--texts", "s.toml.json"],
+    "c2.json exists": ["--purpose", "x", "--out", "c2.json"],
+}
+
+
+@pytest.mark.parametrize("message", REVISIONS)
+def test_a_revision_that_cannot_be_is_refused_and_writes_nothing(message: str, folder: Path, capsys: Capture) -> None:
+    assert new(*BUDGET, "--retention", "2101-01-01") == 0
+    Path("bad.json").write_text('{"purpose": "x"}')
+    Path("shoe.json").write_text('{"de": {"questions": {"shoe": {"text": "x"}}}}')
+    Path("s.toml.json").write_text("[")
+    Path("c2.json").write_text("")
+    before = Path("c.json").read_bytes()
+    assert message in complaint(capsys, ["campaign", "revise", "c.json", *REVISIONS[message]])
+    assert Path("c.json").read_bytes() == before
+
+
+def test_the_schema_file_may_hold_the_texts_and_a_plan_keeps_them(folder: Path) -> None:
+    texts = {"de": {"questions": {"health": {"text": "Sind Sie krank?", "answers": {"ill": "ja", "well": "nein"}}}}}
+    replace(SCHEMA, texts=texts).save("s.toml")
+    assert made().notice["texts"] == texts
+    plan = CampaignPlan(made_of("c.json"))
+    Path("p.json").write_text(plan.to_json())
+    arguments = ["campaign", "new", "--plan", "p.json", *WORDS, "--out", "planned.json"]
+    assert main(arguments) == 0
+    assert made_of("planned.json").notice["texts"] == texts
+    replace(SCHEMA, texts={}).save("bare.toml")
+    assert main([*arguments[:-1], "bare.json", "--schema", "bare.toml"]) == 0
+    assert made_of("bare.json").notice["texts"] == {}
+    assert made_of("bare.json").id == made_of("planned.json").id
+
+
+def made_of(path: str) -> Campaign:
+    return Campaign.from_json(Path(path).read_bytes())
 
 
 MISTAKES: dict[str, list[str]] = {
@@ -328,7 +400,7 @@ def test_randomize_refuses_before_it_opens_the_record(folder: Path, capsys: Capt
     campaign = made()
     Path("record.json").unlink()
     assert "above your limit" in complaint(capsys, randomize(limit="1.4"))
-    Path("c.json").write_text(campaign.to_json().replace("To learn", "To earn"))
+    Path("c.json").write_text(campaign.to_json().replace("smoker", "joker"))
     assert "altered" in complaint(capsys, randomize())
 
 

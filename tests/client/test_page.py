@@ -376,9 +376,9 @@ def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (CAMPAIGN.to_json().replace("To learn", "To earn"), "altered"),
+        (CAMPAIGN.to_json().replace("Harbour", "Arbour"), "altered"),
         (rewritten(CAMPAIGN, guarantee__user_level__total="0.5"), "does not protect your answers as it says"),
-        (rewritten(CAMPAIGN, closes="2020-01-01T00:00:00Z"), "closed"),
+        (rewritten(CAMPAIGN, notice__closes="2020-01-01T00:00:00Z"), "closed"),
         ("{}", "not a survey"),
     ],
 )

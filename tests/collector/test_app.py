@@ -49,10 +49,10 @@ def put(client: httpx.Client, report: Report, collection: Collection = COLLECTIO
     return client.put(f"/v1/reports/{report.node}", content=report.to_json(), headers=collection.headers(report.node))
 
 
-def test_the_campaign_is_public_and_has_its_id_as_etag(client: httpx.Client) -> None:
+def test_the_campaign_is_public_and_has_its_id_and_its_notice_as_etag(client: httpx.Client) -> None:
     response = client.get("/v1/campaign")
     assert response.text == COLLECTION.campaign.to_json()
-    assert response.headers["etag"] == f'"{COLLECTION.campaign.id}"'
+    assert response.headers["etag"] == f'"{COLLECTION.campaign.id}.1"'
     assert client.get("/v1/campaign", headers={"If-None-Match": response.headers["etag"]}).status_code == 304
 
 

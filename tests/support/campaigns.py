@@ -93,7 +93,26 @@ def joint(schema: FeatureSchema, sampled: int, epsilon: float, epsilon_y: float 
     return replace(made, feature_mechanism=JointGRR(schema.domain_sizes, sampled, epsilon))
 
 
-FORMAT_2: dict[str, Campaign] = {
+TEXTS = {
+    "de": {
+        "purpose": "Um zu lernen",
+        "questions": {
+            "city": {"text": "Wo wohnen Sie?", "help": "Die Stadt", "answers": {"rome": "Rom", "kyiv": "Kyjiw"}},
+            "größe \U0001f4cf": {"answers": {"≥1": "ab 1"}},
+            "label": {"text": "Sind Sie krank?", "answers": {"ill": "ja", "well": "nein"}},
+        },
+    },
+    "pt-BR": {"contact": "privacidade@example.org", "note": "Declarado por uma pessoa."},
+    "ar": {},
+}
+
+
+def in_format_2() -> dict[str, Campaign]:
+    """Return campaigns as earlier versions wrote them: in format 2."""
+    return {name: replace(made, format=2) for name, made in _WITH_SETS_AND_JOINT_FEATURES.items()}
+
+
+_WITH_SETS_AND_JOINT_FEATURES: dict[str, Campaign] = {
     "a label and nothing else": campaign(classes(4), epsilon_y=1.0, label="country"),
     "a set of 6 of 18 classes": sets(classes(18), 1.0, label="country"),
     "a set of 40 of 130 classes": sets(classes(130), 1.2),
@@ -113,7 +132,13 @@ FORMAT_2: dict[str, Campaign] = {
     "joint features with a large epsilon": joint(MIXED, 2, 30.0),
 }
 
-CAMPAIGNS: dict[str, Campaign] = FORMAT_1 | FORMAT_2
+FORMAT_3: dict[str, Campaign] = {
+    "format 3": campaign(replace(MIXED, texts=TEXTS), epsilon_x=1.0, sampled=2, epsilon_y=2.0, retention=CLOSES),
+    "format 3, joint features, second notice": joint(MIXED, 3, 0.4, epsilon_y=0.3).revise(contact="both@example.org"),
+    "format 3, sets alone": sets(classes(18), 1.0, label="country"),
+}
+
+CAMPAIGNS: dict[str, Campaign] = FORMAT_1 | in_format_2() | FORMAT_3
 
 
 def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
@@ -134,7 +159,7 @@ def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
 
 def edge_words(campaign: Campaign) -> list[int]:
     """Return the words at which decisions change: the ends of every table's shares and of every rejected range."""
-    features, label = campaign.document["features"], campaign.document["label"]
+    features, label = campaign.bound["features"], campaign.bound["label"]
     tables: list[dict[str, int]] = (features["tables"] if features else []) + ([label["table"]] if label else [])
     bounds = {table["domain_size"] for table in tables} | set(range(1, campaign.schema.num_features + 1))
     bounds |= {bound for table in tables if "size" in table for bound in range(1, table["domain_size"])}

@@ -13,8 +13,16 @@ RECORD: dict[str, Any] = {f"x{i}": i % 2 for i in range(8)} | {"ill": "yes"}
 
 
 def rewritten(campaign: Campaign, **changes: Any) -> str:
-    """Return a campaign with changed content and a valid id, as a forger who knows the format would write it."""
+    """Return a campaign with changed content and a valid id, as a forger who knows the format would write it.
+
+    In format 3, a path begins with the part, and those without are inside what reports are bound to.
+    """
     document = json.loads(campaign.to_json())
+    if document["format"] == 3:
+        changes = {
+            path if path.split("__")[0] in ("bound", "notice", "format") else f"bound__{path}": value
+            for path, value in changes.items()
+        }
     for path, value in changes.items():
         *parents, last = path.split("__")
         inner = document
@@ -22,7 +30,7 @@ def rewritten(campaign: Campaign, **changes: Any) -> str:
             inner = inner[int(key) if key.isdigit() else key]
         inner[int(last) if last.isdigit() else last] = value
     document.pop("id")
-    return canonical_json({**document, "id": content_id(document)})
+    return canonical_json({**document, "id": content_id(document.get("bound", document))})
 
 
 def _matching(epsilon: float) -> dict[str, Any]:
@@ -71,7 +79,8 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "nothing asked": {"features": None, "label": None},
     "an unknown mechanism": {"label__mechanism": "identity"},
     "an unknown key": {"extra": 1},
-    "another format": {"format": 3},
+    "another format": {"format": 4},
+    "format 3": {"format": 3},
     "no date": {"closes": "never"},
     "NaN for an epsilon": {"guarantee__user_level__total": "NaN"},
     "infinity for an epsilon": {"guarantee__user_level__total": "Infinity"},
@@ -140,6 +149,44 @@ JOINT_FORGERIES: dict[str, dict[str, Any]] = {
     "one table for each feature": {"features__mechanism": "grr_fs"},
     "another mechanism": {"features__mechanism": "joint"},
     "format 1": {"format": 1},
+}
+
+# Changes to "format 3".
+NOTICE_FORGERIES: dict[str, dict[str, Any]] = {
+    "an unknown key": {"notice__extra": 1},
+    "an unknown key of the bound part": {"bound__extra": 1},
+    "waves that no client knows": {"bound__waves": {"count": 2}},
+    "a wave without waves": {"notice__wave": 1},
+    "another format inside": {"bound__format": 2},
+    "true for a format inside": {"bound__format": True},
+    "another format outside": {"format": 2},
+    "version 0": {"notice__version": 0},
+    "a version that is text": {"notice__version": "1"},
+    "no purpose": {"notice__purpose": ""},
+    "no date": {"notice__closes": None},
+    "a retention before the closing date": {"notice__retention": "2099-12-31T23:59:59Z"},
+    "a retention that is no date": {"notice__retention": "2100-02-30T00:00:00Z"},
+    "a retention that is a number": {"notice__retention": 2200},
+    "texts that are a list": {"notice__texts": []},
+    "texts that are nothing": {"notice__texts": None},
+    "a language that is no tag": {"notice__texts": {"German": {}}},
+    "a language with a line break": {"notice__texts": {"de\n": {}}},
+    "a language by an inherited name": {"notice__texts": {"__proto__": {}}},
+    "a translation that is text": {"notice__texts": {"de": "x"}},
+    "a translation of nothing": {"notice__texts": {"de": {"guarantee": "none"}}},
+    "an empty translation": {"notice__texts": {"de": {"purpose": ""}}},
+    "a misleading translation": {"notice__texts": {"de": {"purpose": "a\u202eb"}}},
+    "questions that are nothing": {"notice__texts": {"de": {"questions": None}}},
+    "a question that is not asked": {"notice__texts": {"de": {"questions": {"shoe": {}}}}},
+    "a question by an inherited name": {"notice__texts": {"de": {"questions": {"toString": {}}}}},
+    "an unknown part of a question": {"notice__texts": {"de": {"questions": {"city": {"hint": "x"}}}}},
+    "a question's text that is no text": {"notice__texts": {"de": {"questions": {"city": {"text": 7}}}}},
+    "answers that are a list": {"notice__texts": {"de": {"questions": {"city": {"answers": []}}}}},
+    "an undeclared answer": {"notice__texts": {"de": {"questions": {"city": {"answers": {"bern": "Bern"}}}}}},
+    "an answer that is nothing": {"notice__texts": {"de": {"questions": {"city": {"answers": {"oslo": None}}}}}},
+    "answers of numbers": {"notice__texts": {"de": {"questions": {"age": {"answers": {"0": "x"}}}}}},
+    "two answers alike": {"notice__texts": {"de": {"questions": {"city": {"answers": {"oslo": "x", "rome": "x"}}}}}},
+    "an answer like another's own": {"notice__texts": {"de": {"questions": {"city": {"answers": {"oslo": "rome"}}}}}},
 }
 
 # Texts that could hide a guarantee and show another, by what they hold; docs/reference/campaign-format.md has the rule.

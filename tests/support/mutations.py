@@ -126,7 +126,7 @@ def mutated_campaigns(text: str, count: int, rng: random.Random) -> Iterator[str
             mutant = mutate(mutant, rng) if isinstance(mutant, dict) and mutant else mutant
         if i % 10 and isinstance(mutant, dict):
             mutant.pop("id", None)
-            mutant = {**mutant, "id": content_id_or_none(mutant)}
+            mutant = {**mutant, "id": content_id_or_none(mutant.get("bound", mutant))}
         written = json.dumps(mutant, sort_keys=True, separators=(",", ":"))
         if i % 10 == 8:
             written = rng.choice(OTHER_WRITINGS)(written, rng)

@@ -54,6 +54,7 @@ const work = {
     const { epsilon, id } = await module.verify(campaign, { maxEpsilon, now });
     return { epsilon, id };
   }),
+  notice: (campaign) => attempt(async () => (await module.verify(campaign, { maxEpsilon, now })).notice),
   encode: ({ campaign, record }) => attempt(async () =>
     module.encode(await module.verify(campaign, { maxEpsilon, now }), record)),
   // Values that quote a secret in their errors; returns the messages of those that are refused.

@@ -1,8 +1,9 @@
 """The campaign document: what a device must know to answer, and what a person must know to agree.
 
-It is one JSON document of text and whole numbers: the schema, the mechanisms with the integers that decide every
-report, and the guarantee that these integers give. Its id is the SHA-256 of its canonical form, so a campaign with
-another epsilon is another campaign.
+It is one JSON document of text and whole numbers, in two parts. Reports are bound to the first one: the schema, the
+mechanisms with the integers that decide every report, the guarantee that these integers give, and the graph. The id is
+the SHA-256 of its canonical form, so a campaign with another epsilon is another campaign. The second one is the notice,
+which has a version and may change: purpose, contact, closing and retention dates, and texts in several languages.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+from veilgraph.campaign.notice import NOTICE_KEYS, check_texts, time_in_words
 from veilgraph.campaign.strict_json import (
     TIME_FORMAT,
     canonical_json,
@@ -39,9 +41,9 @@ from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.plain_text import counted, quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
 
-FORMAT = 2
-"""Format of new documents. Format 1, which has columns, GRR-FS and GRR alone, is still read and keeps its id."""
-_FORMATS = (1, FORMAT)
+FORMAT = 3
+"""Format of new documents. Formats 1 and 2, in which reports are bound to everything, are read and keep their ids."""
+_FORMATS = (1, 2, FORMAT)
 
 _FeatureMechanism = GRRFS | JointGRR
 _LabelMechanism = GRR | SubsetSelection
@@ -59,10 +61,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """Schema, mechanisms, guarantee, purpose, contact and closing date of a collection.
+    """Schema, mechanisms and guarantee of a collection, and the notice about it.
 
     Args:
-        schema: names and domains of the features and the label.
+        schema: names and domains of the features and the label; its note and its texts are part of the notice.
         feature_mechanism: mechanism that randomizes the features; None if no features are collected.
         label_mechanism: mechanism that randomizes the label; None if no label is collected.
         label: name of the label.
@@ -73,15 +75,27 @@ class Campaign:
         graph: fingerprint of the public graph.
         format: format of the document; earlier ones have fewer mechanisms.
         stated: epsilons of a document that rounds them otherwise than this version; default: as this version does.
+        notice_version: version of the notice; every change raises it by one.
+        retention: time after which the organiser deletes the reports; None if there is none.
+        wave: number of the wave that is open; None without waves.
 
     >>> campaign = Campaign.new(
     ...     schema=FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_x=0.5, sampled=2, epsilon_y=1.0,
     ...     graph=Graph.from_edges([[0], [1]], num_nodes=2), purpose="Learn who needs a vaccine",
     ...     contact="privacy@example.org", closes=datetime(2027, 1, 31, tzinfo=UTC))
     >>> campaign.id[:8], round(campaign.guarantee.total_user_level, 9)
-    ('70556c93', 2.0)
+    ('0d376432', 2.0)
     >>> Campaign.from_json(campaign.to_json()) == campaign
     True
+
+    Moving the deadline keeps the id, so devices do not draw again, and tokens stay valid:
+
+    >>> longer = campaign.revise(closes=datetime(2027, 3, 31, tzinfo=UTC))
+    >>> longer.id == campaign.id, longer.notice_version
+    (True, 2)
+
+    Another guarantee is another campaign:
+
     >>> Campaign.from_json(campaign.to_json().replace('"sampled":2', '"sampled":3'))
     Traceback (most recent call last):
     veilgraph.errors.CampaignError: the content is not what the id says: the campaign was altered; get it again
@@ -98,6 +112,9 @@ class Campaign:
     graph: str
     format: int = FORMAT
     stated: StatedGuarantee | None = None
+    notice_version: int = 1
+    retention: datetime | None = None
+    wave: int | None = None
 
     def __post_init__(self) -> None:
         if self.feature_mechanism is None and self.label_mechanism is None:
@@ -108,15 +125,29 @@ class Campaign:
             expect_text(getattr(self, name), name)
         if self.label in {column.name for column in self.schema.columns}:
             raise CampaignError(f"'{self.label}' is both a column and the label: give the label another name")
-        if self.closes.tzinfo is None or self.closes.microsecond or self.closes.year < 1000:
-            raise CampaignError(f"closes is {self.closes}: give a date with its time zone, to the second")
-        object.__setattr__(self, "closes", self.closes.astimezone(UTC))
+        object.__setattr__(self, "closes", _checked_time(self.closes, "closes"))
+        self._check_notice()
         expect_whole(self.nodes, "graph.nodes", 1, 2**53 - 1)
         if not _SHA256.fullmatch(self.graph):
             raise CampaignError("graph.sha256 is not a SHA-256 in hexadecimal digits")
         self._check_mechanisms()
         if self.stated is not None:
             self.stated.check(self.guarantee)
+
+    def _check_notice(self) -> None:
+        expect_whole(self.notice_version, "notice.version", 1, 2**53 - 1)
+        check_texts(self.schema.texts, self.schema, self.label)
+        if self.retention is not None:
+            object.__setattr__(self, "retention", _checked_time(self.retention, "retention"))
+            if self.retention < self.closes:
+                raise CampaignError(
+                    f"retention ends at {time_in_words(self.retention)}, before the campaign closes at "
+                    f"{time_in_words(self.closes)}: close it earlier, or keep reports until then"
+                )
+        if self.wave is not None:
+            raise CampaignError("wave: the campaign has no waves; leave it out")
+        if self.format < 3 and (self.notice_version > 1 or self.retention is not None or self.schema.texts):
+            raise CampaignError(f"format {self.format} has no retention, no texts and one version: use format 3")
 
     def _check_mechanisms(self) -> None:
         features, label = self.feature_mechanism, self.label_mechanism
@@ -149,6 +180,7 @@ class Campaign:
         sampled: int | None = None,
         epsilon_y: float | None = None,
         label: str = "label",
+        retention: datetime | None = None,
     ) -> Campaign:
         """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
 
@@ -172,52 +204,115 @@ class Campaign:
             closes=closes,
             nodes=graph.num_nodes,
             graph=graph.fingerprint,
+            retention=retention,
         )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Campaign:
         """Read a campaign; refuse one that is altered, or states another guarantee than its integers give."""
-        stated = dict(expect_object(parse_strict(text), _KEYS, "campaign"))
-        version = next((known for known in _FORMATS if known == stated["format"]), None)
-        if version is None:
-            raise CampaignError(f"its format is not 1 to {FORMAT}: it needs another version of veilgraph")
-        if stated.pop("id") != content_id(stated):
-            raise CampaignError("the content is not what the id says: the campaign was altered; get it again")
+        document = parse_strict(text)
+        stated, notice, version = _parts(document)
         try:
+            schema = _schema(stated["schema"], notice)
             campaign = cls(
-                **_mechanisms(stated, schema := _schema(stated["schema"])),
+                **_mechanisms(stated, schema),
                 schema=schema,
                 label=expect_object(stated["schema"]["label"], {"name", "classes"}, "schema.label")["name"],
-                purpose=stated["purpose"],
-                contact=stated["contact"],
-                closes=expect_time(stated["closes"], "closes"),
+                purpose=notice["purpose"],
+                contact=notice["contact"],
+                closes=expect_time(notice["closes"], "closes"),
                 nodes=expect_object(stated["graph"], {"nodes", "sha256"}, "graph")["nodes"],
                 graph=expect_text(stated["graph"]["sha256"], "graph.sha256"),
                 format=version,
+                notice_version=notice["version"],
+                retention=None if notice["retention"] is None else expect_time(notice["retention"], "retention"),
+                wave=notice["wave"],
             )
         except (BudgetError, SchemaError) as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from error
-        _check_tables(stated, campaign._content)
+        _check_tables(stated, campaign.bound)
         guarantee = StatedGuarantee.parse(stated["guarantee"])
         if guarantee != StatedGuarantee.of(campaign.guarantee):
             campaign = replace(campaign, stated=guarantee)
-        if canonical_json(stated) != canonical_json(campaign._content):
+        if canonical_json(document) != campaign.to_json():
             raise CampaignError("a number or a date is not written in its canonical form; write it with 'campaign new'")
         return campaign
 
+    def revise(
+        self,
+        *,
+        purpose: str | None = None,
+        contact: str | None = None,
+        closes: datetime | None = None,
+        retention: datetime | None = None,
+        note: str | None = None,
+        texts: Mapping[str, Any] | None = None,
+        wave: int | None = None,
+    ) -> Campaign:
+        """Return the campaign with the next version of its notice. Its id, and with it every report, stays.
+
+        What is not given stays as it is. The retention date may only move to an earlier time: people took part because
+        reports are deleted by then.
+
+        Args:
+            purpose: purpose of the collection.
+            contact: contact for participants.
+            closes: time until which reports are accepted.
+            retention: time after which the organiser deletes the reports.
+            note: origin of the schema.
+            texts: texts by language; those of other languages stay.
+            wave: number of the wave that is open.
+        """
+        if self.format < 3:
+            raise CampaignError(
+                f"reports of a campaign of format {self.format} are bound to its notice, too: make a new campaign"
+            )
+        if retention is not None and self.retention is not None and retention > self.retention:
+            raise CampaignError(
+                f"retention is {time_in_words(retention)}, later than {time_in_words(self.retention)}, "
+                "which participants agreed to: give an earlier time"
+            )
+        given: dict[str, Any] = {
+            "purpose": purpose,
+            "contact": contact,
+            "closes": closes,
+            "retention": retention,
+            "wave": wave,
+            "schema": replace(
+                self.schema,
+                note=self.schema.note if note is None else note,
+                texts={**self.schema.texts, **(texts or {})},
+            ),
+        }
+        revised = replace(self, **{name: value for name, value in given.items() if value is not None})
+        if revised == self:
+            raise CampaignError("nothing changes: the notice stays at its version")
+        return replace(revised, notice_version=self.notice_version + 1)
+
     def to_json(self) -> str:
         """Return the canonical document."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:
         return canonical_json(self.document)
 
     @property
     def document(self) -> dict[str, Any]:
         """The document as JSON values."""
-        return {**self._content, "id": self.id}
+        if self.format < 3:
+            return {**self.bound, "id": self.id}
+        return {"format": self.format, "id": self.id, "bound": self.bound, "notice": self.notice}
 
     @cached_property
     def id(self) -> str:
-        """SHA-256 of the canonical form of everything else, in hexadecimal digits."""
-        return content_id(self._content)
+        """SHA-256 of the canonical form of the part that reports are bound to, in hexadecimal digits."""
+        return content_id(self.bound)
+
+    @property
+    def notice_sha256(self) -> str:
+        """SHA-256 of the canonical form of the notice; the id, if reports are bound to the notice."""
+        return self.id if self.format < 3 else content_id(self.notice)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -238,9 +333,15 @@ class Campaign:
             "Not protected: who takes part and when, whether a part of a report is left out, and the public graph. "
             "Reports to several campaigns add up.",
             *self.method_in_words,
-            f"Open until {self.closes:%Y-%m-%d %H:%M:%S} UTC.",
+            f"Open until {time_in_words(self.closes)}.",
+            *(
+                []
+                if self.retention is None
+                else [f"The organiser promises to delete reports after {time_in_words(self.retention)}."]
+            ),
             f"Graph: {counted(self.nodes, 'node')}, SHA-256 {self.graph}.",
             f"Campaign {self.id}.",
+            f"Notice {self.notice_version}, SHA-256 {self.notice_sha256}.",
             "The organiser's own words, which nobody checked:",
             *(line for text in self._texts() for line in quoted_lines(text, width)),
         ]
@@ -294,26 +395,78 @@ class Campaign:
         return now < self.closes
 
     @cached_property
-    def _content(self) -> dict[str, Any]:
-        return {
+    def bound(self) -> dict[str, Any]:
+        """Part that reports are bound to, as JSON values. In formats 1 and 2 it holds the notice, too."""
+        parts: dict[str, Any] = {
             "format": self.format,
-            "purpose": self.purpose,
-            "contact": self.contact,
-            "closes": self.closes.strftime(TIME_FORMAT),
             "schema": {
                 "columns": [_column_document(column) for column in self.schema.columns],
                 "group": self.schema.group,
                 "label": {"name": self.label, "classes": list(self.schema.classes)},
-                "note": self.schema.note,
             },
             "features": None if self.feature_mechanism is None else _features_document(self.feature_mechanism),
             "label": None if self.label_mechanism is None else _label_document(self.label_mechanism),
             "guarantee": (self.stated or StatedGuarantee.of(self.guarantee)).document,
             "graph": {"nodes": self.nodes, "sha256": self.graph},
         }
+        if self.format >= 3:
+            return {**parts, "waves": None}
+        parts["schema"]["note"] = self.schema.note
+        return {**parts, **{key: self.notice[key] for key in ("purpose", "contact", "closes")}}
+
+    @property
+    def notice(self) -> dict[str, Any]:
+        """Part that may change, as JSON values."""
+        return {
+            "version": self.notice_version,
+            "purpose": self.purpose,
+            "contact": self.contact,
+            "closes": self.closes.strftime(TIME_FORMAT),
+            "retention": None if self.retention is None else self.retention.strftime(TIME_FORMAT),
+            "note": self.schema.note,
+            "wave": self.wave,
+            "texts": dict(self.schema.texts),
+        }
 
 
-_KEYS = {"format", "purpose", "contact", "closes", "schema", "features", "label", "guarantee", "graph", "id"}
+_BOUND = {"format", "schema", "features", "label", "guarantee", "graph"}
+
+
+def _parts(document: object) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Return the bound part, the notice and the format of a document; refuse one whose content is not its id's."""
+    stated = document.get("format") if isinstance(document, dict) else None
+    version = next((known for known in _FORMATS if known == stated), None)
+    if version is None and isinstance(document, dict) and "format" in document:
+        raise CampaignError(f"its format is not 1 to {FORMAT}: it needs another version of veilgraph")
+    if version == FORMAT:
+        whole = expect_object(document, {"format", "id", "bound", "notice"}, "campaign")
+        bound = expect_object(whole["bound"], {*_BOUND, "waves"}, "bound")
+        notice = expect_object(whole["notice"], NOTICE_KEYS, "notice")
+        if bound["waves"] is not None:
+            raise CampaignError("bound.waves is not null: it needs a later version of veilgraph")
+        _check_id(whole["id"], bound)
+        return bound, notice, FORMAT
+    bound = dict(expect_object(document, {*_BOUND, "id", "purpose", "contact", "closes"}, "campaign"))
+    _check_id(bound.pop("id"), bound)
+    schema = expect_object(bound["schema"], {*_SCHEMA, "note"}, "schema")
+    texts = {key: bound[key] for key in ("purpose", "contact", "closes")}
+    bound["schema"] = {key: schema[key] for key in _SCHEMA}
+    return (
+        bound,
+        {**texts, "version": 1, "retention": None, "note": schema["note"], "wave": None, "texts": {}},
+        version or 1,
+    )
+
+
+def _check_id(stated: object, bound: dict[str, Any]) -> None:
+    if stated != content_id(bound):
+        raise CampaignError("the content is not what the id says: the campaign was altered; get it again")
+
+
+def _checked_time(moment: datetime, name: str) -> datetime:
+    if moment.tzinfo is None or moment.microsecond or moment.year < 1000:
+        raise CampaignError(f"{name} is {moment}: give a date with its time zone, to the second")
+    return moment.astimezone(UTC)
 
 
 def _column_document(column: Column) -> dict[str, Any]:
@@ -385,14 +538,18 @@ def _label(stated: object, schema: FeatureSchema) -> _LabelMechanism:
     return mechanism(schema.num_classes, expect_number(parts["epsilon"], "label.epsilon"), **size)
 
 
-def _schema(stated: object) -> FeatureSchema:
-    parts = expect_object(stated, {"columns", "group", "label", "note"}, "schema")
+_SCHEMA = {"columns", "group", "label"}
+
+
+def _schema(stated: object, notice: Mapping[str, Any]) -> FeatureSchema:
+    parts = expect_object(stated, _SCHEMA, "schema")
     label = expect_object(parts["label"], {"name", "classes"}, "schema.label")
     return FeatureSchema(
         columns=tuple(_column(entry) for entry in expect_list(parts["columns"], "schema.columns", min_length=0)),
         classes=tuple(expect_text(name, "a class") for name in expect_list(label["classes"], "schema.label.classes")),
         group=expect_whole(parts["group"], "schema.group", 1, 2**53 - 1),
-        note=expect_text(parts["note"], "schema.note", min_length=0),
+        note=expect_text(notice["note"], "note", min_length=0),
+        texts=notice["texts"],
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from veilgraph.campaign.document import Campaign
+from veilgraph.campaign.document import FORMAT, Campaign
 from veilgraph.campaign.strict_json import TIME_FORMAT, canonical_json, content_id, expect_object, parse_strict
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
@@ -16,14 +16,15 @@ from veilgraph.privacy.schema import FeatureSchema
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 _LATER: dict[str, Any] = {"purpose": "planned", "contact": "planned", "closes": _NEVER.strftime(TIME_FORMAT)}
 """What a plan leaves open, with values that stand for it in the draft of the campaign."""
+_NOTICE: dict[str, Any] = {**_LATER, "version": 1, "retention": None, "wave": None}
 
 
 @dataclass(frozen=True)
 class CampaignPlan:
     """A campaign without purpose, contact and closing date: schema, mechanisms, guarantee and graph.
 
-    The document is that of the campaign without these three texts, with an id of its own. Reading it checks everything
-    that reading a campaign checks.
+    The document is what the campaign's reports are bound to, with the schema's note and texts and an id of its own.
+    Reading it checks everything that reading a campaign checks.
 
     Args:
         draft: a campaign; its purpose, contact and closing date are not part of the plan.
@@ -41,7 +42,9 @@ class CampaignPlan:
     draft: Campaign
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "draft", replace(self.draft, **_LATER | {"closes": _NEVER, "stated": None}))
+        object.__setattr__(
+            self, "draft", replace(self.draft, format=FORMAT, **_LATER | {"closes": _NEVER, "stated": None})
+        )
 
     @classmethod
     def new(
@@ -78,23 +81,22 @@ class CampaignPlan:
             raise CampaignError("the plan was altered: its content is not what its id says; make it again")
         if not isinstance(planned := content["plan"], dict) or planned.keys() & _LATER.keys():
             raise CampaignError("it is not a plan: make one with 'veilgraph plan --out'")
-        document = planned | _LATER
-        return cls(Campaign.from_json(canonical_json(document | {"id": content_id(document)})))
+        return cls(Campaign.from_json(canonical_json(_draft(planned))))
 
     def to_json(self) -> str:
         """Return the canonical document."""
-        content = {key: value for key, value in self.draft.document.items() if key not in {"id", *_LATER}}
+        content = {**self.draft.bound, "note": self.draft.notice["note"], "texts": self.draft.notice["texts"]}
         return canonical_json({"plan": content, "id": content_id({"plan": content})})
 
-    def campaign(self, *, purpose: str, contact: str, closes: datetime) -> Campaign:
+    def campaign(self, *, purpose: str, contact: str, closes: datetime, retention: datetime | None = None) -> Campaign:
         """Return the campaign that follows the plan."""
-        return replace(self.draft, purpose=purpose, contact=contact, closes=closes)
+        return replace(self.draft, purpose=purpose, contact=contact, closes=closes, retention=retention)
 
     def check(
         self, *, schema: FeatureSchema | None = None, graph: Graph | None = None, label: str | None = None
     ) -> None:
         """Raise CampaignError if the plan was made for another schema, graph or label than those that are given."""
-        if schema is not None and schema != self.draft.schema:
+        if schema is not None and replace(schema, texts=self.draft.schema.texts) != self.draft.schema:
             raise CampaignError("the plan was made for another schema: plan again, or leave --schema out")
         if graph is not None and graph.fingerprint != self.draft.graph:
             raise CampaignError(
@@ -103,3 +105,13 @@ class CampaignPlan:
             )
         if label is not None and label != self.draft.label:
             raise CampaignError(f"the plan's label is '{self.draft.label}', not '{label}': plan again, or leave it out")
+
+
+def _draft(planned: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of the draft. Plans of earlier formats are those of earlier versions."""
+    if planned.get("format") != FORMAT:
+        document = planned | _LATER
+        return document | {"id": content_id(document)}
+    bound = {key: value for key, value in planned.items() if key not in ("note", "texts")}
+    notice = _NOTICE | {key: planned[key] for key in ("note", "texts") if key in planned}
+    return {"format": FORMAT, "id": content_id(bound), "bound": bound, "notice": notice}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.notice import read_texts, read_time, time_in_words
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt, read_receipt
 from veilgraph.campaign.report import check_node
@@ -29,6 +31,9 @@ from veilgraph.privacy.schema import FeatureSchema
 
 campaign_app = typer.Typer(help="Make, explain and check campaigns, and make their tokens.")
 
+_A_TIME = "2027-01-31 (the end of that day), or 2027-01-31T18:00:00, with an offset or in --zone"
+Retention = Annotated[str | None, typer.Option(help=f"Time after which you delete the reports: {_A_TIME}.")]
+Zone = Annotated[str, typer.Option(help="Time zone of dates and times without an offset, such as Europe/Berlin.")]
 CampaignFile = Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")]
 Nodes = Annotated[Path | None, typer.Option(help="Node table with a column 'id', if some nodes have no edge.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -41,9 +46,7 @@ _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 def new(
     purpose: Annotated[str, typer.Option(help="Purpose of the reports, in words for participants.")],
     contact: Annotated[str, typer.Option(help="Contact for participants.")],
-    closes: Annotated[
-        str, typer.Option(help="Time until which reports are accepted: 2027-01-31, or with a time, UTC.")
-    ],
+    closes: Annotated[str, typer.Option(help=f"Time until which reports are accepted: {_A_TIME}.")],
     out: Annotated[Path, typer.Option(help="The campaign file to write.")],
     plan: Annotated[
         Path | None, typer.Option(help="A plan of 'veilgraph plan --out': schema, graph, mechanisms and label.")
@@ -58,13 +61,17 @@ def new(
         float | None, typer.Option(help="Budget of the label; without it, no label is collected.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Name of the label; default: 'label'.")] = None,
+    retention: Retention = None,
+    zone: Zone = "UTC",
     nodes: Nodes = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a campaign: everything that a device needs to answer. Its id is the hash of its content."""
+    """Write a campaign: everything that a device needs to answer. Its id is the hash of what reports are bound to."""
     if out.exists():
         raise CampaignError(f"{out} exists: choose another --out")
     declared = None if schema is None else FeatureSchema.load(schema)
+    until = read_time(closes, zone=zone)
+    kept_until = None if retention is None else read_time(retention, zone=zone, name="retention")
     public = None if graph is None else Graph.from_files(graph, nodes=nodes)
     if plan is not None:
         if epsilon_x is not None or sampled is not None or epsilon_y is not None:
@@ -73,7 +80,9 @@ def new(
             raise CampaignError("--nodes needs --graph; the plan knows its graph: leave both out, or give both")
         planned = CampaignPlan.from_json(plan.read_bytes())
         planned.check(schema=declared, graph=public, label=label)
-        made = planned.campaign(purpose=purpose, contact=contact, closes=_time(closes))
+        made = planned.campaign(purpose=purpose, contact=contact, closes=until, retention=kept_until)
+        if declared is not None:
+            made = replace(made, schema=declared)
     elif declared is None or public is None:
         raise CampaignError("give --schema and --graph, or --plan with a plan of 'veilgraph plan --out'")
     else:
@@ -82,7 +91,8 @@ def new(
             graph=public,
             purpose=purpose,
             contact=contact,
-            closes=_time(closes),
+            closes=until,
+            retention=kept_until,
             epsilon_x=epsilon_x,
             sampled=sampled,
             epsilon_y=epsilon_y,
@@ -95,7 +105,52 @@ def new(
         echo_json(_facts(made))
     else:
         epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(made.guarantee.total_user_level))
-        echo(f"Campaign {made.id}", *made.method_in_words, f"{epsilon} in total. Written to {out}.")
+        echo(
+            f"Campaign {made.id}",
+            *made.method_in_words,
+            f"{epsilon} in total.",
+            f"Open until {time_in_words(made.closes)}. Written to {out}.",
+        )
+
+
+@campaign_app.command()
+def revise(
+    campaign: CampaignFile,
+    purpose: Annotated[str | None, typer.Option(help="Purpose of the reports, in words for participants.")] = None,
+    contact: Annotated[str | None, typer.Option(help="Contact for participants.")] = None,
+    closes: Annotated[str | None, typer.Option(help=f"Time until which reports are accepted: {_A_TIME}.")] = None,
+    retention: Annotated[
+        str | None, typer.Option(help="Time after which you delete the reports; it may only move to an earlier one.")
+    ] = None,
+    note: Annotated[str | None, typer.Option(help="Where the schema comes from.")] = None,
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option(help="Texts by language, .json or .toml: {'de': {'purpose': ...}}; other languages stay."),
+    ] = None,
+    zone: Zone = "UTC",
+    out: Annotated[Path | None, typer.Option(help="The file to write; default: the campaign file itself.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the next version of a campaign's notice. Its id stays: devices do not draw again, and tokens stay valid."""
+    revised = _read(campaign).revise(
+        purpose=purpose,
+        contact=contact,
+        closes=None if closes is None else read_time(closes, zone=zone),
+        retention=None if retention is None else read_time(retention, zone=zone, name="retention"),
+        note=note,
+        texts={language: said for path in texts or () for language, said in read_texts(path).items()},
+    )
+    if out is not None and out.exists() and out != campaign:
+        raise CampaignError(f"{out} exists: choose another --out")
+    write_atomically(out or campaign, revised.to_json() + "\n")
+    if as_json:
+        echo_json(_facts(revised))
+    else:
+        echo(
+            f"Campaign {revised.id} stays: its reports and tokens stay valid.",
+            f"Notice {revised.notice_version}, open until {time_in_words(revised.closes)}. "
+            f"Written to {out or campaign}; a running collector takes it up by itself.",
+        )
 
 
 @campaign_app.command()
@@ -130,7 +185,7 @@ def check(
     echo(f"Campaign {read.id} is unaltered, and its tables give what it states.")
     echo(read.guarantee.in_words()[0])
     if not read.is_open(datetime.now(UTC)):
-        echo(f"It closed at {read.closes:%Y-%m-%d %H:%M:%S} UTC.")
+        echo(f"It closed at {time_in_words(read.closes)}.")
 
 
 @campaign_app.command()
@@ -245,19 +300,13 @@ def _read(path: Path) -> Campaign:
 def _facts(campaign: Campaign) -> dict[str, object]:
     return {
         "id": campaign.id,
-        "closes": f"{campaign.closes:%Y-%m-%dT%H:%M:%SZ}",
+        "closes": campaign.notice["closes"],
         "open": campaign.is_open(datetime.now(UTC)),
+        "retention": campaign.notice["retention"],
+        "notice": {"version": campaign.notice_version, "sha256": campaign.notice_sha256},
         "epsilon_user_level": json_epsilon(state_epsilon(campaign.guarantee.total_user_level)),
         "guarantee": campaign.guarantee.as_dict(),
     }
-
-
-def _time(text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise CampaignError(f"closes is '{text}': give a date such as 2027-01-31, or 2027-01-31T18:00:00Z") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def serve(
@@ -305,6 +354,7 @@ def serve(
         credentials=Credentials(keys=read_keys(keys_file), admin_token=_only_line(admin_token_file)),
         plausible=None if plausible is None else PlausibleShares.load(plausible, loaded),
         limits=Limits(report_bytes=max_report_bytes(loaded), requests_per_second=rate),
+        campaign_file=campaign,
     )
     serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
 

@@ -117,6 +117,8 @@ _MISLEADING = re.compile(
 # Tolerance of stated epsilons, relative above 1: they are doubles as text, which agree far better with the exact ones.
 _TOLERANCE = Decimal("1e-9")
 
+_NOTICE_KEYS = "closes contact note purpose retention texts version wave"
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
 _ENTERED_NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _KEPT_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{32})?\.json")
@@ -139,6 +141,23 @@ _REFUSALS = {
 }
 
 
+class Notice(NamedTuple):
+    """The part of a campaign that may change; reports are not bound to it, and each change raises its version."""
+
+    version: int
+    sha256: str
+    """SHA-256 of its canonical form; the campaign's id, in the formats that bind reports to the notice."""
+    purpose: str
+    contact: str
+    closes: datetime
+    retention: datetime | None
+    """Time after which the organiser promises to delete the reports."""
+    note: str
+    wave: int | None
+    texts: Mapping[str, Any]
+    """Texts by language, for a program that shows the questions."""
+
+
 class Question(NamedTuple):
     """A verified campaign: the questions, and the integer tables that protect the answers."""
 
@@ -149,9 +168,14 @@ class Question(NamedTuple):
     classes: tuple[str, ...]
     features: SampledFeatures | JointFeatures | None
     label: Table | SetTable | None
-    closes: datetime
+    notice: Notice
     epsilon: Decimal
     """Epsilon that the tables give: user level (any two records), features and label together."""
+
+    @property
+    def closes(self) -> datetime:
+        """Time until which reports are accepted."""
+        return self.notice.closes
 
 
 class Answered(NamedTuple):
@@ -589,7 +613,7 @@ def verify(campaign: str | bytes, *, max_epsilon: float, now: datetime | None = 
     """Verify a campaign; refuse one that is altered, closed, too revealing, or does not give its stated guarantee."""
     if isinstance(max_epsilon, bool) or not isinstance(max_epsilon, (int, float)) or not max_epsilon > 0:
         raise CampaignError("max_epsilon must be a number above 0: the largest epsilon that you accept")
-    question = _question(_parsed(campaign))
+    question = _question(*_parsed(campaign))
     now = now or datetime.now(UTC)
     if now.tzinfo is None:
         raise CampaignError("now must have a time zone")
@@ -603,7 +627,7 @@ def verify(campaign: str | bytes, *, max_epsilon: float, now: datetime | None = 
     return question
 
 
-def _parsed(campaign: str | bytes) -> dict[str, Any]:
+def _parsed(campaign: str | bytes) -> tuple[dict[str, Any], Notice]:
     def refuse_number(_: str) -> None:
         raise CampaignError("a number in the campaign is not whole")
 
@@ -625,26 +649,69 @@ def _parsed(campaign: str | bytes) -> dict[str, Any]:
         raise CampaignError("the campaign is not readable as JSON") from None
     if text.removesuffix("\n") != _canonical(document):
         raise CampaignError("the campaign is not in its canonical form, so two readers could understand it differently")
-    keys = "closes contact features format graph guarantee id label purpose schema"
-    content = dict(_object(document, keys, "the campaign"))
-    if type(content["format"]) is not int or content["format"] not in (1, 2):
-        raise CampaignError("the campaign's format is not 1 or 2: this client is too old, or it is not a campaign")
-    graph = _object(content["graph"], "nodes sha256", "graph")
+    return _checked_parts(document)
+
+
+def _checked_parts(document: object) -> tuple[dict[str, Any], Notice]:
+    """Return the part that reports are bound to, which the id names, and the notice."""
+    version = document.get("format") if isinstance(document, dict) else None
+    if type(version) is not int or version not in (1, 2, 3):
+        raise CampaignError("the campaign's format is not 1 to 3: this client is too old, or it is not a campaign")
+    if version == 3:
+        whole = _object(document, "bound format id notice", "the campaign")
+        bound = dict(_object(whole["bound"], "features format graph guarantee label schema waves", "bound"))
+        if type(bound["format"]) is not int or bound["format"] != version or bound["waves"] is not None:
+            raise CampaignError("the campaign has another format inside, or waves: this client is too old")
+        _check_id(whole["id"], bound)
+        notice = _object(whole["notice"], _NOTICE_KEYS, "notice")
+        hashed = content_id(notice)
+        schema = _object(bound["schema"], "columns group label", "schema")
+    else:
+        bound = dict(_object(document, "closes contact features format graph guarantee id label purpose schema", "it"))
+        hashed = bound.pop("id")
+        _check_id(hashed, bound)
+        schema = _object(bound["schema"], "columns group label note", "schema")
+        notice = {"version": 1, "retention": None, "note": schema["note"], "wave": None, "texts": {}}
+        notice |= {key: bound[key] for key in ("purpose", "contact", "closes")}
+    graph = _object(bound["graph"], "nodes sha256", "graph")
     _whole(graph["nodes"], "graph.nodes")
     if not re.fullmatch("[0-9a-f]{64}", _text(graph["sha256"], "graph.sha256")):
         raise CampaignError("graph.sha256 must be 64 hexadecimal digits")
-    _text(content["purpose"], "purpose")
-    _text(content["contact"], "contact")
-    stated = content.pop("id")
-    if stated != hashlib.sha256(_canonical(content).encode()).hexdigest():
+    return {**bound, "schema": schema, "id": content_id(bound)}, _notice(notice, hashed)
+
+
+def content_id(content: object) -> str:
+    """Return the SHA-256 of the canonical form of JSON values, in hexadecimal digits."""
+    return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+
+def _check_id(stated: object, bound: Mapping[str, Any]) -> None:
+    if stated != content_id(bound):
         raise CampaignError("the campaign was altered: its content is not what its id says")
-    return {**content, "id": stated}
 
 
-def _question(campaign: dict[str, Any]) -> Question:
-    schema = _object(campaign["schema"], "columns group label note", "schema")
+def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
+    if stated["wave"] is not None:
+        raise CampaignError("the campaign has a wave, but no waves")
+    notice = Notice(
+        version=_whole(stated["version"], "notice.version"),
+        sha256=hashed,
+        purpose=_text(stated["purpose"], "purpose"),
+        contact=_text(stated["contact"], "contact"),
+        closes=_date(stated["closes"], "closes"),
+        retention=None if stated["retention"] is None else _date(stated["retention"], "retention"),
+        note=_text(stated["note"], "note", min_length=0),
+        wave=None,
+        texts=stated["texts"],
+    )
+    if notice.retention is not None and notice.retention < notice.closes:
+        raise CampaignError("the campaign deletes its reports before it closes")
+    return notice
+
+
+def _question(campaign: dict[str, Any], notice: Notice) -> Question:
+    schema = campaign["schema"]
     label = _object(schema["label"], "classes name", "schema.label")
-    _text(schema["note"], "schema.note", min_length=0)
     least = 1 if campaign["format"] == 1 else 0
     columns = tuple(_column(entry) for entry in _list(schema["columns"], "schema.columns", least))
     sizes = _merged([_size(column) for column in columns], _whole(schema["group"], "schema.group"))
@@ -656,6 +723,8 @@ def _question(campaign: dict[str, Any]) -> Question:
     names = [column["name"] for column in columns] + [_text(label["name"], "schema.label.name")]
     if len(set(names)) < len(names) or len(set(classes)) < len(classes) or len(classes) < 2:
         raise CampaignError("the campaign declares a name twice, or fewer than two classes")
+    answers = {column["name"]: column.get("values", ()) for column in columns}
+    _check_texts(notice.texts, answers | {label["name"]: classes})
     return Question(
         id=campaign["id"],
         columns=columns,
@@ -664,9 +733,42 @@ def _question(campaign: dict[str, Any]) -> Question:
         classes=classes,
         features=features,
         label=response,
-        closes=_date(campaign["closes"]),
+        notice=notice,
         epsilon=_check_guarantee(campaign["guarantee"], features, response),
     )
+
+
+def _check_texts(texts: object, answers: Mapping[str, Sequence[str]]) -> None:
+    """Refuse texts by language that are not about these questions, or show two answers alike."""
+    for language, parts in _entries(texts, "texts"):
+        if not _LANGUAGE.fullmatch(language):
+            raise CampaignError("texts: a language must be a tag such as 'de' or 'pt-BR'")
+        for key, value in _entries(parts, "texts", "purpose contact note questions"):
+            if key != "questions":
+                _text(value, f"a translated {key}")
+                continue
+            for name, question in _entries(value, "questions", answers):
+                _check_question_texts(question, answers[name])
+
+
+def _check_question_texts(question: object, values: Sequence[str]) -> None:
+    for key, text in _entries(question, "a question's texts", "text help answers"):
+        if key != "answers":
+            _text(text, f"a question's {key}")
+            continue
+        shown = {value: value for value in values}
+        for value, label in _entries(text, "answers", shown):
+            shown[value] = _text(label, "an answer")
+        if len(set(shown.values())) < len(shown):
+            raise CampaignError("the texts show two answers alike")
+
+
+def _entries(value: object, where: str, known: str | Mapping[str, Any] | None = None) -> list[tuple[str, Any]]:
+    """Return the entries of an object whose keys are all known."""
+    names = known.split() if isinstance(known, str) else known
+    if not isinstance(value, dict) or (names is not None and not all(key in names for key in value)):
+        raise CampaignError(f"{where} must be an object, with known keys alone")
+    return list(value.items())
 
 
 def _column(entry: object) -> dict[str, Any]:
@@ -831,12 +933,12 @@ def _epsilon(value: object, where: str) -> None:
         raise CampaignError(f"{where} must be above 0")
 
 
-def _date(value: object) -> datetime:
+def _date(value: object, where: str) -> datetime:
     with suppress(ValueError):
-        time = datetime.strptime(_text(value, "closes"), _TIME).replace(tzinfo=UTC)
+        time = datetime.strptime(_text(value, where), _TIME).replace(tzinfo=UTC)
         if time.year >= 1000 and time.strftime(_TIME) == value:
             return time
-    raise CampaignError("closes must be a UTC time such as 2027-01-31T00:00:00Z")
+    raise CampaignError(f"{where} must be a UTC time such as 2027-01-31T00:00:00Z")
 
 
 def check_node(node: object) -> str:

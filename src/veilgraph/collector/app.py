@@ -7,7 +7,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import resources
+from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -33,6 +35,7 @@ from veilgraph.collector.middleware import (
 )
 from veilgraph.collector.participant_rights import add_participant_rights
 from veilgraph.collector.report_writer import ReportWriter
+from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.collector.validation import ReportValidator, batch_entries, parse_json
 from veilgraph.errors import StoreError, StoreFullError
@@ -70,6 +73,7 @@ def make_app(
     joined: Iterable[str] = (),
     limits: Limits | None = None,
     plausible: PlausibleShares | None = None,
+    campaign_file: Path | None = None,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """Make the collector of one campaign on its public graph.
@@ -82,6 +86,7 @@ def make_app(
         joined: names of nodes that joined the graph after the campaign was made, and may report too.
         limits: limits on requests; default: those that the campaign needs.
         plausible: class shares that the owner declared plausible; the dashboard compares the estimates with them.
+        campaign_file: file of the campaign; a revised notice in it is taken up.
         clock: Unix time.
     """
     check_graph(campaign, graph)
@@ -96,9 +101,13 @@ def make_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(_announce, store, campaign, clock())
         writer.start()
-        saving = asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics))
+        tasks = [asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics))]
+        if campaign_file is not None:
+            take_up = partial(setattr, validator, "campaign")
+            tasks.append(asyncio.create_task(take_up_revisions(RevisedFile(campaign_file, campaign), take_up)))
         yield
-        saving.cancel()
+        for task in tasks:
+            task.cancel()
         await writer.stop()
         await asyncio.to_thread(_save_refusals, store, campaign.id, metrics)
         store.close()
@@ -125,14 +134,15 @@ def make_app(
 
     for kind in (Refusal, StoreError, HTTPException):
         app.add_exception_handler(kind, refuse)
-    _add_public_routes(app, campaign, store)
+    _add_public_routes(app, validator, store)
     _add_submission(app, validator, writer, metrics, limits)
     add_participant_rights(app, validator=validator, writer=writer, store=store, limits=limits)
-    _add_administration(app, campaign, validator, store, credentials, metrics)
+    _add_administration(app, validator, store, credentials, metrics)
     _add_participant_page(app)
     add_dashboard(
         app,
         campaign=campaign,
+        revised=lambda: validator.campaign,
         graph=graph,
         store=store,
         credentials=credentials,
@@ -160,15 +170,14 @@ def _as_refusal(error: Exception) -> Refusal:
     return Refusal(RefusalReason(f"http_{status}"))
 
 
-def _add_public_routes(app: FastAPI, campaign: Campaign, store: ReportStore) -> None:
-    document = campaign.to_json()
-
+def _add_public_routes(app: FastAPI, validator: ReportValidator, store: ReportStore) -> None:
     @app.get("/v1/campaign", summary="The campaign document that participants answer", responses=openapi.CAMPAIGN)
     async def get_campaign(request: Request) -> Response:
-        headers = {"ETag": f'"{campaign.id}"', "Cache-Control": "no-cache"}
+        campaign = validator.campaign
+        headers = {"ETag": f'"{campaign.id}.{campaign.notice_version}"', "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
-        return Response(document, media_type="application/json", headers=headers)
+        return Response(campaign.to_json(), media_type="application/json", headers=headers)
 
     @app.get("/health", summary="Whether the collector can store reports", responses=openapi.HEALTH)
     async def health() -> openapi.HealthBody:
@@ -236,7 +245,6 @@ def _batch_result(
 
 def _add_administration(
     app: FastAPI,
-    campaign: Campaign,
     validator: ReportValidator,
     store: ReportStore,
     credentials: Credentials,
@@ -246,9 +254,10 @@ def _add_administration(
         "/v1/status", summary="Whether the campaign is open; counts for the administration", responses=openapi.STATUS
     )
     async def status(request: Request) -> openapi.StatusBody:
+        campaign = validator.campaign
         body: openapi.StatusBody = {
             "campaign": campaign.id,
-            "closes": campaign.document["closes"],
+            "closes": campaign.notice["closes"],
             "open": validator.is_open,
         }
         if not bearer_token(request):

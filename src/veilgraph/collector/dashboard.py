@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -149,6 +149,7 @@ def add_dashboard(
     app: FastAPI,
     *,
     campaign: Campaign,
+    revised: Callable[[], Campaign],
     graph: Graph,
     store: ReportStore,
     credentials: Credentials,
@@ -157,6 +158,8 @@ def add_dashboard(
     plausible: PlausibleShares | None = None,
 ) -> None:
     """Add the pages below /dashboard; all but the login need a session or the admin token.
+
+    `revised` returns the campaign with its latest notice, which the pages show and exports hold.
 
     Links are relative, so that the pages also work below a path of a reverse proxy.
     """
@@ -169,7 +172,7 @@ def add_dashboard(
             await require_admin(request, credentials, store)
         except Refusal:
             return _page("login.html", 401, wrong=False, base="")
-        return _page("dashboard.html", **await asyncio.to_thread(_page_values, campaign, store, cache))
+        return _page("dashboard.html", **await asyncio.to_thread(_page_values, revised(), store, cache))
 
     @app.post("/dashboard/login", include_in_schema=False)
     async def login(request: Request) -> Response:
@@ -201,7 +204,7 @@ def add_dashboard(
         await require_admin(request, credentials, store)
         path = Path(tempfile.mkdtemp(prefix="veilgraph-export-")) / "reports.parquet"
         try:
-            written = await asyncio.to_thread(write_parquet, campaign, store.iterate(campaign), path)
+            written = await asyncio.to_thread(write_parquet, revised(), store.iterate(campaign), path)
             exported = {"campaign": campaign.id, "reports": written}
             await asyncio.to_thread(store.record, "export", exported, now=time.time(), actor="owner")
         except BaseException:

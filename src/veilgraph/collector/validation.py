@@ -17,12 +17,12 @@ from veilgraph.errors import ReportError
 MAX_BATCH_REPORTS = 1000
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class ReportValidator:
     """Validation of the reports of one campaign.
 
     Args:
-        campaign: the campaign that reports must answer.
+        campaign: the campaign that reports must answer, with its latest notice.
         nodes: names of the nodes that may report.
         credentials: signing keys of the nodes' tokens.
         clock: Unix time.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,7 @@ class FeatureSchema:
         group: number of adjacent binary columns that are merged into one feature by OR (the paper's d to d'); 1 merges
             nothing.
         note: origin of the schema, for its readers.
+        texts: texts of the questions for participants, by language; a campaign checks them.
 
     >>> schema = FeatureSchema.binary(1433, classes=["theory", "systems"], group=25)
     >>> schema.num_features, schema.domain_sizes[:3]
@@ -135,6 +136,7 @@ class FeatureSchema:
     classes: tuple[str, ...]
     group: int = 1
     note: str = ""
+    texts: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         _check_texts("a class", self.classes)
@@ -258,6 +260,8 @@ class FeatureSchema:
             document["group"] = self.group
         if self.columns:
             document["columns"] = [_column_to_toml(column) for column in self.columns]
+        if self.texts:
+            document["texts"] = dict(self.texts)
         write_atomically(Path(path), tomli_w.dumps(document))
 
     @classmethod
@@ -267,11 +271,13 @@ class FeatureSchema:
             document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise SchemaError(f"{path} cannot be read as a schema: {error}") from error
-        _refuse_unknown(document, {"note", "classes", "group", "columns"}, str(path))
+        _refuse_unknown(document, {"note", "classes", "group", "columns", "texts"}, str(path))
         document.setdefault("columns", [])
         for key in ("classes", "columns"):
             if not isinstance(document.get(key), list):
                 raise SchemaError(f"{path}: '{key}' is missing or not a list")
+        if not isinstance(document.get("texts", {}), dict):
+            raise SchemaError(f"{path}: 'texts' must be a table of languages, such as [texts.de]")
         if type(document.get("group", 1)) is not int:
             raise SchemaError(f"{path}: 'group' must be a whole number")
         return cls(
@@ -279,6 +285,7 @@ class FeatureSchema:
             classes=tuple(_text(name) for name in document["classes"]),
             group=document.get("group", 1),
             note=str(document.get("note", "")),
+            texts=document.get("texts", {}),
         )
 
 

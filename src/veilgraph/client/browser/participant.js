@@ -31,8 +31,7 @@ async function start() {
   say($("status"), "loading");
   text = await fetchCampaign();
   // No limit and no deadline yet, so that the page can explain them; both apply before a report is drawn.
-  const notice = JSON.parse(text);
-  question = { notice, guarantee: notice.guarantee, ...await verify(text, { maxEpsilon: Infinity, now: new Date(0) }) };
+  question = await verify(text, { maxEpsilon: Infinity, now: new Date(0) });
   $("limit").value = kept(LIMIT) ?? DEFAULT_LIMIT;
   listen();
   setStatus();

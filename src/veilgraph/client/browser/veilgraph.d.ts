@@ -14,9 +14,46 @@ export type Column =
 	| { readonly name: string; readonly values: readonly string[]; readonly edges?: undefined }
 	| { readonly name: string; readonly edges: readonly number[]; readonly values?: undefined };
 
+/** Texts of one question in one language; what is left out is shown as the schema has it. */
+export interface QuestionTexts {
+	readonly text?: string;
+	readonly help?: string;
+	readonly answers?: Readonly<Record<string, string>>;
+}
+
+/** Texts of a campaign in one language. */
+export interface Translation {
+	readonly purpose?: string;
+	readonly contact?: string;
+	readonly note?: string;
+	readonly questions?: Readonly<Record<string, QuestionTexts>>;
+}
+
+/** The part of a campaign that may change; each change raises its version. Times are UTC, in ISO 8601. */
+export interface Notice {
+	readonly version: number;
+	/** SHA-256 of its canonical form; the campaign's id, in formats that bind reports to the notice. */
+	readonly sha256: string;
+	readonly purpose: string;
+	readonly contact: string;
+	readonly closes: string;
+	/** When the organiser promises to delete the reports. */
+	readonly retention: string | null;
+	readonly note: string;
+	readonly wave: number | null;
+	/** By language, a BCP 47 tag. */
+	readonly texts: Readonly<Record<string, Translation>>;
+}
+
 /** A campaign that was verified. */
 export interface Question {
 	readonly id: string;
+	readonly notice: Notice;
+	/** Epsilons as stated, which agree with what the tables give. */
+	readonly guarantee: {
+		readonly user_level: { readonly features: string; readonly label: string; readonly total: string };
+		readonly attribute_level: readonly string[];
+	};
 	readonly closes: Date;
 	readonly columns: readonly Column[];
 	readonly group: number;

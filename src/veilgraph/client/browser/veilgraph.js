@@ -89,32 +89,65 @@ function respond(value, { k, w, yes, no }, word) {
 /** Refuse a campaign that is altered, closed, too revealing, or untrue. */
 export async function verify(text, { maxEpsilon, now = new Date() }) {
 	need(maxEpsilon > 0, "Your limit must be above 0.");
-	const { id, ...content } = keys(parse(text), "closes contact features format graph guarantee id label purpose schema");
-	need(id === (await sha256(canonical(content))), "The campaign was altered.");
-	const question = { id, ...guarded(NO_CAMPAIGN, () => read(content)) };
+	const [content, notice, hash] = await parts(parse(text) ?? {});
+	const question = guarded(NO_CAMPAIGN, () => read(content, notice));
 	need(now < question.closes, "The campaign is closed.");
 	need(within(question.epsilon, maxEpsilon),
 		`A report costs epsilon ${shown(question.epsilon)}, above your limit of ${maxEpsilon}.`);
-	return question;
+	return { ...question, notice: { ...notice, sha256: hash } };
 }
 
-function read({ format, purpose, contact, closes, graph, schema, features: asked, label: answered, guarantee }) {
-	const { nodes, sha256 } = keys(graph, "nodes sha256"), { group, label, note } = keys(schema, "columns group label note");
-	need(whole(nodes) && /^[0-9a-f]{64}$/.test(sha256) && isName(purpose) && isName(contact) && isClear(note));
-	need(/^[1-9]/.test(closes) && new Date(closes).toISOString() === closes.replace("Z", ".000Z"));
+/** Return what reports are bound to, which the id names, and the notice, which may change, with its hash. */
+async function parts({ id, ...document }) {
+	const isNew = document.format === 3, { bound, notice: stated } = keys(document, isNew ? "bound format notice"
+		: "closes contact features format graph guarantee label purpose schema");
+	if (isNew) need(keys(bound, "features format graph guarantee label schema waves").format === 3);
+	need(id === (await sha256(canonical(isNew ? bound : document))), "The campaign was altered.");
+	if (isNew) return [{ ...bound, id }, keys(stated, "closes contact note purpose retention texts version wave"), await sha256(canonical(stated))];
+	const { purpose, contact, closes, schema } = document;
+	const notice = { version: 1, purpose, contact, closes, retention: null, note: schema?.note, wave: null, texts: {} };
+	return [{ ...document, id, waves: null }, notice, id];
+}
+
+function read({ id, format, waves, graph, schema, features: asked, label: answered, guarantee }, notice) {
+	const { nodes, sha256 } = keys(graph, "nodes sha256"), { group, label } = keys(schema, `columns group label${format === 3 ? "" : " note"}`);
+	need(whole(nodes) && /^[0-9a-f]{64}$/.test(sha256) && waves === null);
 	const columns = list(schema.columns).map(readColumn), size = answered?.size;
 	const sizes = columns.map(({ values, edges }) => (edges ? edges.length - 1 : values.length));
 	need(whole(group) && (group === 1 || (sizes[0] && sizes.every((k) => k === 2))));
 	const { name, classes } = keys(label, "classes name");
 	distinct([name, ...columns.map((each) => each.name)], isName, 1);
 	distinct(classes, isName);
-	need((asked || answered) && (format === 2 || (format === 1 && columns[0] && asked?.mechanism !== "joint_grr" && !size)));
+	need((asked || answered) && ([2, 3].includes(format) || (format === 1 && columns[0] && asked?.mechanism !== "joint_grr" && !size)));
 	part(asked, "epsilon mechanism sampled tables", "grr_fs", "joint_grr");
 	part(answered, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
 	const features = asked && readFeatures(asked, sizes.filter((_, i) => i % group === 0));
 	const table = answered && readTable(answered.table, classes.length, size);
-	const question = { closes: new Date(closes), columns, group, features, label: answered && { name, values: classes, table } };
+	const closes = readNotice(notice, [...columns, { name, values: classes }]);
+	const question = { id, closes, columns, group, features, label: answered && { name, values: classes, table }, guarantee };
 	return { ...question, epsilon: check(guarantee, features, table) };
+}
+
+function readNotice({ version, purpose, contact, note, closes, retention, wave, texts }, questions) {
+	need(whole(version) && isName(purpose) && isName(contact) && isClear(note) && wave === null);
+	need(date(closes) && (retention === null || date(retention) >= date(closes)));
+	for (const [tag, said] of entries(texts)) {
+		need(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$/.test(tag));
+		for (const [name, shown] of translated(said, ["contact", "note", "purpose"], "questions")) {
+			const { values = [] } = questions.find((one) => one.name === name) ?? need(false);
+			const labels = new Map(translated(shown, ["help", "text"], "answers"));
+			need([...labels].every(([value, label]) => values.includes(value) && isName(label)));
+			distinct(values.map((value) => labels.get(value) ?? value), isText, 0);
+		}
+	}
+	return date(closes);
+}
+
+/** Check optional texts, and return the entries of the one that holds more. */
+function translated(said, names, more) {
+	const { [more]: inside = {}, ...texts } = Object.fromEntries(entries(said));
+	need(Object.entries(texts).every(([name, text]) => names.includes(name) && isName(text)));
+	return entries(inside);
 }
 
 const part = (stated, names, ...known) =>
@@ -202,9 +235,15 @@ export const within = (epsilon, limit) => epsilon <= limit + slack(limit);
 /** Canonical JSON: sorted, no spaces, ASCII only. */
 export function canonical(value) {
 	if (Array.isArray(value)) return `[${value.map(canonical)}]`;
-	if (isObject(value)) return `{${Object.keys(value).sort().map((k) => `${canonical(k)}:${canonical(value[k])}`)}}`;
+	if (isObject(value)) return `{${Object.keys(value).sort(byCodePoint).map((k) => `${canonical(k)}:${canonical(value[k])}`)}}`;
 	return JSON.stringify(value).replace(/[\x7f-\uffff]/g, (c) => `\\u${hex(c.charCodeAt(), 4)}`);
 }
+
+/** Order as Python does: surrogates stand for the largest code points. */
+const byCodePoint = (...names) => {
+	const [a, b] = names.map((name) => name.replace(/[\ud800-\udfff]/g, "\uffff$&"));
+	return a < b ? -1 : 1;
+};
 
 export async function sha256(text) {
 	need(globalThis.crypto?.subtle, "Open this page over https.");
@@ -226,6 +265,8 @@ const isText = (value) => typeof value === "string";
 const whole = (value) => Number.isSafeInteger(value) && value > 0;
 const must = (value, condition) => need(condition) ?? value;
 const keys = (value, names) => must(value, isObject(value) && Object.keys(value).sort().join(" ") === names);
+const entries = (value) => Object.entries(must(value, isObject(value) && !Array.isArray(value)));
+const date = (text) => new Date(must(text, /^[1-9]/.test(text) && new Date(text).toISOString() === text.replace("Z", ".000Z")));
 const list = (value, least = 0) => must(value, Array.isArray(value) && value.length >= least);
 const isClear = (text) => isText(text) && /^.{0,4000}$/u.test(text) && !MISLEADING.test(text);
 const isName = (text) => isClear(text) && text !== "";

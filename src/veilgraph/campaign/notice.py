@@ -1,0 +1,137 @@
+"""The notice: the part of a campaign that may change without a new draw.
+
+It holds purpose, contact, closing and retention dates, a note, and texts in several languages. Reports are not bound to
+it. Every change raises its version by one, and a device refuses a version that is older than one it has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, datetime, time
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from veilgraph.campaign.strict_json import expect_text
+from veilgraph.errors import CampaignError
+from veilgraph.privacy.schema import FeatureSchema
+
+NOTICE_KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts"}
+_TEXTS = ("purpose", "contact", "note")
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_LAST_SECOND = time(23, 59, 59)
+
+
+def check_texts(texts: object, schema: FeatureSchema, label: str) -> None:
+    """Refuse texts in several languages that are not about this schema, or could mislead a reader.
+
+    Args:
+        texts: for each language (a BCP 47 tag such as "de" or "pt-BR") an object. Its keys are optional: `purpose`,
+            `contact`, `note`, and `questions`. The latter has for each column, or for the label, an object with the
+            optional keys `text`, `help` and `answers`, which is the shown text of each value.
+        schema: schema of the campaign.
+        label: name of the label.
+
+    >>> schema = FeatureSchema(classes=("no", "yes"))
+    >>> check_texts({"de": {"questions": {"ill": {"text": "Krank?", "answers": {"yes": "ja"}}}}}, schema, "ill")
+    >>> check_texts({"de": {"questions": {"ill": {"answers": {"yes": "no"}}}}}, schema, "ill")
+    Traceback (most recent call last):
+    veilgraph.errors.CampaignError: texts.de.questions.ill.answers shows two answers by the same text
+    """
+    known: dict[str, tuple[str, ...]] = {
+        column.name: () if column.edges else column.values for column in schema.columns
+    } | {label: schema.classes}
+    for language, translated in _entries(texts, "texts"):
+        if not _LANGUAGE.fullmatch(language):
+            raise CampaignError(f"texts has the language {language[:40]!a}: it must be a tag such as 'de' or 'pt-BR'")
+        where = f"texts.{language}"
+        for key, value in _entries(translated, where):
+            if key == "questions":
+                _check_questions(value, known, f"{where}.questions")
+            elif key in _TEXTS:
+                expect_text(value, f"{where}.{key}")
+            else:
+                raise CampaignError(f"{where} has an unknown key '{key[:40]!a}'")
+
+
+def _check_questions(questions: object, known: Mapping[str, tuple[str, ...]], where: str) -> None:
+    for name, question in _entries(questions, where):
+        if name not in known:
+            raise CampaignError(f"{where} has {name[:40]!a}, which is neither a column of the schema nor the label")
+        inside = f"{where}.{name}"
+        for key, value in _entries(question, inside):
+            if key == "answers":
+                _check_answers(value, known[name], f"{inside}.answers")
+            elif key in ("text", "help"):
+                expect_text(value, f"{inside}.{key}")
+            else:
+                raise CampaignError(f"{inside} has an unknown key '{key[:40]!a}'")
+
+
+def _check_answers(answers: object, values: tuple[str, ...], where: str) -> None:
+    shown = dict.fromkeys(values)
+    for value, text in _entries(answers, where):
+        if value not in shown:
+            raise CampaignError(f"{where}: {value[:40]!a} is not a declared value")
+        shown[value] = expect_text(text, where)
+    if len({text or value for value, text in shown.items()}) < len(shown):
+        raise CampaignError(f"{where} shows two answers by the same text")
+
+
+def _entries(value: object, where: str) -> list[tuple[str, Any]]:
+    if not isinstance(value, Mapping):
+        raise CampaignError(f"{where} must be an object")
+    return [(str(key), entry) for key, entry in value.items()]
+
+
+def read_texts(path: Path) -> dict[str, Any]:
+    """Read texts in several languages, {"de": {...}, ...}, from a .json or .toml file."""
+    try:
+        content = path.read_text(encoding="utf-8-sig")
+        texts = tomllib.loads(content) if path.suffix == ".toml" else json.loads(content)
+    except OSError as error:
+        raise CampaignError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise CampaignError(f"{path} is not readable as {'TOML' if path.suffix == '.toml' else 'JSON'}") from None
+    if not isinstance(texts, dict) or not all(_LANGUAGE.fullmatch(language) for language in texts):
+        raise CampaignError(f"{path} must hold texts by language, such as {{'de': {{'purpose': ...}}}}")
+    return texts
+
+
+def read_time(text: str, *, zone: str = "UTC", name: str = "closes") -> datetime:
+    """Return a time in UTC. A date means the end of that day; a time without an offset is in the zone.
+
+    Args:
+        text: a date, or a date and a time in ISO 8601, with or without an offset.
+        zone: name of a time zone (IANA), for texts without an offset.
+        name: what the time is, for the error.
+
+    >>> read_time("2027-01-31").isoformat(), read_time("2027-01-31", zone="Europe/Berlin").isoformat()
+    ('2027-01-31T23:59:59+00:00', '2027-01-31T22:59:59+00:00')
+    >>> read_time("2027-01-31T18:00:00+01:00").isoformat()
+    '2027-01-31T17:00:00+00:00'
+    """
+    try:
+        there = UTC if zone == "UTC" else ZoneInfo(zone)  # UTC needs no database of zones
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise CampaignError(f"zone is '{zone}': give the name of a time zone such as Europe/Berlin, or UTC") from None
+    try:
+        read = datetime.fromisoformat(text)
+        if _DAY.fullmatch(text):
+            read = datetime.combine(read, _LAST_SECOND)
+        return (read if read.tzinfo else read.replace(tzinfo=there)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise CampaignError(f"{name} is '{text}': give a date such as 2027-01-31, or 2027-01-31T18:00:00Z") from None
+
+
+def time_in_words(moment: datetime) -> str:
+    """Write date, time and zone.
+
+    >>> time_in_words(datetime(2027, 1, 31, 23, 59, 59, tzinfo=UTC))
+    '2027-01-31 23:59:59 UTC'
+    """
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

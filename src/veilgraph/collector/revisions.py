@@ -1,0 +1,76 @@
+"""Revised notices: a running collector takes up a changed campaign file by itself.
+
+Reports are bound to the other part of the document, so a file with another id is another campaign, and is not taken up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.notice import time_in_words
+from veilgraph.errors import CampaignError
+
+logger = logging.getLogger("veilgraph.collector")
+
+
+class RevisedFile:
+    """A campaign file, and what it held when it was last looked at.
+
+    Args:
+        path: the campaign file.
+        current: campaign that is served now.
+    """
+
+    def __init__(self, path: Path, current: Campaign) -> None:
+        self._path, self._current = path, current
+        self._seen = self._signature()
+
+    def poll(self) -> Campaign | None:
+        """Return the campaign with its revised notice if the file changed to one; log why another change is refused."""
+        if (signature := self._signature()) == self._seen:
+            return None
+        self._seen = signature
+        try:
+            revised = Campaign.from_json(self._path.read_bytes())
+        except (OSError, CampaignError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            logger.error("%s changed and cannot be read; the campaign stays as it is: %s", self._path.name, why)
+            return None
+        if (refusal := self._refusal(revised)) is not None:
+            logger.error("%s changed, and %s; the campaign stays as it is", self._path.name, refusal)
+            return None
+        if revised == self._current:
+            return None
+        self._current = revised
+        closes = time_in_words(revised.closes)
+        logger.info("notice %d of campaign %s is taken up; open until %s", revised.notice_version, revised.id, closes)
+        return revised
+
+    def _refusal(self, revised: Campaign) -> str | None:
+        before, after = self._current.notice_version, revised.notice_version
+        if revised.id != self._current.id:
+            return f"holds another campaign, {revised.id}: start a collector for it"
+        if after < before:
+            return f"holds notice {after}, older than {before}, which devices have seen: use 'campaign revise'"
+        if after == before and revised != self._current:
+            return f"holds another notice of the same version, {after}: use 'campaign revise'"
+        return None
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+async def take_up_revisions(file: RevisedFile, take_up: Callable[[Campaign], None], *, seconds: float = 2.0) -> None:
+    """Look at the file regularly, and hand on each revised campaign."""
+    while True:
+        await asyncio.sleep(seconds)
+        if (revised := await asyncio.to_thread(file.poll)) is not None:
+            take_up(revised)

@@ -1,0 +1,66 @@
+"""Notices: texts are about the questions, and a date is the whole day."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.support.campaigns import CAMPAIGNS, MIXED
+from tests.support.forgeries import MISLEADING_TEXTS, NOTICE_FORGERIES, rewritten
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.notice import check_texts, read_time
+from veilgraph.errors import CampaignError
+
+
+@pytest.mark.parametrize("forgery", NOTICE_FORGERIES)
+def test_a_forged_notice_is_refused(forgery: str) -> None:
+    with pytest.raises(CampaignError) as caught:
+        Campaign.from_json(rewritten(CAMPAIGNS["format 3"], **NOTICE_FORGERIES[forgery]))
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("key", ["purpose", "contact", "note"])
+def test_translations_refuse_what_could_mislead(key: str) -> None:
+    for text in MISLEADING_TEXTS.values():
+        with pytest.raises(CampaignError, match=f"texts.de.{key} (holds U|is not valid)"):
+            check_texts({"de": {key: text}}, MIXED, "label")
+
+
+@pytest.mark.parametrize("language", ["de", "pt-BR", "zh-Hant-TW", "ast"])
+def test_languages_are_tags(language: str) -> None:
+    check_texts({language: {}}, MIXED, "label")
+
+
+@pytest.mark.parametrize("language", ["", "German", "DE", "de_DE", "d", "de-", "de-x-much-too-many-parts"])
+def test_what_is_no_language_tag_is_refused(language: str) -> None:
+    with pytest.raises(CampaignError, match="it must be a tag such as 'de'"):
+        check_texts({language: {}}, MIXED, "label")
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "expected"),
+    [
+        ("2027-01-31", "UTC", datetime(2027, 1, 31, 23, 59, 59, tzinfo=UTC)),
+        ("2027-01-31", "America/New_York", datetime(2027, 2, 1, 4, 59, 59, tzinfo=UTC)),
+        ("2027-07-31", "Europe/Berlin", datetime(2027, 7, 31, 21, 59, 59, tzinfo=UTC)),
+        ("2027-01-31T18:00", "Europe/Berlin", datetime(2027, 1, 31, 17, tzinfo=UTC)),
+        ("2027-01-31 18:00:00Z", "Europe/Berlin", datetime(2027, 1, 31, 18, tzinfo=UTC)),
+        ("2027-01-31T18:00:00-08:00", "UTC", datetime(2027, 2, 1, 2, tzinfo=UTC)),
+        ("2027-01-31T00:00", "UTC", datetime(2027, 1, 31, tzinfo=UTC)),
+    ],
+)
+def test_times_are_read_in_their_zone_and_a_date_is_the_whole_day(text: str, zone: str, expected: datetime) -> None:
+    assert read_time(text, zone=zone) == expected
+
+
+@pytest.mark.parametrize("text", ["soon", "", "2027-02-30", "2027", "31.1.2027", "9999-12-31"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(CampaignError, match=r"closes is '.*': give a date such as 2027-01-31"):
+        read_time(text, zone="America/New_York")
+
+
+def test_what_is_no_zone_is_refused() -> None:
+    for zone in ("Mars/Phobos", "", "../etc/passwd", "/etc/localtime"):
+        with pytest.raises(CampaignError, match="give the name of a time zone"):
+            read_time("2027-01-31", zone=zone)
