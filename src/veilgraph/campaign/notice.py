@@ -31,8 +31,8 @@ def check_texts(texts: object, schema: FeatureSchema, label: str) -> None:
 
     Args:
         texts: for each language (a BCP 47 tag such as "de" or "pt-BR") an object. Its keys are optional: `purpose`,
-            `contact`, `note`, and `questions`. The latter has for each column, or for the label, an object with the
-            optional keys `text`, `help` and `answers`, which is the shown text of each value.
+            `contact`, `note`, and `questions`. The latter has an object for each column, and for the label. Its
+            optional keys are `text`, `help`, and `answers`, the shown text of each value.
         schema: schema of the campaign.
         label: name of the label.
 
