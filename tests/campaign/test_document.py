@@ -220,7 +220,7 @@ def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
     """Every key of the notice is outside of the hash, and every key of the bound part inside."""
     made = CAMPAIGNS["format 3"]
     assert content_id(made.bound) == made.id
-    for key, value in {
+    changes: dict[str, Any] = {
         "purpose": "Another",
         "contact": "another@example.org",
         "closes": "2100-06-30T23:59:59Z",
@@ -228,7 +228,8 @@ def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
         "note": "",
         "texts": {},
         "version": 7,
-    }.items():
+    }
+    for key, value in changes.items():
         changed = {f"notice__{key}": value} | ({"notice__retention": None} if key == "closes" else {})
         read = Campaign.from_json(rewritten(made, **changed))
         assert read.id == made.id, key
