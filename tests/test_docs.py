@@ -88,7 +88,7 @@ SHORTENED = {
     f"{OWN_GRAPH} --out runs/people": ["--seeds", "1", "--epochs", "2", "--epsilon", "1"],
     "veilgraph run --epsilon-x 1 --epsilon-y 1 --seeds 2 --out runs/one-budget": ["--epochs", "2"],
 }
-# The page that assumes a finished collection: `train` and `predict` run there, elsewhere they are only parsed.
+# The page that assumes a finished collection: commands that read one run there, elsewhere they are only parsed.
 COLLECTED = "docs/how-to/deployment.md"
 # Files that a page assumes.
 ASSUMED = {
@@ -213,9 +213,8 @@ def test_programs_and_commands_of_a_page_run_in_order(
             assert block.text.strip() == printed.strip(), f"{name_of(page)} shows another output"
         printed = None
         for command in block.commands:
-            if command in NOT_RUN or (
-                name_of(page) != COLLECTED and command.split()[1] in ("train", "card", "predict")
-            ):
+            collected = " --store " in command or command.split()[1] in ("train", "card", "predict")
+            if command in NOT_RUN or (name_of(page) != COLLECTED and collected):
                 continue
             capsys.readouterr()
             assert main([*shlex.split(command)[1:], *SHORTENED.get(command, [])]) == 0, command
