@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from tests.support.axe import needs_axe, violations
 from tests.support.browser_module import BROWSER
 from tests.support.chromium import Page, chromium, needs_chromium
-from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SUBMIT, ready, serving
+from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SCHEMA, SUBMIT, ready, serving
 from veilgraph.collector.store import Standing
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -196,6 +198,63 @@ def test_numbers_and_times_are_written_as_the_locale_does(page: Page) -> None:
         prefer(page, "ar-EG")
         ready(page, collector.url)
         assert "٨٢ من ١٠٠" in words(page, "levels")
+
+
+ASKED = {
+    "de": {
+        "purpose": "Um zu lernen",
+        "contact": "datenschutz@example.org",
+        "questions": {
+            "age": {"text": "Wie alt sind Sie?", "help": "In Jahren."},
+            "district": {"answers": {"Harbour": "Hafen", "North": "Norden"}},
+            "health": {"text": "Wie geht es Ihnen?", "help": "Heute.", "answers": {"well": "gut", "ill": "schlecht"}},
+        },
+    },
+    "ar": {"questions": {"health": {"text": "كيف حالك؟", "answers": {"well": "بخير", "ill": "مريض"}}}},
+}
+
+
+@needs_chromium
+def test_questions_help_and_answers_are_in_the_words_of_the_notice(page: Page) -> None:
+    made = replace(
+        CAMPAIGN,
+        schema=replace(CAMPAIGN.schema, texts=ASKED),
+        retention=datetime(2101, 1, 31, 22, 59, 59, tzinfo=UTC),
+    )
+    with serving(made.to_json()) as collector:
+        prefer(page, "de")
+        page.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+        ready(page, collector.url + INVITATION, width=390)
+        assert words(page, "purpose") == "Um zu lernen"
+        assert "datenschutz@example.org" in words(page, "contact")
+        promised = "Sie versprechen, das Gesendete bis 31. Januar 2101 um 23:59 MEZ zu löschen."
+        assert words(page, "retention") == promised
+        assert page.run("document.querySelector('label[for=q0] bdi').textContent") == "Wie alt sind Sie?"
+        assert page.run("document.querySelector('label[for=q2]').textContent") == "district"
+        assert page.run("[...q2.options].map(option => option.textContent)") == [
+            "bitte wählen",
+            "Norden",
+            *SCHEMA.columns[2].values[1:4],
+            "Hafen",
+            *SCHEMA.columns[2].values[5:],
+        ]
+        described = "document.getElementById(q0.getAttribute('aria-describedby')).textContent"
+        assert page.run(described) == "In Jahren."
+        assert "Wie geht es Ihnen?" in words(page, "meaning")
+        page.run(FILL + SUBMIT)
+        page.until("!review.hidden")
+        rows = page.run("[...document.querySelectorAll('#rows tr')].map(r => [...r.children].map(c => c.textContent))")
+        assert [row[:2] for row in rows][2:] == [["district", "Hafen"], ["Wie geht es Ihnen?", "schlecht"]]
+        assert rows[3][2] in {"gut", "schlecht"}
+        drawn = json.loads(page.run("raw.textContent"))
+        switch(page, "ar")
+        assert "كيف حالك؟" in page.run("rows.textContent")
+        assert words(page, "purpose") == "To learn", "a language without a purpose has the campaign's own"
+        assert json.loads(page.run("raw.textContent")) == drawn
+        switch(page, "fr")
+        assert "كيف حالك؟" not in page.run("rows.textContent")
+        assert "Wie geht es Ihnen?" in page.run("rows.textContent"), "the language that the browser prefers"
+        assert page.complaints == []
 
 
 @needs_chromium

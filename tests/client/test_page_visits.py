@@ -211,7 +211,7 @@ def test_another_tab_shows_the_only_report_and_asks_for_the_code(page: Page, col
 
 
 def test_a_closed_campaign_shows_its_purpose_and_contact(page: Page) -> None:
-    with serving(rewritten(CAMPAIGN, closes="2020-01-01T00:00:00Z")) as collector:
+    with serving(rewritten(CAMPAIGN, notice__closes="2020-01-01T00:00:00Z")) as collector:
         ready(page, collector.url + INVITATION)
         assert "closed" in words(page, "problem")
         assert words(page, "title") == "This survey is closed"
@@ -270,7 +270,7 @@ def test_words_that_do_not_load_are_told_in_the_pages_own(page: Page, collector:
 
 def test_odds_of_one_answer_name_the_answer_that_they_are_about(page: Page, collector: Collector) -> None:
     """Features cost 0.5 and the label 1: e^1.5 / (1 + e^1.5), e / (1 + e), and less for one of three features."""
-    feature = max(map(float, CAMPAIGN.document["guarantee"]["attribute_level"]))
+    feature = max(map(float, CAMPAIGN.document["bound"]["guarantee"]["attribute_level"]))
     odds = ceil(100 / (1 + exp(-feature)))
     ready(page, collector.url)
     assert page.run("[...document.querySelectorAll('#levels li')].map(item => item.textContent)") == [

@@ -217,7 +217,7 @@ function asked() {
 
 /** Return what the organisers wrote in the page's language, or in another one that the person may read. */
 function theirWords() {
-  const { texts = {} } = question.notice, tag = matching(Object.keys(texts));
+  const { texts } = question.notice, tag = matching(Object.keys(texts));
   return tag ? { ...texts[tag], tag } : {};
 }
 
