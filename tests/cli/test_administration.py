@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.support.collection import Collection
 from tests.support.running_collector import collecting
+from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 
@@ -108,3 +111,39 @@ def test_mistakes_are_one_line(capsys: Capture) -> None:
     assert "none.db does not exist" in capsys.readouterr().err
     assert not Path("none.db").exists()
     assert "node must be text" in printed(capsys, "campaign", "withdraw", "..", "--campaign", "c.json", code=2)
+
+
+def a_campaign(retention: datetime | None) -> Campaign:
+    """Write the campaign of the five reports with this retention date."""
+    made = replace(CAMPAIGN, closes=datetime(2020, 1, 1, tzinfo=UTC), retention=retention)
+    Path("kept.json").write_text(made.to_json())
+    return made
+
+
+def test_a_purge_waits_for_the_retention_date(capsys: Capture) -> None:
+    a_campaign(datetime(2999, 1, 31, tzinfo=UTC))
+    refused = printed(capsys, "campaign", "purge", "kept.json", code=2)
+    assert "keeps its reports until 2999-01-31 00:00:00 UTC: wait until then, or give --now" in refused
+    a_campaign(None)
+    assert "no retention date: give --now" in printed(capsys, "campaign", "purge", "kept.json", code=2)
+    made = a_campaign(datetime(2020, 1, 31, tzinfo=UTC))
+    purged = json.loads(printed(capsys, "campaign", "purge", "kept.json", "--json"))
+    assert purged == {"campaign": made.id, "deleted": 5}
+    assert "purge" in printed(capsys, "campaign", "audit-log")
+
+
+def test_a_purge_at_once_is_confirmed_by_the_owner(capsys: Capture) -> None:
+    made = a_campaign(datetime(2999, 1, 31, tzinfo=UTC))
+    purge = ["campaign", "purge", "kept.json", "--now"]
+    for unconfirmed in (purge, [*purge, "--confirm", "yes"], [*purge, "--confirm", ""]):
+        refused = printed(capsys, *unconfirmed, code=2)
+        assert "would delete 5 reports of 'Tests' for ever: if you mean it" in refused
+        assert f"--confirm {made.id[:8]}" in refused
+    assert ReportStore.open("sqlite:///reports.db", create=False).purged(made.id) is None
+    confirmed = [*purge, "--confirm", made.id[:8]]
+    assert "5 reports deleted. The campaign accepts none again" in printed(capsys, *confirmed)
+    assert "0 reports deleted" in printed(capsys, *confirmed)
+    store = ReportStore.open("sqlite:///reports.db")
+    (result,) = store.put([COLLECTION.report("n2")], now=0)
+    assert result.outcome.value == "purged"
+    store.close()

@@ -1,4 +1,4 @@
-"""`veilgraph campaign withdraw` and `audit-log`: what an owner does with the reports in a store."""
+"""`veilgraph campaign withdraw`, `purge` and `audit-log`: what an owner does with the reports in a store."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CampaignFile = Annotated[Path, typer.Option(help="The campaign, .json.")]
 Store = Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")]
+# Digits of a campaign's id that confirm a purge before its date.
+_CONFIRMED_DIGITS = 8
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -50,6 +52,45 @@ def withdraw_node(
         f"The campaign has {counted(total, 'withdrawal')}. Models that were trained before hold what was withdrawn: "
         "train again.",
     )
+
+
+def purge(
+    campaign: Annotated[Path, typer.Argument(help="A campaign, .json.", metavar="CAMPAIGN")],
+    store: Store,
+    at_once: Annotated[bool, typer.Option("--now", help="Do not wait for the campaign's retention date.")] = False,
+    confirm: Annotated[
+        str | None, typer.Option(help="With --now: the beginning of the campaign's id, to confirm.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete all reports of a campaign after its retention date; it accepts none again."""
+    asked = Campaign.from_json(campaign.read_bytes())
+    is_due = asked.retention is not None and datetime.now(UTC) >= asked.retention
+    if not is_due and not at_once:
+        if asked.retention is None:
+            raise RunError("the campaign announces no retention date: give --now to delete its reports at once")
+        raise RunError(
+            f"the campaign keeps its reports until {asked.retention:%Y-%m-%d %H:%M:%S} UTC: wait until then, "
+            "or give --now to delete them at once"
+        )
+    opened = _open(store)
+    try:
+        if not is_due and confirm != asked.id[:_CONFIRMED_DIGITS]:
+            stored = counted(opened.count(asked.id), "report")
+            raise RunError(
+                f"this would delete {stored} of {asked.purpose!a} for ever: "
+                f"if you mean it, repeat the command with --confirm {asked.id[:_CONFIRMED_DIGITS]}"
+            )
+        deleted = opened.purge(asked, now=time.time(), actor="owner")
+    finally:
+        opened.close()
+    if as_json:
+        echo_json({"campaign": asked.id, "deleted": deleted})
+    else:
+        echo(
+            f"{counted(deleted, 'report')} deleted. The campaign accepts none again, and the audit log says so.",
+            "Models that were trained before hold copies of reports: delete their folders, and old backups.",
+        )
 
 
 def audit_log(

@@ -13,7 +13,7 @@ import typer
 
 import veilgraph
 from veilgraph.cli._common import echo, needs_extra
-from veilgraph.cli.administration import audit_log, withdraw_node
+from veilgraph.cli.administration import audit_log, purge, withdraw_node
 from veilgraph.cli.campaign import campaign_app, serve
 from veilgraph.cli.collection import missing
 from veilgraph.cli.data import data_app
@@ -55,6 +55,7 @@ app = typer.Typer(
 for command in (run, account, audit, plan, randomize, submit, withdraw, serve, train, card, predict, tune, doctor):
     app.command()(command)
 campaign_app.command("withdraw")(withdraw_node)
+campaign_app.command()(purge)
 campaign_app.command()(audit_log)
 campaign_app.command()(missing)
 for group, name in (

@@ -35,6 +35,7 @@ from veilgraph.collector.middleware import (
 )
 from veilgraph.collector.participant_rights import add_participant_rights
 from veilgraph.collector.report_writer import ReportWriter
+from veilgraph.collector.retention import maintain_regularly
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.collector.validation import ReportValidator, batch_entries, parse_json
@@ -75,6 +76,7 @@ def make_app(
     plausible: PlausibleShares | None = None,
     campaign_file: Path | None = None,
     clock: Callable[[], float] = time.time,
+    maintenance_seconds: float = 60.0,
 ) -> FastAPI:
     """Make the collector of one campaign on its public graph.
 
@@ -88,8 +90,10 @@ def make_app(
         plausible: class shares that the owner declared plausible; the dashboard compares the estimates with them.
         campaign_file: file of the campaign; a revised notice in it is taken up.
         clock: Unix time.
+        maintenance_seconds: time between two looks at the campaign's notice and its retention date.
     """
     check_graph(campaign, graph)
+    store.register(campaign, now=clock())
     limits = limits or Limits(report_bytes=max_report_bytes(campaign))
     joined = tuple(joined)
     nodes = frozenset(graph.names) | frozenset(joined)
@@ -99,9 +103,15 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await asyncio.to_thread(_announce, store, campaign, clock())
+        started = {"campaign": campaign.id, "version": veilgraph.__version__}
+        await asyncio.to_thread(store.record, "start", started, now=clock(), actor="collector")
         writer.start()
-        tasks = [asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics))]
+        tasks = [
+            asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics)),
+            asyncio.create_task(
+                maintain_regularly(lambda: validator.campaign, store, clock=clock, seconds=maintenance_seconds)
+            ),
+        ]
         if campaign_file is not None:
             take_up = partial(setattr, validator, "campaign")
             tasks.append(asyncio.create_task(take_up_revisions(RevisedFile(campaign_file, campaign), take_up)))
@@ -151,12 +161,6 @@ def make_app(
         plausible=plausible,
     )
     return app
-
-
-def _announce(store: ReportStore, campaign: Campaign, now: float) -> None:
-    """Keep the campaign's document, and write to the audit log that this collector serves it from now on."""
-    store.register(campaign, now=now)
-    store.record("start", {"campaign": campaign.id, "version": veilgraph.__version__}, now=now, actor="collector")
 
 
 def _as_refusal(error: Exception) -> Refusal:

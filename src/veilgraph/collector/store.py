@@ -416,10 +416,24 @@ class ReportStore:
     # --- Campaigns and the audit log ---------------------------------------------------------------------------------
 
     def register(self, campaign: Campaign, *, now: float, actor: str = "collector") -> None:
-        """Keep the newest document of a campaign; the audit log says when it is new or has changed."""
+        """Keep the newest document of a campaign; the audit log says when its notice is new.
+
+        An older notice than the stored one is refused: devices refuse it too, and its retention date may be later.
+        """
         with translate_errors(), writing(self._engine) as connection:
+            stored = connection.execute(select(campaigns.c.document).where(campaigns.c.id == campaign.id)).scalar()
+            newest = 0 if stored is None else Campaign.from_json(stored).notice_version
+            if campaign.notice_version < newest:
+                raise StoreError(
+                    f"the campaign file holds notice {campaign.notice_version}, and notice {newest} was served before: "
+                    "use the newest file, or 'veilgraph campaign revise'"
+                )
             if self._register(connection, campaign):
-                detail = {"campaign": campaign.id, "sha256": hashlib.sha256(campaign.to_json().encode()).hexdigest()}
+                detail = {
+                    "campaign": campaign.id,
+                    "notice": campaign.notice_version,
+                    "sha256": hashlib.sha256(campaign.to_json().encode()).hexdigest(),
+                }
                 audit_log.append(connection, now=now, actor=actor, action="notice", detail=detail)
 
     def _register(self, connection: Connection, campaign: Campaign) -> bool:

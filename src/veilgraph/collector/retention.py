@@ -1,0 +1,49 @@
+"""Retention: a running collector deletes a campaign's reports after the date that its newest notice announces."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from veilgraph.campaign import Campaign
+from veilgraph.collector.store import ReportStore
+from veilgraph.errors import StoreError
+
+logger = logging.getLogger("veilgraph.collector")
+
+
+def is_due(campaign: Campaign, now: float) -> bool:
+    """Return whether the campaign's retention date has passed; one without a date is never due."""
+    return campaign.retention is not None and datetime.fromtimestamp(now, tz=UTC) >= campaign.retention
+
+
+def purge_if_due(campaign: Campaign, store: ReportStore, *, now: float) -> int:
+    """Delete the campaign's reports if its retention date has passed, and return their number."""
+    if not is_due(campaign, now) or (store.purged(campaign.id) is not None and store.count(campaign.id) == 0):
+        return 0
+    deleted = store.purge(campaign, now=now, actor="collector")
+    if deleted:
+        logger.info("the retention date has passed: deleted %d reports of campaign %s", deleted, campaign.id)
+    return deleted
+
+
+async def maintain_regularly(
+    campaign: Callable[[], Campaign], store: ReportStore, *, clock: Callable[[], float], seconds: float = 60.0
+) -> None:
+    """Keep a new notice, and purge when the date passes, until cancelled; an absent database is tried again.
+
+    Args:
+        campaign: returns the campaign with its newest notice.
+        store: store of the reports.
+        clock: Unix time.
+        seconds: time between two looks at the clock.
+    """
+    while True:
+        try:
+            await asyncio.to_thread(store.register, campaign(), now=clock())
+            await asyncio.to_thread(purge_if_due, campaign(), store, now=clock())
+        except StoreError as error:
+            logger.warning("the notice and its retention date could not be attended to: %s", type(error).__name__)
+        await asyncio.sleep(seconds)

@@ -1,0 +1,108 @@
+"""A collector deletes reports when the date has passed that their campaign announced, and not before."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.support.collection import Collection
+from tests.support.running_collector import listening, wait_until
+from veilgraph.campaign import Campaign
+from veilgraph.collector.app import make_app
+from veilgraph.collector.retention import maintain_regularly, purge_if_due
+from veilgraph.collector.store import ReportStore
+from veilgraph.errors import StoreError, StoreUnavailableError
+
+RING = Collection.ring(5)
+DATE = datetime(2999, 1, 31, tzinfo=UTC)
+KEPT = replace(RING, campaign=replace(RING.campaign, retention=DATE))
+DUE = DATE.timestamp()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ReportStore:
+    opened = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    opened.put([KEPT.report(f"n{i}") for i in range(3)], now=0)
+    return opened
+
+
+def test_reports_are_deleted_after_the_date_and_not_before(store: ReportStore) -> None:
+    assert purge_if_due(RING.campaign, store, now=1e12) == 0
+    assert purge_if_due(KEPT.campaign, store, now=DUE - 1) == 0
+    assert store.count(KEPT.campaign.id) == 3
+    assert purge_if_due(KEPT.campaign, store, now=DUE) == 3
+    assert purge_if_due(KEPT.campaign, store, now=DUE) == 0
+    (entry,) = store.audit_log()
+    assert (entry.actor, entry.action) == ("collector", "purge")
+
+
+def test_a_running_collector_purges_and_says_so(store: ReportStore, caplog: pytest.LogCaptureFixture) -> None:
+    now = [DUE - 10]
+    app = make_app(
+        campaign=KEPT.campaign,
+        graph=KEPT.graph,
+        store=store,
+        credentials=KEPT.credentials,
+        clock=lambda: now[0],
+        maintenance_seconds=0.01,
+    )
+    with caplog.at_level(logging.INFO, logger="veilgraph.collector"), listening(app) as client:
+        receipt = KEPT.credentials.receipt(KEPT.report("n1"), hour=0).document
+        assert client.post("/v1/receipts", json=receipt).json() == {"status": "stored"}
+        now[0] = DUE
+        wait_until(lambda: store.purged(KEPT.campaign.id) is not None and store.count(KEPT.campaign.id) == 0)
+        assert client.post("/v1/receipts", json=receipt).json() == {"status": "purged"}
+        withdrawn = client.delete("/v1/reports/n1", headers=KEPT.headers("n1"))
+        assert (withdrawn.status_code, withdrawn.json()["status"]) == (200, "same")
+    assert "deleted 3 reports" in caplog.text
+
+
+def test_a_revised_notice_is_kept_and_an_older_one_is_refused(store: ReportStore) -> None:
+    sooner = KEPT.campaign.revise(purpose="Tests, and more")
+    for campaign in (KEPT.campaign, KEPT.campaign, sooner):
+        store.register(campaign, now=0)
+    assert store.campaigns() == {KEPT.campaign.id: sooner.to_json()}
+    assert [entry.document["detail"]["notice"] for entry in store.audit_log()] == [1, 2]
+    with pytest.raises(StoreError, match="holds notice 1, and notice 2 was served before: use the newest file"):
+        make_app(campaign=KEPT.campaign, graph=KEPT.graph, store=store, credentials=KEPT.credentials)
+
+
+def test_a_database_that_does_not_answer_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    class Absent(ReportStore):
+        """A store whose database is away for the first call."""
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def register(self, campaign: Campaign, *, now: float, actor: str = "collector") -> None:
+            assert campaign == KEPT.campaign
+
+        def purged(self, campaign_id: str) -> int | None:
+            self.calls += 1
+            if self.calls == 1:
+                raise StoreUnavailableError("away")
+            return 0
+
+        def count(self, campaign_id: str, *, wave: int | None = None) -> int:
+            return 0
+
+    store = Absent()
+    campaign: Callable[[], Campaign] = lambda: KEPT.campaign  # noqa: E731
+
+    async def run() -> None:
+        task = asyncio.create_task(maintain_regularly(campaign, store, clock=lambda: DUE, seconds=0.001))
+        while store.calls < 3:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert "could not be attended to: StoreUnavailableError" in caplog.text
