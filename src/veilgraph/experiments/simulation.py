@@ -132,7 +132,7 @@ def simulate_waves(
         split: nodes that report a label are its training and validation nodes.
         rng: source of randomness.
         histories: true labels in each wave, [nodes, waves]; default: they never change.
-        waves: number of waves that are over; default: all.
+        waves: number of waves that are over; default: all of them.
         latest: learn from each node's latest report alone, and not from the most frequent one.
     """
     reporting, nodes = _reporting(private, split), private.graph.num_nodes
@@ -140,8 +140,9 @@ def simulate_waves(
         histories = np.repeat(private.labels[:, None], series.waves, axis=1)
     reports = np.full((nodes, series.waves), NO_REPORT, dtype=np.int64)
     reports[reporting] = series.randomize(histories[reporting], rng=rng)
-    evidence, named = WaveEvidence.combine(series, reports[:, :waves], latest=latest)
-    return simulated_collection(private, split, evidence, np.where(reporting, named, 0))
+    reports[:, series.waves if waves is None else waves :] = NO_REPORT
+    evidence = WaveEvidence.of(series, reports[reporting], latest=latest)
+    return simulated_collection(private, split, evidence, reports)
 
 
 def simulated_collection(

@@ -18,7 +18,7 @@ from veilgraph.privacy.epsilon import (
     show_epsilon,
     state_epsilon,
 )
-from veilgraph.privacy.mechanisms import GRRFS, LongitudinalGRR, Mechanism, WaveEvidence
+from veilgraph.privacy.mechanisms import GRRFS, LongitudinalGRR, Mechanism
 from veilgraph.privacy.notebook_table import html_table
 
 
@@ -183,10 +183,9 @@ def guarantee_of(features: Mechanism | None, label: Mechanism | None) -> Guarant
 
 
 def _series_terms(label: Mechanism | None) -> SeriesTerms | None:
-    series = label.series if isinstance(label, WaveEvidence) else label
-    if not isinstance(series, LongitudinalGRR):
+    if not isinstance(label, LongitudinalGRR):
         return None
-    return SeriesTerms(waves=series.waves, values=series.values, label=series.series_loss)
+    return SeriesTerms(waves=label.waves, values=label.values, label=label.series_loss)
 
 
 @lru_cache(maxsize=256)  # exact arithmetic takes milliseconds, and simulations use the same mechanism many times

@@ -1,9 +1,8 @@
-"""Evidence from the waves of a series: one class for each person, with the exact channel from their value to it."""
+"""Evidence in the waves of a series: one class for each person, with the exact channel from their value to it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -12,99 +11,75 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.privacy.epsilon import PrivacyLoss
-from veilgraph.privacy.mechanisms.base import Record, Report
+from veilgraph.errors import DomainError
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
-from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
+from veilgraph.privacy.mechanisms.random_source import WORDS
 
 NO_REPORT = -1
 """Code of a wave in which a person sent no report."""
 
 
 @dataclass(frozen=True)
-class WaveEvidence:
-    r"""The class that a person's reports name most often, as a label mechanism that methods learn from.
+class WaveEvidence(LongitudinalGRR):
+    r"""Waves as a label mechanism that methods learn from: the class that a person's reports name most often.
 
     Of classes that are named equally often it is the most recent one. Reports of one permanent answer are
     exchangeable, so this breaks ties uniformly. n reports name the permanent answer most often with a probability
     :math:`p_n` that is computed exactly. The channel from the value is that of the permanent answer, followed by one
     with :math:`p_n`; over all people it is the mean of their channels.
 
-    One report of each person is the evidence of the latest wave, and assumes nothing. Several assume that the value
-    did not change between them; with a value that changed, they name most likely the one that was held longest.
+    The latest report alone assumes nothing. Several assume that the value did not change between them; with a value
+    that changed, they name most likely the one that was held longest.
+
+    Reports are rows of codes, [people, waves], with `NO_REPORT` for a wave without one.
 
     Args:
-        series: the mechanism of the waves.
-        people: number of people with 1, 2, ... reports.
+        domain_size: k, the declared number of values.
+        epsilon: requested epsilon of a permanent answer.
+        wave_epsilon: requested epsilon of a wave's report about the permanent answer.
+        waves: W, the number of waves.
+        values: c, the number of different values of a person that are answered.
+        people: number of people whose 1, 2, ... reports are combined.
+        latest: whether the latest report of each person is taken alone.
 
-    >>> series = LongitudinalGRR(7, epsilon=2.0, wave_epsilon=1.0, waves=12, values=2)
-    >>> [round(float(WaveEvidence(series, (0,) * n + (1,)).channel.keep), 3) for n in (0, 2, 11)]
-    [0.223, 0.244, 0.368]
+    >>> monthly = LongitudinalGRR(7, epsilon=2.0, wave_epsilon=1.0, waves=12, values=2)
+    >>> reports = monthly.randomize(np.zeros((100, 12), dtype=np.int64), rng=np.random.default_rng(0))
+    >>> evidence = [WaveEvidence.of(monthly, reports, latest=latest) for latest in (True, False)]
+    >>> [round(float(each.channel.keep), 3) for each in evidence]
+    [0.223, 0.368]
     """
 
-    series: LongitudinalGRR
     people: tuple[int, ...] = (1,)
+    latest: bool = False
 
     @classmethod
-    def combine(
-        cls, series: LongitudinalGRR, reports: NDArray[np.int64], *, latest: bool = False
-    ) -> tuple[WaveEvidence, NDArray[np.int64]]:
-        """Return the evidence, and the class of each person, [people]; `NO_REPORT` for a person without a report.
-
-        Args:
-            series: the mechanism of the waves.
-            reports: reported codes, [people, waves], with `NO_REPORT` where there is none.
-            latest: use the last report of each person alone.
-        """
-        sent = reports != NO_REPORT
-        last = np.where(sent, np.arange(1, reports.shape[1] + 1), 0)
-        if latest:
-            kept = last == last.max(axis=1, keepdims=True)
-            reports, sent = np.where(kept, reports, NO_REPORT), sent & kept
-        named = reports[:, :, None] == np.arange(series.domain_size)
-        # The time of the latest report of a class breaks ties between counts.
-        recency = (named * last[:, :, None]).max(axis=1, initial=0)
-        scores = named.sum(axis=1) * (reports.shape[1] + 1) + recency
-        numbers = np.bincount(sent.sum(axis=1), minlength=2)
-        counts = tuple(np.trim_zeros(numbers[1:], "b").tolist()) or (0,)
-        return cls(series, counts), np.where(sent.any(axis=1), scores.argmax(axis=1), NO_REPORT)
-
-    @property
-    def domain_size(self) -> int:
-        """Number of classes, k."""
-        return self.series.domain_size
-
-    @property
-    def epsilon(self) -> float:
-        """Requested epsilon of a permanent answer, which all waves of an unchanged value do not exceed."""
-        return self.series.epsilon
-
-    @property
-    def num_features(self) -> int:
-        """1: the evidence is about one value."""
-        return 1
+    def of(cls, series: LongitudinalGRR, reports: NDArray[Any], *, latest: bool = False) -> WaveEvidence:
+        """Return the evidence in reports, [people, waves]; rows without a report are ignored."""
+        sent = (reports != NO_REPORT).sum(axis=1)
+        counts = np.bincount(np.minimum(sent, 1) if latest else sent)[1:]
+        return cls(
+            series.domain_size,
+            series.epsilon,
+            series.wave_epsilon,
+            series.waves,
+            series.values,
+            people=tuple(counts.tolist()) or (1,),
+            latest=latest,
+        )
 
     @property
     def set_size(self) -> int:
         """1: the evidence names one class."""
         return 1
 
-    @property
-    def privacy_loss(self) -> PrivacyLoss:
-        """Epsilon of the whole series for any two histories."""
-        loss = self.series.series_loss.any_histories
-        return PrivacyLoss(user_level=loss, attribute_level=(loss,))
-
     @cached_property
     def channel(self) -> SymmetricChannel:
         """Probability of the class given the value, on average over the people."""
-        total = max(sum(self.people), 1)
-        shares = [Fraction(count, total) for count in self.people] if sum(self.people) else [Fraction(1)]
-        table = self.series.wave.table
-        keep = sum((share * most_frequent_share(table, n) for n, share in enumerate(shares, 1) if share), Fraction(0))
-        return self.series.permanent_channel(keep)
+        total, table = sum(self.people), self.wave.table
+        shares = ((n, Fraction(count, total)) for n, count in enumerate(self.people, start=1) if count)
+        return self.permanent_channel(sum((share * most_frequent_share(table, n) for n, share in shares), Fraction(0)))
 
     @property
     def likelihood(self) -> SymmetricChannel:
@@ -112,44 +87,42 @@ class WaveEvidence:
         return self.channel
 
     def named(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return one-hot classes, [people, classes]."""
-        return self.series.wave.named(reports)
+        """Return one-hot classes, [people, classes]; no class where there is no report.
+
+        >>> evidence = WaveEvidence(3, 1.0, 1.0, waves=3)
+        >>> evidence.named(np.array([[2, 2, 0], [0, 1, NO_REPORT]])).astype(int).tolist()
+        [[0, 0, 1], [0, 1, 0]]
+        """
+        sent = reports != NO_REPORT
+        times = np.where(sent, np.arange(1, reports.shape[1] + 1), 0)
+        if self.latest:
+            sent = sent & (times == times.max(axis=1, initial=0)[:, None])
+        hits = sent[:, :, None] & (reports[:, :, None] == np.arange(self.domain_size))
+        # The time of the latest report of a class decides between equal counts.
+        scores = hits.sum(axis=1) * (reports.shape[1] + 1) + (hits * times[:, :, None]).max(axis=1, initial=0)
+        best: NDArray[np.bool_] = scores.argmax(axis=1)[:, None] == np.arange(self.domain_size)
+        return best & sent.any(axis=1)[:, None]
 
     def blank(self, count: int) -> NDArray[Any]:
-        """Return an array of codes for `count` people."""
-        return self.series.wave.blank(count)
+        """Return rows for the reports of `count` people, without a report yet."""
+        return np.full((count, self.waves), NO_REPORT, dtype=np.int64)
 
     def check_reports(self, reports: NDArray[Any]) -> None:
-        """Refuse classes that are not codes of the domain."""
-        self.series.wave.check_reports(reports)
+        """Refuse rows that are not reports of the waves, or are empty.
 
-    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """Draw the class of each person whose value does not change, [people]; all have the same number of reports."""
-        count = len(self.people)
-        series = LongitudinalGRR(self.domain_size, self.epsilon, self.series.wave_epsilon, waves=count)
-        histories = np.repeat(values.reshape(-1, 1), count, axis=1)
-        return self.combine(series, series.randomize(histories, rng=rng).astype(np.int64))[1]
-
-    def records(self) -> Iterator[Record]:
-        """Iterate over all values."""
-        return ((v,) for v in range(self.domain_size))
-
-    def reports(self) -> Iterator[Report]:
-        """Iterate over all classes."""
-        return ((v,) for v in range(self.domain_size))
-
-    def probability(self, report: Report, record: Record) -> Fraction:
-        """Return the channel's probability of a class given an unchanged value."""
-        return self.channel.keep if report == record else self.channel.other
-
-    def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
-        """Return the log of `probability`, [people]."""
-        same = np.asarray(reports).reshape(len(reports), -1)[:, 0] == record[0]
-        return np.where(same, math.log(self.channel.keep), math.log(self.channel.other))
-
-    def extreme_records(self) -> tuple[Record, Record]:
-        """Return two different values."""
-        return (0,), (1,)
+        >>> WaveEvidence(3, 1.0, 1.0, waves=2).check_reports(np.array([[0, 3]]))
+        Traceback (most recent call last):
+        veilgraph.errors.DomainError: a reported label is outside 0..2
+        """
+        if reports.ndim != 2 or reports.shape[1] != self.waves or not np.issubdtype(reports.dtype, np.integer):
+            raise DomainError(
+                f"label reports have shape {reports.shape} and type {reports.dtype}: expected codes of "
+                f"{self.waves} waves"
+            )
+        if (reports == NO_REPORT).all(axis=1).any():
+            raise DomainError("a row of label reports is empty: it needs a report of at least one wave")
+        if ((reports < NO_REPORT) | (reports >= self.domain_size)).any():
+            raise DomainError(f"a reported label is outside 0..{self.domain_size - 1}")
 
 
 @lru_cache(maxsize=1024)
