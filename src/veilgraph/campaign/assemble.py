@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,12 @@ from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
+from veilgraph.privacy.mechanisms import JointGRR, LabelMechanism, SubsetSelection, WaveEvidence
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
+
+WAVES = ("latest", "all")
+"""Reports of a series that are learned from: the latest of each person, or all of them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,15 +27,17 @@ class ReportCodes:
 
     Attributes:
         features: codes of the features, `[nodes, features]`.
-        labels: reports of the label as its mechanism has them, `[nodes]` or `[nodes, words]`.
+        labels: reports of the label as its mechanism has them: `[nodes]`, `[nodes, words]` or `[nodes, waves]`.
         has_features: mask of the rows of `features` that were reported, `[nodes]`.
         has_label: mask of the entries of `labels` that were reported, `[nodes]`.
+        label_mechanism: that reads `labels`; None if no label is collected.
     """
 
     features: NDArray[Any] = field(repr=False)
     labels: NDArray[Any] = field(repr=False)
     has_features: NDArray[np.bool_] = field(repr=False)
     has_label: NDArray[np.bool_] = field(repr=False)
+    label_mechanism: LabelMechanism | None
 
     @property
     def has_report(self) -> NDArray[np.bool_]:
@@ -39,14 +45,17 @@ class ReportCodes:
         return self.has_features | self.has_label
 
 
-def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report]) -> ReportCodes:
+def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, waves: str = WAVES[0]) -> ReportCodes:
     """Collect the codes of reports in arrays; reports of nodes that left the graph are ignored.
 
     Args:
         campaign: campaign of the reports.
         graph: the public graph, as it is now.
-        reports: valid reports, at most one for each node; they are read one at a time.
+        reports: valid reports, at most one for each node and wave; they are read one at a time.
+        waves: reports of a series to learn from, one of `WAVES`.
     """
+    if waves not in WAVES:
+        raise CampaignError(f"waves is '{waves}': choose {' or '.join(WAVES)}")
     mechanism, nodes = campaign.label_mechanism, graph.num_nodes
     features = np.zeros((nodes, campaign.schema.num_features), dtype=_code_type(campaign))
     labels = np.zeros(nodes, dtype=np.int64) if mechanism is None else mechanism.blank(nodes)
@@ -60,12 +69,22 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report]) -> R
         if report.features is not None:
             codes = [NOT_ASKED if code is None else code for code in report.features]
             features[node], has_features[node] = codes, True
-        if report.label is not None:
+        if report.label is not None and report.wave is not None:
+            labels[node, report.wave - 1], has_label[node] = report.label, True
+        elif report.label is not None:
             named[node], has_label[node] = report.label, True
+    if isinstance(mechanism, WaveEvidence):
+        mechanism = WaveEvidence.of(mechanism, labels, latest=waves == WAVES[0])
     if named:
         said: Any = list(named.values())
         labels[list(named)] = mechanism.masks(said) if isinstance(mechanism, SubsetSelection) else said
-    return ReportCodes(features=features, labels=labels, has_features=has_features, has_label=has_label)
+    return ReportCodes(
+        features=features,
+        labels=labels,
+        has_features=has_features,
+        has_label=has_label,
+        label_mechanism=mechanism,
+    )
 
 
 def _code_type(campaign: Campaign) -> type[np.integer[Any]]:
@@ -73,20 +92,23 @@ def _code_type(campaign: Campaign) -> type[np.integer[Any]]:
     return mechanism.code_type if isinstance(mechanism, JointGRR) else campaign.schema.code_dtype
 
 
-def perturbed_graph(campaign: Campaign, graph: Graph, reports: Iterable[Report]) -> PerturbedGraph:
+def perturbed_graph(
+    campaign: Campaign, graph: Graph, reports: Iterable[Report], *, waves: str = WAVES[0]
+) -> PerturbedGraph:
     """Combine the public graph with the campaign's reports; what was not reported is masked.
 
     Args:
         campaign: campaign of the reports.
         graph: the public graph, as it is now: it may have grown since the campaign began.
-        reports: valid reports, at most one for each node; those of nodes that left the graph are ignored.
+        reports: valid reports, at most one for each node and wave; those of nodes that left the graph are ignored.
+        waves: reports of a series to learn from, one of `WAVES`.
     """
-    return perturbed_graph_of_codes(campaign, graph, read_codes(campaign, graph, reports))
+    return perturbed_graph_of_codes(campaign, graph, read_codes(campaign, graph, reports, waves=waves))
 
 
 def perturbed_graph_of_codes(campaign: Campaign, graph: Graph, codes: ReportCodes) -> PerturbedGraph:
     """Combine the public graph with the codes of the campaign's reports."""
-    if campaign.label_mechanism is None:
+    if codes.label_mechanism is None:
         raise CampaignError("the campaign collects no labels: there is nothing to learn to predict")
     return PerturbedGraph(
         graph=graph,
@@ -96,7 +118,7 @@ def perturbed_graph_of_codes(campaign: Campaign, graph: Graph, codes: ReportCode
         has_features=codes.has_features,
         has_label=codes.has_label,
         feature_mechanism=campaign.feature_mechanism,
-        label_mechanism=campaign.label_mechanism,
+        label_mechanism=codes.label_mechanism,
     )
 
 
@@ -111,7 +133,7 @@ def check_graph(campaign: Campaign, graph: Graph) -> Graph:
 
 
 def reports_of(perturbed: PerturbedGraph, campaign: Campaign) -> Iterator[Report]:
-    """Return the reports of a perturbed graph, in the order of its nodes: the inverse of `perturbed_graph`."""
+    """Return the reports of a perturbed graph, in the order of nodes and waves: the inverse of `perturbed_graph`."""
     mechanism, has_label = perturbed.label_mechanism, np.flatnonzero(perturbed.has_label)
     labels = perturbed.labels[has_label]
     said: Iterable[Any] = mechanism.codes(labels) if isinstance(mechanism, SubsetSelection) else labels.tolist()
@@ -119,9 +141,14 @@ def reports_of(perturbed: PerturbedGraph, campaign: Campaign) -> Iterator[Report
     for node, name in enumerate(perturbed.graph.names):
         if perturbed.has_features[node] or node in label_of:
             codes = perturbed.features[node].tolist() if perturbed.has_features[node] else None
-            yield Report(
+            report = Report(
                 campaign=campaign.id,
                 node=name,
                 features=None if codes is None else tuple(None if code == NOT_ASKED else code for code in codes),
-                label=label_of.get(node),
+                label=None if isinstance(mechanism, WaveEvidence) else label_of.get(node),
             )
+            if isinstance(mechanism, WaveEvidence):
+                answered = enumerate(label_of[node], start=1)
+                yield from (replace(report, label=code, wave=wave) for wave, code in answered if code != NO_REPORT)
+            else:
+                yield report

@@ -10,7 +10,7 @@ from typing import Any, cast
 from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.errors import ReportError
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, WaveEvidence
 
 MAX_NODE_LENGTH = 256
 
@@ -46,9 +46,11 @@ class Report:
         """Validate JSON values against the campaign; refuse everything that is not exactly a report of it."""
         if not isinstance(document, dict):
             raise ReportError("a report must be a JSON object")
-        if wrong := _KEYS ^ set(document):
+        series = campaign.label_mechanism if isinstance(campaign.label_mechanism, WaveEvidence) else None
+        keys = _KEYS if series is None else {*_KEYS, "wave"}
+        if wrong := keys ^ set(document):
             key = min(map(str, wrong))
-            raise ReportError(f"the report {'lacks the key' if key in _KEYS else 'has an unknown key'} {key[:40]!a}")
+            raise ReportError(f"the report {'lacks the key' if key in keys else 'has an unknown key'} {key[:40]!a}")
         if document["campaign"] != campaign.id:
             raise ReportError(f"the report answers another campaign; this one is {campaign.id}")
         features, label = document["features"], document["label"]
@@ -59,6 +61,7 @@ class Report:
             node=check_node(document["node"]),
             features=None if features is None else _features(features, campaign),
             label=None if label is None else _label(label, campaign),
+            wave=None if series is None else _wave(document["wave"], series.waves),
         )
 
     @classmethod
@@ -124,7 +127,7 @@ def _label(value: object, campaign: Campaign) -> int | tuple[int, ...]:
     if mechanism is None:
         raise ReportError("label: the campaign collects none; send null")
     size, last = mechanism.set_size, mechanism.domain_size - 1
-    if isinstance(mechanism, GRR):
+    if isinstance(mechanism, GRR | WaveEvidence):
         if not _is_code(value, last + 1):
             raise ReportError(f"label: the code must be a whole number from 0 to {last}")
         return cast(int, value)
@@ -136,6 +139,12 @@ def _label(value: object, campaign: Campaign) -> int | tuple[int, ...]:
     ):
         raise ReportError(f"label: it must be a list of {size} different codes from 0 to {last}, in ascending order")
     return tuple(value)
+
+
+def _wave(value: object, waves: int) -> int:
+    if not (_is_code(value, waves + 1) and value):
+        raise ReportError(f"wave: it must be a whole number from 1 to {waves}")
+    return cast(int, value)
 
 
 def _is_code(value: object, domain_size: int) -> bool:

@@ -43,6 +43,9 @@ def train(
     plausible: Annotated[
         Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm, and training goes on.")
     ] = None,
+    waves: Annotated[
+        str, typer.Option(help="Series: learn from the 'latest' report of each person, or from 'all' of them.")
+    ] = "latest",
     seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB",
@@ -64,6 +67,7 @@ def train(
         hold_out=hold_out,
         screened=screened,
         plausible=plausible,
+        waves=waves,
         device=device,
         memory=parse_bytes(memory),
         watch=show_progress,

@@ -11,7 +11,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
 from veilgraph.campaign.report import MAX_NODE_LENGTH
 from veilgraph.collector.validation import MAX_BATCH_REPORTS
-from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
+from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection, WaveEvidence
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -197,12 +197,17 @@ def report_schema(campaign: Campaign) -> dict[str, Any]:
             "minItems": sets.set_size,
             "maxItems": sets.set_size,
         }
+    series = campaign.label_mechanism
+    wave = (
+        {"wave": {"type": "integer", "minimum": 1, "maximum": series.waves}} if isinstance(series, WaveEvidence) else {}
+    )
     return _object(
         {
             "campaign": {"const": campaign.id},
             "node": {"type": "string", "minLength": 1, "maxLength": MAX_NODE_LENGTH},
             "features": _optional(features, collected=campaign.feature_mechanism is not None),
             "label": _optional(label, collected=campaign.label_mechanism is not None),
+            **wave,
         }
     )
 

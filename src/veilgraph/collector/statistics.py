@@ -152,15 +152,15 @@ def compute_statistics(
         suspicions=screen(perturbed_graph_of_codes(campaign, graph, codes)).suspicions
         if campaign.label_mechanism
         else [],
-        checked_shares=plausible.check(codes.labels[codes.has_label], campaign.label_mechanism)
-        if plausible and campaign.label_mechanism
+        checked_shares=plausible.check(codes.labels[codes.has_label], codes.label_mechanism)
+        if plausible and codes.label_mechanism
         else [],
     )
 
 
 def label_marginal(campaign: Campaign, codes: ReportCodes) -> Marginal | None:
     """Estimate the label's distribution; return None with too few reports for an interval."""
-    mechanism, reported = campaign.label_mechanism, codes.labels[codes.has_label]
+    mechanism, reported = codes.label_mechanism, codes.labels[codes.has_label]
     if mechanism is None or len(reported) < _MIN_REPORTS:
         return None
     counts = count_named(reported, mechanism)

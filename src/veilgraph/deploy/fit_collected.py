@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from veilgraph.atomic_files import write_draft
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.assemble import check_graph, perturbed_graph, reports_of
+from veilgraph.campaign.assemble import WAVES, check_graph, perturbed_graph, reports_of
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.screening import screen
 from veilgraph.deploy.model_card import make_card
@@ -39,7 +39,7 @@ from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import find_method_for_campaign
 from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
-from veilgraph.privacy.mechanisms import LabelMechanism, SymmetricChannel
+from veilgraph.privacy.mechanisms import LabelMechanism, SymmetricChannel, WaveEvidence
 from veilgraph.progress import Watch, say, unwatched
 from veilgraph.reconstruct.propagation import default_hops
 
@@ -62,6 +62,7 @@ def train_on_store(
     hold_out: float = 0.0,
     screened: bool = False,
     plausible: Path | None = None,
+    waves: str = WAVES[0],
     device: str = "auto",
     memory: int = DEFAULT_MEMORY,
     card: bool = True,
@@ -88,6 +89,7 @@ def train_on_store(
         screened: leave out reports that are implausible.
         plausible: file of class shares that the owner declares plausible. The model's facts say which estimates are
             outside.
+        waves: reports of a series to learn from: "latest" of each person, or "all", if values do not change.
         device: "auto", "cpu" or "cuda".
         memory: limit of a process for inputs and hidden units, in bytes.
         card: write a card beside the model; see `veilgraph.deploy.model_card`.
@@ -107,6 +109,7 @@ def train_on_store(
         hold_out=hold_out,
         screened=screened,
         plausible=plausible,
+        waves=waves,
         watch=watch,
         device=device,
         parameters=parameters,
@@ -397,6 +400,7 @@ def _prepare_from_store(
     hold_out: float,
     screened: bool,
     plausible: Path | None,
+    waves: str,
     device: str,
     watch: Watch,
     parameters: Mapping[str, Any],
@@ -408,13 +412,14 @@ def _prepare_from_store(
     chosen = method_for_campaign(method, asked, public, seed=seed, device=device, **parameters)
     withdrawals = count_withdrawals(store, asked)  # before reading: a later one may be in the model
     with stored_reports(store, asked, watch=watch) as reports:
-        perturbed = perturbed_graph(asked, public, reports)
+        perturbed = perturbed_graph(asked, public, reports, waves=waves)
     screening = screen(perturbed)
     facts = {
         "method": method,
         "screening": {"excluded": screened, "suspicions": [asdict(suspicion) for suspicion in screening.suspicions]},
         "plausibility": _plausibility(perturbed, declared),
         "withdrawals": withdrawals,
+        "waves": waves if isinstance(asked.label_mechanism, WaveEvidence) else None,
     }
     if screened:
         perturbed = screening.exclude(perturbed)

@@ -21,7 +21,7 @@ from typing import Any
 
 from veilgraph.atomic_files import is_draft, write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.assemble import perturbed_graph
+from veilgraph.campaign.assemble import WAVES, perturbed_graph
 from veilgraph.campaign.report import Report
 from veilgraph.errors import ReportError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
@@ -126,7 +126,8 @@ class Model:
                 `Graph.reordered(model.nodes)` are predicted as in the training, whatever the order of the table.
             reports: reports of the campaign as they are now; default: those of the training.
         """
-        return perturbed_graph(self.campaign, graph, self.reports() if reports is None else reports)
+        waves = self.facts.get("waves") or WAVES[0]
+        return perturbed_graph(self.campaign, graph, self.reports() if reports is None else reports, waves=waves)
 
 
 def check_model_folder(folder: Path) -> Path:
