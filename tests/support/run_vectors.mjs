@@ -50,6 +50,15 @@ const work = {
       return { features, label, consumed: next };
     });
   }),
+  // All waves of a series, one campaign for each, from one stream of words.
+  waves: ({ campaigns, values, words }) => attempt(async () => {
+    let next = 0, memory = { answers: {}, current: null, reports: {} };
+    for (const [i, value] of values.entries()) {
+      const question = await module.verify(campaigns[i], { maxEpsilon, now });
+      memory = module.randomizeWave(question, memory, value, () => words[next++]);
+    }
+    return { reports: Object.values(memory.reports), consumed: next };
+  }),
   verify: (campaign) => attempt(async () => {
     const { epsilon, id } = await module.verify(campaign, { maxEpsilon, now });
     return { epsilon, id };

@@ -34,9 +34,10 @@ from veilgraph.campaign.strict_json import (
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
-from veilgraph.privacy.epsilon import state_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection, SymmetricChannel
+from veilgraph.privacy.epsilon import HistoryRelation, state_epsilon
+from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection, SymmetricChannel, WaveEvidence
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
+from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.plain_text import counted, quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -46,9 +47,9 @@ FORMAT = 3
 _FORMATS = (1, 2, FORMAT)
 
 _FeatureMechanism = GRRFS | JointGRR
-_LabelMechanism = GRR | SubsetSelection
+_LabelMechanism = GRR | SubsetSelection | WaveEvidence
 _FEATURE_MECHANISMS: dict[str, type[_FeatureMechanism]] = {"grr_fs": GRRFS, "joint_grr": JointGRR}
-_LABEL_MECHANISMS: dict[str, type[_LabelMechanism]] = {"grr": GRR, "subset_selection": SubsetSelection}
+_LABEL_MECHANISMS: dict[str, type[GRR | SubsetSelection]] = {"grr": GRR, "subset_selection": SubsetSelection}
 
 # Limits within which a phone's browser checks the attribute-level guarantee in seconds.
 _MAX_FEATURES = 2**14
@@ -145,7 +146,9 @@ class Campaign:
                     f"{time_in_words(self.closes)}: close it earlier, or keep reports until then"
                 )
         if self.wave is not None:
-            raise CampaignError("wave: the campaign has no waves; leave it out")
+            if self.waves is None:
+                raise CampaignError("wave: the campaign has no waves; leave it out")
+            expect_whole(self.wave, "wave", 1, self.waves.waves)
         if self.format < 3 and (self.notice_version > 1 or self.retention is not None or self.schema.texts):
             raise CampaignError(f"format {self.format} has no retention, no texts and one version: use format 3")
 
@@ -155,6 +158,8 @@ class Campaign:
             isinstance(features, JointGRR) or isinstance(label, SubsetSelection) or not self.schema.columns
         ):
             raise CampaignError("format 1 has columns, GRR-FS and GRR alone: make the campaign in format 2")
+        if self.waves is not None and (self.format < 3 or features is not None):
+            raise CampaignError("a series of waves asks for the label alone, in format 3: leave the features out")
         if features is not None:
             if features.domain_sizes != self.schema.domain_sizes:
                 raise CampaignError("the feature mechanism has other domain sizes than the schema")
@@ -181,11 +186,18 @@ class Campaign:
         epsilon_y: float | None = None,
         label: str = "label",
         retention: datetime | None = None,
+        waves: int | None = None,
+        values: int = 2,
+        wave_epsilon: float | None = None,
     ) -> Campaign:
         """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
 
         Features are randomized by GRR-FS, the label by the mechanism whose reports carry most information. A number of
         sampled features above that of the schema means all of them.
+
+        With `waves` it is a series: the label is asked in each wave and randomized by L-GRR. Then `epsilon_y` is that
+        of a permanent answer, `values` the number of different values of a person that are answered, and
+        `wave_epsilon` that of a wave's report, by default half of `epsilon_y`. The first wave is open.
         """
         if (epsilon_x is None) != (sampled is None):
             raise CampaignError("epsilon_x and sampled belong together: give both, or neither to collect no features")
@@ -194,10 +206,19 @@ class Campaign:
             if not schema.num_features:
                 raise CampaignError("the schema has no columns: leave epsilon_x and sampled out, or declare columns")
             features = GRRFS(schema.domain_sizes, min(sampled, schema.num_features), float(epsilon_x))
+        response: _LabelMechanism | None = None
+        if waves is not None and epsilon_y is None:
+            raise CampaignError("a series of waves asks for the label: give epsilon_y")
+        if waves is not None and epsilon_y is not None:
+            budgets = float(epsilon_y), float(epsilon_y / 2 if wave_epsilon is None else wave_epsilon)
+            response = WaveEvidence(schema.num_classes, *budgets, waves, values)
+        elif epsilon_y is not None:
+            response = best_label_mechanism(schema.num_classes, float(epsilon_y))
         return cls(
             schema=schema,
             feature_mechanism=features,
-            label_mechanism=None if epsilon_y is None else best_label_mechanism(schema.num_classes, float(epsilon_y)),
+            label_mechanism=response,
+            wave=None if waves is None else 1,
             label=label,
             purpose=purpose,
             contact=contact,
@@ -231,12 +252,21 @@ class Campaign:
         except (BudgetError, SchemaError) as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from error
         _check_tables(stated, campaign.bound)
+        campaign._check_waves(stated.get("waves"))
         guarantee = StatedGuarantee.parse(stated["guarantee"])
         if guarantee != StatedGuarantee.of(campaign.guarantee):
             campaign = replace(campaign, stated=guarantee)
         if canonical_json(document) != campaign.to_json():
             raise CampaignError("a number or a date is not written in its canonical form; write it with 'campaign new'")
         return campaign
+
+    def _check_waves(self, stated: dict[str, Any] | None) -> None:
+        if self.waves is None or stated is None:
+            return
+        if stated["table"] != self.bound["waves"]["table"]:
+            raise CampaignError(f"waves.table does not hold the integers that an epsilon of {stated['epsilon']} gives")
+        if stated["guarantee"] != self.bound["waves"]["guarantee"]:
+            raise CampaignError("waves.guarantee is not what the tables give; do not answer it")
 
     def revise(
         self,
@@ -314,6 +344,11 @@ class Campaign:
         """SHA-256 of the canonical form of the notice; the id, if reports are bound to the notice."""
         return self.id if self.format < 3 else content_id(self.notice)
 
+    @property
+    def waves(self) -> WaveEvidence | None:
+        """Mechanism of a series of waves; None for a campaign that asks once."""
+        return self.label_mechanism if isinstance(self.label_mechanism, WaveEvidence) else None
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """Upper bound of what a whole report reveals, computed from the integers."""
@@ -369,6 +404,8 @@ class Campaign:
             said = (
                 "It is true"
                 if isinstance(label, GRR)
+                else f"It is asked in {label.waves} waves; a report is true"
+                if isinstance(label, WaveEvidence)
                 else f"A report names {label.set_size} of them; the true one is among them"
             )
             yield f"Asked: the label, one of {label.domain_size} classes. {said} with {self.chance_in_words}."
@@ -410,7 +447,7 @@ class Campaign:
             "graph": {"nodes": self.nodes, "sha256": self.graph},
         }
         if self.format >= 3:
-            return {**parts, "waves": None}
+            return {**parts, "waves": None if self.waves is None else _waves_document(self.waves)}
         parts["schema"]["note"] = self.schema.note
         return {**parts, **{key: self.notice[key] for key in ("purpose", "contact", "closes")}}
 
@@ -442,8 +479,6 @@ def _parts(document: object) -> tuple[dict[str, Any], dict[str, Any], int]:
         whole = expect_object(document, {"format", "id", "bound", "notice"}, "campaign")
         bound = expect_object(whole["bound"], {*_BOUND, "waves"}, "bound")
         notice = expect_object(whole["notice"], NOTICE_KEYS, "notice")
-        if bound["waves"] is not None:
-            raise CampaignError("bound.waves is not null: it needs a later version of veilgraph")
         _check_id(whole["id"], bound)
         return bound, notice, FORMAT
     bound = dict(expect_object(document, {*_BOUND, "id", "purpose", "contact", "closes"}, "campaign"))
@@ -490,10 +525,22 @@ def _features_document(mechanism: _FeatureMechanism) -> dict[str, Any]:
 
 
 def _label_document(mechanism: _LabelMechanism) -> dict[str, Any]:
+    if isinstance(mechanism, WaveEvidence):  # the permanent answer
+        return _label_document(mechanism.permanent)
     document = {"mechanism": _name_of(mechanism, _LABEL_MECHANISMS), "epsilon": number_text(mechanism.epsilon)}
     if isinstance(mechanism, GRR):
         return {**document, "table": _table_document(mechanism.table)}
     return {**document, "size": mechanism.set_size, "table": asdict(mechanism.table)}
+
+
+def _waves_document(series: WaveEvidence) -> dict[str, Any]:
+    return {
+        "count": series.waves,
+        "values": series.values,
+        "epsilon": number_text(series.wave_epsilon),
+        "table": _table_document(series.wave.table),
+        "guarantee": {relation.key: _text(series.series_loss.under(relation)) for relation in HistoryRelation},
+    }
 
 
 def _name_of(mechanism: object, known: Mapping[str, type]) -> str:
@@ -519,7 +566,7 @@ def _question_text(name: str, answers: Sequence[str]) -> str:
 def _mechanisms(stated: dict[str, Any], schema: FeatureSchema) -> dict[str, Any]:
     return {
         "feature_mechanism": None if stated["features"] is None else _features(stated["features"], schema),
-        "label_mechanism": None if stated["label"] is None else _label(stated["label"], schema),
+        "label_mechanism": _label(stated["label"], schema, stated.get("waves")),
     }
 
 
@@ -530,12 +577,29 @@ def _features(stated: object, schema: FeatureSchema) -> _FeatureMechanism:
     return mechanism(schema.domain_sizes, sampled, expect_number(parts["epsilon"], "features.epsilon"))
 
 
-def _label(stated: object, schema: FeatureSchema) -> _LabelMechanism:
+def _label(stated: object, schema: FeatureSchema, waves: object) -> _LabelMechanism | None:
+    if stated is None and waves is None:
+        return None
     sets = {"size"} if isinstance(stated, dict) and stated.get("mechanism") == "subset_selection" else set()
     parts = expect_object(stated, {"mechanism", "epsilon", "table"} | sets, "label")
     mechanism = expect_choice(parts["mechanism"], _LABEL_MECHANISMS, "label.mechanism")
     size = {"size": expect_whole(parts["size"], "label.size", 1, schema.num_classes - 1)} if sets else {}
-    return mechanism(schema.num_classes, expect_number(parts["epsilon"], "label.epsilon"), **size)
+    made = mechanism(schema.num_classes, expect_number(parts["epsilon"], "label.epsilon"), **size)
+    return made if waves is None else _series(waves, made)
+
+
+def _series(stated: object, permanent: GRR | SubsetSelection) -> WaveEvidence:
+    """Return the mechanism of a series, whose permanent answers are by GRR."""
+    parts = expect_object(stated, {"count", "values", "epsilon", "table", "guarantee"}, "waves")
+    if not isinstance(permanent, GRR):
+        raise CampaignError("label.mechanism is not grr: the permanent answers of a series are by GRR")
+    return WaveEvidence(
+        permanent.domain_size,
+        permanent.epsilon,
+        expect_number(parts["epsilon"], "waves.epsilon"),
+        expect_whole(parts["count"], "waves.count", 1, MAX_WAVES),
+        expect_whole(parts["values"], "waves.values", 1, permanent.domain_size),
+    )
 
 
 _SCHEMA = {"columns", "group", "label"}

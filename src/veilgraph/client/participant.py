@@ -21,6 +21,10 @@ Then the label is drawn, if it is reported, by one of two mechanisms:
 - Subset selection takes one word u, and the set holds the true class if u < inside. Of the other k - 1 classes, in
   ascending order, it chooses one less than its size, or as many as its size if the true class is outside.
 
+A series of waves asks for the label alone. If a value occurs for the first time, and fewer values have occurred than
+the series answers, one word by the label's table decides its permanent answer, which is kept. A value beyond these
+counts as the one before. Then one word, by the table of the waves, decides the report from the permanent answer.
+
 The mechanisms of the package on one row, and the browser's module, take the same words in the same order.
 """
 
@@ -105,6 +109,7 @@ _MAX_CAMPAIGN_LENGTH = 64 * 2**20
 _MAX_FEATURES = 2**14
 _MAX_STEPS = 1_000_000
 _MAX_JOINT_SIZE = 2**16
+_MAX_WAVES = 36
 _MAX_TEXT_LENGTH = 4000
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 # Control, bidirectional and invisible characters could hide what a campaign says; the campaign format lists them.
@@ -122,7 +127,7 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
 _ENTERED_NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _KEPT_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{32})?\.json")
-_DRAFT_NAME = re.compile(r"\.[0-9a-f]{64}(\.[0-9a-f]{32})?\.json\.[0-9a-f]{16}\.part")
+_DRAFT_NAME = re.compile(r"\.[0-9a-f]{64}(\.[0-9a-f]{32})?(\.memory)?\.json\.[0-9a-f]{16}\.part")
 _COST = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 _MAX_TABLE_EPSILON = Decimal("36.74")  # above ln(2**53), the largest epsilon that an integer table can have
 _RETRIED_STATUSES = {408, 429, 500, 502, 503, 504}  # the same report may be sent twice
@@ -167,15 +172,34 @@ class Question(NamedTuple):
     label_name: str
     classes: tuple[str, ...]
     features: SampledFeatures | JointFeatures | None
-    label: Table | SetTable | None
+    label: Table | SetTable | Series | None
     notice: Notice
     epsilon: Decimal
-    """Epsilon that the tables give: user level (any two records), features and label together."""
+    """Epsilon that the tables give: user level (any two records), features and label together.
+
+    The record of a series is a history, and this is the epsilon of all waves for any two histories.
+    """
+
+    @property
+    def waves(self) -> Series | None:
+        """The series; None for a campaign that asks once."""
+        return self.label if isinstance(self.label, Series) else None
 
     @property
     def closes(self) -> datetime:
         """Time until which reports are accepted."""
         return self.notice.closes
+
+
+class Memory(NamedTuple):
+    """What a device remembers of a series. It is private: permanent answers are kept by value."""
+
+    answers: Mapping[int, int] = {}
+    """Permanent answer of each value that was answered."""
+    current: int = -1
+    """The value that was answered last."""
+    reports: Mapping[int, int] = {}
+    """Report of each wave that was answered."""
 
 
 class Answered(NamedTuple):
@@ -229,6 +253,9 @@ def answer(
     `max_epsilon`. One store answers a campaign once, whatever node it is invited as, because an organiser can invent
     nodes. If it holds the report of this node, the record is not read at all: a second draw would reveal more.
 
+    Of a series, the open wave is answered, from permanent answers in the store. The cost of all waves is counted when
+    the first is answered, whatever happens later.
+
     Args:
         campaign: the campaign's JSON.
         record: a raw value for each column of the schema, and the class under the label's name. None as the class
@@ -251,20 +278,20 @@ def answer(
     with _locked(Path(store)) as folder:
         drawn = _reports_of(question, folder)
         if node in drawn:
-            return drawn[node]
+            return _report_of_wave(question, drawn[node], folder, private) if question.waves else drawn[node]
         if drawn and shared_device is not True:
             raise CampaignError(
                 "this device has answered the campaign as another node: one device answers a campaign once. If another "
                 "person shares it, answer with shared_device=True (--shared-device), which counts the cost again"
             )
         _check_sum(_kept_reports(folder), question, max_epsilon)
-        codes, reported = _withhold_details(lambda: randomize(question, *encode(question, private.value)))
-        report = {
-            "campaign": question.id,
-            "node": node,
-            "features": None if codes is None else list(codes),
-            "label": list(reported) if isinstance(reported, tuple) else reported,
-        }
+        report: dict[str, Any] = {"campaign": question.id, "node": node, "features": None}
+        if question.waves:
+            report = _report_of_wave(question, report, folder, private, is_first=True)
+        else:
+            codes, reported = _withhold_details(lambda: randomize(question, *encode(question, private.value)))
+            report["features"] = None if codes is None else list(codes)
+            report["label"] = list(reported) if isinstance(reported, tuple) else reported
         hashed = f".{hashlib.sha256(node.encode()).hexdigest()[:32]}" if drawn else ""
         _write(folder / f"{question.id}{hashed}.json", report, question.epsilon)
         if node not in (drawn := _reports_of(question, folder)):
@@ -320,10 +347,41 @@ def randomize(
     Returns:
         A code for each feature, or None for one that is not asked; and the code of a class, or the codes of a set.
     """
-    word = word or (lambda: secrets.randbits(WORD_BITS))
+    word = word or _system_word
+    if question.waves:
+        raise CampaignError("the label of a series is reported wave by wave")
     reported = None if features is None or question.features is None else question.features.report(features, word)
     response = None if label is None or question.label is None else question.label.report(label, word)
     return reported, response
+
+
+def randomize_wave(question: Question, memory: Memory, label: int, *, word: Word | None = None) -> Memory:
+    """Return the memory with the report of the open wave about a label; an answered wave is never drawn again.
+
+    A value beyond those that the series answers counts as no change. Refusing it would reveal the change.
+    """
+    (series, wave), word = _open_wave(question, memory), word or _system_word
+    if wave in memory.reports:
+        return memory
+    answers = dict(memory.answers)
+    value = label if label in answers or len(answers) < series.values else memory.current
+    if value not in answers:
+        answers[value] = series.permanent.report(value, word)
+    return Memory(answers, value, {**memory.reports, wave: series.wave.report(answers[value], word)})
+
+
+def _open_wave(question: Question, memory: Memory) -> tuple[Series, int]:
+    """Return the series and the number of its open wave; refuse a wave before one that was answered."""
+    series, wave = question.waves, question.notice.wave
+    if series is None or wave is None:
+        raise CampaignError("no wave of the campaign is open")
+    if wave not in memory.reports and wave < max(memory.reports, default=0):
+        raise CampaignError(f"wave {wave} is over: this device has answered a later one")
+    return series, wave
+
+
+def _system_word() -> int:
+    return secrets.randbits(WORD_BITS)
 
 
 def uniform_below(bound: int, word: Word) -> int:
@@ -357,6 +415,11 @@ class Table(NamedTuple):
         """Largest ratio of the probabilities of a report under two values: exp(epsilon)."""
         return Fraction(self.true, self.other)
 
+    @property
+    def user_level(self) -> Decimal:
+        """Epsilon at user level (any two records)."""
+        return _log(self.odds)
+
     def report(self, value: int, word: Word) -> int:
         """Report one value."""
         surplus = word() - self.true
@@ -383,6 +446,11 @@ class SetTable(NamedTuple):
         """
         return Fraction(self.inside * (self.domain_size - self.size), self.outside * self.size)
 
+    @property
+    def user_level(self) -> Decimal:
+        """Epsilon at user level (any two records)."""
+        return _log(self.odds)
+
     def report(self, value: int, word: Word) -> Codes:
         """Report a set of classes, in ascending order."""
         held = word() < self.inside
@@ -398,6 +466,58 @@ class SetTable(NamedTuple):
             and _are_codes(reported, [self.domain_size] * self.size)
             and all(low < high for low, high in pairwise(reported))
         )
+
+
+class Series(NamedTuple):
+    """A label in several waves (L-GRR): a permanent answer for each value, and in each wave a report about it."""
+
+    permanent: Table
+    wave: Table
+    count: int
+    values: int
+
+    @property
+    def costs(self) -> dict[str, Decimal]:
+        """Epsilons of all waves, for two values that never change, changes at the same waves, and any histories.
+
+        With x = (p2 / q2)**n - 1 for n equal reports, a value costs ln((1 + p1 x) / (1 + q1 x)).
+        """
+        with localcontext(prec=60):
+            keep, other = (Decimal(words) / WORDS for words in (self.permanent.true, self.permanent.other))
+            groups = min(self.values, self.count)
+            root = (Decimal(self.wave.true) / self.wave.other) ** (Decimal(1) / groups)
+            powers = [root**n for n in range(self.count * groups + 1)]
+            ones = [powers[groups * n] - 1 for n in range(self.count + 1)]
+            single = [((1 + keep * x) / (1 + other * x)).ln() for x in ones]
+            most = Decimal(1)
+            for sizes in _partitions(self.count, self.permanent.domain_size):
+                above = prod([1 + (keep if i < groups else other) * ones[n] for i, n in enumerate(sizes)])
+                below = (1 + other * sum(powers[n] - 1 for n in sizes)) ** groups
+                most = max(most, min(above, powers[groups * sum(sizes[:groups])]) / below)
+            return {
+                "unchanged": single[self.count],
+                "same_changes": max(sum(single[n] for n in sizes) for sizes in _partitions(self.count, groups)),
+                "any_histories": most.ln() if self.values > 1 else single[self.count],
+            }
+
+    @property
+    def user_level(self) -> Decimal:
+        """Epsilon at user level: any two histories."""
+        return self.costs["any_histories"]
+
+    def fits(self, reported: object) -> bool:
+        """Return whether something read back is a report of a wave."""
+        return self.wave.fits(reported)
+
+
+def _partitions(total: int, most: int, largest: int = _MAX_WAVES) -> Iterator[tuple[int, ...]]:
+    """Yield the falling sequences of at most `most` whole numbers that sum to `total`."""
+    if total == 0:
+        yield ()
+    elif most > 0:
+        for first in range(min(total, largest), 0, -1):
+            for rest in _partitions(total - first, most - 1, first):
+                yield first, *rest
 
 
 class SampledFeatures(NamedTuple):
@@ -660,8 +780,8 @@ def _checked_parts(document: object) -> tuple[dict[str, Any], Notice]:
     if version == 3:
         whole = _object(document, "bound format id notice", "the campaign")
         bound = dict(_object(whole["bound"], "features format graph guarantee label schema waves", "bound"))
-        if type(bound["format"]) is not int or bound["format"] != version or bound["waves"] is not None:
-            raise CampaignError("the campaign has another format inside, or waves: this client is too old")
+        if type(bound["format"]) is not int or bound["format"] != version:
+            raise CampaignError("the campaign has another format inside")
         _check_id(whole["id"], bound)
         notice = _object(whole["notice"], _NOTICE_KEYS, "notice")
         hashed = content_id(notice)
@@ -691,8 +811,6 @@ def _check_id(stated: object, bound: Mapping[str, Any]) -> None:
 
 
 def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
-    if stated["wave"] is not None:
-        raise CampaignError("the campaign has a wave, but no waves")
     notice = Notice(
         version=_whole(stated["version"], "notice.version"),
         sha256=hashed,
@@ -701,7 +819,7 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
         closes=_date(stated["closes"], "closes"),
         retention=None if stated["retention"] is None else _date(stated["retention"], "retention"),
         note=_text(stated["note"], "note", min_length=0),
-        wave=None,
+        wave=None if stated["wave"] is None else _whole(stated["wave"], "wave"),
         texts=stated["texts"],
     )
     if notice.retention is not None and notice.retention < notice.closes:
@@ -717,9 +835,13 @@ def _question(campaign: dict[str, Any], notice: Notice) -> Question:
     sizes = _merged([_size(column) for column in columns], _whole(schema["group"], "schema.group"))
     classes = tuple(_text(name, "a class") for name in _list(label["classes"], "schema.label.classes"))
     features = _features(campaign["features"], sizes, campaign["format"])
-    response = _label(campaign["label"], len(classes), campaign["format"])
+    response: Table | SetTable | Series | None = _label(campaign["label"], len(classes), campaign["format"])
     if features is None and response is None:
         raise CampaignError("the campaign collects nothing")
+    if campaign.get("waves") is not None:
+        response = _series(campaign["waves"], features, response)
+    if notice.wave is not None and not (isinstance(response, Series) and notice.wave <= response.count):
+        raise CampaignError("the campaign does not have the wave that is open")
     names = [column["name"] for column in columns] + [_text(label["name"], "schema.label.name")]
     if len(set(names)) < len(names) or len(set(classes)) < len(classes) or len(classes) < 2:
         raise CampaignError("the campaign declares a name twice, or fewer than two classes")
@@ -827,6 +949,27 @@ def _label(stated: object, size: int, version: int) -> Table | SetTable | None:
     return _set_table(parts["table"], size, parts["size"]) if is_set else _table(parts["table"], size)
 
 
+def _series(stated: object, features: object, label: object) -> Series:
+    """Return the series, if its tables give the three epsilons that it states."""
+    parts = _object(stated, "count epsilon guarantee table values", "waves")
+    if features is not None or not isinstance(label, Table):
+        raise CampaignError("a series of waves asks for the label alone, by randomized response")
+    _epsilon(parts["epsilon"], "waves.epsilon")
+    count, values = _whole(parts["count"], "waves.count"), _whole(parts["values"], "waves.values")
+    if count > _MAX_WAVES or values > label.domain_size:
+        raise CampaignError(f"a series has at most {_MAX_WAVES} waves, and no more values than there are classes")
+    series = Series(label, _table(parts["table"], label.domain_size), count, values)
+    costs = series.costs
+    _check_stated(_object(parts["guarantee"], "any_histories same_changes unchanged", "waves.guarantee"), costs)
+    return series
+
+
+def _check_stated(stated: Mapping[str, Any], exact: Mapping[str, Decimal]) -> None:
+    for key, epsilon in exact.items():
+        if abs(Decimal(_number(stated[key], "an epsilon")) - epsilon) > _slack(epsilon):
+            raise CampaignError(f"the tables of the waves do not give the guarantee that is stated: {key}")
+
+
 def _mechanism(parts: Mapping[str, Any], known: Sequence[str], where: str) -> str:
     if parts["mechanism"] not in known:
         raise CampaignError(f"{where}: the mechanism is not one that the campaign's format has")
@@ -858,7 +1001,7 @@ def _set_table(entry: object, domain_size: int, size: object) -> SetTable:
 
 
 def _check_guarantee(
-    stated: object, features: SampledFeatures | JointFeatures | None, label: Table | SetTable | None
+    stated: object, features: SampledFeatures | JointFeatures | None, label: Table | SetTable | Series | None
 ) -> Decimal:
     """Check every stated epsilon against the integers; return the total of the user level."""
     parts = _object(stated, "attribute_level user_level", "guarantee")
@@ -866,7 +1009,7 @@ def _check_guarantee(
     with localcontext(prec=40):
         exact = {
             "features": features.user_level if features else Decimal(0),
-            "label": _log(label.odds) if label else Decimal(0),
+            "label": Decimal(0) if label is None else label.user_level,
         }
         exact["total"] = exact["features"] + exact["label"]
         attributes = features.attribute_levels if features else []
@@ -1034,6 +1177,64 @@ def _reports_of(question: Question, folder: Path) -> dict[str, dict[str, Any]]:
     return drawn
 
 
+def _report_of_wave(
+    question: Question, report: Mapping[str, Any], folder: Path, private: _Private, *, is_first: bool = False
+) -> dict[str, Any]:
+    """Return the report of the open wave, drawn once; what the device remembers is on disk before it is returned."""
+    hashed = hashlib.sha256(report["node"].encode()).hexdigest()[:32]
+    path = folder / f"{question.id}.{hashed}.memory.json"
+    before = _read_memory(path, question, is_first=is_first)
+    _, wave = _open_wave(question, before)
+    if wave in before.reports:  # the record is not read
+        return {**report, "label": before.reports[wave], "wave": wave}
+    after = _withhold_details(lambda: randomize_wave(question, before, _asked_label(question, private.value)))
+    document = {
+        "answers": {str(value): answer for value, answer in after.answers.items()},
+        "current": after.current,
+        "reports": {str(number): reported for number, reported in after.reports.items()},
+    }
+    _write_text(path, _canonical(document), replace=True)
+    return {**report, "label": after.reports[wave], "wave": wave}
+
+
+def _asked_label(question: Question, record: Mapping[str, Any]) -> int:
+    _, label = _encode(question, record)
+    if label is None:
+        raise DomainError("the record leaves out everything that is asked")
+    return label
+
+
+def _read_memory(path: Path, question: Question, *, is_first: bool) -> Memory:
+    """Read what the device remembers of a series. Once a wave was answered it must be there: fail closed."""
+    series = question.waves
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if is_first:
+            return Memory()
+        raise _damaged(path) from None
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise _damaged(path) from None
+    with suppress(KeyError, TypeError, ValueError, AttributeError):
+        answers, reports = (
+            {int(key): value for key, value in document[name].items()} for name in ("answers", "reports")
+        )
+        memory = Memory(answers, document["current"], reports)
+        codes = [*answers, *answers.values(), *reports.values(), memory.current]
+        if (
+            series is not None
+            and _are_codes(codes, [series.permanent.domain_size] * len(codes))
+            and memory.current in answers
+            and len(answers) <= series.values
+            and reports
+            and all(1 <= wave <= series.count for wave in reports)
+        ):
+            return memory
+    raise _damaged(path)
+
+
 def _check_sum(before: list[_Kept], question: Question, max_epsilon: float) -> None:
     spent = sum((kept.epsilon for kept in before), Decimal(0))
     if spent + question.epsilon > Decimal(max_epsilon) + _slack(Decimal(max_epsilon)):
@@ -1052,7 +1253,8 @@ def _check_sum(before: list[_Kept], question: Question, max_epsilon: float) -> N
 def _is_report(report: dict[str, Any]) -> bool:
     features, label = report.get("features"), report.get("label")
     return (
-        set(report) == {"campaign", "node", "features", "label"}
+        set(report) - {"wave"} == {"campaign", "node", "features", "label"}
+        and type(report.get("wave", 1)) is int
         and isinstance(report["campaign"], str)
         and len(report["campaign"]) == 64
         and isinstance(report["node"], str)
@@ -1066,14 +1268,20 @@ def _is_report(report: dict[str, Any]) -> bool:
 
 def _fits(report: dict[str, Any], question: Question) -> bool:
     parts = ((report["features"], question.features), (report["label"], question.label))
-    return all(reported is None or (asked is not None and asked.fits(reported)) for reported, asked in parts)
+    return ("wave" in report) == (question.waves is not None) and all(
+        reported is None or (asked is not None and asked.fits(reported)) for reported, asked in parts
+    )
 
 
 def _write(path: Path, report: Mapping[str, Any], epsilon: Decimal, *, replace: bool = False) -> None:
-    """Write a report with its epsilon, rounded up, to disk. A crash leaves a whole file or none."""
+    """Write a report with its epsilon, rounded up, to disk."""
     with localcontext(prec=60):
         cost = epsilon.quantize(Decimal("1e-18"), rounding=ROUND_CEILING)
-    text = _canonical({**report, "epsilon": f"{cost:f}"})
+    _write_text(path, _canonical({**report, "epsilon": f"{cost:f}"}), replace=replace)
+
+
+def _write_text(path: Path, text: str, *, replace: bool) -> None:
+    """Write a file that its owner alone can read. A crash leaves a whole file or none, or the one before."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

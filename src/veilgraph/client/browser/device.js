@@ -1,6 +1,6 @@
 // What a device remembers: it answers a campaign once, whatever node it is invited as, and adds its reports up.
 
-import { canonical, encode, need, parse, randomize, shown, verify, within } from "./client.js";
+import { canonical, encode, need, parse, randomize, randomizeWave, shown, verify, within } from "./client.js";
 
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 
@@ -9,6 +9,7 @@ const DAMAGED = "A stored report is damaged, and a second one would reveal more.
  *
  * All reports of the storage together stay within `maxEpsilon`: user level, any two records. `sharedDevice` lets
  * another person answer a campaign that was answered before. `locks` and `settle`, in milliseconds, are for tests.
+ * Of a series, the open wave is answered, from permanent answers in the storage; its first wave counts for all.
  */
 export async function answer(campaign, record, options) {
 	const { node, storage, maxEpsilon, now, sharedDevice, locks = navigator.locks, settle = 500 } = options;
@@ -18,14 +19,14 @@ export async function answer(campaign, record, options) {
 	return locks.request("veilgraph", async () => {
 		// Local storage that another tab wrote under the lock arrives after milliseconds.
 		await new Promise((done) => setTimeout(done, settle));
-		const kept = stored(question, storage), spent = total(answered(storage));
-		if (kept.has(node)) return kept.get(node);
+		const kept = drawn(question, storage), spent = total(answered(storage));
+		if (kept.has(node)) return question.waves ? reportOfWave(question, kept.get(node), storage, record) : kept.get(node);
 		need(!kept.size || sharedDevice === true, "This device has answered the campaign before, and answers it once.");
 		need(within(spent + epsilon, maxEpsilon), `A report costs epsilon ${shown(epsilon)}. `
 			+ `With ${shown(spent)} for earlier reports this is above your limit of ${maxEpsilon}.`);
-		const [features, label] = randomize(question, ...encode(question, record));
-		storage.setItem(`veilgraph:${id}${kept.size ? `:${node}` : ""}`,
-			canonical({ campaign: id, node, features, label, epsilon: `${epsilon}` }));
+		const report = question.waves ? reportOfWave(question, { campaign: id, node, features: null }, storage, record, true)
+			: drawReport(question, node, record);
+		storage.setItem(`veilgraph:${id}${kept.size ? `:${node}` : ""}`, canonical({ ...report, epsilon: `${epsilon}` }));
 		return stored(question, storage).get(node);
 	});
 }
@@ -41,22 +42,60 @@ const checkNode = (node) =>
 export async function rename(question, from, to, storage, locks = navigator.locks) {
 	checkNode(to);
 	return locks.request("veilgraph", async () => {
-		const kept = stored(question, storage), places = [`veilgraph:${question.id}`, `veilgraph:${question.id}:${from}`];
+		const kept = drawn(question, storage), places = [`veilgraph:${question.id}`, `veilgraph:${question.id}:${from}`];
 		const [place, said] = places.map((each) => [each, parse(storage.getItem(each) ?? "")]).find(([, one]) => one?.node === from) ?? [];
 		need(place && !kept.has(to), "This device has answered the campaign before, and answers it once.");
 		const target = place === places[0] ? place : `veilgraph:${question.id}:${to}`;
+		if (question.waves) storage.setItem(memoryOf(question, to), canonical(remembered(question, from, storage)));
 		storage.setItem(target, canonical({ ...said, node: to }));
 		if (target !== place) storage.removeItem(place);
+		storage.removeItem(memoryOf(question, from));
 		return stored(question, storage).get(to);
 	});
 }
 
-/** Return this device's reports for a verified campaign, by node. */
-export function stored({ id, features, label }, storage) {
+function drawReport(question, node, record) {
+	const [features, label] = randomize(question, ...encode(question, record));
+	return { campaign: question.id, node, features, label };
+}
+
+/** Return this device's reports for a verified campaign, by node; of a series, those of the open wave. */
+export function stored(question, storage) {
+	const kept = drawn(question, storage), { waves, notice } = question;
+	if (!waves) return kept;
+	const reports = [...kept].map(([node, report]) => [node, { ...report, label: remembered(question, node, storage).reports[notice.wave], wave: notice.wave }]);
+	return new Map(reports.filter(([, { label }]) => label !== undefined));
+}
+
+/** Return the reports that were counted, by node; of a series, the first one. */
+function drawn({ id, features, label, waves }, storage) {
 	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report }) => {
-		need(fits(report.features, features, featuresFit) && fits(report.label, label?.table, labelFits), DAMAGED);
+		need(fits(report.features, features, featuresFit) && fits(report.label, label?.table, labelFits)
+			&& Boolean(waves) === Object.hasOwn(report, "wave"), DAMAGED);
 		return [node, report];
 	}));
+}
+
+/** Return the report of the open wave. It is drawn once, and what the device remembers is stored before. */
+function reportOfWave(question, report, storage, record, isFirst) {
+	const { node } = report, { wave } = question.notice, before = remembered(question, node, storage, isFirst);
+	if (!Object.hasOwn(before.reports, wave))
+		storage.setItem(memoryOf(question, node), canonical(randomizeWave(question, before, encode(question, record)[1])));
+	return { ...report, label: remembered(question, node, storage).reports[wave], wave };
+}
+
+/** Where a device remembers a series of a person; private, because permanent answers are kept by value. */
+const memoryOf = ({ id }, node) => `veilgraph-memory:${id}:${node}`;
+
+/** Read what a device remembers; once a wave was answered it must be there. */
+function remembered(question, node, storage, isFirst) {
+	const text = storage.getItem(memoryOf(question, node)), { waves: { count, values }, label: { table: { k } } } = question;
+	if (text === null && isFirst) return { answers: {}, current: null, reports: {} };
+	const memory = parse(text ?? "") ?? {}, { answers, current, reports } = memory, known = Object.keys(answers ?? {});
+	const codes = [...known.map(Number), current, ...Object.values(answers ?? {}), ...Object.values(reports ?? {})];
+	need(Object.keys(memory).sort().join() === "answers,current,reports" && codes.every((code) => isCode(code, k)) && known.length <= values
+		&& Object.hasOwn(answers, current) && Object.keys(reports).every((wave) => isCode(wave - 1, count)), DAMAGED);
+	return memory;
 }
 
 const fits = (reported, asked, compare) => reported === null || Boolean(asked && compare(reported, asked));
@@ -81,7 +120,7 @@ export function answered(storage) {
 	return places.filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place)).map((place) => {
 		const { epsilon, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label } = report;
 		const codes = [features ?? [], label ?? []].flat(), isWhole = Number.isSafeInteger;
-		need(Object.keys(report).sort().join() === "campaign,features,label,node" && place.slice(10, 74) === campaign
+		need(/^campaign,features,label,node(,wave)?$/.test(Object.keys(report).sort().join()) && place.slice(10, 74) === campaign
 			&& typeof node === "string" && codes.length && codes.every((code) => isWhole(code) || code === null), DAMAGED);
 		need(/^\d+(\.\d+)?(e-\d+)?$/.test(epsilon) || (epsilon === undefined && codes.every(isWhole) && !label?.length), DAMAGED);
 		// Earlier versions recorded no epsilon: that of a table is below ln(2 ** 53) < 36.74.

@@ -66,7 +66,16 @@ export interface Question {
 		readonly levels: readonly number[];
 	} | null;
 	readonly label: { readonly name: string; readonly values: readonly string[]; readonly table: Table } | null;
-	/** What a report reveals at most, at user level: any two records. */
+	/** A series: the label's table is that of permanent answers, this one that of each wave's report about them. */
+	readonly waves: {
+		readonly count: number;
+		/** Different values of a person that are answered. */
+		readonly values: number;
+		readonly table: Table;
+		/** Epsilons of all waves, by the relation between two histories. */
+		readonly costs: { readonly any_histories: number; readonly same_changes: number; readonly unchanged: number };
+	} | null;
+	/** What a report reveals at most, at user level: any two records; all waves of a series, any two histories. */
 	readonly epsilon: number;
 }
 
@@ -95,6 +104,16 @@ export function encode(question: Question, record: RawRecord): [Features, number
 export function randomize(
 	question: Question, features: Features, label: number | null, word?: Word,
 ): [ReportedFeatures, ReportedLabel];
+
+/** What a device remembers of a series; private, because permanent answers are kept by value. */
+export interface Memory {
+	readonly answers: Readonly<Record<number, number>>;
+	readonly current: number | null;
+	readonly reports: Readonly<Record<number, number>>;
+}
+
+/** Add the report of the open wave to the memory; a wave is never drawn twice. */
+export function randomizeWave(question: Question, memory: Memory, label: number, word?: Word): Memory;
 
 /** Write an epsilon with four decimals, rounded up. */
 export function shown(epsilon: number): string;

@@ -50,6 +50,19 @@ function code({ name, values, edges }, record) {
 export const randomize = (question, features, label, word = systemWord) =>
 	[features && draw(question.features, features, word), label === null ? null : respond(label, question.label.table, word)];
 
+/**
+ * Return what a device remembers of a series, with the report of the open wave; an answered wave is never drawn again.
+ * A value beyond those that the series answers counts as no change: refusing it would reveal the change.
+ */
+export function randomizeWave({ label, waves, notice: { wave } }, { answers, current, reports }, value, word = systemWord) {
+	need(wave, "No wave is open.");
+	if (Object.hasOwn(reports, wave)) return { answers, current, reports };
+	need(Object.keys(reports).every((each) => each < wave), "This wave is over.");
+	const isKnown = Object.hasOwn(answers, value) || Object.keys(answers).length < waves.values, code = isKnown ? value : current;
+	const kept = { ...answers, [code]: answers[code] ?? respond(code, label.table, word) };
+	return { answers: kept, current: code, reports: { ...reports, [wave]: respond(kept[code], waves.table, word) } };
+}
+
 function draw({ sizes, sampled, joint, tables }, values, word) {
 	const taken = chooser(sampled, sizes.length, word);
 	if (!joint) return sizes.map((k, i) => (taken() ? respond(values[i], tables[i], word) : below(k, word)));
@@ -111,7 +124,7 @@ async function parts({ id, ...document }) {
 
 function read({ id, format, waves, graph, schema, features: asked, label: answered, guarantee }, notice) {
 	const { nodes, sha256 } = keys(graph, "nodes sha256"), { group, label } = keys(schema, `columns group label${format === 3 ? "" : " note"}`);
-	need(whole(nodes) && /^[0-9a-f]{64}$/.test(sha256) && waves === null);
+	need(whole(nodes) && /^[0-9a-f]{64}$/.test(sha256));
 	const columns = list(schema.columns).map(readColumn), size = answered?.size;
 	const sizes = columns.map(({ values, edges }) => (edges ? edges.length - 1 : values.length));
 	need(whole(group) && (group === 1 || (sizes[0] && sizes.every((k) => k === 2))));
@@ -123,13 +136,40 @@ function read({ id, format, waves, graph, schema, features: asked, label: answer
 	part(answered, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
 	const features = asked && readFeatures(asked, sizes.filter((_, i) => i % group === 0));
 	const table = answered && readTable(answered.table, classes.length, size);
-	const closes = readNotice(notice, [...columns, { name, values: classes }]);
-	const question = { id, closes, columns, group, features, label: answered && { name, values: classes, table }, guarantee };
-	return { ...question, epsilon: check(guarantee, features, table) };
+	const closes = readNotice(notice, [...columns, { name, values: classes }]), series = waves && readWaves(waves, !asked && table);
+	need(notice.wave === null || (whole(notice.wave) && notice.wave <= series?.count));
+	const question = { id, closes, columns, group, features, label: answered && { name, values: classes, table }, waves: series, guarantee };
+	return { ...question, epsilon: check(guarantee, features, table, series) };
 }
 
-function readNotice({ version, purpose, contact, note, closes, retention, wave, texts }, questions) {
-	need(whole(version) && isName(purpose) && isName(contact) && isClear(note) && wave === null);
+/** A series asks for the label alone, by GRR; its three epsilons follow from both tables. */
+function readWaves({ count, values, table, guarantee, epsilon, ...others }, label) {
+	keys(others, "");
+	need(label && !label.w && number(epsilon) > 0 && whole(count) && count <= 36 && whole(values) && values <= label.k);
+	const series = { count, values, table: readTable(table, label.k) }, costs = seriesCosts(label, series);
+	agree(Object.values(keys(guarantee, "any_histories same_changes unchanged")), Object.values(costs));
+	return { ...series, costs };
+}
+
+/** Epsilons of all waves; with x = rho ** n - 1 for n equal reports, a value costs ln((1 + p x) / (1 + q x)). */
+function seriesCosts({ k, yes, no }, { count, values, table }) {
+	const rho = table.yes / table.no, c = Math.min(values, count), sum = (all) => all.reduce((a, b) => a + b, 0);
+	const log = (share, n) => Math.log1p((share / WORDS) * Math.expm1(n * Math.log(rho))), single = (n) => log(yes, n) - log(no, n);
+	const most = (parts, value) => Math.max(...[...partitions(count, parts)].map(value));
+	const any = (sizes) => Math.min(sum(sizes.slice(0, c)) * Math.log(rho), sum(sizes.map((n, i) => log(i < c ? yes : no, n))))
+		- c * Math.log1p((no / WORDS) * sum(sizes.map((n) => Math.expm1((n / c) * Math.log(rho)))));
+	const unchanged = single(count), same_changes = most(c, (sizes) => sum(sizes.map(single)));
+	return { any_histories: values > 1 ? most(k, any) : unchanged, same_changes, unchanged };
+}
+
+/** Falling sequences of at most `most` whole numbers with a given sum. */
+function* partitions(total, most, largest = total) {
+	if (!total) yield [];
+	else if (most) for (let n = Math.min(total, largest); n; n--) for (const rest of partitions(total - n, most - 1, n)) yield [n, ...rest];
+}
+
+function readNotice({ version, purpose, contact, note, closes, retention, texts }, questions) {
+	need(whole(version) && isName(purpose) && isName(contact) && isClear(note));
 	need(date(closes) && (retention === null || date(retention) >= date(closes)));
 	for (const [tag, said] of entries(texts)) {
 		need(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$/.test(tag));
@@ -194,15 +234,17 @@ function readTable(table, k, w) {
 
 const cost = ({ k, w, yes, no }) => Math.log(((w ? (k - w) / w : 1) * yes) / no);
 
-function check(stated, asked, table) {
+function check(stated, asked, table, series) {
 	const { user_level: user, attribute_level: levels } = keys(stated, "attribute_level user_level");
 	keys(user, "features label total");
-	const x = asked?.x ?? 0, y = table ? cost(table) : 0, exact = [x, y, x + y, ...(asked?.levels ?? [])];
+	const x = asked?.x ?? 0, y = series?.costs.any_histories ?? (table ? cost(table) : 0), exact = [x, y, x + y, ...(asked?.levels ?? [])];
 	const texts = [user.features, user.label, user.total, ...list(levels)];
-	need(texts.length === exact.length && exact.every((e, i) => Math.abs(number(texts[i]) - e) <= slack(e)),
-		"The tables do not give the stated guarantee.");
+	agree(texts, exact);
 	return x + y;
 }
+
+const agree = (texts, exact) => need(texts.length === exact.length && exact.every((e, i) => Math.abs(number(texts[i]) - e) <= slack(e)),
+	"The tables do not give the stated guarantee.");
 
 /** ln of the likelihood ratio if one feature alone matches, from elementary symmetric polynomials. */
 function levelsOf(tables, m) {

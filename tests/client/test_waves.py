@@ -1,0 +1,251 @@
+"""A series of waves on a device: permanent answers, one report for each wave, in Python and in the browser."""
+
+from __future__ import annotations
+
+import json
+import random
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.browser_module import in_node, needs_node
+from tests.support.campaigns import BEFORE, ScriptedWords, campaign, classes
+from tests.support.forgeries import rewritten
+from veilgraph.campaign import Campaign, Report
+from veilgraph.client import participant
+from veilgraph.errors import CampaignError, DomainError, RunError
+from veilgraph.privacy.mechanisms import WaveEvidence
+
+MONTHLY = campaign(classes(5), epsilon_y=2.0, waves=12, values=2)
+SERIES = {
+    "twelve waves, two values": MONTHLY,
+    "one value": campaign(classes(3), epsilon_y=1.0, waves=6, values=1, wave_epsilon=2.0),
+    "as many values as classes": campaign(classes(3), epsilon_y=0.5, waves=4, values=3),
+    "one wave": campaign(classes(2), epsilon_y=3.0, waves=1, values=2),
+    "most waves": campaign(classes(4), epsilon_y=2.0, waves=36, values=2, wave_epsilon=0.25),
+    "a large epsilon": campaign(classes(18), epsilon_y=20.0, waves=5, values=3, wave_epsilon=30.0),
+}
+by_name = pytest.mark.parametrize("name", SERIES)
+LIMIT = 1e6
+
+
+def at(series: Campaign, wave: int) -> Campaign:
+    return series if series.wave == wave else series.revise(wave=wave)
+
+
+def mechanism(series: Campaign) -> WaveEvidence:
+    assert series.waves is not None
+    return series.waves
+
+
+def histories(series: Campaign, count: int = 40) -> list[tuple[list[int], list[int]]]:
+    """Return random histories with words, half of which are those at which a decision turns."""
+    rng, made = random.Random(1), mechanism(series)
+    tables = made.permanent.table, made.wave.table
+    turns = [edge + step for table in tables for edge in (table.true, table.true + table.other) for step in (-1, 0)]
+    turns = [word for word in [0, 2**53 - 1, *turns] if 0 <= word < 2**53]
+    return [
+        (
+            [rng.randrange(made.domain_size) for _ in range(made.waves)],
+            [rng.choice(turns) if rng.random() < 0.5 else rng.getrandbits(53) for _ in range(2 * made.waves)],
+        )
+        for _ in range(count)
+    ]
+
+
+def by_the_package(series: Campaign, values: list[int], words: list[int]) -> tuple[list[int], int]:
+    rng = ScriptedWords(list(words))
+    (reports,) = mechanism(series).randomize(np.array([values]), rng=rng).tolist()
+    return reports, len(rng.left)
+
+
+@by_name
+def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name: str) -> None:
+    series = SERIES[name]
+    questions = [
+        participant.verify(at(series, wave).to_json(), max_epsilon=LIMIT, now=BEFORE)
+        for wave in range(1, mechanism(series).waves + 1)
+    ]
+    for values, words in histories(series):
+        left, memory = iter(words), participant.Memory()
+        for question, value in zip(questions, values, strict=True):
+            memory = participant.randomize_wave(question, memory, value, word=left.__next__)
+        assert (list(memory.reports.values()), len(list(left))) == by_the_package(series, values, words)
+        assert len(memory.answers) <= mechanism(series).values
+
+
+@needs_node
+def test_the_same_words_make_the_same_reports_in_the_browser(tmp_path: Path) -> None:
+    items, expected = [], []
+    for series in SERIES.values():
+        for values, words in histories(series, count=12):
+            documents = [at(series, wave).to_json() for wave in range(1, len(values) + 1)]
+            items.append({"campaigns": documents, "values": values, "words": words})
+            reports, left = by_the_package(series, values, words)
+            expected.append({"result": {"reports": reports, "consumed": len(words) - left}})
+    assert in_node(tmp_path, "waves", items) == expected
+
+
+@by_name
+def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
+    series, loss = SERIES[name], mechanism(SERIES[name]).series_loss
+    question = participant.verify(series.to_json(), max_epsilon=LIMIT, now=BEFORE)
+    assert question.waves is not None
+    for key, epsilon in question.waves.costs.items():
+        assert float(epsilon) == pytest.approx(getattr(loss, key), rel=1e-12)
+    assert float(question.epsilon) == pytest.approx(loss.any_histories, rel=1e-12)
+
+
+FORGERIES: dict[str, dict[str, Any]] = {
+    "a smaller cost of unchanged values": {"waves__guarantee__unchanged": "1.5"},
+    "a smaller cost of changes at the same waves": {"waves__guarantee__same_changes": "1.5"},
+    "a smaller cost of any histories": {"waves__guarantee__any_histories": "1.5"},
+    "a smaller total": {"guarantee__user_level__label": "2", "guarantee__user_level__total": "2"},
+    "a relation left out": {"waves__guarantee": {"unchanged": "2"}},
+    "more waves": {"waves__count": 13},
+    "too many waves": {"waves__count": 37},
+    "no waves": {"waves__count": 0},
+    "more values": {"waves__values": 3},
+    "more values than classes": {"waves__values": 6},
+    "a wave table that tells more": {"waves__table": {"domain_size": 5, "true": 2**53 - 2**42, "other": 2**40}},
+    "a wave table of another domain": {"waves__table": {"domain_size": 2, "true": 2**53 - 2**50, "other": 2**50}},
+    "a permanent table that tells more": {"label__table": {"domain_size": 5, "true": 2**53 - 2**42, "other": 2**40}},
+    "an open wave beyond the last": {"notice__wave": 13},
+    "wave 0": {"notice__wave": 0},
+    "a wave that is true": {"notice__wave": True},
+    "a wave without waves": {"waves": None},
+    "an unknown key": {"waves__extra": 1},
+    "an epsilon of 0": {"waves__epsilon": "0"},
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_series_is_refused(forgery: str) -> None:
+    forged = rewritten(MONTHLY, **FORGERIES[forgery])
+    with pytest.raises(CampaignError):
+        participant.verify(forged, max_epsilon=LIMIT, now=BEFORE)
+    with pytest.raises(CampaignError):
+        Campaign.from_json(forged)
+
+
+@needs_node
+def test_a_forged_series_is_refused_by_the_browser(tmp_path: Path) -> None:
+    forged = [rewritten(MONTHLY, **change) for change in FORGERIES.values()]
+    replies = in_node(tmp_path, "verify", [*forged, *(series.to_json() for series in SERIES.values())])
+    accepted = [name for name, reply in zip(FORGERIES, replies, strict=False) if "error" not in reply]
+    assert accepted == []
+    for series, reply in zip(SERIES.values(), replies[len(forged) :], strict=True):
+        assert reply["result"]["epsilon"] == pytest.approx(mechanism(series).series_loss.any_histories, rel=1e-9)
+
+
+def answer(series: Campaign, label: str | None, store: Path, **settings: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"node": "u", "max_epsilon": 9.0, "now": BEFORE} | settings
+    return participant.answer(series.to_json(), {"label": label}, store=store, **given)
+
+
+def test_each_wave_is_drawn_once_and_all_cost_once(tmp_path: Path) -> None:
+    for wave in range(1, 13):
+        report = answer(at(MONTHLY, wave), "c1", tmp_path)
+        assert Report.parse(report, MONTHLY).wave == wave
+        assert answer(at(MONTHLY, wave), "c4", tmp_path) == report, "the wave was drawn again"
+    (kept,) = participant.answered(tmp_path)
+    assert float(kept.epsilon) == pytest.approx(mechanism(MONTHLY).series_loss.any_histories)
+    memory = json.loads(next(tmp_path.glob("*.memory.json")).read_text())
+    assert len(memory["answers"]) == 1, "values of calls that drew nothing were read"
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_cost_of_all_waves_is_refused_before_the_first(tmp_path: Path) -> None:
+    for record in ("c1", "not a class"):  # the record is not read
+        with pytest.raises(CampaignError, match="above"):
+            answer(MONTHLY, record, tmp_path, max_epsilon=mechanism(MONTHLY).series_loss.any_histories - 0.01)
+    assert participant.answered(tmp_path) == ()
+
+
+def test_a_device_goes_on_after_more_values_than_the_series_answers(tmp_path: Path) -> None:
+    for wave, label in enumerate(["c0", "c1", "c2", "c3", "c4", "c0"], start=1):
+        answer(at(MONTHLY, wave), label, tmp_path)
+    memory = json.loads(next(tmp_path.glob("*.memory.json")).read_text())
+    assert set(memory["answers"]) == {"0", "1"}
+    assert memory["current"] == 0
+    assert len(memory["reports"]) == 6
+
+
+def test_a_wave_may_be_left_out_and_an_earlier_one_is_over(tmp_path: Path) -> None:
+    answer(at(MONTHLY, 3), "c1", tmp_path)
+    first = answer(at(MONTHLY, 5), "c1", tmp_path)
+    with pytest.raises(CampaignError, match="wave 4 is over"):
+        answer(at(MONTHLY, 4), "c1", tmp_path)
+    assert answer(at(MONTHLY, 5), "c1", tmp_path) == first
+    with pytest.raises(CampaignError, match="no wave"):
+        answer(replace(MONTHLY, wave=None), "c1", tmp_path)
+
+
+def test_a_label_that_is_left_out_or_unknown_is_refused_and_nothing_is_kept(tmp_path: Path) -> None:
+    for label in (None, "c7171"):
+        with pytest.raises(DomainError) as refusal:
+            answer(MONTHLY, label, tmp_path)
+        assert "7171" not in str(refusal.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_its_memory_a_device_draws_nothing_again(tmp_path: Path) -> None:
+    answer(MONTHLY, "c1", tmp_path)
+    (path,) = tmp_path.glob("*.memory.json")
+    whole = path.read_text()
+    damaged = [
+        None,
+        "",
+        "{}",
+        whole.replace('"current":1', '"current":2'),
+        whole.replace('"1":', '"13":'),
+        whole.replace('"answers":{"1"', '"answers":{"9"'),
+        "[]",
+        whole[:-5],
+    ]
+    for text in damaged:
+        path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_text(text)
+        for wave in (1, 2):
+            with pytest.raises(RunError, match="damaged"):
+                answer(at(MONTHLY, wave), "c1", tmp_path)
+    path.write_text(whole)
+    answer(at(MONTHLY, 2), "c1", tmp_path)
+
+
+def test_a_crash_before_the_cost_is_recorded_keeps_the_permanent_answer(tmp_path: Path) -> None:
+    """The memory is written before the report; a device that stops between draws nothing again."""
+    report = answer(MONTHLY, "c1", tmp_path)
+    (tmp_path / f"{MONTHLY.id}.json").unlink()
+    assert answer(MONTHLY, "c3", tmp_path) == report
+
+
+@needs_node
+def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
+    waves = [1, 1, 2, 3, 4, 3, 5]
+    labels = ["c0", "c4", "c1", "c2", "c0", "c0", "c9"]
+    requests = [
+        {"campaign": at(MONTHLY, wave).to_json(), "record": {"label": label}, "node": "u", "maxEpsilon": 9}
+        for wave, label in zip(waves, labels, strict=True)
+    ]
+    (reply,) = in_node(tmp_path, "device", [{"requests": requests}])
+    replies, kept = reply["result"]["replies"], reply["result"]["kept"]
+    assert replies[0] == replies[1]
+    assert replies[3] == replies[5], "an answered wave was drawn again"
+    assert "not a declared value" in replies[6]["error"]
+    reports = [Report.parse(each["result"], MONTHLY) for each in replies[:6]]
+    assert [report.wave for report in reports] == waves[:6]
+    memory = json.loads(kept[f"veilgraph-memory:{MONTHLY.id}:u"])
+    assert set(memory["answers"]) == {"0", "1"}
+    assert memory["current"] == 0
+    assert set(memory["reports"]) == {"1", "2", "3", "4"}
+    assert reply["result"]["spent"] == pytest.approx(mechanism(MONTHLY).series_loss.any_histories)
+    planted = {place: text for place, text in kept.items() if "memory" not in place}
+    (reply,) = in_node(tmp_path, "device", [{"planted": planted, "requests": requests[:1]}])
+    assert "damaged" in reply["result"]["replies"][0]["error"]
