@@ -17,8 +17,8 @@ from veilgraph.privacy.mechanisms import JointGRR, LabelMechanism, SubsetSelecti
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
 
-WAVES = ("latest", "all")
-"""Reports of a series that are learned from: the latest of each person, or all of them."""
+WAVES = ("all", "latest")
+"""Reports of a series that are learned from: all of each person, which is the default, or the latest."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,7 +74,7 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
         elif report.label is not None:
             named[node], has_label[node] = report.label, True
     if isinstance(mechanism, WaveEvidence):
-        mechanism = WaveEvidence.of(mechanism, labels, latest=waves == WAVES[0])
+        mechanism = WaveEvidence.of(mechanism, labels, latest=waves == "latest")
     if named:
         said: Any = list(named.values())
         labels[list(named)] = mechanism.masks(said) if isinstance(mechanism, SubsetSelection) else said

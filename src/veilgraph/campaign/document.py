@@ -209,6 +209,8 @@ class Campaign:
         response: _LabelMechanism | None = None
         if waves is not None and epsilon_y is None:
             raise CampaignError("a series of waves asks for the label: give epsilon_y")
+        if waves is None and wave_epsilon is not None:
+            raise CampaignError("a budget of each wave needs a number of waves: give waves")
         if waves is not None and epsilon_y is not None:
             budgets = float(epsilon_y), float(epsilon_y / 2 if wave_epsilon is None else wave_epsilon)
             response = WaveEvidence(schema.num_classes, *budgets, waves, values)
@@ -297,6 +299,8 @@ class Campaign:
             raise CampaignError(
                 f"reports of a campaign of format {self.format} are bound to its notice, too: make a new campaign"
             )
+        if wave is not None and self.wave is not None and wave < self.wave:
+            raise CampaignError(f"wave is {wave}, but wave {self.wave} is open: devices answer no earlier one")
         if retention is not None and self.retention is not None and retention > self.retention:
             raise CampaignError(
                 f"retention is {time_in_words(retention)}, later than {time_in_words(self.retention)}, "

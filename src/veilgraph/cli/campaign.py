@@ -61,6 +61,13 @@ def new(
         float | None, typer.Option(help="Budget of the label; without it, no label is collected.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Name of the label; default: 'label'.")] = None,
+    waves: Annotated[
+        int | None, typer.Option(help="Make it a series: ask for the label in this number of waves.")
+    ] = None,
+    values: Annotated[int, typer.Option(help="Series: different values of a person that are answered.")] = 2,
+    wave_epsilon: Annotated[
+        float | None, typer.Option(help="Series: budget of a wave's report; default: half of --epsilon-y.")
+    ] = None,
     retention: Retention = None,
     zone: Zone = "UTC",
     nodes: Nodes = None,
@@ -76,6 +83,8 @@ def new(
     if plan is not None:
         if epsilon_x is not None or sampled is not None or epsilon_y is not None:
             raise CampaignError("the plan says how to spend epsilon: leave out --epsilon-x, --sampled and --epsilon-y")
+        if waves is not None:
+            raise CampaignError("a plan is for a single report: leave out --waves, or the plan")
         if nodes is not None and graph is None:
             raise CampaignError("--nodes needs --graph; the plan knows its graph: leave both out, or give both")
         planned = CampaignPlan.from_json(plan.read_bytes())
@@ -97,6 +106,9 @@ def new(
             sampled=sampled,
             epsilon_y=epsilon_y,
             label="label" if label is None else label,
+            waves=waves,
+            values=values,
+            wave_epsilon=wave_epsilon,
         )
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
@@ -108,7 +120,7 @@ def new(
         echo(
             f"Campaign {made.id}",
             *made.method_in_words,
-            f"{epsilon} in total.",
+            *([f"{epsilon} in total."] if made.waves is None else made.guarantee.in_words(theorem_1=False)),
             f"Open until {time_in_words(made.closes)}. Written to {out}.",
         )
 
@@ -127,6 +139,7 @@ def revise(
         list[Path] | None,
         typer.Option(help="Texts by language, .json or .toml: {'de': {'purpose': ...}}; other languages stay."),
     ] = None,
+    wave: Annotated[int | None, typer.Option(help="Series: the wave that is open from now on.")] = None,
     zone: Zone = "UTC",
     out: Annotated[Path | None, typer.Option(help="The file to write; default: the campaign file itself.")] = None,
     as_json: AsJson = False,
@@ -139,6 +152,7 @@ def revise(
         retention=None if retention is None else read_time(retention, zone=zone, name="retention"),
         note=note,
         texts={language: said for path in texts or () for language, said in read_texts(path).items()},
+        wave=wave,
     )
     if out is not None and out.exists() and out != campaign:
         raise CampaignError(f"{out} exists: choose another --out")
@@ -148,6 +162,7 @@ def revise(
     else:
         echo(
             f"Campaign {revised.id} stays: its reports and tokens stay valid.",
+            *([] if revised.wave is None else [f"Wave {revised.wave} of {revised.bound['waves']['count']} is open."]),
             f"Notice {revised.notice_version}, open until {time_in_words(revised.closes)}. "
             f"Written to {out or campaign}; a running collector takes it up by itself.",
         )
@@ -183,7 +198,7 @@ def check(
         echo_json(_facts(read))
         return
     echo(f"Campaign {read.id} is unaltered, and its tables give what it states.")
-    echo(read.guarantee.in_words()[0])
+    echo(*read.guarantee.in_words(theorem_1=False)[: None if read.waves else 1])
     if not read.is_open(datetime.now(UTC)):
         echo(f"It closed at {time_in_words(read.closes)}.")
 

@@ -44,8 +44,8 @@ def train(
         Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm, and training goes on.")
     ] = None,
     waves: Annotated[
-        str, typer.Option(help="Series: learn from the 'latest' report of each person, or from 'all' of them.")
-    ] = "latest",
+        str, typer.Option(help="Series: learn from 'all' reports of each person, or from the 'latest'.")
+    ] = "all",
     seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB",

@@ -76,6 +76,8 @@ class ReportValidator:
             raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
         if report.node != node:
             raise Refusal(RefusalReason.ANOTHER_NODE)
+        if report.wave is not None and report.wave > (self.campaign.wave or 0):
+            raise Refusal(RefusalReason.NOT_VALID, f"wave {report.wave} is not open yet")
         return report
 
 

@@ -89,7 +89,7 @@ def train_on_store(
         screened: leave out reports that are implausible.
         plausible: file of class shares that the owner declares plausible. The model's facts say which estimates are
             outside.
-        waves: reports of a series to learn from: "latest" of each person, or "all", if values do not change.
+        waves: reports of a series to learn from: "all" of each person, or the "latest", if many values change.
         device: "auto", "cpu" or "cuda".
         memory: limit of a process for inputs and hidden units, in bytes.
         card: write a card beside the model; see `veilgraph.deploy.model_card`.

@@ -1,0 +1,102 @@
+"""A series of waves, from the store to predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.support.collection import CLOSES
+from veilgraph.campaign import Campaign, Report
+from veilgraph.campaign.assemble import perturbed_graph, reports_of
+from veilgraph.collector.store import ReportStore
+from veilgraph.datasets import csbm
+from veilgraph.deploy import Model, predict_nodes, train_on_store
+from veilgraph.errors import CampaignError
+from veilgraph.graph import Graph
+from veilgraph.privacy.mechanisms import WaveEvidence
+from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
+from veilgraph.privacy.schema import FeatureSchema
+
+NODES, WAVES = 300, 6
+
+
+class Series:
+    """Reports of six waves in a store; a third of the people leave every second wave out, some send nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        made = csbm(NODES, num_features=1, num_classes=4, seed=0)
+        self.names = [f"u{i}" for i in range(NODES)]
+        self.graph = Graph.from_edges(made.graph.edges, NODES, node_ids=self.names)
+        self.campaign = Campaign.new(
+            schema=FeatureSchema(classes=made.schema.classes),
+            graph=self.graph,
+            purpose="p",
+            contact="c",
+            closes=CLOSES,
+            epsilon_y=3.0,
+            waves=WAVES,
+            wave_epsilon=1.0,
+        )
+        series = self.campaign.waves
+        assert series is not None
+        rng = np.random.default_rng(0)
+        self.codes = series.randomize(np.repeat(made.labels[:, None], WAVES, axis=1), rng=rng).astype(np.int64)
+        self.codes[::3, ::2] = NO_REPORT
+        self.codes[::5] = NO_REPORT
+        self.reports = [
+            Report(campaign=self.campaign.id, node=self.names[node], features=None, label=int(code), wave=wave)
+            for wave in range(1, WAVES + 1)
+            for node, code in enumerate(self.codes[:, wave - 1])
+            if code != NO_REPORT
+        ]
+        self.store = f"sqlite:///{folder}/reports.db"
+        store = ReportStore.open(self.store)
+        store.put(self.reports, now=0)
+        store.close()
+        (folder / "campaign.json").write_text(self.campaign.to_json(), encoding="utf-8")
+        pd.DataFrame({"id": self.names}).to_csv(folder / "nodes.csv", index=False)
+        pd.DataFrame(np.array(self.names)[self.graph.edges.T], columns=["a", "b"]).to_csv(
+            folder / "edges.csv", index=False
+        )
+        self.files = {
+            "campaign": folder / "campaign.json",
+            "graph": folder / "edges.csv",
+            "nodes": folder / "nodes.csv",
+        }
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
+    return Series(tmp_path_factory.mktemp("series"))
+
+
+@pytest.mark.parametrize("waves", ["all", "latest"])
+def test_reports_of_all_waves_survive_their_assembly(series: Series, waves: str) -> None:
+    perturbed = perturbed_graph(series.campaign, series.graph, reversed(series.reports), waves=waves)
+    np.testing.assert_array_equal(perturbed.labels, series.codes)
+    evidence = perturbed.label_mechanism
+    assert isinstance(evidence, WaveEvidence)
+    assert evidence.latest == (waves == "latest")
+    assert set(reports_of(perturbed, series.campaign)) == set(series.reports)
+    assert perturbed.guarantee == series.campaign.guarantee
+
+
+def test_another_choice_of_waves_is_refused(series: Series) -> None:
+    with pytest.raises(CampaignError, match="waves is 'first': choose all or latest"):
+        perturbed_graph(series.campaign, series.graph, series.reports, waves="first")
+
+
+def test_a_model_of_a_series_is_trained_saved_and_predicts_alike(series: Series, tmp_path: Path) -> None:
+    for waves in ("all", "latest"):
+        model = train_on_store(series.store, out=tmp_path / waves, waves=waves, device="cpu", **series.files)
+        assert model.facts["waves"] == waves
+        assert model.facts["guarantee"]["series"]["waves"] == WAVES
+        loaded = Model.load(tmp_path / waves, device="cpu")
+        assert set(loaded.reports()) == set(series.reports)
+        for store in (None, series.store):
+            table = predict_nodes(loaded, series.graph, store=store).set_index("id").loc[series.names]
+            codes = [series.campaign.schema.classes.index(name) for name in table["class"]]
+            np.testing.assert_array_equal(codes, model.method.predict())
