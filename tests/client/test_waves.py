@@ -234,7 +234,7 @@ def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
         {"campaign": at(MONTHLY, wave).to_json(), "record": {"label": label}, "node": "u", "maxEpsilon": 9}
         for wave, label in zip(waves, labels, strict=True)
     ]
-    (reply,) = in_node(tmp_path, "device", [{"requests": requests}])
+    (reply,) = in_node(tmp_path, "sequence", [{"requests": requests}])
     replies, kept = reply["result"]["replies"], reply["result"]["kept"]
     assert replies[0] == replies[1]
     assert replies[3] == replies[5], "an answered wave was drawn again"
@@ -247,5 +247,5 @@ def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
     assert set(memory["reports"]) == {"1", "2", "3", "4"}
     assert reply["result"]["spent"] == pytest.approx(mechanism(MONTHLY).series_loss.any_histories)
     planted = {place: text for place, text in kept.items() if "memory" not in place}
-    (reply,) = in_node(tmp_path, "device", [{"planted": planted, "requests": requests[:1]}])
+    (reply,) = in_node(tmp_path, "sequence", [{"planted": planted, "requests": requests[:1]}])
     assert "damaged" in reply["result"]["replies"][0]["error"]

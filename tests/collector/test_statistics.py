@@ -121,7 +121,8 @@ def test_95_of_100_intervals_of_label_sets_cover_the_truth() -> None:
     covered = np.zeros(5)
     for labels in rng.choice(5, size=(draws, people), p=truth):
         sets = mechanism.randomize(labels, rng=rng)
-        marginal = label_marginal(campaign, replace(codes([], []), labels=sets, has_label=np.ones(people, dtype=bool)))
+        reported = replace(codes([], []), labels=sets, has_label=np.ones(people, dtype=bool), label_mechanism=mechanism)
+        marginal = label_marginal(campaign, reported)
         assert marginal is not None
         estimates, errors = np.array([(share.estimate, share.error) for share in marginal.shares]).T
         assert estimates.sum() == pytest.approx(1)

@@ -90,6 +90,13 @@ const work = {
       attempt(() => module.answer(campaign, record, { ...device, maxEpsilon, now, ...settings })));
     return attempt(async () => ({ replies: await Promise.all(answered), kept: device.kept(), spent: spent(device) }));
   },
+  // The same, one after the other.
+  sequence: ({ planted, requests }) => attempt(async () => {
+    const device = makeDevice(planted), replies = [];
+    for (const { campaign, record, ...settings } of requests)
+      replies.push(await attempt(() => module.answer(campaign, record, { ...device, maxEpsilon, now, ...settings })));
+    return { replies, kept: device.kept(), spent: spent(device) };
+  }),
   // The operating system's randomness, as it comes from the browser: pairs of 32 bits.
   system: ({ campaign, cases }) => attempt(async () => {
     const question = await module.verify(campaign, { maxEpsilon, now });

@@ -196,8 +196,8 @@ class Campaign:
         sampled features above that of the schema means all of them.
 
         With `waves` it is a series: the label is asked in each wave and randomized by L-GRR. Then `epsilon_y` is that
-        of a permanent answer, `values` the number of different values of a person that are answered, and
-        `wave_epsilon` that of a wave's report, by default half of `epsilon_y`. The first wave is open.
+        of a permanent answer, and `wave_epsilon` that of a wave's report, by default half of it. A device answers
+        `values` different values of a person. The first wave is open.
         """
         if (epsilon_x is None) != (sampled is None):
             raise CampaignError("epsilon_x and sampled belong together: give both, or neither to collect no features")

@@ -21,9 +21,9 @@ Then the label is drawn, if it is reported, by one of two mechanisms:
 - Subset selection takes one word u, and the set holds the true class if u < inside. Of the other k - 1 classes, in
   ascending order, it chooses one less than its size, or as many as its size if the true class is outside.
 
-A series of waves asks for the label alone. If a value occurs for the first time, and fewer values have occurred than
-the series answers, one word by the label's table decides its permanent answer, which is kept. A value beyond these
-counts as the one before. Then one word, by the table of the waves, decides the report from the permanent answer.
+A series of waves asks for the label alone. If a value occurs for the first time, one word by the label's table decides
+its permanent answer, which is kept. The series says how many values are answered; one beyond these counts as the value
+before. Then one word, by the table of the waves, decides the report from the permanent answer.
 
 The mechanisms of the package on one row, and the browser's module, take the same words in the same order.
 """
