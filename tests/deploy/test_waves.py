@@ -61,11 +61,7 @@ class Series:
         pd.DataFrame(np.array(self.names)[self.graph.edges.T], columns=["a", "b"]).to_csv(
             folder / "edges.csv", index=False
         )
-        self.files = {
-            "campaign": folder / "campaign.json",
-            "graph": folder / "edges.csv",
-            "nodes": folder / "nodes.csv",
-        }
+        self.folder = folder
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +87,21 @@ def test_another_choice_of_waves_is_refused(series: Series) -> None:
 
 def test_a_model_of_a_series_is_trained_saved_and_predicts_alike(series: Series, tmp_path: Path) -> None:
     for waves in ("all", "latest"):
-        model = train_on_store(series.store, out=tmp_path / waves, waves=waves, device="cpu", **series.files)
+        model = train_on_store(
+            series.store,
+            series.folder / "campaign.json",
+            series.folder / "edges.csv",
+            nodes=series.folder / "nodes.csv",
+            out=tmp_path / waves,
+            waves=waves,
+            card=False,
+            device="cpu",
+        )
         assert model.facts["waves"] == waves
         assert model.facts["guarantee"]["series"]["waves"] == WAVES
         loaded = Model.load(tmp_path / waves, device="cpu")
         assert set(loaded.reports()) == set(series.reports)
         for store in (None, series.store):
-            table = predict_nodes(loaded, series.graph, store=store).set_index("id").loc[series.names]
-            codes = [series.campaign.schema.classes.index(name) for name in table["class"]]
-            np.testing.assert_array_equal(codes, model.method.predict())
+            found = predict_nodes(loaded, series.graph, store=store)
+            assert found.nodes == tuple(series.names)
+            np.testing.assert_array_equal(found.probabilities.argmax(axis=1), model.method.predict())

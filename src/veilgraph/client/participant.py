@@ -348,7 +348,7 @@ def randomize(
         A code for each feature, or None for one that is not asked; and the code of a class, or the codes of a set.
     """
     word = word or _system_word
-    if question.waves:
+    if isinstance(question.label, Series):
         raise CampaignError("the label of a series is reported wave by wave")
     reported = None if features is None or question.features is None else question.features.report(features, word)
     response = None if label is None or question.label is None else question.label.report(label, word)
@@ -473,7 +473,7 @@ class Series(NamedTuple):
 
     permanent: Table
     wave: Table
-    count: int
+    waves: int
     values: int
 
     @property
@@ -484,20 +484,20 @@ class Series(NamedTuple):
         """
         with localcontext(prec=60):
             keep, other = (Decimal(words) / WORDS for words in (self.permanent.true, self.permanent.other))
-            groups = min(self.values, self.count)
+            groups = min(self.values, self.waves)
             root = (Decimal(self.wave.true) / self.wave.other) ** (Decimal(1) / groups)
-            powers = [root**n for n in range(self.count * groups + 1)]
-            ones = [powers[groups * n] - 1 for n in range(self.count + 1)]
+            powers = [root**n for n in range(self.waves * groups + 1)]
+            ones = [powers[groups * n] - 1 for n in range(self.waves + 1)]
             single = [((1 + keep * x) / (1 + other * x)).ln() for x in ones]
             most = Decimal(1)
-            for sizes in _partitions(self.count, self.permanent.domain_size):
+            for sizes in _partitions(self.waves, self.permanent.domain_size):
                 above = prod([1 + (keep if i < groups else other) * ones[n] for i, n in enumerate(sizes)])
                 below = (1 + other * sum(powers[n] - 1 for n in sizes)) ** groups
                 most = max(most, min(above, powers[groups * sum(sizes[:groups])]) / below)
             return {
-                "unchanged": single[self.count],
-                "same_changes": max(sum(single[n] for n in sizes) for sizes in _partitions(self.count, groups)),
-                "any_histories": most.ln() if self.values > 1 else single[self.count],
+                "unchanged": single[self.waves],
+                "same_changes": max(sum(single[n] for n in sizes) for sizes in _partitions(self.waves, groups)),
+                "any_histories": most.ln() if self.values > 1 else single[self.waves],
             }
 
     @property
@@ -840,7 +840,7 @@ def _question(campaign: dict[str, Any], notice: Notice) -> Question:
         raise CampaignError("the campaign collects nothing")
     if campaign.get("waves") is not None:
         response = _series(campaign["waves"], features, response)
-    if notice.wave is not None and not (isinstance(response, Series) and notice.wave <= response.count):
+    if notice.wave is not None and not (isinstance(response, Series) and notice.wave <= response.waves):
         raise CampaignError("the campaign does not have the wave that is open")
     names = [column["name"] for column in columns] + [_text(label["name"], "schema.label.name")]
     if len(set(names)) < len(names) or len(set(classes)) < len(classes) or len(classes) < 2:
@@ -1229,7 +1229,7 @@ def _read_memory(path: Path, question: Question, *, is_first: bool) -> Memory:
             and memory.current in answers
             and len(answers) <= series.values
             and reports
-            and all(1 <= wave <= series.count for wave in reports)
+            and all(1 <= wave <= series.waves for wave in reports)
         ):
             return memory
     raise _damaged(path)

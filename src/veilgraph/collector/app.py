@@ -33,6 +33,7 @@ from veilgraph.collector.middleware import (
     max_report_bytes,
     read_body,
 )
+from veilgraph.collector.participant_rights import add_participant_rights
 from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.retention import maintain_regularly
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions

@@ -100,8 +100,8 @@ class WaveEvidence(LongitudinalGRR):
         hits = sent[:, :, None] & (reports[:, :, None] == np.arange(self.domain_size))
         # The time of the latest report of a class decides between equal counts.
         scores = hits.sum(axis=1) * (reports.shape[1] + 1) + (hits * times[:, :, None]).max(axis=1, initial=0)
-        best: NDArray[np.bool_] = scores.argmax(axis=1)[:, None] == np.arange(self.domain_size)
-        return best & sent.any(axis=1)[:, None]
+        best = scores.argmax(axis=1)[:, None] == np.arange(self.domain_size)
+        return np.asarray(best & sent.any(axis=1)[:, None])
 
     def blank(self, count: int) -> NDArray[Any]:
         """Return rows for the reports of `count` people, without a report yet."""
