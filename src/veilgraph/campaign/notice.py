@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,29 @@ def read_time(text: str, *, zone: str = "UTC", name: str = "closes") -> datetime
         return (read if read.tzinfo else read.replace(tzinfo=there)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise CampaignError(f"{name} is '{text}': give a date such as 2027-01-31, or 2027-01-31T18:00:00Z") from None
+
+
+def shown_answers(
+    texts: Mapping[str, Any], name: str, values: Sequence[str], *, language: str = "en"
+) -> tuple[str, ...]:
+    """Return the answers to a question as people see them: texts of the notice, or the declared values.
+
+    The participant's page shows the values 0 and 1 as no and yes.
+
+    Args:
+        texts: texts of the notice by language.
+        name: name of the column or of the label.
+        values: its declared values.
+        language: language of the texts.
+
+    >>> shown_answers({}, "ill", ("0", "1")), shown_answers({}, "ill", ("never", "often"))
+    (('no', 'yes'), ('never', 'often'))
+    >>> shown_answers({"de": {"questions": {"ill": {"answers": {"1": "ja"}}}}}, "ill", ("0", "1"), language="de")
+    ('no', 'ja')
+    """
+    written = texts.get(language, {}).get("questions", {}).get(name, {}).get("answers", {})
+    default = ("no", "yes") if tuple(values) == ("0", "1") else values
+    return tuple(written.get(value, shown) for value, shown in zip(values, default, strict=True))
 
 
 def time_in_words(moment: datetime) -> str:

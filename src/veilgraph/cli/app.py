@@ -15,7 +15,7 @@ import veilgraph
 from veilgraph.cli._common import echo, needs_extra
 from veilgraph.cli.administration import audit_log, purge, withdraw_node
 from veilgraph.cli.campaign import campaign_app, serve
-from veilgraph.cli.collection import missing
+from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
 from veilgraph.cli.model import card, predict, train
@@ -57,6 +57,7 @@ for command in (run, account, audit, plan, randomize, submit, withdraw, serve, t
 campaign_app.command("withdraw")(withdraw_node)
 campaign_app.command()(purge)
 campaign_app.command()(audit_log)
+campaign_app.command()(progress)
 campaign_app.command()(missing)
 for group, name in (
     (schema_app, "schema"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shutil
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt, read_receipt
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
-from veilgraph.cli._common import echo, echo_json, needs_extra
+from veilgraph.cli._common import echo, echo_json, needs_extra, parse_duration
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph, read_ids
@@ -346,11 +347,18 @@ def serve(
     plausible: Annotated[
         Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm on the dashboard.")
     ] = None,
+    assessment: Annotated[
+        Path | None, typer.Option(help="File that 'campaign progress --out' writes; the dashboard shows it.")
+    ] = None,
+    assess_every: Annotated[
+        str | None, typer.Option(help="Run 'campaign progress' this often, such as 6h, and write --assessment.")
+    ] = None,
     rate: Annotated[float, typer.Option(help="Maximum requests per second of one address; 0 means no limit.")] = 50.0,
 ) -> None:
     """Collect reports over HTTP until stopped; every acknowledged report is on disk."""
     with needs_extra("collector"):
         from veilgraph.collector.app import make_app
+        from veilgraph.collector.assessment_file import AssessmentFile
         from veilgraph.collector.auth import Credentials
         from veilgraph.collector.middleware import Limits, max_report_bytes
         from veilgraph.collector.server import serve as serve_app
@@ -360,6 +368,15 @@ def serve(
     from veilgraph.campaign.tokens import read_keys
     from veilgraph.graph import Graph, read_ids
 
+    if assess_every is not None and assessment is None:
+        raise RunError("--assess-every needs --assessment, the file to write")
+    every = 0.0 if assess_every is None else parse_duration(assess_every)
+    table = [] if nodes is None else ["--nodes", str(nodes)]
+    words = ["campaign", "progress", str(campaign), "--graph", str(graph), *table, "--out", str(assessment)]
+    assessed = None
+    if assessment is not None:
+        command = [sys.executable, "-m", "veilgraph", *words] if every else []
+        assessed = AssessmentFile(path=assessment, command=command, every=every, environment={"VEILGRAPH_STORE": store})
     loaded = Campaign.from_json(campaign.read_bytes())
     app = make_app(
         campaign=loaded,
@@ -370,6 +387,7 @@ def serve(
         plausible=None if plausible is None else PlausibleShares.load(plausible, loaded),
         limits=Limits(report_bytes=max_report_bytes(loaded), requests_per_second=rate),
         campaign_file=campaign,
+        assessment=assessed,
     )
     serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
 

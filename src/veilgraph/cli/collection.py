@@ -1,9 +1,11 @@
-"""`veilgraph campaign missing`: how far a collection is."""
+"""`veilgraph campaign progress` and `missing`: how far a collection is."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +13,7 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.cli._common import echo, echo_json, needs_extra
+from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.campaign import AsJson, CampaignFile
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, read_ids
@@ -22,6 +24,35 @@ Store = Annotated[
     str,
     typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...", envvar="VEILGRAPH_STORE"),
 ]
+
+
+def progress(
+    campaign: CampaignFile,
+    store: Store,
+    graph: Annotated[Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet.")],
+    nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for 'serve --assessment', .json; replaced if it exists.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the fit, and of the half of the reports.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Say whether it is enough yet: the accuracy of a model on the reports so far, and what the second half brought."""
+    with needs_extra("server"):
+        from veilgraph.deploy.assess_collected import assess_collection
+
+    read = Campaign.from_json(campaign.read_bytes())
+    public = Graph.from_files(graph, nodes=nodes)
+    found = assess_collection(store, read, public, now=datetime.now(UTC), seed=seed, device=device, watch=show_progress)
+    if out is not None:
+        write_atomically(out, found.to_json() + "\n")
+    if as_json:
+        echo_json(json.loads(found.to_json()) | {"verdict": found.verdict, "sentences": found.sentences})
+        return
+    echo(f"{counted(found.label_reports, 'label report')} so far.", *found.sentences)
+    if out is not None:
+        echo(f"Written to {out}.")
 
 
 def missing(

@@ -20,6 +20,7 @@ from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.campaign.report import Report
 from veilgraph.collector import openapi
+from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import Credentials, bearer_token, require_admin
 from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
@@ -75,6 +76,7 @@ def make_app(
     limits: Limits | None = None,
     plausible: PlausibleShares | None = None,
     campaign_file: Path | None = None,
+    assessment: AssessmentFile | None = None,
     clock: Callable[[], float] = time.time,
     maintenance_seconds: float = 60.0,
 ) -> FastAPI:
@@ -89,6 +91,7 @@ def make_app(
         limits: limits on requests; default: those that the campaign needs.
         plausible: class shares that the owner declared plausible; the dashboard compares the estimates with them.
         campaign_file: file of the campaign; a revised notice in it is taken up.
+        assessment: file with the accuracy of a model on these reports, which the dashboard shows.
         clock: Unix time.
         maintenance_seconds: time between two looks at the campaign's notice and its retention date.
     """
@@ -115,6 +118,8 @@ def make_app(
         if campaign_file is not None:
             take_up = partial(setattr, validator, "campaign")
             tasks.append(asyncio.create_task(take_up_revisions(RevisedFile(campaign_file, campaign), take_up)))
+        if assessment is not None and assessment.command:
+            tasks.append(asyncio.create_task(assessment.compute_regularly()))
         yield
         for task in tasks:
             task.cancel()
@@ -159,6 +164,7 @@ def make_app(
         limits=limits,
         joined=joined,
         plausible=plausible,
+        assessment=assessment,
     )
     return app
 

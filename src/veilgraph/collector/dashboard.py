@@ -23,6 +23,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.report import Report
+from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, end_session, require_admin
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.middleware import Limits, read_body
@@ -156,6 +157,7 @@ def add_dashboard(
     limits: Limits,
     joined: Iterable[str] = (),
     plausible: PlausibleShares | None = None,
+    assessment: AssessmentFile | None = None,
 ) -> None:
     """Add the pages below /dashboard; all but the login need a session or the admin token.
 
@@ -172,7 +174,9 @@ def add_dashboard(
             await require_admin(request, credentials, store)
         except Refusal:
             return _page("login.html", 401, wrong=False, base="")
-        return _page("dashboard.html", **await asyncio.to_thread(_page_values, revised(), store, cache))
+        values = await asyncio.to_thread(_page_values, revised(), store, cache)
+        assessed = None if assessment is None else await asyncio.to_thread(assessment.read, campaign.id)
+        return _page("dashboard.html", assessment=assessed, **values)
 
     @app.post("/dashboard/login", include_in_schema=False)
     async def login(request: Request) -> Response:

@@ -19,7 +19,7 @@ def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign
         store: store of the reports.
         campaign: the campaign.
     """
-    settled = store.settled_nodes(campaign.id, wave=getattr(campaign, "wave", None))
+    settled = store.settled_nodes(campaign.id, wave=campaign.wave)
     return [name for name in dict.fromkeys(names) if name not in settled]
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import ReportCodes, perturbed_graph_of_codes, read_codes
+from veilgraph.campaign.notice import shown_answers
 from veilgraph.campaign.plausibility import CheckedShare, PlausibleShares
 from veilgraph.campaign.screening import Suspicion, screen
 from veilgraph.collector.store import ReportStore
@@ -164,7 +165,8 @@ def label_marginal(campaign: Campaign, codes: ReportCodes) -> Marginal | None:
     if mechanism is None or len(reported) < _MIN_REPORTS:
         return None
     counts = count_named(reported, mechanism)
-    return _marginal(campaign.label, campaign.schema.classes, counts, len(reported), mechanism.channel)
+    values = shown_answers(campaign.schema.texts, campaign.label, campaign.schema.classes)
+    return _marginal(campaign.label, values, counts, len(reported), mechanism.channel)
 
 
 def feature_marginals(campaign: Campaign, codes: ReportCodes) -> list[Marginal]:
@@ -175,22 +177,13 @@ def feature_marginals(campaign: Campaign, codes: ReportCodes) -> list[Marginal]:
         return []
     marginals = []
     for i, (name, declared) in enumerate(zip(schema.feature_names, schema.code_names, strict=True)):
-        values = shown_values(declared)
+        values = shown_answers(schema.texts, name, declared)
         # Joint GRR asks each person about some features only.
         answers = reported[:, i][reported[:, i] != NOT_ASKED]
         if len(answers) >= _MIN_REPORTS:
             counts = np.bincount(answers, minlength=len(values))
             marginals.append(_marginal(name, values, counts, len(answers), mechanism.channel(i)))
     return marginals
-
-
-def shown_values(values: Sequence[str]) -> Sequence[str]:
-    """Return the values as people saw them: the participant's page shows 0 and 1 as no and yes.
-
-    >>> shown_values(("0", "1")), shown_values(("never", "often"))
-    (('no', 'yes'), ('never', 'often'))
-    """
-    return ("no", "yes") if tuple(values) == ("0", "1") else values
 
 
 def _marginal(

@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 
 import veilgraph
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.notice import shown_answers
 from veilgraph.errors import MissingExtraError
 from veilgraph.privacy.accounting import show_odds
 from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, show_epsilon, state_epsilon
@@ -155,7 +156,6 @@ def render_summary(campaign: Campaign, *, template: Template = "page", language:
 def _values(campaign: Campaign, language: str) -> dict[str, Any]:
     texts = _texts(campaign, language)
     asked = list(questions(campaign, language))
-    retention = getattr(campaign, "retention", None)
     shown = asked if len(asked) <= _QUESTIONS_ON_PAGE else asked[: _QUESTIONS_ON_PAGE - 1]
     return {
         "campaign": campaign,
@@ -164,7 +164,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "contact": texts.get("contact", campaign.contact),
         "note": texts.get("note", campaign.schema.note),
         "closes": time_text(campaign.closes),
-        "retention": None if retention is None else time_text(retention),
+        "retention": None if campaign.retention is None else time_text(campaign.retention),
         "people": counted(campaign.nodes, "person", "people"),
         "questions": asked,
         "shown": shown,
@@ -179,8 +179,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
 
 def _texts(campaign: Campaign, language: str) -> dict[str, Any]:
     """Return the campaign's texts in a language; documents of earlier formats have none."""
-    texts = getattr(campaign.schema, "texts", {})
-    return dict(texts.get(language, {}))
+    return dict(campaign.schema.texts.get(language, {}))
 
 
 def questions(campaign: Campaign, language: str = "en") -> Iterator[Question]:
@@ -192,9 +191,8 @@ def questions(campaign: Campaign, language: str = "en") -> Iterator[Question]:
         named += [(column.name, column.code_names, "feature") for column in schema.columns]
     for name, values, kind in named:
         words = written.get(name, {})
-        shown = ("no", "yes") if tuple(values) == ("0", "1") else [value.replace("..", " to ") for value in values]
-        labels = words.get("answers", {})
-        answers = tuple(labels.get(value, default) for value, default in zip(values, shown, strict=True))
+        shown = shown_answers(schema.texts, name, values, language=language)
+        answers = tuple(text.replace("..", " to ") if text in values else text for text in shown)
         yield Question(text=words.get("text", name), help=words.get("help", ""), answers=answers, kind=kind)
 
 

@@ -1,0 +1,144 @@
+"""How far a collection is: the accuracy that a model on its reports has, as the dashboard shows it.
+
+The collector trains nothing. `veilgraph campaign progress` computes an assessment from time to time and writes it to a
+file; the dashboard reads the file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from veilgraph.campaign.strict_json import TIME_FORMAT, expect_object, expect_text, expect_time, expect_whole
+from veilgraph.errors import CampaignError
+
+Verdict = Literal["enough", "more helps", "unclear"]
+
+ENOUGH = 0.02
+"""It is enough if the second half of the reports brought less accuracy than this, by the interval: two points."""
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """An estimate with a 95 % interval; shares are of 1.
+
+    Attributes:
+        value: the estimate.
+        low: lower end.
+        high: upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def parse(cls, document: object, name: str) -> Interval | None:
+        """Read an interval; None stands for an estimate that could not be made."""
+        if document is None:
+            return None
+        parts = expect_object(document, {"value", "low", "high"}, name)
+        if not all(type(each) in (int, float) and -1 <= each <= 1 for each in parts.values()):
+            raise CampaignError(f"{name} is not an estimate of a share with its interval")
+        return cls(**{key: float(value) for key, value in parts.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessment:
+    """Assessment of the reports that a campaign has at some time.
+
+    Attributes:
+        campaign: id of the campaign.
+        computed: time of the assessment.
+        method: name of the method that was trained.
+        label_reports: number of label reports it was trained on.
+        accuracy: share of people whose label it predicts, estimated from reports that a prediction did not use.
+        control: the same for the structure-only control.
+        second_half: by how much the accuracy is higher than with a random half of the reports.
+
+    >>> from datetime import UTC
+    >>> found = Assessment(campaign="5f", computed=datetime(2027, 1, 31, tzinfo=UTC), method="veil", label_reports=900,
+    ...     accuracy=Interval(value=0.7, low=0.66, high=0.74), control=None,
+    ...     second_half=Interval(value=0.004, low=-0.006, high=0.014))
+    >>> found.verdict, Assessment.from_json(found.to_json()) == found
+    ('enough', True)
+    """
+
+    campaign: str
+    computed: datetime
+    method: str
+    label_reports: int
+    accuracy: Interval | None
+    control: Interval | None
+    second_half: Interval | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether more reports would help, by the gain of the second half: gains shrink as reports grow."""
+        gain = self.second_half
+        if gain is None:
+            return "unclear"
+        return "enough" if gain.high <= ENOUGH else "more helps" if gain.low > 0 else "unclear"
+
+    @property
+    def sentences(self) -> list[str]:
+        """The assessment in words."""
+        if self.accuracy is None:
+            return ["There are too few label reports to estimate the accuracy of a model."]
+        said = [f"A model on these reports predicts {_share(self.accuracy)} of all people right."]
+        if self.control is not None:
+            said.append(f"The control, which only looks at the graph and the labels, predicts {_share(self.control)}.")
+        if self.second_half is None:
+            return [*said, "Whether more reports would help cannot be told from so few."]
+        low, high = (f"{100 * end:+.1f}" for end in (self.second_half.low, self.second_half.high))
+        half = f"The second half of the reports brought {100 * self.second_half.value:+.1f} points ({low} to {high})"
+        return [*said, f"{half}: {_VERDICTS[self.verdict]}"]
+
+    def to_json(self) -> str:
+        """Return the document of the assessment."""
+        content: dict[str, Any] = asdict(self) | {"format": _FORMAT, "computed": self.computed.strftime(TIME_FORMAT)}
+        return json.dumps(content, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Assessment:
+        """Read an assessment; refuse a document of another form."""
+        keys = {"format", "campaign", "computed", "method", "label_reports", "accuracy", "control", "second_half"}
+        try:
+            parts = expect_object(json.loads(text), keys, "assessment")
+        except ValueError:
+            raise CampaignError("it is not an assessment: 'veilgraph campaign progress --out' writes one") from None
+        if parts["format"] != _FORMAT:
+            raise CampaignError(f"its format is not {_FORMAT}: write it again with 'veilgraph campaign progress'")
+        return cls(
+            campaign=expect_text(parts["campaign"], "campaign"),
+            computed=expect_time(parts["computed"], "computed"),
+            method=expect_text(parts["method"], "method"),
+            label_reports=expect_whole(parts["label_reports"], "label_reports", 0, 2**53 - 1),
+            **{key: Interval.parse(parts[key], key) for key in ("accuracy", "control", "second_half")},
+        )
+
+    @classmethod
+    def read(cls, path: Path, campaign_id: str) -> Assessment | None:
+        """Return the assessment of a campaign in a file; None if there is no file yet, or it is another campaign's."""
+        try:
+            found = cls.from_json(path.read_bytes())
+        except (FileNotFoundError, CampaignError):
+            return None
+        return found if found.campaign == campaign_id else None
+
+
+_VERDICTS: dict[Verdict, str] = {
+    "enough": "more reports like these would hardly help.",
+    "more helps": "more reports still help.",
+    "unclear": "there are too few to tell whether more would help.",
+}
+
+
+def _share(estimate: Interval) -> str:
+    low, high = (f"{100 * end:.1f}" for end in (estimate.low, estimate.high))
+    return f"{100 * estimate.value:.1f} % (95 % interval {low} to {high})"

@@ -1,0 +1,64 @@
+"""The assessment that the dashboard shows, and the process that computes it now and then.
+
+The collector itself neither trains nor imports what trains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from veilgraph.campaign.assessment import Assessment
+
+logger = logging.getLogger("veilgraph.collector")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssessmentFile:
+    """A file with an assessment, and how it is computed again.
+
+    Attributes:
+        path: the file; it need not exist yet.
+        command: command that writes it; empty if another program does, such as cron.
+        every: seconds between two runs of the command.
+        environment: variables that are set for the command. A store's URL may hold a password, so it is here.
+    """
+
+    path: Path
+    command: Sequence[str] = ()
+    every: float = 0.0
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def read(self, campaign_id: str) -> Assessment | None:
+        """Return the assessment of a campaign, or None if there is none yet."""
+        return Assessment.read(self.path, campaign_id)
+
+    async def compute_regularly(self) -> None:
+        """Run the command at once and then regularly, until cancelled; the process has a low priority."""
+        nice = [path, "-n", "10"] if (path := shutil.which("nice")) else []
+        while self.command:
+            await self._compute([*nice, *self.command])
+            await asyncio.sleep(self.every)
+
+    async def _compute(self, command: Sequence[str]) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **self.environment},
+        )
+        try:
+            _, errors = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+            logger.warning("the collection could not be assessed: %s", *(last or ["the command failed"]))

@@ -1,0 +1,66 @@
+"""Assessment of a running collection: is it enough yet?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.assemble import check_graph, perturbed_graph
+from veilgraph.campaign.assessment import Assessment, Interval
+from veilgraph.deploy.fit_collected import DEFAULT_METHOD, fit_reports, method_for_campaign
+from veilgraph.deploy.model_card import make_card
+from veilgraph.deploy.stored_reports import stored_reports
+from veilgraph.graph import Graph
+from veilgraph.models.base import DEFAULT_MEMORY
+from veilgraph.progress import Watch, unwatched
+
+
+def assess_collection(
+    store: str,
+    campaign: Campaign,
+    graph: Graph,
+    *,
+    now: datetime,
+    seed: int = 0,
+    device: str = "auto",
+    memory: int = DEFAULT_MEMORY,
+    watch: Watch = unwatched,
+) -> Assessment:
+    """Train on the reports of a store in memory, and estimate the accuracy from reports that predictions did not use.
+
+    The same method is trained on a random half of the people too. Nothing but the estimates is kept.
+
+    Args:
+        store: URL of the store.
+        campaign: the campaign.
+        graph: its public graph.
+        now: time of the assessment.
+        seed: seed of the fit and of the half.
+        device: "auto", "cpu" or "cuda".
+        memory: limit of a fit, in bytes.
+        watch: shows the progress.
+    """
+    method = method_for_campaign(DEFAULT_METHOD, campaign, check_graph(campaign, graph), seed=seed, device=device)
+    with stored_reports(store, campaign, watch=watch) as reports:
+        perturbed = perturbed_graph(campaign, graph, reports)
+    with watch("train"):
+        model = fit_reports(campaign, perturbed, method, seed=seed, memory=memory)
+    card = make_card(model, perturbed, shares=(1 / 2,), memory=memory, watch=watch).content
+    curve = card["learning_curve"]["points"]
+    return Assessment(
+        campaign=campaign.id,
+        computed=now.replace(microsecond=0),
+        method=method.name,
+        label_reports=int(perturbed.has_label.sum()),
+        accuracy=_interval(card["accuracy"]["model"]),
+        control=_interval(card["accuracy"]["control"]),
+        second_half=_interval(curve[0]["gain"]) if len(curve) > 1 else None,
+    )
+
+
+def _interval(estimate: Mapping[str, Any] | None) -> Interval | None:
+    if estimate is None or estimate["value"] is None:
+        return None
+    return Interval(value=estimate["value"], low=estimate["low"], high=estimate["high"])

@@ -1,0 +1,68 @@
+"""The assessment of a collection: a verdict that follows from its interval, and a file that is read strictly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from veilgraph.campaign.assessment import ENOUGH, Assessment, Interval, Verdict
+from veilgraph.errors import CampaignError
+
+FOUND = Assessment(
+    campaign="5f7f",
+    computed=datetime(2027, 1, 31, 12, tzinfo=UTC),
+    method="veil",
+    label_reports=900,
+    accuracy=Interval(value=0.7, low=0.66, high=0.74),
+    control=Interval(value=0.6, low=0.56, high=0.64),
+    second_half=Interval(value=0.01, low=-0.01, high=0.03),
+)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(-0.01, ENOUGH, "enough"), (-0.01, 0.03, "unclear"), (0.001, 0.03, "more helps"), (0.0, 0.03, "unclear")],
+)
+def test_the_verdict_follows_from_the_interval_of_what_the_second_half_brought(
+    low: float, high: float, verdict: Verdict
+) -> None:
+    found = replace(FOUND, second_half=Interval(value=(low + high) / 2, low=low, high=high))
+    assert found.verdict == verdict
+
+
+def test_what_cannot_be_estimated_is_said() -> None:
+    assert "too few label reports" in replace(FOUND, accuracy=None).sentences[0]
+    few = replace(FOUND, second_half=None)
+    assert (few.verdict, few.sentences[-1]) == (
+        "unclear",
+        "Whether more reports would help cannot be told from so few.",
+    )
+
+
+def test_a_file_of_another_campaign_or_form_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    assert Assessment.read(path, "5f7f") is None
+    path.write_text(FOUND.to_json())
+    assert Assessment.read(path, "5f7f") == FOUND
+    assert Assessment.read(path, "another") is None
+    path.write_text(FOUND.to_json()[:-5])
+    assert Assessment.read(path, "5f7f") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("format", 2),
+        ("accuracy", {"value": 7, "low": 0, "high": 1}),
+        ("label_reports", -1),
+        ("extra", 1),
+        ("method", 3),
+    ],
+)
+def test_another_document_is_refused(key: str, value: object) -> None:
+    with pytest.raises(CampaignError):
+        Assessment.from_json(json.dumps(json.loads(FOUND.to_json()) | {key: value}))
