@@ -28,9 +28,26 @@ def ends(*arguments: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "proposed"),
-    [("veilgraph da", {"data"}), ("veilgraph data f", {"fetch"}), ("veilgraph train --hold", {"--hold-out"})],
+    [
+        ("veilgraph da", {"data"}),
+        ("veilgraph data f", {"fetch"}),
+        ("veilgraph train --hold", {"--hold-out"}),
+        ("veilgraph train --method struct", {"structure_only"}),
+        ("veilgraph run --dataset c", {"citeseer", "cora", "csbm"}),
+        ("veilgraph run --dataset ./m", {"./mine.npz", "./my_tables"}),
+        ("veilgraph data fetch pub", {"pubmed"}),
+        ("veilgraph paper run table", {"table1", "table2"}),
+        ("veilgraph paper run my_", {"my_experiment.toml"}),
+        ("veilgraph audit --mechanism sub", {"subset-selection"}),
+    ],
 )
-def test_words_are_completed(words: str, proposed: set[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_words_and_values_are_completed(
+    words: str, proposed: set[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine.npz", "my_experiment.toml", "my_notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "my_tables").mkdir()
     monkeypatch.setenv("_VEILGRAPH_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))

@@ -34,6 +34,24 @@ console.log(JSON.stringify({ campaign: question.id, node: "n0", features, label 
 """
 
 
+PROGRAM = """
+import { encode, randomize, verify, type Question, type ReportedFeatures, type ReportedLabel } from "veilgraph";
+
+export async function answer(text: string): Promise<{ features: ReportedFeatures; label: ReportedLabel }> {
+	const question: Question = await verify(text, { maxEpsilon: 2 });
+	const [codes, code] = encode(question, { age: 35, smoker: "yes", health: null });
+	const [features, label] = randomize(question, codes, code);
+	return { features, label };
+}
+
+// @ts-expect-error the limit is not optional
+void verify("{}");
+// @ts-expect-error a record holds texts, numbers, booleans and null
+void encode(await verify("{}", { maxEpsilon: 1 }), { age: [35] });
+"""
+TSC = "--noEmit --strict --exactOptionalPropertyTypes --module nodenext --target es2022 --lib es2022,dom"
+
+
 def manifest() -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads((PACKAGE / "package.json").read_text(encoding="utf-8"))
     return loaded
@@ -81,3 +99,23 @@ def test_the_packed_package_draws_a_report_that_the_campaign_accepts(tmp_path: P
     run = subprocess.run([str(NODE), "report.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)
     report = Report.from_json(run.stdout, collection.campaign)
     assert report.node == "n0"
+
+
+@needs_node
+@needs_npm
+@pytest.mark.slow
+def test_the_types_are_those_of_typescript(tmp_path: Path) -> None:
+    install = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--silent", "typescript@5"]
+    done = subprocess.run(install, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode:
+        pytest.skip(f"typescript cannot be installed from the registry of npm: {done.stderr[-200:]}")
+    package = tmp_path / "node_modules" / "veilgraph"
+    package.mkdir()
+    for name in SHIPPED:
+        shutil.copy(PACKAGE / name, package)
+    (tmp_path / "page.mts").write_text(PROGRAM, encoding="utf-8")
+    compiler = tmp_path / "node_modules" / ".bin" / "tsc"
+    run = subprocess.run(
+        [compiler, *TSC.split(), "page.mts"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
+from veilgraph.cli.completion import complete_public_dataset
 from veilgraph.datasets import EMBEDDED, catalogue
 from veilgraph.datasets.catalogue import (
     Dataset,
@@ -50,7 +51,9 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 @data_app.command()
 def info(
-    name: Annotated[str, typer.Argument(help="Name of a data set.")], data_dir: DataDir = None, as_json: AsJson = False
+    name: Annotated[str, typer.Argument(help="Name of a data set.", autocompletion=complete_public_dataset)],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """Describe a data set: its size, origin, licence and citation."""
     dataset = find_dataset(name)
@@ -82,7 +85,10 @@ def info(
 
 @data_app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Names of data sets.", metavar="NAME...")],
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Names of data sets.", metavar="NAME...", autocompletion=complete_public_dataset),
+    ],
     data_dir: DataDir = None,
     force: Annotated[bool, typer.Option("--force", help="Download again even if the file is there.")] = False,
     unverified: Annotated[

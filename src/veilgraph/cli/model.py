@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
+from veilgraph.cli.completion import complete_method
 from veilgraph.errors import MissingExtraError
 from veilgraph.privacy.plain_text import counted
 
@@ -28,7 +29,11 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the model.")],
     nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
     method: Annotated[
-        str, typer.Option(help="veil, structure_only (the control), rgnn or another that fits the campaign.")
+        str,
+        typer.Option(
+            help="veil, structure_only (the control), rgnn or another that fits the campaign.",
+            autocompletion=complete_method,
+        ),
     ] = "veil",
     backbone: Annotated[str | None, typer.Option(help="GNN: sage, gcn or gat; default: sage.")] = None,
     feature_hops: Annotated[int | None, typer.Option(help="RGNN: K_x; default: from the graph.")] = None,

@@ -14,6 +14,7 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
+from veilgraph.cli.completion import complete_dataset, complete_experiment, complete_method
 from veilgraph.errors import RunError
 
 if TYPE_CHECKING:
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 
 paper_app = typer.Typer(help="Reproduce the tables and figures of the paper.")
 
-Name = Annotated[str, typer.Argument(help="A name that `veilgraph paper list` shows, or a file of your own, .toml.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="A name that `veilgraph paper list` shows, or a file of your own, .toml.",
+        autocompletion=complete_experiment,
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="Folder of results; default runs/paper, or runs/NAME for a file of your own.")
 ]
@@ -44,8 +51,13 @@ def list_experiments(as_json: Json = False) -> None:
 @paper_app.command("run")
 def run_paper(
     name: Name,
-    datasets: Annotated[list[str] | None, typer.Option(help="Only these data sets; may be repeated.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only these methods; may be repeated.")] = None,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these data sets; may be repeated.", autocompletion=complete_dataset),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only these methods; may be repeated.", autocompletion=complete_method)
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one for each core, 1 on a GPU.")] = None,
@@ -107,7 +119,8 @@ def report(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Names that `veilgraph paper list` shows, or files of your own, .toml. Default: all names."
+            help="Names that `veilgraph paper list` shows, or files of your own, .toml. Default: all names.",
+            autocompletion=complete_experiment,
         ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: that of the paper.")] = None,
@@ -174,7 +187,10 @@ if TYPE_CHECKING:
 
 
 def tune(
-    datasets: Annotated[list[str], typer.Argument(help="Data sets to tune on: names, or paths of your own.")],
+    datasets: Annotated[
+        list[str],
+        typer.Argument(help="Data sets to tune on: names, or paths of your own.", autocompletion=complete_dataset),
+    ],
     method: Annotated[str, typer.Option(help="rgnn, or a rival that trains a GNN.")] = "rgnn",
     epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0,
     epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None,

@@ -17,6 +17,7 @@ from rich.table import Table
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
+from veilgraph.cli.completion import complete_mechanism
 from veilgraph.errors import BudgetError, RunError, SchemaError
 from veilgraph.graph import Graph, read_table
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
@@ -91,7 +92,9 @@ def account(
     domain_sizes: Annotated[str | None, typer.Option(help="Values of every feature, such as 2,3,4.")] = None,
     classes: Annotated[int, typer.Option(help="Number of classes of the label.")] = 2,
     schema: Annotated[Path | None, typer.Option(help="Take features and classes from a schema file.")] = None,
-    mechanism: Annotated[str, typer.Option(help=f"Mechanism of the features: {_KNOWN}.")] = grr_fs.name,
+    mechanism: Annotated[
+        str, typer.Option(help=f"Mechanism of the features: {_KNOWN}.", autocompletion=complete_mechanism)
+    ] = grr_fs.name,
     waves: Annotated[
         int | None, typer.Option(help="Waves of a series: the label is asked again in each, and answered by L-GRR.")
     ] = None,
@@ -149,7 +152,9 @@ def audit(
     wave_epsilon: Annotated[
         float | None, typer.Option(help="Series: budget of a wave's report; default: half of epsilon_y.")
     ] = None,
-    mechanism: Annotated[str, typer.Option(help=f"Mechanism to audit: {_KNOWN}.")] = grr_fs.name,
+    mechanism: Annotated[
+        str, typer.Option(help=f"Mechanism to audit: {_KNOWN}.", autocompletion=complete_mechanism)
+    ] = grr_fs.name,
     features: Annotated[int, typer.Option(help="Number of features.")] = 1,
     sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 1,
     domain_size: Annotated[int, typer.Option(help="Values of each feature.")] = 2,

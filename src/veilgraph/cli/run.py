@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from veilgraph.cli._common import echo_json, needs_extra, show_progress
+from veilgraph.cli.completion import complete_dataset
 from veilgraph.errors import RunError
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.epsilon import show_epsilon
@@ -27,7 +28,10 @@ _SAMPLED = 10
 def run(
     dataset: Annotated[
         str,
-        typer.Option(help="A name that `veilgraph data list` shows, or a path: ./MINE.npz, or a folder of tables."),
+        typer.Option(
+            help="A name that `veilgraph data list` shows, or a path: ./MINE.npz, or a folder of tables.",
+            autocompletion=complete_dataset,
+        ),
     ] = "voters",
     epsilon: Annotated[
         list[float] | None,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from veilgraph.datasets.archive import Archive, csr_rows
-from veilgraph.errors import GraphError, RunError
+from veilgraph.errors import GraphError, RunError, nearest_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +170,9 @@ def find_dataset(name: str) -> Dataset:
 flickr, german, lastfm, pubmed, student, twitch_engb
     """
     if name not in (known := known_datasets()):
-        raise RunError(f"there is no public data set '{name}': known are {', '.join(sorted(known))}")
+        raise RunError(
+            f"there is no public data set '{name}': known are {', '.join(sorted(known))}{nearest_names(name, known)}"
+        )
     return known[name]
 
 

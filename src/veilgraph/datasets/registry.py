@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar, overload
 
+import veilgraph.datasets.catalogue as catalogue
 from veilgraph.datasets.archive import Archive
-from veilgraph.datasets.catalogue import Dataset, known_datasets, open_archive, search_archive
+from veilgraph.datasets.catalogue import Dataset
 from veilgraph.datasets.csbm import csbm
 from veilgraph.datasets.patients import patients
 from veilgraph.datasets.private_graph import PrivateGraph
@@ -61,7 +62,7 @@ def register_dataset(name: str, source: PrivateGraph | None = None) -> Callable[
     """
     if is_path(name):
         raise RunError(f"'{name}' is a path: give the data set a name without '/' that does not end with {_ARCHIVE}")
-    if name in EMBEDDED or name in known_datasets():
+    if name in EMBEDDED or name in catalogue.known_datasets():
         raise RunError(f"'{name}' is a data set of this package: give yours another name")
     if source is not None:
         REGISTERED[name] = lambda: source
@@ -105,7 +106,7 @@ def find_dataset_source(
     """
     if is_path(name):
         return _source_of_path(name, Path(name).expanduser())
-    known = known_datasets() if public is None else public
+    known = catalogue.known_datasets() if public is None else public
     if name in EMBEDDED:
         return EMBEDDED[name]
     if name in REGISTERED:
@@ -113,8 +114,8 @@ def find_dataset_source(
         return lambda: replace(made(), name=name)
     if name in known:
         group = known[name].group if merge_columns else 1
-        return lambda: open_archive(known[name], data_dir).private_graph(group=group)
-    if (path := search_archive(name, data_dir)) is not None:
+        return lambda: catalogue.open_archive(known[name], data_dir).private_graph(group=group)
+    if (path := catalogue.search_archive(name, data_dir)) is not None:
         return partial(_read_archive, path)
     names = sorted([*EMBEDDED, *REGISTERED, *known])
     own = f"write ./{name} for the folder here" if Path(name).is_dir() else f"write the path of a file, ./{name}.npz"

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from veilgraph.datasets import EMBEDDED, PrivateGraph
+from veilgraph.datasets.catalogue import known_datasets
+from veilgraph.datasets.registry import short_name
 from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.experiments.cells import DatasetLoader, DataSource, draw_reports
 from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, Cell, make_cell
@@ -161,7 +164,7 @@ def tune(
     private = (DatasetLoader() if data is None else data)(first)
     reports = [draw_reports(replace(first, seed=FIRST_SEED + seed), private) for seed in range(seeds)]
     distributions = _distributions(space, private.graph.num_nodes)
-    study = _study(_study_name(first, seeds, epochs), journal)
+    study = _study(_study_name(first, private, seeds, epochs), journal)
     while (done := len(study.trials)) < trials:
         progress(f"best {study.best_value:.4f}" if done else "first round", done, trials)
         until = min(trials, _ROUND * (done // _ROUND + 1))
@@ -172,12 +175,15 @@ def tune(
     return choose([_trial_of(trial) for trial in study.trials[:trials]])
 
 
-def _study_name(cell: Cell, seeds: int, epochs: int) -> str:
+def _study_name(cell: Cell, private: PrivateGraph, seeds: int, epochs: int) -> str:
     features = "" if cell.epsilon_x is None else f"epsilon_x {cell.epsilon_x:g}, "
     budget = f"{features}epsilon_y {cell.epsilon_y:g}, sampled {cell.sampled}"
     method = "" if cell.method == "rgnn" else f"{cell.method}, "  # journals from before there were rivals go on
     labels = "" if cell.label_mechanism == GRR_LABELS else f"{cell.label_mechanism} labels, "
-    return f"{cell.dataset}, {method}{labels}{budget}, {seeds} seeds, {epochs} epochs"
+    # Data of the reader's own may change under the same name.
+    known = cell.dataset in {**EMBEDDED, **known_datasets()}
+    data = cell.dataset if known else f"{short_name(cell.dataset)} {private.fingerprint[:16]}"
+    return f"{data}, {method}{labels}{budget}, {seeds} seeds, {epochs} epochs"
 
 
 def _scores(

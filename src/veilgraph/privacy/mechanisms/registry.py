@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from veilgraph.errors import BudgetError
+from veilgraph.errors import BudgetError, nearest_names
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.base import LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.grr import GRR
@@ -136,8 +136,10 @@ def find_mechanism(name: str) -> MechanismEntry:
     >>> find_mechanism("grrfs")
     Traceback (most recent call last):
     veilgraph.errors.BudgetError: there is no mechanism 'grrfs': known are grr-fs, grr-on-all, joint-grr, \
-joint-grr-best, multi-bit, multi-bit-best, grr, subset-selection
+joint-grr-best, multi-bit, multi-bit-best, grr, subset-selection; did you mean grr-fs or grr?
     """
     if name not in MECHANISMS:
-        raise BudgetError(f"there is no mechanism '{name}': known are {', '.join(MECHANISMS)}")
+        raise BudgetError(
+            f"there is no mechanism '{name}': known are {', '.join(MECHANISMS)}{nearest_names(name, MECHANISMS)}"
+        )
     return MECHANISMS[name]
