@@ -37,11 +37,13 @@ test-all: setup $(AXE)
 	$(PYTEST)
 
 # The lower bounds of pyproject.toml, in an environment of their own. Their wheels are for Python 3.11 and 3.12. Warnings
-# that old libraries cause are no errors.
+# that old libraries cause are no errors. KEEP names packages that stay as in constraints.txt: make test-oldest KEEP=torch
+# where there is no wheel of the oldest torch.
 OLDEST := .venv-oldest
+KEEP :=
 test-oldest:
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
-	$(PYTHON) tests/support/lower_bounds.py > $(OLDEST)/constraints.txt
+	$(PYTHON) tests/support/lower_bounds.py $(KEEP) > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt --editable '.[collector,lab,test]'
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m 'not slow' -W default
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import logging
 import math
 import shutil
@@ -10,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TextIO, TypeAlias, TypeVar
+from typing import Any, TextIO, TypeAlias, TypeVar
 
 Step = TypeVar("Step")
 
@@ -101,13 +102,13 @@ def _in_notebook() -> bool:
 @contextmanager
 def _notebook_bar(task: str) -> Iterator[Progress]:
     """Update a bar below the cell of a notebook."""
-    from IPython.display import HTML, display
+    notebook: Any = importlib.import_module("IPython.display")
 
     def bar(description: str, done: int, total: int) -> object:
         words = html.escape(f"{task}: {done} of {total} {description}")
-        return HTML(f'<progress value="{done}" max="{max(total, 1)}"></progress> {words}')
+        return notebook.HTML(f'<progress value="{done}" max="{max(total, 1)}"></progress> {words}')
 
-    handle = display(bar("", 0, 0), display_id=True)
+    handle = notebook.display(bar("", 0, 0), display_id=True)
     yield lambda description, done, total: handle.update(bar(description, done, total))
 
 
