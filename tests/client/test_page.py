@@ -337,6 +337,7 @@ def test_a_report_above_the_default_limit_of_4_needs_an_act_of_the_person(page: 
     costly = campaign(SCHEMA, epsilon_x=0.5, sampled=1, epsilon_y=3.6, label="health")
     with serving(costly.to_json()) as collector:
         ready(page, collector.url + INVITATION)
+        assert shown(page, "above")
         page.run(FILL + SUBMIT)
         page.until("document.getElementById('problem').textContent.includes('above your limit of 4')")
         assert not shown(page, "review")

@@ -46,7 +46,7 @@ function listen() {
   for (const button of document.querySelectorAll(".someone")) button.addEventListener("click", changePerson);
   // A name alone hides nothing: the code is still to be typed.
   for (const field of [$("node"), $("code")])
-    field.addEventListener("change", () => attempt(() => { if (!report && findReport()) render(); }));
+    field.addEventListener("change", () => attempt(() => { if (!report && findReport()) render(); else explainPoints(); }));
   $("limit").addEventListener("change", () => attempt(() => { keepLimit(); explainPoints(); }));
   addEventListener("hashchange", () => attempt(() => { if (readInvitation()) { entered = null; $("form").reset(); render(); } }));
 }
@@ -76,7 +76,8 @@ const code = () => $("code").value.trim() || (invitation?.code ?? "");
 function findReport() {
   const reports = stored(question, localStorage), isTyped = $("node").value.trim() && $("code").value.trim();
   const name = invitation?.node ?? report?.node ?? (isTyped ? node() : undefined);
-  if (name !== undefined) return reports.get(name);
+  // What was withdrawn in one round stays withdrawn in the next.
+  if (name !== undefined) return reports.get(name) ?? (kept(withdrawnKey(name)) === null ? undefined : { campaign: question.id, node: name });
   return reports.size === 1 && !isSomeoneElse ? [...reports.values()][0] : undefined;
 }
 
@@ -92,12 +93,12 @@ function changePerson() {
 /** Show the page as it stands, in the chosen language. */
 function render() {
   if (!question) return showProblem();
-  const isClosed = new Date() >= question.closes;
+  const isOver = new Date() >= question.closes, isClosed = isOver || isPaused();
   report = findReport();
   const sent = report && kept(sentKey()), withdrawn = report && kept(withdrawnKey());
   const isSent = Boolean(report) && (sent ?? withdrawn) !== null;
-  say($("title"), isClosed ? "title.closed" : "title");
-  if (isClosed) problem ??= ["problem.closed"];
+  say($("title"), isOver ? "title.closed" : "title");
+  if (isClosed) problem ??= [isOver ? "problem.closed" : "problem.paused"];
   explain();
   buildForm();
   explainPoints();
@@ -113,6 +114,9 @@ function render() {
   askForCode(isClosed);
   showProblem();
 }
+
+/** A series between two of its rounds, which the organisers call waves. */
+const isPaused = () => Boolean(question.waves) && question.notice.wave === null;
 
 /** Return the part of the page in which the person acts. */
 const shownPart = () => ["form", "review", "done"].find((part) => !$(part).hidden) ?? "top";
@@ -159,7 +163,10 @@ function explain() {
   $("retention").hidden = !notice.retention;
   if (notice.retention) say($("retention"), "organisers.retention", { time: moment(new Date(notice.retention)) });
   const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
-  $("levels").replaceChildren(level(user.total, isSingle ? "level.only" : "level.all"),
+  explainRounds();
+  if (question.waves) $("levels").replaceChildren(level(user.total, "level.rounds", { count: question.waves.count }),
+    level(question.waves.costs.unchanged, "level.unchanged"));
+  else $("levels").replaceChildren(level(user.total, isSingle ? "level.only" : "level.all"),
     ...(features && label ? [level(user.label, "level.last")] : []),
     ...(features && !isSingle ? [level(each, label ? "level.other" : "level.each")] : []));
   say($("exact"), "details.exact", { factor: factor(Number(user.total)) });
@@ -167,10 +174,22 @@ function explain() {
   $("weak").hidden = Number(user.total) < Math.log(99);
 }
 
-function level(epsilon, key) {
+function explainRounds() {
+  const { waves, notice } = question;
+  say($("stay"), waves ? "answers.rounds" : "answers.stay");
+  say($("once"), waves ? "draw.round" : "draw.once");
+  $("rounds").hidden = !waves;
+  $("round").hidden = !waves || isPaused();
+  if (!waves) return;
+  const { count, values } = waves;
+  say($("round"), "round", { wave: notice.wave ?? 0, count });
+  $("rounds").replaceChildren(...phrase("rounds", { count }), " ", ...phrase("rounds.values", { values }));
+}
+
+function level(epsilon, key, values) {
   const certainty = raised(Number(epsilon));
   const said = certainty > 99.9 ? sentence("chance.certain") : sentence("chance", { n: roundedUp(certainty, certainty > 99 ? 1 : 0) });
-  return element("li", {}, element("strong", {}, said), " ", ...phrase(key));
+  return element("li", {}, element("strong", {}, said), " ", ...phrase(key, values));
 }
 
 /** Return how many times in 100 a guess is right at most, if it was right 50 times before. */
@@ -189,18 +208,23 @@ function factor(epsilon) {
 const points = (epsilon) => number(roundedUp(epsilon, 2));
 
 function explainPoints() {
-  const spent = total(answered(localStorage)), cost = question.epsilon, reports = stored(question, localStorage);
+  const spent = total(answered(localStorage)), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
   const [one, two, four] = [1, 2, 4].map((epsilon) => roundedUp(raised(epsilon), 0));
   say($("points-meaning"), "points.meaning", { one, two, four });
-  say($("cost"), "points.cost", { cost: points(cost) });
+  say($("cost"), question.waves ? "points.rounds" : "points.cost", { cost: points(cost) });
   say($("spent"), "points.used", { spent: points(spent), limit: points(limit()) });
   $("sum").hidden = Boolean(report);
-  say($("sum"), "points.sum", { sum: points(spent + cost) });
-  $("shared").hidden = !reports.size;
-  $("shared-person").required = Boolean(reports.size);
-  say($("shared-cost"), "shared.person", { points: points((reports.size + 1) * cost) });
-  $("shared-names").replaceChildren(...[...reports.keys()].map((name) => element("li", {}, quoted(name))));
+  say($("sum"), isCounted ? "points.counted" : "points.sum", { sum: points(spent + cost) });
+  $("above").hidden = Boolean(report) || isCounted || within(spent + cost, limit());
+  const isShared = names.length > 0 && !isCounted;
+  $("shared").hidden = !isShared;
+  $("shared-person").required = isShared;
+  say($("shared-cost"), "shared.person", { points: points((names.length + 1) * cost) });
+  $("shared-names").replaceChildren(...names.map((name) => element("li", {}, quoted(name))));
 }
+
+/** Return the names as which this device has answered the survey, in any of its rounds. */
+const people = () => answered(localStorage).filter(({ campaign }) => campaign === question.id).map((each) => each.node);
 
 const limit = () => Number($("limit").value || DEFAULT_LIMIT);
 
@@ -248,9 +272,15 @@ function buildForm() {
 
 /** Say how many answers to the last question a report names, and how likely the own one is among them. */
 function labelInWords() {
-  const { k, w, yes } = question.label.table, chance = yes / 2 ** 53;
+  const { k, w } = question.label.table, chance = chanceOfTruth();
   const said = chance > 0.99 ? sentence("chance.high") : sentence("chance", { n: roundedUp(100 * chance, 0) });
   return phrase(w ? "names.set" : "names.one", { w, k, question: quoted(textsOf(question.label).text), chance: said });
+}
+
+/** Return how likely a report names the person's own answer; a series changes it twice. */
+function chanceOfTruth() {
+  const { label: { table: { k, yes } }, waves } = question, kept = yes / 2 ** 53, again = (waves?.table.yes ?? 2 ** 53) / 2 ** 53;
+  return kept * again + ((1 - kept) * (1 - again)) / (k - 1);
 }
 
 function field(column, id) {
@@ -331,7 +361,7 @@ async function draw() {
   clearProblem();
   keepLimit();
   const spent = total(answered(localStorage)), cost = question.epsilon, sharedDevice = $("shared-person").checked;
-  if (!stored(question, localStorage).has(node()))
+  if (!people().includes(node()))
     need(within(spent + cost, limit()), "problem.limit", { cost: points(cost), spent: points(spent), limit: points(limit()) });
   const record = readRecord();
   report = await answer(text, record, { node: node(), storage: localStorage, maxEpsilon: limit(), sharedDevice });
@@ -389,8 +419,8 @@ function named(column, code) {
 
 // --- Sending --------------------------------------------------------------------------------------------------------
 
-const sentKey = () => `veilgraph:sent:${report.campaign}:${report.node}`;
-const withdrawnKey = () => `veilgraph:withdrawn:${report.campaign}:${report.node}`;
+const sentKey = () => `veilgraph:sent:${report.campaign}:${report.node}${report.wave ? `:${report.wave}` : ""}`;
+const withdrawnKey = (name = report.node) => `veilgraph:withdrawn:${question.id}:${name}`;
 
 async function deliver() {
   await ask("sending", async (wait) => {
@@ -450,7 +480,7 @@ function confirm(isWithdrawn, receipt) {
   say($("done-heading"), isWithdrawn ? "withdrawn" : "done");
   say($("done-as"), "as", { name: element("strong", {}, quoted(report.node)) });
   say($("receipt"), isWithdrawn ? "withdrawn.now" : outcome ?? "done.earlier");
-  say($("kept"), isWithdrawn ? "withdrawn.kept" : "done.kept");
+  say($("kept"), isWithdrawn ? "withdrawn.kept" : question.waves ? "done.round" : "done.kept");
   say($("receipt-why"), isWithdrawn ? "withdrawn.receipt" : "receipt.why");
   $("standing").replaceChildren(...(held ? phrase(`standing.${held}`) : []));
   $("signed").hidden = !receipt?.signature; // earlier versions kept none
@@ -521,6 +551,8 @@ const TOLD = {
   "Open this page over https.": "problem.insecure",
   "This device has answered the campaign before, and answers it once.": "problem.answered",
   "A node has 1 to 256 characters.": "problem.name",
+  "No wave is open.": "problem.paused",
+  "This wave is over.": "problem.over",
 };
 
 function fail(error) {
