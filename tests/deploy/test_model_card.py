@@ -124,6 +124,9 @@ def test_the_command_completes_the_curve_once_and_counts_withdrawals(
     assert "1 person withdrew since the training" in printed.out
     assert "card: " not in printed.err, "the curve is computed once"
     assert "withdrew after this model was trained" in (folder / "card.html").read_text(encoding="utf-8")
+    predict = {"model": folder, "graph": sets.folder / "edges.csv", "out": folder.with_suffix(".csv")}
+    assert sets.command("predict", store=sets.store, **predict) == 0
+    assert "1 person withdrew since the training" in capsys.readouterr().out
 
 
 def test_a_card_of_another_graph_is_refused(sets: Collected, folder: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -142,13 +142,18 @@ def _write_page(content: dict[str, Any], folder: Path) -> tuple[Path | None, str
 
 
 def _print_card(content: dict[str, Any], page: Path | None, missing: str, completing: str) -> None:
-    if (withdrawn := content["withdrawn_since"]) is not None and withdrawn > 0:
-        people = counted(withdrawn, "person", "people")
-        echo(f"{people} withdrew since the training, whose reports are in this model: train again.")
+    _print_withdrawals(content["withdrawn_since"])
     echo(f"Card: {page}" if page is not None else f"No card.html: {missing}")
     if completing and (curve := content["learning_curve"]) is not None and curve["left_out"]:
         points = len(curve["points"])
         echo(f"Its learning curve has {points} points; more of them: {completing}")
+
+
+def _print_withdrawals(since: int | None) -> None:
+    """Say how many people withdrew since the training, if it is known and not none."""
+    if since:
+        people = counted(since, "person", "people")
+        echo(f"{people} withdrew since the training, whose reports are in this model: train again.")
 
 
 def _card_command(folder: Path, graph: Path, nodes: Path | None, store: str) -> str:
@@ -206,6 +211,7 @@ def predict(
         _start_workers(graph)
         from veilgraph.deploy import Model, predict_nodes
         from veilgraph.deploy.prediction import COVERAGE, check_table_format
+        from veilgraph.deploy.stored_reports import withdrawn_since
     from veilgraph.graph import Graph, read_ids
 
     check_table_format(out)
@@ -223,9 +229,10 @@ def predict(
     found.write(out)
     others = 0 if nodes is not None else len(set(loaded.nodes or ()).difference(found.nodes))
     sets = _describe_sets(found, loaded, COVERAGE if coverage is None else coverage)
+    withdrawn = None if store is None else withdrawn_since(store, loaded)
     if as_json:
         counts = {"nodes": len(found), "nodes_of_training_left_out": others, "certain": int(found.certain.sum())}
-        echo_json({"file": str(out)} | counts | {"certain_from": certain, "sets": sets})
+        echo_json({"file": str(out)} | counts | {"certain_from": certain, "sets": sets, "withdrawn_since": withdrawn})
         return
     echo(f"Predicted {counted(len(found), 'node')}: {out}")
     enough = counted(int(found.certain.sum()), "answer")
@@ -238,6 +245,7 @@ def predict(
         )
     if others:
         echo(f"Not in {graph}: {counted(others, 'node')} of the training; --nodes predicts them too.")
+    _print_withdrawals(withdrawn)
 
 
 def _describe_sets(found: Predictions, model: Model, coverage: float) -> dict[str, float] | None:
@@ -284,6 +292,8 @@ def _print_training(model: Model, content: dict[str, Any]) -> None:
         f"Trained {facts['method']} on {features}{counted(facts['label_reports'], 'label report')} of "
         f"{counted(facts['nodes'], 'node')}."
     )
+    if withdrawals := facts.get("withdrawals"):
+        echo(f"Left out: {counted(withdrawals, 'person', 'people')} who withdrew.")
     if facts["resumed_after_epochs"]:
         echo(f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
     for suspicion in facts["screening"]["suspicions"]:

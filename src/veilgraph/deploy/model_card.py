@@ -23,7 +23,7 @@ from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, learning_curve
 from veilgraph.deploy.model_folder import CARD, PEOPLE, Model
 from veilgraph.deploy.prediction import CERTAIN, COVERAGE
-from veilgraph.deploy.stored_reports import count_withdrawals
+from veilgraph.deploy.stored_reports import withdrawn_since
 from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.io import frame_to_cells
@@ -129,7 +129,7 @@ def complete_card(
     perturbed = model.perturbed(check_graph(model.campaign, graph).reordered(model.nodes))
     since = None
     if store is not None:
-        since = count_withdrawals(store, model.campaign) - int(model.facts.get("withdrawals", 0))
+        since = withdrawn_since(store, model)
     content, known = _collection(model), _known(folder)
     if known is not None and known["reports"] == content["reports"]:
         content = known | content

@@ -13,6 +13,7 @@ from veilgraph.progress import Progress, Watch, unwatched
 
 if TYPE_CHECKING:
     from veilgraph.collector.store import ReportStore
+    from veilgraph.deploy.model_folder import Model
 
 _PROGRESS_STEP = 1000
 
@@ -28,6 +29,10 @@ def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) 
     """
     with _opened(store) as opened:
         total = opened.count(campaign.id)
+        if opened.purged(campaign.id) is not None:
+            raise StoreError(
+                "the reports of this campaign were deleted, as it announced: nothing can be learned from it"
+            )
         if total == 0:
             raise StoreError(
                 f"the store holds no report of the campaign {campaign.id}: give its store and its campaign"
@@ -40,6 +45,11 @@ def count_withdrawals(store: str, campaign: Campaign) -> int:
     """Return how many people have withdrawn from a campaign; the number never becomes smaller."""
     with _opened(store) as opened:
         return opened.withdrawals(campaign.id)
+
+
+def withdrawn_since(store: str, model: Model) -> int:
+    """Return how many people withdrew after a model was trained; their reports are in it."""
+    return count_withdrawals(store, model.campaign) - int(model.facts.get("withdrawals", 0))
 
 
 @contextmanager

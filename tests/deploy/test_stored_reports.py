@@ -1,0 +1,56 @@
+"""Training reads the reports of its campaign, whatever else the store holds; withdrawn and purged ones are gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.collection import Collection
+from veilgraph.collector.dashboard import write_parquet
+from veilgraph.collector.store import ReportStore
+from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
+from veilgraph.errors import StoreError
+
+FIRST, SECOND = Collection.ring(6), Collection.ring(7)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Return a store with reports of two campaigns whose nodes have the same names."""
+    url = f"sqlite:///{tmp_path}/reports.db"
+    store = ReportStore.open(url)
+    store.put([c.report(f"n{i}", label=label) for label, c in enumerate((FIRST, SECOND)) for i in range(5)], now=0)
+    store.close()
+    return url
+
+
+def labels(url: str, collection: Collection) -> list[object]:
+    with stored_reports(url, collection.campaign) as reports:
+        return [report.label for report in reports]
+
+
+def test_each_campaign_of_a_store_has_its_own_reports_export_and_withdrawals(url: str, tmp_path: Path) -> None:
+    store = ReportStore.open(url)
+    store.withdraw(FIRST.campaign.id, "n3", now=0)
+    assert labels(url, FIRST) == [0] * 4
+    assert labels(url, SECOND) == [1] * 5
+    assert [count_withdrawals(url, c.campaign) for c in (FIRST, SECOND)] == [1, 0]
+    for collection, rows in ((FIRST, 4), (SECOND, 5)):
+        path = tmp_path / f"{rows}.parquet"
+        assert write_parquet(collection.campaign, store.iterate(collection.campaign), path) == rows
+    store.close()
+
+
+def test_a_purged_campaign_says_so_and_others_stay(url: str) -> None:
+    store = ReportStore.open(url)
+    store.purge(FIRST.campaign, now=0, actor="owner")
+    store.close()
+    with pytest.raises(StoreError, match="were deleted, as it announced"):
+        labels(url, FIRST)
+    assert labels(url, SECOND) == [1] * 5
+
+
+def test_a_store_without_reports_of_the_campaign_is_refused(url: str) -> None:
+    with pytest.raises(StoreError, match="holds no report of the campaign"):
+        labels(url, Collection.ring(8))
