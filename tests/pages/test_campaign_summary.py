@@ -72,6 +72,22 @@ def test_questions_are_shown_as_people_see_them() -> None:
     assert all(each.answers == ("no", "yes") for each in questions(MANY))
 
 
+def test_the_campaigns_own_texts_are_used_in_the_language_that_is_asked_for() -> None:
+    words = {"purpose": "Wissen, wem zu helfen ist", "questions": {"health": {"text": "Geht es Ihnen gut?"}}}
+    answers = {"questions": {"health": {"answers": {"well": "fine"}}}}
+    campaign = replace(CAMPAIGN, schema=replace(SCHEMA, texts={"de": words, "en": answers}))
+    german, english = (render_summary(campaign, language=tag) for tag in ("de", "en"))
+    assert "Wissen, wem zu helfen ist" in german
+    assert german.count("Geht es Ihnen gut?") == 3  # the question, how it is randomized, what it reveals
+    assert CAMPAIGN.purpose in english
+    assert "fine, ill" in english
+
+
+def test_a_retention_date_is_stated_with_its_time_and_zone() -> None:
+    page = render_summary(replace(CAMPAIGN, retention=CAMPAIGN.closes))
+    assert "All reports are deleted after 1 January 2999, 00:00 UTC" in page
+
+
 def test_the_campaign_stands_among_the_deployments_by_its_epsilon() -> None:
     rows = comparison(CAMPAIGN)
     assert [row["value"] for row in rows] == sorted(row["value"] for row in rows)

@@ -169,8 +169,8 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "questions": asked,
         "shown": shown,
         "hidden": len(asked) - len(shown),
-        "methods": list(methods(campaign)),
-        "exposures": exposures(campaign),
+        "methods": list(methods(campaign, language)),
+        "exposures": exposures(campaign, language),
         "comparison": comparison(campaign),
         "sources": list(dict.fromkeys(each.source for each in DEPLOYMENTS)),
         "version": veilgraph.__version__,
@@ -196,15 +196,16 @@ def questions(campaign: Campaign, language: str = "en") -> Iterator[Question]:
         yield Question(text=words.get("text", name), help=words.get("help", ""), answers=answers, kind=kind)
 
 
-def methods(campaign: Campaign) -> Iterator[str]:
+def methods(campaign: Campaign, language: str = "en") -> Iterator[str]:
     """Yield sentences that say how a device randomizes the answers."""
+    name = _label_text(campaign, language)
     label, features = campaign.label_mechanism, campaign.feature_mechanism
     if label is not None:
         chance = f"with a chance of {_chance(label.channel.keep)} in 100"
         if label.set_size == 1:
-            yield f"A report has the true answer to “{campaign.label}” {chance}, and another one otherwise."
+            yield f"A report has the true answer to “{name}” {chance}, and another one otherwise."
         else:
-            yield f"A report names {label.set_size} answers to “{campaign.label}”, the true one among them {chance}."
+            yield f"A report names {label.set_size} answers to “{name}”, the true one among them {chance}."
     if features is None:
         return
     chances = [_chance(channel.keep) for channel in _channels_if_picked(features)]
@@ -229,8 +230,13 @@ def _chance(probability: Fraction) -> str:
     return f"{100 * float(probability):.1f}"
 
 
-def exposures(campaign: Campaign) -> list[Exposure]:
+def _label_text(campaign: Campaign, language: str) -> str:
+    return str(_texts(campaign, language).get("questions", {}).get(campaign.label, {}).get("text", campaign.label))
+
+
+def exposures(campaign: Campaign, language: str = "en") -> list[Exposure]:
     """Return what the whole report, its parts and one answer reveal at most, with the relation of each epsilon."""
+    name = _label_text(campaign, language)
     guarantee, user = campaign.guarantee, str(NeighbourRelation.USER_LEVEL)
     whole = "The whole report"
     if guarantee.series is not None:
@@ -238,7 +244,7 @@ def exposures(campaign: Campaign) -> list[Exposure]:
         user = f"{NeighbourRelation.USER_LEVEL.title} ({HistoryRelation.ANY_HISTORIES.value})"
     found = [_exposure(whole, guarantee.total_user_level, user)]
     if guarantee.label is not None and guarantee.features is not None:
-        found.append(_exposure(f"The answer to “{campaign.label}” alone", guarantee.label_user_level, user))
+        found.append(_exposure(f"The answer to “{name}” alone", guarantee.label_user_level, user))
         found.append(_exposure("All other answers together", guarantee.features_user_level, user))
     if guarantee.features is not None:
         level = str(NeighbourRelation.ATTRIBUTE_LEVEL)
@@ -248,7 +254,7 @@ def exposures(campaign: Campaign) -> list[Exposure]:
         found.append(_exposure(part, max(guarantee.features.attribute_level), level))
     if guarantee.series is not None:
         unchanged = guarantee.series.label.unchanged
-        part = f"The answers to “{campaign.label}”, if they never change"
+        part = f"The answers to “{name}”, if they never change"
         found.append(_exposure(part, unchanged, HistoryRelation.UNCHANGED.value))
     return found
 
