@@ -43,7 +43,7 @@ def test_a_card_says_what_was_collected_and_what_it_reveals(sets: Collected, fol
     assert card["campaign"]["classes"] == list(sets.campaign.schema.classes)
     assert card["guarantee"] == sets.campaign.guarantee.as_dict()
     assert "any two records" in card["guarantee_in_words"][0]
-    assert card["reports"]["people"] == len(lines) == int(sets.perturbed.has_label.sum())
+    assert card["reports"]["total"] == len(lines) == int(sets.perturbed.has_label.sum())
     assert card["reports"]["sha256"] == hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
     assert card["withdrawn_since"] == 0
 

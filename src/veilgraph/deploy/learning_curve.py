@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,13 +105,13 @@ def fit_subsamples(
         seen = _seen(perturbed, order[: round(share * len(order))])
         if seen.has_label.sum() < _LEAST_LABELS:
             continue
-        progress(f"{share:.0%} of the reports", number, len(shares))
+        progress(f"learning curve, {Fraction(share).limit_denominator(100)} of the reports", number, len(shares))
         again = type(method)(**method.get_params())
         split = Split.random(len(seen.has_label), seed=seed, train=2 / 3, validation=1 / 3, eligible=seen.has_label)
         for _ in type(again).fit_together([FitTask(method=again, perturbed=seen, split=split)], memory=memory):
             pass
         yield share, seen, again
-        progress("", number + 1, len(shares))
+        progress("learning curve", number + 1, len(shares))
 
 
 def _seen(perturbed: PerturbedGraph, people: NDArray[np.int64]) -> PerturbedGraph:

@@ -196,7 +196,7 @@ def _collection(model: Model) -> dict[str, Any]:
             "names_true_class": float(mechanism.channel.keep),
         },
         "reports": {
-            "people": len(lines),
+            "total": len(lines),
             "label": facts["label_reports"] - facts["held_out"],
             "features": facts["feature_reports"],
             "held_out": facts["held_out"],

@@ -212,8 +212,8 @@ def curve_sentences(content: dict[str, Any]) -> list[str]:
     words = f"From {percent(half['share'])} of the reports to all of them, the accuracy rose by {_points_text(gain)}."
     return [
         words,
-        "The curve ends where the reports end: it is not extrapolated. A next doubling of the reports brings what the"
-        " last one brought only if the curve goes on as before; curves mostly flatten.",
+        "The curve ends where the reports end. It is not extrapolated: in simulations a next doubling of the reports"
+        " mostly brought less than the last one, and sometimes more.",
         "Points share their reports, so the differences between them are known better than the band suggests."
         " Each subsample is one random draw; how draws differ is not in the band.",
     ]
