@@ -128,19 +128,20 @@ class UnusedReports:
         gain = float(self.mechanism.channel.gain)
         return np.full(len(self.named), gain) if self.lies is None else (1 - self.lies) * gain
 
-    @property
-    def chances(self) -> NDArray[np.float64]:
-        """Probability that a report names a class that is not the true one, [reports, classes]."""
+    def debiased(self, classes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the unbiased estimate d of whether each person has the class that is given for them, [reports]."""
+        return np.asarray((self._named(classes) - self._chance(classes)) / self.gains)
+
+    def _named(self, classes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether each report names the class that is given for it, [reports]."""
+        return np.asarray(self.named[np.arange(len(classes)), classes])
+
+    def _chance(self, classes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the probability that each report names the given class, if it is not the true one, [reports]."""
         other = float(self.mechanism.channel.other)
         if self.lies is None:
-            return np.full(self.named.shape, other)
-        lies = self.lies[:, None]
-        return np.asarray((1 - lies) * other + lies * np.array(self.lies_name))
-
-    @property
-    def debiased(self) -> NDArray[np.float64]:
-        """Unbiased estimate d of the indicator of each person's true class, [reports, classes]."""
-        return np.asarray((self.named - self.chances) / self.gains[:, None])
+            return np.full(len(classes), other)
+        return np.asarray((1 - self.lies) * other + self.lies * np.array(self.lies_name)[classes])
 
     def of(self, people: NDArray[np.bool_]) -> UnusedReports:
         """Return the reports of some of the people only, by a mask [reports]."""
@@ -170,11 +171,15 @@ class UnusedReports:
         The prediction is then the class with the greatest :math:`p_v(x) P(y'_v | x)`. Whether it is right for a person
         of class x is averaged over the reports that they might have sent, so that the report still judges without bias:
 
-        .. math:: \frac{1}{n} \sum_v \sum_x d_v(x) \sum_{y'} P(y' | x)\, 1[\arg\max_z p_v(z) P(y' | z) = x]
+        .. math:: \frac{1}{n} \sum_v \sum_x d_v(x)\, a_v(x), \qquad
+            a_v(x) = \sum_{y'} P(y' | x)\, 1[\arg\max_z p_v(z) P(y' | z) = x]
+
+        The interval is for the predictions of these people. Whether each is right is a draw with probability a, which
+        adds the mean of a (1 - a) to the variance.
         """
         if not len(self.nodes):
             return Estimate(value=None, low=0, high=1, reports=0)
-        right, debiased = np.zeros(self.named.shape), self.debiased
+        right = np.zeros(self.named.shape)
         possible = possible_reports(self.mechanism, np.random.default_rng(seed))
         likelihood = np.where(possible, float(self.mechanism.likelihood.keep), float(self.mechanism.likelihood.other))
         rates = likelihood / likelihood.sum(axis=0)
@@ -184,15 +189,17 @@ class UnusedReports:
         for like, rate in zip(likelihood, rates, strict=True):
             best = (self.probabilities * like).argmax(axis=1)
             right[people, best] += rate[best]
-        return _mean_estimate((debiased * right).sum(axis=1), 0, 1)
+        every = [np.full(len(people), code) for code in range(self.mechanism.domain_size)]
+        terms = sum(self.debiased(code) * chance for code, chance in zip(every, right.T, strict=True))
+        drawn = sum(float((self.debiased(code) * a * (1 - a)).mean()) for code, a in zip(every, right.T, strict=True))
+        return _mean_estimate(np.asarray(terms), 0, 1, added_variance=max(drawn, 0.0))
 
     def difference(self, other: UnusedReports) -> Estimate:
         """Estimate by how much these predictions are more accurate than others, judged by the same reports.
 
         People for whom both predict the same add nothing, so this interval is narrower than that of one accuracy.
         """
-        people, debiased = np.arange(len(self.nodes)), self.debiased
-        return _mean_estimate(debiased[people, self.predicted] - debiased[people, other.predicted], -1, 1)
+        return _mean_estimate(self.debiased(self.predicted) - self.debiased(other.predicted), -1, 1)
 
     def calibration(self) -> list[CalibrationBin]:
         """Compare stated probabilities with estimated shares of right predictions, in bins of equally many people.
@@ -223,16 +230,16 @@ class UnusedReports:
 
     def by_class(self) -> list[ClassEstimates]:
         """Estimate share, precision and recall of each class."""
-        predicted, debiased = self.predicted, self.debiased
-        rows = []
+        predicted, rows = self.predicted, []
         for code in range(self.mechanism.domain_size):
-            chosen = predicted == code
+            chosen, everyone = predicted == code, np.full(len(predicted), code)
+            debiased = self.debiased(everyone)
             rows.append(
                 ClassEstimates(
-                    share=self._share_of(np.full(len(predicted), code)),
+                    share=self._share_of(everyone),
                     predicted=float(chosen.mean()) if len(chosen) else math.nan,
                     precision=self.of(chosen).accuracy(),
-                    recall=_ratio_estimate(debiased[:, code] * chosen, debiased[:, code]),
+                    recall=_ratio_estimate(debiased * chosen, debiased),
                 )
             )
         return rows
@@ -241,9 +248,8 @@ class UnusedReports:
         """Estimate the share of people who have the class that is given for each, [reports]."""
         if not (count := len(classes)):
             return Estimate(value=None, low=0, high=1, reports=0)
-        people = np.arange(count)
-        observed = float(self.named[people, classes].mean())
-        chance, gain = float(self.chances[people, classes].mean()), float(self.gains.mean())
+        observed = float(self._named(classes).mean())
+        chance, gain = float(self._chance(classes).mean()), float(self.gains.mean())
         value, low, high = (_clip((end - chance) / gain) for end in (observed, *wilson_interval(observed, count)))
         return Estimate(value=value, low=low, high=high, reports=count)
 
@@ -262,10 +268,13 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
 
 
-def _mean_estimate(terms: NDArray[np.float64], lowest: float, highest: float) -> Estimate:
+def _mean_estimate(
+    terms: NDArray[np.float64], lowest: float, highest: float, *, added_variance: float = 0.0
+) -> Estimate:
     """Return the mean of independent terms with a normal interval, within the possible range."""
     mean = float(terms.mean())
-    half = QUANTILE * float(terms.std(ddof=1)) / math.sqrt(len(terms)) if len(terms) > 1 else math.inf
+    variance = float(terms.var(ddof=1)) + added_variance if len(terms) > 1 else math.inf
+    half = QUANTILE * math.sqrt(variance / len(terms))
     value, low, high = (_clip(end, lowest, highest) for end in (mean, mean - half, mean + half))
     return Estimate(value=value, low=low, high=high, reports=len(terms))
 

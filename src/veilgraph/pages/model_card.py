@@ -212,8 +212,8 @@ def curve_sentences(content: dict[str, Any]) -> list[str]:
     words = f"From {percent(half['share'])} of the reports to all of them, the accuracy rose by {_points_text(gain)}."
     return [
         words,
-        "The curve ends where the reports end. It is not extrapolated: in simulations a next doubling of the reports"
-        " mostly brought less than the last one, and sometimes more.",
+        "The curve ends where the reports end: it is not extrapolated. In simulations a next doubling of the reports"
+        " seldom brought more than the upper end of what the last one brought.",
         "Points share their reports, so the differences between them are known better than the band suggests."
         " Each subsample is one random draw; how draws differ is not in the band.",
     ]
