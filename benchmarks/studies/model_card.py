@@ -242,8 +242,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         "| --- | ---: | --- | ---: | ---: |",
     ]
     for kind, name in KINDS.items():
-        *each, whole = [row for row in rows if row["kind"] == kind] or [None]
-        if whole is not None:
+        of_kind = [row for row in rows if row["kind"] == kind]
+        if of_kind:
+            *each, whole = of_kind
             lowest = min(each, key=lambda row: row["rate"])
             worst = f"{lowest['dataset']}: {100 * lowest['rate']:.0f} of {lowest['intervals']}"
             rate = f"{100 * whole['rate']:.1f} ± {100 * whole['standard_error']:.1f}"
