@@ -307,7 +307,7 @@ def test_every_field_has_a_name_that_is_read_out(page: Page) -> None:
             for n in nodes
             if n.get("role", {}).get("value") in {"textbox", "radio", "checkbox", "spinbutton", "combobox"}
         ]
-        assert len(fields) == 1 + 1 + 2 + 1 + 3 + 2 + 1  # language, age, radios, district, radios, names, consent
+        assert len(fields) == 1 + 2 + 3 + 1 + 3 + 2 + 1  # language, age, radios, district, radios, names, consent
         assert all(field["name"]["value"].strip() for field in fields)
 
 

@@ -537,6 +537,78 @@ def test_processes_that_answer_at_once_agree(tmp_path: Path) -> None:
 # --- The channel -----------------------------------------------------------------------------------------------------
 
 
+def outcomes(
+    features: participant.SampledFeatures | participant.JointFeatures, record: tuple[int | None, ...], drawn: int
+) -> dict[tuple[int | None, ...], Fraction]:
+    """Return the exact probability of every report, by listing every sequence of words."""
+    question = participant.Question("", (), 1, "y", ("a", "b"), features, None, NOTICE, Decimal(0))
+    counts: Counter[tuple[int | None, ...]] = Counter()
+    for words in itertools.product(range(participant.WORDS), repeat=drawn + record.count(None)):
+        left = iter(words)
+        reported, _ = participant.randomize(question, record, None, word=left.__next__)
+        assert reported is not None
+        assert next(left, None) is None
+        counts[reported] += 1
+    return {report: Fraction(count, counts.total()) for report, count in counts.items()}
+
+
+SMALL_MECHANISMS: dict[str, tuple[int, int, Any]] = {
+    "GRR-FS": (6, 4, participant.SampledFeatures((participant.Table(2, 4, 2), participant.Table(3, 4, 1)), 1)),
+    "joint GRR": (12, 3, participant.JointFeatures((2, 3), 2, {6: participant.Table(6, 7, 1)})),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_MECHANISMS)
+def test_leaving_an_answer_out_costs_no_hidden_bit_by_enumeration(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No report is more likely, by more than the stated factor, with one answer than with another or with none.
+
+    The report of an answer that is left out is exactly uniform, and independent of the other one.
+    """
+    words, drawn, features = SMALL_MECHANISMS[name]
+    monkeypatch.setattr(participant, "WORDS", words)
+    known = list(itertools.product(range(2), range(3)))
+    some: list[tuple[int | None, ...]] = [(None, value) for value in range(3)] + [(value, None) for value in range(2)]
+    tables = features.tables.values() if isinstance(features.tables, dict) else features.tables
+    odds = max(table.odds for table in tables)
+    chances = {record: outcomes(features, record, drawn) for record in [*known, *some]}
+    reports = {report for chance in chances.values() for report in chance}
+    for report in reports:
+        likely = [chance.get(report, Fraction(0)) for chance in chances.values()]
+        assert max(likely) <= odds * min(likely)
+        # Records that differ in one feature: leaving it out stays within the range of its values.
+        for value in range(3):
+            apart = [chances[other, value][report] for other in range(2)]
+            assert min(apart) <= chances[None, value][report] <= max(apart)
+        for value in range(2):
+            apart = [chances[value, other][report] for other in range(3)]
+            assert min(apart) <= chances[value, None][report] <= max(apart)
+    for record in some:
+        chance, out = chances[record], record.index(None)
+        other: Counter[int | None] = Counter()
+        for report, probability in chance.items():
+            other[report[1 - out]] += probability  # type: ignore[assignment]
+        for report, probability in chance.items():
+            assert probability == other[report[1 - out]] * Fraction(1, features.sizes[out]), (record, report)
+
+
+def test_a_question_is_left_out_by_none_and_never_by_a_missing_key(tmp_path: Path) -> None:
+    text = BINARY.to_json()
+    for record in (dict.fromkeys(RECORD), RECORD | {"x3": None}, RECORD | {"ill": None}):
+        report = ask(text, tmp_path / str(len(list(tmp_path.iterdir()))), record)
+        assert Report.parse(report, BINARY).features is not None
+        assert (report["label"] is None) == (record["ill"] is None)
+    for name in RECORD:
+        with pytest.raises(DomainError, match=f"has no '{name}'.* or None to leave it out"):
+            ask(text, tmp_path / "missing", {key: value for key, value in RECORD.items() if key != name})
+
+
+def test_merged_columns_are_left_out_together() -> None:
+    merged = CAMPAIGNS["merged columns"]
+    question = participant.verify(merged.to_json(), max_epsilon=9, now=BEFORE)
+    record: dict[str, Any] = {f"x{i}": 1 for i in range(10)} | {"label": "a"}
+    assert participant.encode(question, record | {"x4": None}) == ((1, None, 1, 1), 0)
+
+
 def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 6 words in place of 2**53 every sequence of words can be listed, and every probability counted.
 

@@ -32,6 +32,7 @@ def test_the_vectors_cover_every_campaign_and_every_threshold() -> None:
     binary = next(vector for vector in VECTORS if vector["name"] == "binary")
     assert any(len(case["words"]) > 2 * 8 + 1 for case in binary["cases"]), "no word was ever rejected"
     assert any(case["label"] is None and case["features"] for vector in VECTORS for case in vector["cases"])
+    assert any(case["record"].get("city", "") is None for vector in VECTORS for case in vector["cases"])
     sets = next(vector for vector in VECTORS if vector["name"] == "a set of 40 of 130 classes")
     held = [int(case["record"]["label"].removeprefix("c")) in case["label"] for case in sets["cases"]]
     assert set(held) == {True, False}
@@ -53,14 +54,28 @@ def test_the_python_client_agrees(vector: dict[str, Any]) -> None:
         assert list(left) == []
 
 
+def encoded(campaign: Campaign, record: dict[str, Any], rng: ScriptedWords) -> Any:
+    """Return the codes of a record, with a number below its domain size for each feature that is left out."""
+    columns = campaign.schema.columns
+    given = {
+        column.name: [(column.edges or column.values)[0] if record[column.name] is None else record[column.name]]
+        for column in columns
+    }
+    row = campaign.schema.encode(given)
+    for i, size in enumerate(campaign.schema.domain_sizes):
+        members = columns[i * campaign.schema.group : (i + 1) * campaign.schema.group]
+        if any(record[column.name] is None for column in members):
+            row[0, i] = participant.uniform_below(size, lambda: rng.left.pop(0))
+    return row
+
+
 @by_name
 def test_the_simulations_mechanisms_agree(vector: dict[str, Any]) -> None:
     campaign = Campaign.from_json(vector["campaign"])
     for case in vector["cases"]:
         rng = ScriptedWords(case["words"])
         if campaign.feature_mechanism is not None:
-            record = {column.name: [case["record"][column.name]] for column in campaign.schema.columns}
-            row = campaign.schema.encode(record)
+            row = encoded(campaign, case["record"], rng)
             reported = campaign.feature_mechanism.randomize(row, rng=rng)[0].tolist()
             assert [None if code == NOT_ASKED else code for code in reported] == case["features"]
         label = campaign.schema.encode_labels([case["record"][campaign.label]])

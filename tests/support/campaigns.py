@@ -152,6 +152,8 @@ def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
                 record[column.name] = rng.choice([*finite, inside, repr(inside)])
             else:
                 record[column.name] = rng.choice(column.values)
+            if campaign.format > 2 and rng.random() < 0.2:
+                record[column.name] = None  # left out
         leave_out = campaign.feature_mechanism is not None and rng.random() < 0.1
         record[campaign.label] = None if leave_out else rng.choice(campaign.schema.classes)
         yield record

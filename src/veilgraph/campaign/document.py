@@ -404,6 +404,11 @@ class Campaign:
                 "reports nothing about the others. It reports the true answers to all of them together, or another "
                 "combination of answers at random; each answer is true with the probability below."
             )
+        if features is not None:
+            yield (
+                "Each feature may be left out: a random answer takes its place on the device before that, and nobody "
+                "can tell."
+            )
         if (label := self.label_mechanism) is not None:
             said = (
                 "It is true"
@@ -413,6 +418,8 @@ class Campaign:
                 else f"A report names {label.set_size} of them; the true one is among them"
             )
             yield f"Asked: the label, one of {label.domain_size} classes. {said} with {self.chance_in_words}."
+            if features is not None:
+                yield "The label may be left out, too, which is visible."
 
     @property
     def chance_in_words(self) -> str:

@@ -8,7 +8,8 @@ the program that wrote the campaign.
 below n* takes words until one is below 2**53 - (2**53 mod n), and is that word mod n. *To choose m of n things* goes
 through them in order: with l of them left and c still to choose, a thing is chosen if a number below l is less than c.
 *A word u by the table (k, true, other) of the value v* reports v if u < true, else v + 1 + (u - true) div other,
-modulo k. First the features are drawn, by one of two mechanisms:
+modulo k. First, for each feature that the person leaves out, in order, a number below its domain size takes the place
+of its value. Then the features are drawn, by one of two mechanisms:
 
 - GRR-FS chooses m of the d features. As soon as a feature is chosen, one word decides its report by its table; if it
   is not chosen, a number below its domain size is reported.
@@ -26,6 +27,13 @@ its permanent answer, which is kept. The series says how many values are answere
 before. Then one word, by the table of the waves, decides the report from the permanent answer.
 
 The mechanisms of the package on one row, and the browser's module, take the same words in the same order.
+
+**An answer that is left out costs no hidden bit.** Let M(r | v) be the probability of a report r under the value v of
+one feature. The other values are given. For a feature that is left out, r has the probability
+M(r | none) = (M(r | 0) + ... + M(r | k - 1)) / k. A mean lies between the least and the largest of its terms. So
+M(r | none) / M(r | v) and M(r | v) / M(r | none) are at most max over u, w of M(r | u) / M(r | w), which is at most
+exp(epsilon): "none" raises neither the user level nor an attribute level. Both mechanisms treat all values of a feature
+alike, so its report is exactly uniform, and independent of all other reports: pure chance.
 """
 
 from __future__ import annotations
@@ -101,6 +109,7 @@ WORDS = 2**WORD_BITS
 
 Word = Callable[[], int]
 Codes = tuple[int, ...]
+Answers = tuple[int | None, ...]
 ReportedFeatures = tuple[int | None, ...]
 ReportedLabel = int | Codes
 T = TypeVar("T")
@@ -258,8 +267,9 @@ def answer(
 
     Args:
         campaign: the campaign's JSON.
-        record: a raw value for each column of the schema, and the class under the label's name. None as the class
-            leaves the label out, which is visible and not protected.
+        record: a raw value for each column of the schema, and the class under the label's name. None as a value leaves
+            the question out: its report is pure chance, and nobody can tell. None as the class leaves the label out,
+            which is visible and not protected.
         node: the person's node in the public graph.
         store: a permanent folder on the device.
         max_epsilon: the most that the person accepts for all reports in the store together: user level (any two
@@ -309,38 +319,43 @@ def answered(store: str | os.PathLike[str]) -> tuple[Answered, ...]:
         )
 
 
-def encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None, int | None]:
-    """Return the codes of the reported features and of the label; refuse undeclared values, naming only the column."""
+def encode(question: Question, record: Mapping[str, Any]) -> tuple[Answers | None, int | None]:
+    """Return the codes of the features and of the label; refuse undeclared values, naming only the column.
+
+    The code of a question that is left out is None, and so is that of merged columns if one of them is left out.
+    """
     private = _Private(record)
     del record
     return _withhold_details(lambda: _encode(question, private.value))
 
 
-def _encode(question: Question, record: Mapping[str, Any]) -> tuple[Codes | None, int | None]:
+def _encode(question: Question, record: Mapping[str, Any]) -> tuple[Answers | None, int | None]:
     features = label = None
     if question.features is not None:
         codes = [encode_value(column, record) for column in question.columns]
         starts = range(0, len(codes), question.group)
-        features = tuple(max(codes[start : start + question.group]) for start in starts)
+        features = tuple(_merged_code(codes[start : start + question.group]) for start in starts)
     if question.label is not None:
-        name = question.label_name
-        if name not in record:
-            raise DomainError(f"the record has no '{name}'; give its class, or None to leave it out")
-        if record[name] is not None:
-            label = encode_value({"name": name, "values": question.classes}, record)
+        label = encode_value({"name": question.label_name, "values": question.classes}, record)
     if features is None and label is None:
         raise DomainError("the record leaves out everything that is asked")
     return features, label
 
 
+def _merged_code(codes: Sequence[int | None]) -> int | None:
+    """Return the OR of the columns of a feature; None if one is left out."""
+    given = [code for code in codes if code is not None]
+    return max(given) if len(given) == len(codes) else None
+
+
 def randomize(
-    question: Question, features: Codes | None, label: int | None, *, word: Word | None = None
+    question: Question, features: Answers | None, label: int | None, *, word: Word | None = None
 ) -> tuple[ReportedFeatures | None, ReportedLabel | None]:
     """Randomize codes, with words in the order that this file's docstring defines.
 
     Args:
         question: a verified campaign.
-        features: the codes of the features, or None.
+        features: the codes of the features, None for one that is left out; or None.
         label: the code of the label, or None.
         word: source of words; default: the operating system. Other sources are for tests.
 
@@ -350,7 +365,11 @@ def randomize(
     word = word or _system_word
     if isinstance(question.label, Series):
         raise CampaignError("the label of a series is reported wave by wave")
-    reported = None if features is None or question.features is None else question.features.report(features, word)
+    reported = None
+    if features is not None and question.features is not None:
+        pairs = zip(features, question.features.sizes, strict=True)
+        values = tuple(uniform_below(size, word) if code is None else code for code, size in pairs)
+        reported = question.features.report(values, word)
     response = None if label is None or question.label is None else question.label.report(label, word)
     return reported, response
 
@@ -526,6 +545,11 @@ class SampledFeatures(NamedTuple):
     tables: tuple[Table, ...]
     sampled: int
 
+    @property
+    def sizes(self) -> Codes:
+        """Number of values of each feature."""
+        return tuple(table.domain_size for table in self.tables)
+
     def report(self, values: Codes, word: Word) -> Codes:
         """Report all features."""
         chosen = choose(self.sampled, len(self.tables), word)
@@ -536,7 +560,7 @@ class SampledFeatures(NamedTuple):
 
     def fits(self, reported: object) -> bool:
         """Return whether something read back is a report of these features."""
-        return _are_codes(reported, [table.domain_size for table in self.tables])
+        return _are_codes(reported, self.sizes)
 
     @property
     def user_level(self) -> Decimal:
@@ -683,11 +707,13 @@ def _withhold_details(work: Callable[[], T]) -> T:
     raise failure
 
 
-def encode_value(column: Mapping[str, Any], record: Mapping[str, Any]) -> int:
-    """Return the code of a column's value in a raw record."""
+def encode_value(column: Mapping[str, Any], record: Mapping[str, Any]) -> int | None:
+    """Return the code of a column's value in a raw record; None if it is left out, which must be said."""
     name = column["name"]
     if name not in record:
-        raise DomainError(f"the record has no '{name}', which the campaign asks")
+        raise DomainError(f"the record has no '{name}', which the campaign asks; give a value, or None to leave it out")
+    if record[name] is None:
+        return None
     if "edges" in column:
         return _bin(name, [float(edge) for edge in column["edges"]], record[name])
     for text in _texts(record[name]):

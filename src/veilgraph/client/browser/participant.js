@@ -254,8 +254,8 @@ function textsOf({ name, values }) {
 /** Return a property of an object itself: names are the organisers' choice. */
 const own = (object, name) => (Object.hasOwn(object, name) ? object[name] : undefined);
 
-/** A question that the report may leave out. */
-const canSkip = (column) => column === question.label && question.features;
+/** A question that may be left out: its report is pure chance, or, for the label beside features, missing. */
+const canSkip = (column) => column !== question.label || Boolean(question.features);
 
 /** Build the form, with what was chosen in it before. */
 function buildForm() {

@@ -79,11 +79,11 @@ export interface Question {
 	readonly epsilon: number;
 }
 
-/** Answers by the names of the campaign. A label of null is left out. */
+/** Answers by the names of the campaign; null leaves a question out. Only a label that is left out is visible. */
 export type RawRecord = Readonly<Record<string, string | number | boolean | null>>;
 
-/** Codes of the features; null where they are not collected. */
-export type Features = readonly number[] | null;
+/** Codes of the features, null for one that is left out; null where they are not collected. */
+export type Features = readonly (number | null)[] | null;
 
 /** Randomized features; null stands for a feature that was not sampled. */
 export type ReportedFeatures = readonly (number | null)[] | null;

@@ -21,12 +21,14 @@ function guarded(message, work) {
 	try { return work(); } catch (error) { need(error instanceof VeilgraphError, message); throw error; }
 }
 
-/** Return the codes [features, label] of a raw record; a label of null is left out. */
+/** Return the codes [features, label] of a raw record; null is left out, and so are columns that are merged with it. */
 export function encode({ features, label, columns, group }, record) {
 	return guarded("The record cannot be used.", () => {
-		const merged = features && features.sizes.map((_, i) =>
-			Math.max(...columns.slice(i * group, (i + 1) * group).map((each) => code(each, record))));
-		const answered = label && record[label.name] !== null ? code(label, record) : null;
+		const merged = features && features.sizes.map((_, i) => {
+			const codes = columns.slice(i * group, (i + 1) * group).map((each) => code(each, record));
+			return codes.includes(null) ? null : Math.max(...codes);
+		});
+		const answered = label && code(label, record);
 		need(merged || answered !== null, "The record is empty.");
 		return [merged, answered];
 	});
@@ -35,6 +37,7 @@ export function encode({ features, label, columns, group }, record) {
 function code({ name, values, edges }, record) {
 	need(Object.hasOwn(record, name), `The record has no '${name}'.`);
 	const value = record[name];
+	if (value === null) return value;
 	if (edges) {
 		const x = isText(value) && ENTERED.test(value) ? Number(value) : value, last = edges.length - 1;
 		need(Number.isFinite(x) && x >= edges[0] && x <= edges[last],
@@ -42,7 +45,7 @@ function code({ name, values, edges }, record) {
 		return Math.min(edges.filter((edge) => edge <= x).length, last) - 1;
 	}
 	const index = isObject(value) ? -1 : values.indexOf(typeof value === "boolean" ? `${+value}` : `${value}`);
-	need(index >= 0 && value != null, `'${name}' is not a declared value.`);
+	need(index >= 0 && value !== undefined, `'${name}' is not a declared value.`);
 	return index;
 }
 
@@ -63,7 +66,8 @@ export function randomizeWave({ label, waves, notice: { wave } }, { answers, cur
 	return { answers: kept, current: code, reports: { ...reports, [wave]: respond(kept[code], waves.table, word) } };
 }
 
-function draw({ sizes, sampled, joint, tables }, values, word) {
+function draw({ sizes, sampled, joint, tables }, given, word) {
+	const values = given.map((code, i) => code ?? below(sizes[i], word)); // pure chance where an answer is left out
 	const taken = chooser(sampled, sizes.length, word);
 	if (!joint) return sizes.map((k, i) => (taken() ? respond(values[i], tables[i], word) : below(k, word)));
 	let size = 1, value = 0;
