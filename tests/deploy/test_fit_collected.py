@@ -21,11 +21,12 @@ from veilgraph.deploy import Model, train_on_store
 from veilgraph.deploy.fit_collected import HeldOutLabels, fit_reports, method_for_campaign, prepare_fit
 from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
-from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models import RGNN, Method
+from veilgraph.graph import PerturbedGraph
+from veilgraph.models import RGNN
 from veilgraph.models.base import FitTask
 from veilgraph.models.engine.backbones import HIDDEN
 from veilgraph.models.registry import METHODS
+from veilgraph.models.veil.contamination import Contamination
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
 
 PARAMETERS: dict[str, Any] = {"epochs": 15, "device": "cpu"}
@@ -102,34 +103,28 @@ def test_the_accuracy_estimate_comes_from_labels_that_took_no_part(collected: Co
     assert "structure_only" in facts["estimated_accuracy"]
 
 
-class Guess(Method):
-    """A method whose predictions are given."""
-
-    name = "guess"
-
-    def __init__(self, classes: NDArray[np.int64]) -> None:
-        self.classes = classes
-
-    def fit(self, perturbed: PerturbedGraph, split: Split) -> Guess:
-        return self
-
-    def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
-        return np.eye(7, dtype=np.float32)[self.classes]
-
-
+@pytest.mark.parametrize("liars", [0.0, 0.2])
 @pytest.mark.parametrize("mechanism", [GRR(7, 1.0), SubsetSelection(7, 0.5), SubsetSelection(7, 2.0, size=5)], ids=repr)
 def test_the_estimated_accuracy_is_unbiased_with_the_stated_error_for_single_classes_and_for_sets(
-    mechanism: LabelMechanism,
+    mechanism: LabelMechanism, liars: float
 ) -> None:
     people, draws, rng = 500, 400, np.random.default_rng(0)
     labels = rng.integers(0, 7, size=people)
-    guess = Guess(np.where(np.arange(people) < 0.6 * people, labels, (labels + 1) % 7))
+    guess = np.where(np.arange(people) < 0.6 * people, labels, (labels + 1) % 7)
+    target_3 = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+    contamination = Contamination(share=liars, targets=target_3, set_size=mechanism.set_size)
+
+    def reports() -> NDArray[np.bool_]:
+        honest = mechanism.named(mechanism.randomize(labels, rng=rng))
+        # Scores in random order, the target first: the greatest are the classes that a liar names.
+        lies = (rng.random((people, 7)) + target_3).argsort(axis=1).argsort(axis=1) >= 7 - mechanism.set_size
+        return np.where(rng.random((people, 1)) < liars, lies, honest)
+
+    nodes, channel = np.arange(people), mechanism.channel
     estimates = [
-        HeldOutLabels(
-            nodes=np.arange(people),
-            named=mechanism.named(mechanism.randomize(labels, rng=rng)),
-            channel=mechanism.channel,
-        ).estimate_accuracy(guess)
+        HeldOutLabels(nodes=nodes, named=reports(), channel=channel, control=guess).estimate_accuracy(
+            guess, contamination if liars else None
+        )
         for _ in range(draws)
     ]
     found = np.array([estimate["accuracy"] for estimate in estimates])
@@ -137,8 +132,11 @@ def test_the_estimated_accuracy_is_unbiased_with_the_stated_error_for_single_cla
     # Four standard errors of the mean of all draws.
     assert abs(found.mean() - 0.6) < 4 * found.std() / np.sqrt(draws)
     # The stated variance is that of people drawn from a population: for fixed people it is too large by at most the
-    # variance of a sample's accuracy. A sample variance of 400 draws has a relative error of sqrt(2 / 399).
-    assert np.mean(stated**2) - 0.6 * 0.4 / people < found.var(ddof=1) * (1 + 4 * np.sqrt(2 / (draws - 1)))
+    # variance of a sample's accuracy, and of the share of lies that name the predicted class. A sample variance of 400
+    # draws has a relative error of sqrt(2 / 399).
+    agreeing_lies = np.array(contamination.named_shares)[guess].var() * (liars / (1 - liars) / float(channel.gain)) ** 2
+    excess = (0.6 * 0.4 + agreeing_lies) / people
+    assert np.mean(stated**2) - excess < found.var(ddof=1) * (1 + 4 * np.sqrt(2 / (draws - 1)))
     assert np.mean(stated**2) > found.var(ddof=1) * (1 - 4 * np.sqrt(2 / (draws - 1)))
 
 

@@ -38,6 +38,7 @@ from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distrib
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import find_method_for_campaign
 from veilgraph.models.unused_reports import UnusedReports
+from veilgraph.models.veil.contamination import Contamination
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import LabelMechanism, SymmetricChannel, WaveEvidence
 from veilgraph.progress import Watch, say, unwatched
@@ -212,27 +213,49 @@ class HeldOutLabels:
         nodes: numbers of the nodes, [held out].
         named: classes that each report names, [held out, classes].
         channel: probabilities that a report names the true class, or a given other class.
+        control: classes that the structure-only control predicts for the nodes, [held out].
     """
 
     nodes: NDArray[np.int64] = field(repr=False)
     named: NDArray[np.bool_] = field(repr=False)
     channel: SymmetricChannel
+    control: NDArray[np.int64] = field(repr=False)
 
-    def estimate_accuracy(self, method: Method) -> dict[str, float]:
-        """Return an unbiased estimate of the share of people whose true label is predicted, and its standard error.
+    def estimate_accuracy(
+        self, predicted: NDArray[np.int64], contamination: Contamination | None = None
+    ) -> dict[str, float]:
+        r"""Return an unbiased estimate of the share of people whose true label is predicted, and its standard error.
 
         A report names the predicted class with probability p if the prediction is right, and q otherwise. So the
-        share of such reports is q + (p - q) times the accuracy, and the estimator of frequencies applies to it.
+        share of such reports is q + (p - q) times the accuracy, and the estimator of frequencies applies to it. A
+        share a of reports that were not randomized names it with another probability r, whatever is true:
+
+        .. math:: \text{share} = (1 - a) (q + (p - q)\, \text{accuracy}) + a\, r
+
+        Args:
+            predicted: predicted classes of the nodes, [held out].
+            contamination: reports that were not randomized, as the training found them; None if all were. Its own
+                error is not part of the standard error.
         """
-        agrees = self.named[np.arange(len(self.nodes)), method.predict()[self.nodes]]
+        agrees = self.named[np.arange(len(self.nodes)), predicted]
         observed = np.asarray(agrees.mean(), dtype=np.float64)
         error = np.sqrt(estimated_variance(observed, self.channel, float(max(len(agrees), 2))))
+        if contamination is not None:
+            lies = np.array(contamination.named_shares)[predicted].mean()
+            observed = (observed - contamination.share * lies) / (1 - contamination.share)
+            error = error / (1 - contamination.share)
         return {"accuracy": float(estimate_frequencies(observed, self.channel)), "standard_error": float(error)}
 
     def judge(self, method: Method, mechanism: LabelMechanism) -> UnusedReports:
         """Return the labels with the predictions of a method that has not seen them."""
         probabilities = method.predict_proba()[self.nodes].astype(np.float64)
         return UnusedReports(nodes=self.nodes, probabilities=probabilities, named=self.named, mechanism=mechanism)
+
+    def estimated_accuracies(self, method: Method) -> dict[str, dict[str, float]]:
+        """Return the estimates for a fitted method and for the control, by name, with the liars that it found."""
+        found = method.contamination_ if isinstance(method, Veil) else None
+        predicted = {method.name: method.predict()[self.nodes], StructureOnly.name: self.control}
+        return {name: self.estimate_accuracy(classes, found) for name, classes in predicted.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -267,8 +290,7 @@ class TrainingRecord:
         """
         facts = self.facts | {"processes": processes, "contamination": _contamination_facts(method, self.campaign)}
         if self.held_out is not None:
-            control = facts["estimated_accuracy"]
-            facts["estimated_accuracy"] = {facts["method"]: self.held_out.estimate_accuracy(method)} | control
+            facts["estimated_accuracy"] = self.held_out.estimated_accuracies(method)
         return Model(method=method, campaign=self.campaign, facts=facts, report_lines=report_lines, nodes=nodes)
 
 
@@ -349,10 +371,7 @@ def prepare_fit(
         "seed": seed,
         "resumed_after_epochs": 0 if checkpoint is None else checkpoint.epochs,
     }
-    held_out = _held_out_labels(perturbed, split)
-    if held_out is not None:
-        control = StructureOnly().fit(seen, split)
-        described["estimated_accuracy"] = {control.name: held_out.estimate_accuracy(control)}
+    held_out = _held_out_labels(perturbed, seen, split) if split.test.any() else None
     return PreparedFit(
         task=FitTask(method=method, perturbed=seen, split=split, checkpoint=checkpoint),
         record=TrainingRecord(campaign=campaign, facts=described | dict(facts or {}), held_out=held_out),
@@ -372,10 +391,15 @@ def _contamination_facts(method: Method, campaign: Campaign) -> dict[str, Any] |
     return {"share": found.share, "targets": targets, "sentence": sentence}
 
 
-def _held_out_labels(perturbed: PerturbedGraph, split: Split) -> HeldOutLabels | None:
+def _held_out_labels(perturbed: PerturbedGraph, seen: PerturbedGraph, split: Split) -> HeldOutLabels:
+    """Return the labels held out, and what the control predicts from the reports that training sees."""
     nodes, mechanism = np.flatnonzero(split.test), perturbed.label_mechanism
-    named = mechanism.named(perturbed.labels[nodes])
-    return HeldOutLabels(nodes=nodes, named=named, channel=mechanism.channel) if len(nodes) else None
+    return HeldOutLabels(
+        nodes=nodes,
+        named=mechanism.named(perturbed.labels[nodes]),
+        channel=mechanism.channel,
+        control=StructureOnly().fit(seen, split).predict()[nodes],
+    )
 
 
 def _checkpoint(folder: Path, method: Method, perturbed: PerturbedGraph, split: Split) -> Checkpoint | None:

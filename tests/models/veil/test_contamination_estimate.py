@@ -113,7 +113,7 @@ def test_scores_are_the_derivatives_of_the_log_likelihood(mechanism: LabelMechan
     _, scores = model.scores(point, [1, 4], groups)
     point.requires_grad_()
     (gradient,) = torch.autograd.grad(model.scores(point, [1, 4], groups)[0].log().sum(), point)
-    assert torch.allclose(scores.sum(0), gradient)
+    assert torch.allclose(scores.sum(1), gradient)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

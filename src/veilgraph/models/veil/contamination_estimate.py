@@ -77,7 +77,8 @@ class MixtureLikelihood:
     """
 
     def __init__(self, log_probabilities: Tensor, named: Tensor, contrast: float, outside: float) -> None:
-        self.logits, self.named = log_probabilities.double(), named.double()
+        # Reports are the last dimension: sums over few classes are fast then.
+        self.logits, self.named = log_probabilities.double().T.contiguous(), named.double().T.contiguous()
         self.contrast, self.outside = contrast, outside
 
     def maximise(self, start: Tensor, targets: list[int], groups: Tensor) -> _Fit:
@@ -91,21 +92,21 @@ class MixtureLikelihood:
         return _Fit(point=point, value=-value)
 
     def scores(self, point: Tensor, targets: list[int], groups: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the likelihood of each report [reports] and the derivatives of its logarithm [reports, variables]."""
+        """Return the likelihood of each report [reports] and the derivatives of its logarithm [variables, reports]."""
         count = len(targets) * groups.shape[1]
         shares = point[:count].view(groups.shape[1], len(targets))
-        temperature, bias = point[count].exp(), point[count + 1 :]
-        probabilities = (temperature * self.logits + bias).softmax(dim=1)
+        temperature, bias = point[count].exp(), point[count + 1 :].unsqueeze(1)
+        probabilities = (temperature * self.logits + bias).softmax(dim=0)
         among_named = probabilities * self.named
-        total = among_named.sum(1, keepdim=True)
+        total = among_named.sum(0)
         honest = self.outside + self.contrast * total
-        of_report = groups @ shares
-        lies = self.named[:, targets]
-        likelihood = (1 - of_report.sum(1, keepdim=True)) * honest + (lies * of_report).sum(1, keepdim=True)
-        slope = (among_named - probabilities * total) * ((1 - of_report.sum(1, keepdim=True)) * self.contrast)
-        by_share = (groups.unsqueeze(2) * (lies - honest).unsqueeze(1)).flatten(1)
-        by_temperature = temperature * (slope * self.logits).sum(1, keepdim=True)
-        return likelihood.squeeze(1), torch.cat([by_share, by_temperature, slope], dim=1) / likelihood
+        of_report = (groups @ shares).T
+        lies, randomized = self.named[targets], 1 - of_report.sum(0)
+        likelihood = randomized * honest + (lies * of_report).sum(0)
+        slope = (among_named - probabilities * total) * (randomized * self.contrast)
+        by_share = (groups.T.unsqueeze(1) * (lies - honest)).flatten(0, 1)
+        by_temperature = temperature * (slope * self.logits).sum(0, keepdim=True)
+        return likelihood, torch.cat([by_share, by_temperature, slope]) / likelihood
 
     def _derivatives(self, point: Tensor, targets: list[int], groups: Tensor) -> Derivatives:
         count = len(targets) * groups.shape[1]
@@ -114,7 +115,7 @@ class MixtureLikelihood:
         likelihood, scores = self.scores(point, targets, groups)
         precision = self.precision(point, count)
         value = -float(likelihood.log().sum()) + float((precision * point.square()).sum()) / 2
-        return Derivatives(value, precision * point - scores.sum(0), (scores.T @ scores + precision.diag(),))
+        return Derivatives(value, precision * point - scores.sum(1), (scores @ scores.T + precision.diag(),))
 
     @staticmethod
     def precision(point: Tensor, shares: int) -> Tensor:
@@ -187,14 +188,14 @@ def _most_suspicious(model: MixtureLikelihood, fit: _Fit, targets: list[int], gr
 
     Half of it is the gain in log-likelihood to be expected near no contamination (Rao 1948).
     """
-    classes = [each for each in range(model.named.shape[1]) if each not in targets]
+    classes = [each for each in range(len(model.named)) if each not in targets]
     shares = len(targets)
     point = torch.cat([fit.point[:shares], fit.point[shares:], fit.point.new_zeros(len(classes))])
     order = [*range(shares), *range(len(fit.point), len(point)), *range(shares, len(fit.point))]
     _, scores = model.scores(point[order], [*targets, *classes], groups)
-    scores = scores[:, torch.tensor(order, device=scores.device).argsort()]
+    scores = scores[torch.tensor(order, device=scores.device).argsort()]
     precision = torch.cat([model.precision(fit.point, shares), point.new_zeros(len(classes))])
-    information, gradient = scores.T @ scores + precision.diag(), scores.sum(0) - precision * point
+    information, gradient = scores @ scores.T + precision.diag(), scores.sum(1) - precision * point
     known, added = slice(None, len(fit.point)), slice(len(fit.point), None)
     explained = torch.linalg.solve(information[known, known], information[known, added])
     variance = (information[added, added] - information[added, known] @ explained).diagonal()
