@@ -86,14 +86,17 @@ def optimal_prediction(model: Model, reports: PerturbedGraph) -> NDArray[np.int6
     """
     shares = torch.tensor(model.shares)
     chance = float(shares.square().sum())
-    affinity = torch.full((len(shares), len(shares)), (1 - model.homophily) / (1 - chance))
-    affinity.fill_diagonal_(model.homophily / chance)
+    attraction, affinity = (model.homophily - chance) / (1 - chance), None  # classes of equal size: K = diag(1 / pi)
+    if len(set(model.shares)) > 1:
+        attraction = 1.0
+        affinity = torch.full((len(shares), len(shares)), (1 - model.homophily) / (1 - chance))
+        affinity.fill_diagonal_(model.homophily / chance)
     block_model = BlockModel(
         graph=reports.graph,
         prior=shares,
         weights=torch.full((model.nodes,), model.mean_degree),
+        attraction=attraction,
         affinity=affinity,
-        attraction=1.0,
     )
     evidence = CrossFitting.random(reports, seed=0).local_evidence[:, -1:]
     beliefs = block_model.log_posterior(evidence, max_sweeps=_SWEEPS, tolerance=1e-4)

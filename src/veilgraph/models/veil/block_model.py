@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from torch import Tensor
 
 from veilgraph.graph import Graph
@@ -75,7 +80,15 @@ class BlockModel:
         damping: float = _DAMPING,
         tolerance: float = _TOLERANCE,
     ) -> Tensor:
-        """Return log-beliefs [nodes, K + 1, classes] after the sweep in which the messages converge.
+        r"""Return log-beliefs [nodes, K + 1, classes] after the sweep in which the messages converge.
+
+        If all classes are of equal size and attract themselves equally, the graph says nothing about their names. The
+        posterior has a maximum for every permutation of them, and messages end in one of these, by chance where reports
+        are weak. So classes are renamed once, before the messages converge again, to the permutation s of greatest
+
+        .. math:: \sum_v \sum_x b_v(x) \ln P(y'_v | s(x))
+
+        This is an assignment problem (Kuhn 1955).
 
         Args:
             evidence: Log-likelihood of each node's own report, [nodes, K + 1, classes].
@@ -84,7 +97,10 @@ class BlockModel:
             tolerance: Mean change of a node's posterior (total variation) below which messages have converged.
         """
         sweeps = max_sweeps or self._affordable_sweeps(evidence, _WORK)
-        return self._iterate(evidence, sweeps, damping, tolerance, learning=False)[1]
+        state = self._iterate(evidence, sweeps, damping, tolerance)
+        if self.affinity is None and (names := self._best_names(state.beliefs, evidence)) is not None:
+            state = self._iterate(evidence, sweeps, damping, tolerance, start=state.renamed(names, evidence))
+        return state.beliefs + self.prior.log()
 
     def learned(self, evidence: Tensor) -> BlockModel:
         r"""Return the model with the attraction that expectation maximisation finds, one step in each sweep.
@@ -98,30 +114,47 @@ class BlockModel:
         The next t is the mean of this over the edges. At the maximum of the likelihood it does not move.
         """
         sweeps = self._affordable_sweeps(evidence, _WORK // 2)
-        return self._iterate(evidence, sweeps, _DAMPING, _TOLERANCE, learning=True)[0]
+        return self._iterate(evidence, sweeps, _DAMPING, _TOLERANCE, learning=True).model
 
     def _affordable_sweeps(self, evidence: Tensor, work: int) -> int:
         """Return the number of sweeps that compute about `work` entries of messages, within `_SWEEPS`."""
         return min(max(work // (2 * self.graph.num_edges * evidence[0].numel()), _SWEEPS[0]), _SWEEPS[1])
 
     def _iterate(
-        self, evidence: Tensor, max_sweeps: int, damping: float, tolerance: float, *, learning: bool
-    ) -> tuple[BlockModel, Tensor]:
-        """Return the model, with its attraction learned or not, and the log-beliefs."""
-        model, messages, log_prior = self, self.messages.no_messages(evidence), self.prior.log()
-        beliefs, shares = evidence, None
+        self,
+        evidence: Tensor,
+        max_sweeps: int,
+        damping: float,
+        tolerance: float,
+        *,
+        start: _State | None = None,
+        learning: bool = False,
+    ) -> _State:
+        """Return the state in which messages converge, from `start` or from no messages."""
+        model, log_prior, shares = self, self.prior.log(), None
+        messages = self.messages.no_messages(evidence) if start is None else start.messages
+        beliefs = evidence if start is None else start.beliefs
         posterior = softmax(beliefs + log_prior)
         for sweep in range(max_sweeps):
             found = self._weighted_shares(posterior)
             shares = found if shares is None else torch.lerp(found, shares, damping)
-            arrived = model.messages.sweep(messages, beliefs, damping=damping if sweep else 0.0)
+            nothing_known = start is None and sweep == 0
+            arrived = model.messages.sweep(messages, beliefs, damping=0.0 if nothing_known else damping)
             beliefs = evidence + arrived + model._field(shares)
             before, posterior = posterior, softmax(beliefs + log_prior)
             if learning:
                 model = replace(model, attraction=model._maximise(messages))
             if float((posterior - before).abs().sum()) < 2 * tolerance * evidence[..., 0].numel():
                 break
-        return model, beliefs + log_prior
+        return _State(model=model, messages=messages, beliefs=beliefs)
+
+    def _best_names(self, beliefs: Tensor, evidence: Tensor) -> Tensor | None:
+        """Return, for each class, the class that should have its name, [K + 1, classes]; None if all keep theirs."""
+        posterior = softmax(beliefs + self.prior.log())
+        scores = torch.einsum("vkx,vkz->kzx", posterior.double(), evidence.double())
+        scores = scores - scores.amin(dim=(1, 2), keepdim=True) + 1  # a sparse matrix holds no zeros
+        names = np.stack([_assignment(each) for each in scores.cpu().numpy()])
+        return None if (names == np.arange(names.shape[1])).all() else torch.from_numpy(names).to(beliefs.device)
 
     def _weighted_shares(self, posterior: Tensor) -> Tensor:
         """Return D, the shares of classes weighted by w, [K + 1, classes]."""
@@ -138,6 +171,32 @@ class BlockModel:
         excess = (ratios[0] * ratios[1]) @ self.prior / self.attraction  # t z
         copied = (self.attraction + excess) / (1 + excess).clamp(min=_LEAST)
         return min(max(float(copied.mean()), _LEAST), _MOST)
+
+
+def _assignment(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the column of each row, each column once, that have the greatest sum of positive scores.
+
+    >>> _assignment(np.array([[1.0, 9.0], [8.0, 9.0]])).tolist()
+    [1, 0]
+    """
+    # scipy.optimize has the same for dense matrices, and takes longer to import than a fit may take.
+    columns: NDArray[np.int64] = min_weight_full_bipartite_matching(csr_array(scores), maximize=True)[1]
+    return columns.astype(np.int64)
+
+
+class _State(NamedTuple):
+    """A model, its messages [2, edges, (K + 1) classes] and log-beliefs relative to the prior."""
+
+    model: BlockModel
+    messages: Tensor
+    beliefs: Tensor
+
+    def renamed(self, names: Tensor, evidence: Tensor) -> _State:
+        """Return the state in which the class names[k, x] of training set k has the name x; reports stay."""
+        sets, classes = names.shape
+        columns = (torch.arange(sets, device=names.device).unsqueeze(1) * classes + names).flatten()
+        from_others = (self.beliefs - evidence).flatten(1)[:, columns].view_as(evidence)
+        return _State(model=self.model, messages=self.messages[:, :, columns], beliefs=evidence + from_others)
 
 
 def block_model_log_posterior(labels: CrossFitting, affinity: ClassAffinity | None) -> Tensor:
