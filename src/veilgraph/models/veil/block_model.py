@@ -180,8 +180,7 @@ def _assignment(scores: NDArray[np.float64]) -> NDArray[np.int64]:
     [1, 0]
     """
     # scipy.optimize has the same for dense matrices, and takes longer to import than a fit may take.
-    columns: NDArray[np.int64] = min_weight_full_bipartite_matching(csr_array(scores), maximize=True)[1]
-    return columns.astype(np.int64)
+    return np.asarray(min_weight_full_bipartite_matching(csr_array(scores), maximize=True)[1], dtype=np.int64)
 
 
 class _State(NamedTuple):
