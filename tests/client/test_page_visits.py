@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.campaigns import campaign
 from tests.support.chromium import NEEDS_CHROMIUM, Page, chromium
 from tests.support.forgeries import rewritten
 from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SUBMIT, Collector, ready, serving, shown
+from veilgraph.campaign import Report
+from veilgraph.privacy.schema import FeatureSchema
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -355,3 +358,66 @@ def test_the_receipt_can_be_checked_by_asking_the_collector(page: Page, collecto
     send(page, "again")
     page.until("document.getElementById('standing').textContent === ''")
     assert len(collector.received) == 2
+
+
+SERIES = campaign(
+    FeatureSchema(classes=("well", "ill", "unsure")), epsilon_y=2.0, waves=3, wave_epsilon=1.0, label="health"
+)
+PICK = "document.querySelectorAll('input[name=q0]')[{}].click(); document.getElementById('consent').click();"
+
+
+def test_a_series_is_answered_once_in_each_round_and_counted_once(page: Page) -> None:
+    cost = ceil(100 * SERIES.guarantee.total_user_level - 1e-5) / 100
+    with serving(SERIES.to_json()) as collector:
+        for wave in (1, 2):
+            collector.campaign = (SERIES if wave == 1 else SERIES.revise(wave=2)).to_json()
+            ready(page, collector.url + INVITATION, width=390)
+            assert words(page, "round") == f"Round {wave} of 3."
+            assert words(page, "cost") == f"All rounds of this survey together cost {cost:g}."
+            assert shown(page, "form")
+            assert not shown(page, "shared"), "the same person in another round"
+            assert words(page, "sum") == (f"With this survey: {cost:g}." if wave == 1 else "They are counted already.")
+            page.run(PICK.format(1) + SUBMIT)
+            page.until("!document.getElementById('review').hidden")
+            assert page.run("document.documentElement.scrollWidth") == 390
+            send(page)
+            page.until("!document.getElementById('done').hidden")
+            assert Report.parse(collector.received[-1][2], SERIES).wave == wave
+            assert words(page, "spent") == f"So far: {cost:g} of your limit of 4."
+            ready(page, collector.url + INVITATION)
+            assert shown(page, "done")
+        send(page, "withdraw")
+        page.until("document.getElementById('done-heading').textContent === 'Your answers are withdrawn.'")
+        collector.campaign = SERIES.revise(wave=3).to_json()
+        ready(page, collector.url + INVITATION)
+        assert words(page, "done-heading") == "Your answers are withdrawn."
+        assert not shown(page, "form")
+        assert page.complaints == []
+
+
+def test_another_person_on_a_device_that_answers_a_series_must_say_so(page: Page) -> None:
+    with serving(SERIES.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run(PICK.format(0) + SUBMIT)
+        page.until("!document.getElementById('review').hidden")
+        collector.campaign = SERIES.revise(wave=2).to_json()
+        ready(page, collector.url + "#node=u2&token=t0ken")
+        assert shown(page, "shared")
+        assert page.run("document.getElementById('shared-person').required")
+        ready(page, collector.url + INVITATION)
+        assert not shown(page, "shared")
+
+
+def test_a_series_says_how_likely_a_report_is_true_and_that_the_device_remembers(page: Page) -> None:
+    """A report keeps the permanent answer or changes it: p1 p2 + (1 - p1) (1 - p2) / 2 with three answers."""
+    p1, p2 = (exp(epsilon) / (exp(epsilon) + 2) for epsilon in (2.0, 1.0))
+    chance = ceil(100 * (p1 * p2 + (1 - p1) * (1 - p2) / 2))
+    with serving(SERIES.to_json()) as collector:
+        ready(page, collector.url)
+        assert f"With a chance of {chance} in 100 it is yours" in words(page, "meaning")
+        assert "this device remembers them for the next rounds" in words(page, "stay")
+        assert page.run("document.querySelectorAll('#levels li').length") == 2
+        with serving(rewritten(SERIES, notice__wave=None)) as paused:
+            ready(page, paused.url)
+            assert "No round of this survey is open now" in words(page, "problem")
+            assert not shown(page, "form")
