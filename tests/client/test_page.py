@@ -371,6 +371,9 @@ def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so
         assert not shown(page, "review")
         ready(page, collector.url + INVITATION)
         assert json.loads(page.run("document.getElementById('raw').textContent"))["node"] == "u/17"
+        entries = page.run("[...document.querySelectorAll('#entries li')].map(item => item.textContent)")
+        survey = f"the survey with the fingerprint {CAMPAIGN.id[:8]}…"
+        assert sorted(entries) == [f"1.5 points, as {name}; {survey}" for name in ("u/17", "u18")]
 
 
 @needs_chromium

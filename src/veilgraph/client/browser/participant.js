@@ -208,7 +208,7 @@ function factor(epsilon) {
 const points = (epsilon) => number(roundedUp(epsilon, 2));
 
 function explainPoints() {
-  const spent = total(answered(localStorage)), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
+  const ledger = answered(localStorage), spent = total(ledger), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
   const [one, two, four] = [1, 2, 4].map((epsilon) => roundedUp(raised(epsilon), 0));
   say($("points-meaning"), "points.meaning", { one, two, four });
   say($("cost"), question.waves ? "points.rounds" : "points.cost", { cost: points(cost) });
@@ -216,6 +216,9 @@ function explainPoints() {
   $("sum").hidden = Boolean(report);
   say($("sum"), isCounted ? "points.counted" : "points.sum", { sum: points(spent + cost) });
   $("above").hidden = Boolean(report) || isCounted || within(spent + cost, limit());
+  $("ledger").hidden = !ledger.length;
+  $("entries").replaceChildren(...ledger.map(({ campaign, node: name, epsilon }) => element("li", {}, ...phrase("points.entry",
+    { points: points(epsilon), name: quoted(name), id: element("code", { dir: "ltr" }, `${campaign.slice(0, 8)}…`) }))));
   const isShared = names.length > 0 && !isCounted;
   $("shared").hidden = !isShared;
   $("shared-person").required = isShared;
