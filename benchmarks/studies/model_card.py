@@ -1,9 +1,8 @@
 """How often the intervals of a model card hold the truth, on public graphs.
 
 Three quarters of the people of a graph report a label. Every estimate of the card comes from these reports. Its truth
-is that of all people of the graph, each predicted without their own report. It is that of the people who reported where
-their own report is used, and for gains along the learning curve: those left out with their fold have seen fewer
-reports. An interval of 95 % should hold the truth in 95 of 100 collections.
+is that of all people of the graph, each predicted without their own report; of the people who reported, where their
+own report is used. An interval of 95 % should hold the truth in 95 of 100 collections.
 
 With --helpful, three tenths of the people report. Then another tenth does: those whose reports should help most, or
 others. By how much do predictions improve for the people without a report at first?
@@ -137,8 +136,7 @@ def _curve_checks(
             # What a collection would say that ended here: its own reports judge the last doubling.
             own = _unused(fitted.unused_reports(seen))
             gain = own.difference(own.with_predictions(earlier[own.nodes]))
-            right = [each[own.nodes].argmax(axis=1) == private.labels[own.nodes] for each in (earlier, predicted)]
-            yield _check("gain", gain, right[1].mean() - right[0].mean())
+            yield _check("gain", gain, accuracies[-1] - accuracies[-2])
             if len(accuracies) == len(SHARES):
                 last = gain
         earlier = predicted
@@ -246,7 +244,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         if of_kind:
             *each, whole = of_kind
             lowest = min(each, key=lambda row: row["rate"])
-            worst = f"{lowest['dataset']}: {100 * lowest['rate']:.0f} of {lowest['intervals']}"
+            worst = f"{lowest['dataset']}: {100 * lowest['rate']:.0f} % of {lowest['intervals']}"
             rate = f"{100 * whole['rate']:.1f} ± {100 * whole['standard_error']:.1f}"
             width = "" if kind == "next doubling" else f"{100 * whole['mean_width']:.0f}"
             lines.append(f"| {name} | {rate} | {worst} | {whole['intervals']} | {width} |")

@@ -17,10 +17,11 @@ import pytest
 
 from tests.support.collected import NODES, Collected
 from veilgraph.collector.store import ReportStore
-from veilgraph.deploy import Model, read_card, train_on_store
+from veilgraph.deploy import Model, make_card, read_card, train_on_store
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.errors import RunError
 from veilgraph.evaluation import accuracy
+from veilgraph.pages.model_card import render_card_page
 from veilgraph.progress import Progress, no_progress
 
 Capture = pytest.CaptureFixture[str]
@@ -172,6 +173,13 @@ def test_a_gnn_is_judged_by_labels_that_were_held_out_or_not_at_all(
     assert card["accuracy"]["model"]["value"] == pytest.approx(min(max(estimate, 0), 1))
     assert card["accuracy"]["model"]["reports"] == facts["held_out"]
     assert card["by_class"]
+
+
+def test_a_model_of_several_processes_has_a_card_without_estimates(trained: Path) -> None:
+    card = make_card(Model.load(trained, device="cpu"), None)
+    assert card.content["accuracy"]["model"] is card.content["uncertain"] is None
+    assert card.content["reports"] == read_card(trained)["reports"]
+    assert "could not be estimated" in render_card_page(card.content)
 
 
 def test_help_is_uncertainty_that_a_report_reaches(sets: Collected) -> None:
