@@ -333,6 +333,12 @@ def serve(
     ],
     keys_file: Annotated[Path, typer.Option(help="File of the keys of participants' tokens, one per line.")],
     admin_token_file: Annotated[Path, typer.Option(help="File with the admin token.")],
+    roles_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Tokens of viewer, auditor and scraper, .toml; none of them can export.", envvar="VEILGRAPH_ROLES"
+        ),
+    ] = None,
     nodes: Annotated[
         Path | None, typer.Option(help="Node table with a column 'id', if some nodes have no edge.")
     ] = None,
@@ -359,7 +365,7 @@ def serve(
     with needs_extra("collector"):
         from veilgraph.collector.app import make_app
         from veilgraph.collector.assessment_file import AssessmentFile
-        from veilgraph.collector.auth import Credentials
+        from veilgraph.collector.auth import Credentials, read_role_tokens
         from veilgraph.collector.middleware import Limits, max_report_bytes
         from veilgraph.collector.server import serve as serve_app
         from veilgraph.collector.store import ReportStore
@@ -383,7 +389,11 @@ def serve(
         graph=Graph.from_files(graph, nodes=nodes),
         store=ReportStore.open(store),
         joined=[] if joined is None else [str(node) for node in read_ids(joined)],
-        credentials=Credentials(keys=read_keys(keys_file), admin_token=_only_line(admin_token_file)),
+        credentials=Credentials(
+            keys=read_keys(keys_file),
+            admin_token=_only_line(admin_token_file),
+            role_tokens={} if roles_file is None else read_role_tokens(roles_file),
+        ),
         plausible=None if plausible is None else PlausibleShares.load(plausible, loaded),
         limits=Limits(report_bytes=max_report_bytes(loaded), requests_per_second=rate),
         campaign_file=campaign,

@@ -21,7 +21,7 @@ from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.campaign.report import Report
 from veilgraph.collector import openapi
 from veilgraph.collector.assessment_file import AssessmentFile
-from veilgraph.collector.auth import Credentials, bearer_token, require_admin
+from veilgraph.collector.auth import Credentials, Role, bearer_token, require_role
 from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
 from veilgraph.collector.middleware import (
@@ -272,16 +272,22 @@ def _add_administration(
         }
         if not bearer_token(request):
             return body
-        await require_admin(request, credentials, store)
+        await require_role(request, credentials, store, Role.VIEWER)
         reports, refusals = await asyncio.gather(
             asyncio.to_thread(store.count, campaign.id), asyncio.to_thread(store.refusals, campaign.id)
         )
         return {**body, "nodes": campaign.nodes, "reports": reports, "refused": refusals}
 
-    @app.get("/metrics", summary="Metrics for Prometheus; needs the admin token", responses=openapi.METRICS)
+    @app.get("/metrics", summary="Metrics for Prometheus; needs the scraper's token", responses=openapi.METRICS)
     async def get_metrics(request: Request) -> Response:
-        await require_admin(request, credentials, store)
+        await require_role(request, credentials, store, Role.SCRAPER)
         return Response(metrics.render(), media_type="text/plain; version=0.0.4")
+
+    @app.get("/v1/audit-log", include_in_schema=False)
+    async def get_audit_log(request: Request) -> Response:
+        await require_role(request, credentials, store, Role.AUDITOR)
+        entries = await asyncio.to_thread(store.audit_log)
+        return AsciiJSON({"entries": [entry.document for entry in entries]})
 
 
 def _add_participant_page(app: FastAPI) -> None:

@@ -1,4 +1,4 @@
-"""Authorization: a node's token to report for it, the admin token or a dashboard session for everything else."""
+"""Authorization: a node's token to report for it, the token of a role or a dashboard session for everything else."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
 
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import Request
@@ -26,6 +30,31 @@ _SESSION_ID_BYTES = 16
 _MIN_ADMIN_TOKEN_LENGTH = 24
 
 
+class Role(Enum):
+    """What a token opens; nobody has more than the role needs."""
+
+    OWNER = "owner"
+    """Everything: counts, metrics, dashboard, export, reminders, audit log."""
+    VIEWER = "viewer"
+    """Counts and the dashboard, without export and names."""
+    AUDITOR = "auditor"
+    """The audit log."""
+    SCRAPER = "scraper"
+    """Metrics, and nothing else."""
+
+
+class Session(NamedTuple):
+    """A dashboard session.
+
+    Attributes:
+        id: random id.
+        role: role of the token that opened it.
+    """
+
+    id: str
+    role: Role
+
+
 @dataclass(frozen=True, kw_only=True)
 class Credentials:
     """The collector's secrets. Their repr shows none of them.
@@ -33,11 +62,13 @@ class Credentials:
     Args:
         keys: signing keys of node tokens. A token of any key is accepted, so that keys can be rotated;
             the first, which is the newest, signs.
-        admin_token: secret that opens counts, metrics, dashboard and export.
+        admin_token: secret of the owner.
+        role_tokens: secrets of other roles.
     """
 
     keys: Sequence[str] = field(repr=False)
     admin_token: str = field(repr=False)
+    role_tokens: Mapping[Role, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -46,6 +77,15 @@ class Credentials:
             check_key(key)
         if len(self.admin_token) < _MIN_ADMIN_TOKEN_LENGTH:
             raise RunError(f"the admin token is shorter than {_MIN_ADMIN_TOKEN_LENGTH} characters: make a longer one")
+        if Role.OWNER in self.role_tokens:
+            raise RunError("the owner's token is the admin token: leave 'owner' out")
+        for role, token in self.role_tokens.items():
+            if len(token) < _MIN_ADMIN_TOKEN_LENGTH:
+                raise RunError(
+                    f"the {role.value}'s token is shorter than {_MIN_ADMIN_TOKEN_LENGTH} characters: make a longer one"
+                )
+        if len(set(self._tokens.values())) < len(self._tokens):
+            raise RunError("two roles have the same token: give each its own")
 
     def opens_node(self, campaign_id: str, node: str, token: str) -> bool:
         """Return whether the token is the node's, under any of the keys."""
@@ -59,28 +99,55 @@ class Credentials:
         """Return the signed receipt of a node whose reports were deleted in this hour, a Unix time."""
         return WithdrawalReceipt.sign(self.keys[0], campaign_id, node, hour=hour)
 
-    def opens_administration(self, token: str) -> bool:
-        """Return whether this is the admin token."""
-        return hmac.compare_digest(_digest(token), _digest(self.admin_token))
+    @property
+    def _tokens(self) -> dict[Role, str]:
+        return {Role.OWNER: self.admin_token, **self.role_tokens}
 
-    def new_session(self) -> str:
+    def role_of(self, token: str) -> Role | None:
+        """Return the role that a token opens, or None; all tokens are compared, in constant time each."""
+        given = _digest(token)
+        opened = [role for role, known in self._tokens.items() if hmac.compare_digest(given, _digest(known))]
+        return opened[0] if opened else None
+
+    def new_session(self, role: Role = Role.OWNER) -> str:
         """Return a value for the session cookie: a random id and a time stamp, signed. The server keeps neither."""
-        return self._signer.sign(secrets.token_hex(_SESSION_ID_BYTES)).decode()
+        return self._signer(role).sign(secrets.token_hex(_SESSION_ID_BYTES)).decode()
+
+    def session(self, value: str) -> Session | None:
+        """Return a session that `new_session` made at most `SESSION_SECONDS` ago, or None.
+
+        A time stamp in the future was made before the clock was set back; it is refused too. A session ends with the
+        token of its role, which signs it.
+        """
+        for role in self._tokens:
+            try:
+                found = self._signer(role).unsign(value, max_age=SESSION_SECONDS).decode()
+            except BadSignature:
+                continue
+            return Session(found, role) if found else None
+        return None
 
     def session_id(self, value: str) -> str | None:
-        """Return the id of a session that `new_session` made at most `SESSION_SECONDS` ago, or None.
+        """Return the id of a session of any role, or None."""
+        found = self.session(value)
+        return None if found is None else found.id
 
-        A time stamp in the future was made before the clock was set back; it is refused too.
-        """
-        try:
-            session = self._signer.unsign(value, max_age=SESSION_SECONDS).decode()
-        except BadSignature:
-            return None
-        return session or None
+    def _signer(self, role: Role) -> TimestampSigner:
+        salt = "veilgraph dashboard session" + ("" if role is Role.OWNER else f" of the {role.value}")
+        return TimestampSigner(self._tokens[role], salt=salt, digest_method=hashlib.sha256)
 
-    @property
-    def _signer(self) -> TimestampSigner:
-        return TimestampSigner(self.admin_token, salt="veilgraph dashboard session", digest_method=hashlib.sha256)
+
+def read_role_tokens(path: Path) -> dict[Role, str]:
+    """Read the tokens of roles from TOML, with lines such as `scraper = "..."`; errors quote no token."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        raise RunError(f'{path} cannot be read: write lines such as scraper = "..."') from None
+    known = {role.value: role for role in Role if role is not Role.OWNER}
+    for name, token in document.items():
+        if name not in known or not isinstance(token, str):
+            raise RunError(f'{path}: write a text for {", ".join(known)}, such as scraper = "..."')
+    return {known[name]: token for name, token in document.items()}
 
 
 def bearer_token(request: Request) -> str:
@@ -89,13 +156,18 @@ def bearer_token(request: Request) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-async def require_admin(request: Request, credentials: Credentials, store: ReportStore) -> None:
-    """Refuse requests that have neither the admin token nor a session that was opened with it and goes on."""
-    if credentials.opens_administration(bearer_token(request)):
-        return
-    session = credentials.session_id(request.cookies.get(SESSION_COOKIE, ""))
-    if session is None or await asyncio.to_thread(store.has_ended, session):
+async def require_role(request: Request, credentials: Credentials, store: ReportStore, *others: Role) -> Role:
+    """Return the role of a request: the owner, or one of `others`; refuse all other requests.
+
+    A role is shown by its token, or by a session that was opened with it and goes on.
+    """
+    allowed = (Role.OWNER, *others)
+    if (role := credentials.role_of(bearer_token(request))) in allowed and role is not None:
+        return role
+    session = credentials.session(request.cookies.get(SESSION_COOKIE, ""))
+    if session is None or session.role not in allowed or await asyncio.to_thread(store.has_ended, session.id):
         raise Refusal(RefusalReason.NOT_ADMIN)
+    return session.role
 
 
 async def end_session(request: Request, credentials: Credentials, store: ReportStore) -> None:

@@ -24,7 +24,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.report import Report
 from veilgraph.collector.assessment_file import AssessmentFile
-from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, end_session, require_admin
+from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, Role, end_session, require_role
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.middleware import Limits, read_body
 from veilgraph.collector.reminders import nodes_to_remind, to_csv
@@ -159,7 +159,7 @@ def add_dashboard(
     plausible: PlausibleShares | None = None,
     assessment: AssessmentFile | None = None,
 ) -> None:
-    """Add the pages below /dashboard; all but the login need a session or the admin token.
+    """Add the pages below /dashboard; all but the login need a session, or the token of the owner or a viewer.
 
     `revised` returns the campaign with its latest notice, which the pages show and exports hold.
 
@@ -171,24 +171,24 @@ def add_dashboard(
     @app.get("/dashboard", include_in_schema=False)
     async def show(request: Request) -> Response:
         try:
-            await require_admin(request, credentials, store)
+            role = await require_role(request, credentials, store, Role.VIEWER)
         except Refusal:
             return _page("login.html", 401, wrong=False, base="")
         values = await asyncio.to_thread(_page_values, revised(), store, cache)
         assessed = None if assessment is None else await asyncio.to_thread(assessment.read, campaign.id)
-        return _page("dashboard.html", assessment=assessed, **values)
+        return _page("dashboard.html", assessment=assessed, exports=role is Role.OWNER, **values)
 
     @app.post("/dashboard/login", include_in_schema=False)
     async def login(request: Request) -> Response:
         body = await read_body(request, max_bytes=_MAX_LOGIN_BYTES, seconds=limits.body_seconds)
         token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
-        if not credentials.opens_administration(token):
+        if (role := credentials.role_of(token)) not in (Role.OWNER, Role.VIEWER) or role is None:
             return _page("login.html", 401, wrong=True, base="../")
-        await asyncio.to_thread(store.record, "login", {"campaign": campaign.id}, now=time.time(), actor="owner")
+        await asyncio.to_thread(store.record, "login", {"campaign": campaign.id}, now=time.time(), actor=role.value)
         response = RedirectResponse("../dashboard", 303)
         response.set_cookie(
             SESSION_COOKIE,
-            credentials.new_session(),
+            credentials.new_session(role),
             max_age=SESSION_SECONDS,
             httponly=True,
             samesite="strict",
@@ -205,7 +205,7 @@ def add_dashboard(
 
     @app.get("/dashboard/reports.parquet", include_in_schema=False)
     async def export(request: Request) -> Response:
-        await require_admin(request, credentials, store)
+        await require_role(request, credentials, store)
         path = Path(tempfile.mkdtemp(prefix="veilgraph-export-")) / "reports.parquet"
         try:
             written = await asyncio.to_thread(write_parquet, revised(), store.iterate(campaign), path)
@@ -220,7 +220,7 @@ def add_dashboard(
 
     @app.get("/dashboard/missing.csv", include_in_schema=False)
     async def missing(request: Request) -> Response:
-        await require_admin(request, credentials, store)
+        await require_role(request, credentials, store)
         silent = await asyncio.to_thread(nodes_to_remind, [*graph.names, *joined], store, campaign)
         listed = {"campaign": campaign.id, "nodes": len(silent)}
         await asyncio.to_thread(store.record, "list missing", listed, now=time.time(), actor="owner")
