@@ -16,7 +16,7 @@ from veilgraph.collector.store import ReportStore
 from veilgraph.errors import RunError
 
 RING = Collection.ring(10)
-TOKENS = {role: f"a token of the {role.value}, for tests" for role in Role if role is not Role.OWNER}
+TOKENS: dict[Role, str] = {role: f"a token of the {role.value}, for tests" for role in Role if role is not Role.OWNER}
 CREDENTIALS = Credentials(keys=RING.credentials.keys, admin_token=RING.credentials.admin_token, role_tokens=TOKENS)
 OPENED = {
     Role.OWNER: {"/metrics", "/v1/status", "/v1/audit-log", "/dashboard", "/dashboard/missing.csv"},

@@ -83,6 +83,26 @@ def test_the_campaigns_own_texts_are_used_in_the_language_that_is_asked_for() ->
     assert "fine, ill" in english
 
 
+def test_a_series_says_what_all_its_rounds_reveal_together() -> None:
+    series = Campaign.new(
+        schema=FeatureSchema(classes=("well", "ill")),
+        graph=Collection.ring(5).graph,
+        purpose="How are you?",
+        contact="tests@example.org",
+        closes=CAMPAIGN.closes,
+        epsilon_y=1.0,
+        label="health",
+        waves=6,
+    )
+    whole, unchanged = exposures(series)
+    assert whole.part == "All 6 reports together"
+    assert whole.relation == "user level (any two histories)"
+    assert float(whole.epsilon) >= series.guarantee.total_user_level >= float(unchanged.epsilon) - 1.1e-4
+    assert unchanged.relation == "two values that never change"
+    assert "one report in each of 6 rounds" in render_summary(series)
+    assert "once in each of 6 rounds" in render_summary(series, template="consent")
+
+
 def test_a_retention_date_is_stated_with_its_time_and_zone() -> None:
     page = render_summary(replace(CAMPAIGN, retention=CAMPAIGN.closes))
     assert "All reports are deleted after 1 January 2999, 00:00 UTC" in page

@@ -169,6 +169,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "questions": asked,
         "shown": shown,
         "hidden": len(asked) - len(shown),
+        "waves": None if campaign.guarantee.series is None else campaign.guarantee.series.waves,
         "methods": list(methods(campaign, language)),
         "exposures": exposures(campaign, language),
         "comparison": comparison(campaign),
