@@ -31,6 +31,9 @@ _WORK = 45_000_000
 _DAMPING = 0.1
 _TOLERANCE = 0.01
 
+_UNEQUAL = 2.0
+"""Ratio of the largest class to the smallest, as expected, from which on sizes tell classes apart."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockModel:
@@ -84,7 +87,8 @@ class BlockModel:
 
         If all classes are of equal size and attract themselves equally, the graph says nothing about their names. The
         posterior has a maximum for every permutation of them, and messages end in one of these, by chance where reports
-        are weak. So classes are renamed once, before the messages converge again, to the permutation s of greatest
+        are weak. So where no class is expected to be twice as large as another, classes are renamed once, before the
+        messages converge again, to the permutation s of greatest
 
         .. math:: \sum_v \sum_x b_v(x) \ln P(y'_v | s(x))
 
@@ -98,7 +102,7 @@ class BlockModel:
         """
         sweeps = max_sweeps or self._affordable_sweeps(evidence, _WORK)
         state = self._iterate(evidence, sweeps, damping, tolerance)
-        if self.affinity is None and (names := self._best_names(state.beliefs, evidence)) is not None:
+        if self._exchangeable and (names := self._best_names(state.beliefs, evidence)) is not None:
             state = self._iterate(evidence, sweeps, damping, tolerance, start=state.renamed(names, evidence))
         return state.beliefs + self.prior.log()
 
@@ -119,6 +123,11 @@ class BlockModel:
     def _affordable_sweeps(self, evidence: Tensor, work: int) -> int:
         """Return the number of sweeps that compute about `work` entries of messages, within `_SWEEPS`."""
         return min(max(work // (2 * self.graph.num_edges * evidence[0].numel()), _SWEEPS[0]), _SWEEPS[1])
+
+    @property
+    def _exchangeable(self) -> bool:
+        """Whether the graph can hardly tell classes apart: equal attraction, and about equal sizes."""
+        return self.affinity is None and float(self.prior.max()) < _UNEQUAL * float(self.prior.min())
 
     def _iterate(
         self,
