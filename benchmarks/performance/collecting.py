@@ -58,15 +58,30 @@ class Collection:
         )
         return cls(campaign=campaign, graph=graph)
 
-    def report(self, number: int, *, seed: int = 0) -> Report:
+    @classmethod
+    def series(cls, nodes: int, *, waves: int) -> Collection:
+        """Make a ring of nodes whose label is asked in several waves, all of them open."""
+        graph = cls.ring(nodes).graph
+        campaign = Campaign.new(
+            schema=FeatureSchema(columns=(), classes=tuple(f"c{i}" for i in range(4))),
+            graph=graph,
+            purpose="A benchmark",
+            contact="nobody",
+            closes=datetime(2999, 1, 1, tzinfo=UTC),
+            epsilon_y=2.0,
+            waves=waves,
+        )
+        return cls(campaign=campaign.revise(wave=waves), graph=graph)
+
+    def report(self, number: int, *, seed: int = 0, wave: int | None = None) -> Report:
         """Return a random report of one node, from a seed."""
         rng = np.random.default_rng([seed, number])
-        features = tuple(rng.integers(0, 2, FEATURES).tolist())
+        features = tuple(rng.integers(0, 2, FEATURES).tolist()) if self.campaign.feature_mechanism else None
         classes = self.campaign.schema.num_classes
         label: int | tuple[int, ...] = int(rng.integers(0, classes))
         if isinstance(sets := self.campaign.label_mechanism, SubsetSelection):
             label = tuple(sorted(rng.choice(classes, sets.set_size, replace=False).tolist()))
-        return Report(campaign=self.campaign.id, node=f"n{number}", features=features, label=label)
+        return Report(campaign=self.campaign.id, node=f"n{number}", features=features, label=label, wave=wave)
 
     def token(self, node: str) -> str:
         """Return the token of a node."""

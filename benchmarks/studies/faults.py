@@ -1,12 +1,12 @@
 """Faults under load: the store holds every acknowledged report exactly once, and nothing that was withdrawn.
 
-    python -m benchmarks.studies.faults [--rounds 100] [--store URL] [--collectors 2] [--seed 0]
+    python -m benchmarks.studies.faults [--rounds 100] [--store URL] [--collectors 2] [--waves 3] [--seed 0]
 
 Each round starts collectors on one store, sends reports and withdrawals over several connections, and kills them all
-with SIGKILL after a random number of answers. Every node has two different reports and sends either of them repeatedly.
-One request in five withdraws. After each round the store must hold, for every acknowledged node that did not withdraw,
-the report that was acknowledged, and at most one report for each node. It must hold no report of a node whose
-withdrawal was acknowledged, or has begun and left a tombstone, and an entry of the audit log for each withdrawal.
+with SIGKILL after a random number of answers. Every node has two different reports for each wave, and sends any of them
+repeatedly. One request in five withdraws. After each round the store must hold, for every node that did not withdraw,
+the reports that were acknowledged, and at most one report for each node and wave. It must hold no report of a node
+whose withdrawal was acknowledged, or has begun and left a tombstone. Each withdrawal has an entry of the audit log.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from veilgraph.collector.database import withdrawals
 from veilgraph.collector.store import ReportStore
 
 _CONNECTIONS = 16
+_Key = tuple[str, int | None]
+"""Node and wave."""
 
 
 @dataclass(kw_only=True)
@@ -38,7 +40,7 @@ class Ledger:
     Attributes:
         collection: Reports of every node.
         rng: Source of the order of reports.
-        acknowledged: Acknowledged report of each node.
+        acknowledged: Acknowledged report of each node and wave.
         refused: Reports that were refused because the node's other report is stored.
         withdrawn: Nodes whose withdrawal was acknowledged.
         withdrawing: Nodes that sent a withdrawal, acknowledged or not.
@@ -48,8 +50,8 @@ class Ledger:
 
     collection: Collection
     rng: random.Random
-    acknowledged: dict[str, Report] = field(default_factory=dict)
-    refused: dict[str, Report] = field(default_factory=dict)
+    acknowledged: dict[_Key, Report] = field(default_factory=dict)
+    refused: dict[_Key, Report] = field(default_factory=dict)
     withdrawn: set[str] = field(default_factory=set)
     withdrawing: set[str] = field(default_factory=set)
     withdrawal_share: float = 0.0
@@ -74,7 +76,13 @@ class Ledger:
         """Send one of the two reports of a random node, or withdraw, and return the HTTP status."""
         if self.rng.random() < self.withdrawal_share:
             return await self._withdraw_one(connection)
-        report = self.collection.report(self.rng.randrange(self.collection.campaign.nodes), seed=self.rng.randrange(2))
+        series = self.collection.campaign.waves
+        report = self.collection.report(
+            self.rng.randrange(self.collection.campaign.nodes),
+            seed=self.rng.randrange(2),
+            wave=None if series is None else self.rng.randint(1, series.waves),
+        )
+        key = report.node, report.wave
         was_withdrawn = report.node in self.withdrawn  # acknowledged before the report was sent
         status, _ = await connection.send(self.collection.put_request(report))
         self.statuses[status] = self.statuses.get(status, 0) + 1
@@ -83,12 +91,12 @@ class Ledger:
         if status == 410 and report.node not in self.withdrawing:
             raise AssertionError(f"{report.node} did not withdraw, and its report was refused for that")
         if status in (200, 201):
-            if status == 201 and report.node in self.acknowledged:
+            if status == 201 and key in self.acknowledged:
                 raise AssertionError(f"{report.node} was stored twice")
-            if self.acknowledged.setdefault(report.node, report) != report:
+            if self.acknowledged.setdefault(key, report) != report:
                 raise AssertionError(f"two reports of {report.node} were acknowledged")
         if status == 409:
-            self.refused[report.node] = report
+            self.refused[key] = report
         return status
 
     async def _withdraw_one(self, connection: Connection) -> int:
@@ -103,14 +111,14 @@ class Ledger:
     def check(self, store: ReportStore) -> int:
         """Return the number of stored reports; raise AssertionError if the store contradicts the answers."""
         found = list(store.iterate(self.collection.campaign))
-        by_node = {report.node: report for report in found}
-        if len(by_node) < len(found):
-            raise AssertionError("a node has two reports")
+        by_key = {(report.node, report.wave): report for report in found}
+        if len(by_key) < len(found):
+            raise AssertionError("a node has two reports of one wave")
         with store.engine.connect() as connection:
             tombstones = set(connection.execute(select(withdrawals.c.node)).scalars())
         if missing := self.withdrawn - tombstones:
             raise AssertionError(f"the acknowledged withdrawal of {min(missing)} is lost")
-        if returned := tombstones & by_node.keys():
+        if returned := tombstones & {node for node, _ in by_key}:
             raise AssertionError(f"{min(returned)} withdrew, and its report is stored")
         if invented := tombstones - self.withdrawing:
             raise AssertionError(f"{min(invented)} did not withdraw, and has a tombstone")
@@ -118,23 +126,23 @@ class Ledger:
         audit_log.check(store.audit_log())
         if len(entries) != len(tombstones):
             raise AssertionError(f"{len(tombstones)} withdrawals have {len(entries)} entries in the audit log")
-        for node, report in self.acknowledged.items():
-            if node not in tombstones and by_node.get(node) != report:
-                raise AssertionError(
-                    f"the acknowledged report of {node} is {'lost' if node not in by_node else 'changed'}"
-                )
-        for node, report in self.refused.items():
-            if node not in tombstones and by_node.get(node, report) == report:
-                raise AssertionError(f"a report of {node} was refused for another one, and none is stored")
+        for key, report in self.acknowledged.items():
+            if report.node not in tombstones and by_key.get(key) != report:
+                fate = "lost" if key not in by_key else "changed"
+                raise AssertionError(f"the acknowledged report of {report.node} is {fate}")
+        for key, report in self.refused.items():
+            if report.node not in tombstones and by_key.get(key, report) == report:
+                raise AssertionError(f"a report of {report.node} was refused for another one, and none is stored")
         return len(found)
 
 
 def kill_rounds(
-    *, rounds: int, nodes: int, store: str, folder: Path, seed: int, collectors: int = 2
+    *, rounds: int, nodes: int, store: str, folder: Path, seed: int, collectors: int = 2, waves: int | None = None
 ) -> dict[str, object]:
     """Kill the collectors under load, once in each round, and return counts of reports and answers."""
     rng = random.Random(seed)
-    ledger = Ledger(collection=Collection.ring(nodes), rng=rng, withdrawal_share=0.2)
+    collection = Collection.ring(nodes) if waves is None else Collection.series(nodes, waves=waves)
+    ledger = Ledger(collection=collection, rng=rng, withdrawal_share=0.2)
     options = [*ledger.collection.write(folder), "--store", store]
     for number in range(rounds):
         servers = [Server(options, log=folder / f"serve{i}.log") for i in range(collectors)]
@@ -175,6 +183,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--store", help="default: a new SQLite file; a PostgreSQL database must be empty")
     parser.add_argument("--collectors", type=int, default=2, help="processes on one store, killed together")
+    parser.add_argument("--waves", type=int, help="number of waves of a series; default: a campaign that asks once")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -187,6 +196,7 @@ def main() -> None:
             folder=folder,
             seed=arguments.seed,
             collectors=arguments.collectors,
+            waves=arguments.waves,
         )
     print(json.dumps(result))
 

@@ -22,12 +22,14 @@ pytestmark = pytest.mark.slow
 NODES = 2000
 
 
-@pytest.mark.parametrize("collectors", [1, 2])
+@pytest.mark.parametrize(("collectors", "waves"), [(1, None), (2, 3)])
 def test_nothing_acknowledged_is_lost_and_nothing_withdrawn_returns_when_collectors_are_killed(
-    store_url: str, tmp_path: Path, collectors: int
+    store_url: str, tmp_path: Path, collectors: int, waves: int | None
 ) -> None:
     """A few rounds; `python -m benchmarks.studies.faults` does a hundred."""
-    result = kill_rounds(rounds=4, nodes=500, store=store_url, folder=tmp_path, seed=1, collectors=collectors)
+    result = kill_rounds(
+        rounds=4, nodes=500, store=store_url, folder=tmp_path, seed=1, collectors=collectors, waves=waves
+    )
     assert isinstance(result["acknowledged"], int)
     assert isinstance(result["withdrawn"], int)
     assert result["acknowledged"] > 20, "there was no load"

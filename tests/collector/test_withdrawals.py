@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -111,6 +113,21 @@ def test_sqlite_keeps_no_copy_of_a_withdrawn_report(tmp_path: Path) -> None:
     held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert f"a node called {names[-1]};".encode() in held
     assert [name for name in names[:40] if f"a node called {name};".encode() in held] == []
+
+
+def test_a_reader_does_not_keep_withdrawals_waiting(tmp_path: Path) -> None:
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.put([COLLECTION.report("n1")], now=0)
+    reader = sqlite3.connect(tmp_path / "reports.db")
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM reports").fetchone()
+    started = time.monotonic()
+    assert store.withdraw(CAMPAIGN.id, "n1", now=0).is_new
+    assert time.monotonic() - started < 4, "SQLite's own limit is 5 seconds"
+    reader.close()
+    store.withdraw(CAMPAIGN.id, "n1", now=0)
+    assert (tmp_path / "reports.db-wal").stat().st_size == 0
+    store.close()
 
 
 def test_a_purge_deletes_all_reports_and_stores_none_again(store: ReportStore) -> None:

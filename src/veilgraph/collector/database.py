@@ -5,8 +5,9 @@ The tables are those that the newest migration leaves.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -32,6 +33,7 @@ from veilgraph.errors import MissingExtraError, StoreError, StoreFullError, Stor
 
 HOUR = 3600
 _TIMEOUT_SECONDS = 5
+_CHECKPOINT_MILLISECONDS = 200
 _BACKENDS = ("sqlite", "postgresql")
 # Key of the advisory lock: collectors that start at the same time migrate one after the other.
 _MIGRATION_LOCK = 7_239_114_001
@@ -188,6 +190,21 @@ def writing(engine: Engine) -> Iterator[Connection]:
     """Open a transaction that writes, and commit it at the end."""
     with engine.connect().execution_options(veilgraph_writes=True) as connection, connection.begin():
         yield connection
+
+
+def empty_journal(engine: Engine) -> None:
+    """Remove what was deleted from SQLite's write-ahead log, unless someone else reads it at the moment.
+
+    It must not fail, because the deletion is committed, and waits for a short time only, because writers wait for it.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    with translate_errors(), engine.connect() as connection:
+        driver: Any = connection.connection.driver_connection
+        driver.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_MILLISECONDS}").close()
+        with suppress(sqlite3.Error):
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+        driver.execute(f"PRAGMA busy_timeout = {1000 * _TIMEOUT_SECONDS}").close()
 
 
 def check_server(connection: Connection) -> None:

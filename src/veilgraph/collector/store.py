@@ -21,6 +21,7 @@ from veilgraph.collector.database import (
     campaigns,
     check_exists,
     check_server,
+    empty_journal,
     ended_sessions,
     hour_of,
     is_current,
@@ -348,7 +349,7 @@ class ReportStore:
             connection.execute(delete(reports).where(reports.c.campaign == campaign_id, reports.c.node == node))
             if is_new:
                 audit_log.append(connection, now=now, actor=actor, action="withdraw", detail=detail)
-        self._empty_journal()
+        empty_journal(self._engine)
         return Withdrawal(hour=hour if since is None else since, is_new=is_new)
 
     def withdrawals(self, campaign_id: str) -> int:
@@ -383,7 +384,7 @@ class ReportStore:
             deleted += removed
             if removed < _PURGED_AT_ONCE:
                 break
-        self._empty_journal()
+        empty_journal(self._engine)
         return deleted
 
     def _mark_purged(self, connection: Connection, campaign: Campaign, *, now: float, actor: str) -> None:
@@ -405,13 +406,6 @@ class ReportStore:
             return None
         with translate_errors(), self._engine.connect() as connection:
             return _purged(connection, campaign_id)
-
-    def _empty_journal(self) -> None:
-        """Remove deleted reports from SQLite's write-ahead log, unless another process reads it at the moment."""
-        if self._engine.dialect.name == "sqlite":
-            with translate_errors(), self._engine.connect() as connection:
-                driver: Any = connection.connection.driver_connection
-                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
 
     # --- Campaigns and the audit log ---------------------------------------------------------------------------------
 
