@@ -421,3 +421,32 @@ def test_a_series_says_how_likely_a_report_is_true_and_that_the_device_remembers
             ready(page, paused.url)
             assert "No round of this survey is open now" in words(page, "problem")
             assert not shown(page, "form")
+
+
+def test_every_question_can_be_left_out_and_what_is_visible_is_said(page: Page, collector: Collector) -> None:
+    ready(page, collector.url + INVITATION, width=390)
+    explained = words(page, "questions")
+    assert "chance alone decides what is sent for it, and nobody can see that you left it out" in explained
+    assert "Only for the last question the organisers can see that you left it out" in explained
+    page.run(
+        """document.querySelector('input[name=q0-skip]').click();
+        document.querySelector('input[name=q1][value=skip]').click();
+        document.getElementById('q2').value = 'skip';
+        document.querySelector('input[name=q3][value=skip]').click();
+        document.getElementById('consent').click();"""
+    )
+    page.run("language.value = 'de'; language.dispatchEvent(new Event('change'))")
+    page.until("document.documentElement.lang === 'de'")
+    assert page.run("[q0.disabled, q2.value]") == [True, "skip"]
+    page.run(SUBMIT)
+    page.until("!document.getElementById('review').hidden")
+    rows = page.run("[...document.querySelectorAll('#rows tr')].map(r => [...r.children].map(c => c.textContent))")
+    assert [row[1] for row in rows] == ["keine Angabe"] * 4
+    assert rows[3][2] == "ausgelassen"
+    send(page)
+    page.until("!document.getElementById('done').hidden")
+    report = Report.parse(collector.received[0][2], CAMPAIGN)
+    assert report.label is None
+    assert report.features is not None
+    assert None not in report.features
+    assert page.complaints == []

@@ -270,7 +270,8 @@ function buildForm() {
     else input.value = chosen.get(input.name) ?? "";
   }
   if (question.label) $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords()));
-  if (question.label && canSkip(question.label)) $("questions").append(element("p", { class: "quiet" }, ...phrase("skip.label")));
+  const leftOut = [...phrase("skip.feature"), ...(question.label ? [" ", ...phrase("skip.label")] : [])];
+  if (question.features) $("questions").append(element("p", { class: "quiet" }, ...leftOut));
 }
 
 /** Say how many answers to the last question a report names, and how likely the own one is among them. */
@@ -392,7 +393,7 @@ function rows() {
   const features = (report.features ?? []).map((code, i) => {
     const members = columns.slice(i * group, (i + 1) * group), [first] = members;
     if (members.length === 1) return [asText(first), was(first), named(first, code)];
-    const merged = entered && (members.some((column) => column.values.indexOf(entered[column.name]) > 0) ? "any" : "none");
+    const merged = entered && mergedAnswer(members);
     const name = element("span", {}, ...phrase("range", { low: asText(first), high: asText(members.at(-1)) }));
     return [name, sentence(merged ? `review.${merged}` : "review.forgotten"), code === null ? sentence("review.out") : sentence(["review.none", "review.any"][code])];
   });
@@ -403,6 +404,12 @@ function rows() {
   const remark = element("span", { class: "quiet" }, ...phrase(isHeld ? "review.among" : "review.apart"));
   const set = element("ul", { class: "set" }, ...report.label.map((code) => element("li", {}, named(label, code))));
   return [...features, [asText(label), [was(label), ...(entered ? [element("br", {}), remark] : [])], set]];
+}
+
+/** Return what is known of columns that are merged: one that is left out leaves out all. */
+function mergedAnswer(members) {
+  if (members.some(({ name }) => entered[name] === null)) return "skipped";
+  return members.some(({ name, values }) => values.indexOf(entered[name]) > 0) ? "any" : "none";
 }
 
 function was(column) {
