@@ -96,7 +96,11 @@ ASSUMED = {
         "sample.csv": "id,age,smoker,ill\n1,20,no,n\n2,35,yes,y\n3,50,no,n\n4,65,no,y\n5,80,yes,y\n",
         "knows.csv": "from,to\n1,2\n2,3\n",
         "record.json": '{"age": 35, "smoker": "yes", "ill": "y"}',
-    }
+    },
+    "docs/explanation/waves.md": {
+        "schema.toml": 'classes = ["well", "ill", "unsure"]\n',
+        "edges.csv": "from,to\n1,2\n2,3\n",
+    },
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -374,6 +375,31 @@ def test_a_second_invitation_on_the_same_device_needs_another_person_who_says_so
         entries = page.run("[...document.querySelectorAll('#entries li')].map(item => item.textContent)")
         survey = f"the survey with the fingerprint {CAMPAIGN.id[:8]}…"
         assert sorted(entries) == [f"1.5 points, as {name}; {survey}" for name in ("u/17", "u18")]
+
+
+@needs_chromium
+def test_a_series_is_answered_wave_by_wave_and_costs_once(page: Page) -> None:
+    series = campaign(FeatureSchema(classes=("well", "ill")), epsilon_y=0.5, waves=6, label="health")
+    choose = "document.querySelectorAll('input[name=q0]')[1].click(); document.getElementById('consent').click();"
+    with serving(series.to_json()) as collector:
+        for wave in (1, 2):
+            ready(page, collector.url + INVITATION)
+            said = page.run("document.body.innerText")
+            assert f"Round {wave} of 6." in said
+            assert "neither sent nor stored" not in said, "permanent answers are kept on the device"
+            # 0.6225 of the permanent answers and 0.5622 of the reports about them are true: together 0.5152.
+            assert "With a chance of 52 in 100 it is yours" in said
+            assert not shown(page, "shared")
+            page.run(choose + SUBMIT)
+            page.until("!document.getElementById('review').hidden")
+            page.run("document.getElementById('send').click()")
+            page.until("!document.getElementById('done').hidden")
+            collector.campaign = series.revise(wave=wave + 1).to_json()
+        reports = [Report.parse(document, series) for _, _, document in collector.received]
+        assert [report.wave for report in reports] == [1, 2]
+        spent = page.run("document.getElementById('spent').textContent")
+        assert spent == f"So far: {math.ceil(100 * series.guarantee.total_user_level) / 100:g} of your limit of 4."
+        assert page.complaints == []
 
 
 @needs_chromium
