@@ -396,6 +396,43 @@ def test_another_person_on_a_shared_device_is_counted(folder: Path, capsys: Capt
     assert "so far: 2. User level, any two records: epsilon = 3.0000" in capsys.readouterr().out
 
 
+def test_the_ledger_lists_what_was_answered_and_the_limit_is_kept(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    answer = ["randomize", "c.json", "--record", "record.json", "--node", "007", "--out", "r.json"]
+    assert "no limit yet" in complaint(capsys, answer)
+    assert main([*answer, "--limit", "2"]) == 0
+    assert "epsilon = 1.5000 together, of your limit of 2." in capsys.readouterr().out
+    assert main(answer) == 0
+    assert main(["campaign", "revise", "c.json", "--purpose", "To know"]) == 0
+    assert main(answer) == 0
+    capsys.readouterr()
+    assert main(["ledger"]) == 0
+    words = capsys.readouterr().out
+    assert f'Campaign {campaign.id}, as "007".' in words
+    assert f"to notice 1, SHA-256 {campaign.notice_sha256}." in words
+    assert 'Purpose: "To learn"' in words
+    assert "Seen since: notice 2" in words
+    assert "so far: 1. User level, any two records: epsilon = 1.5000 together, of your limit of 2." in words
+    assert main(["ledger", "--limit", "5", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["limit_user_level"] == 5
+    assert facts["spent_user_level"] == pytest.approx(1.5)
+    assert [notice["version"] for notice in facts["answered"][0]["notices"]] == [1, 2]
+    assert "give a number above 0" in complaint(capsys, ["ledger", "--limit", "0"])
+    assert main(["ledger", "--store", "empty"]) == 0
+    assert "so far: 0." in capsys.readouterr().out
+
+
+def test_randomize_warns_if_reports_are_kept_longer_than_agreed(folder: Path, capsys: Capture) -> None:
+    assert new(*BUDGET, "--retention", "2101-01-01") == 0
+    answer = ["randomize", "c.json", "--record", "record.json", "--node", "007", "--out", "r.json", "--limit", "2"]
+    assert main(answer) == 0
+    longer = replace(made_of("c.json"), retention=None, notice_version=2)
+    Path("c.json").write_text(longer.to_json())
+    assert main(answer) == 0
+    assert "warning: you agreed that reports are deleted after 2101-01-01T23:59:59Z" in capsys.readouterr().err
+
+
 def test_randomize_refuses_before_it_opens_the_record(folder: Path, capsys: Capture) -> None:
     campaign = made()
     Path("record.json").unlink()

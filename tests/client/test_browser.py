@@ -186,7 +186,7 @@ def test_a_report_is_drawn_once_and_kept(tmp_path: Path) -> None:
 
 
 def without_cost(kept: str) -> dict[str, Any]:
-    return {key: value for key, value in json.loads(kept).items() if key != "epsilon"}
+    return {key: value for key, value in json.loads(kept).items() if key not in ("epsilon", "notices")}
 
 
 def on_one_device(folder: Path, *requests: dict[str, Any], **planted: str) -> Any:
@@ -228,6 +228,42 @@ def test_100_campaigns_that_differ_in_purpose_alone_share_one_limit(tmp_path: Pa
     device = on_one_device(tmp_path, *asked)
     assert ["result" in reply for reply in device["replies"]] == [True, True] + [False] * 98
     assert device["spent"] == pytest.approx(4)
+
+
+@needs_node
+def test_the_browser_keeps_a_ledger_with_the_persons_limit_and_the_notices(tmp_path: Path) -> None:
+    """The limit is kept and never exceeded, an older notice is refused, and withdrawing gives nothing back."""
+    made = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=1.0, label="ill", retention=CLOSES)
+    later = made.revise(contact="help@example.org")
+    longer = replace(later.revise(purpose="Another"), retention=None)
+    forked = replace(made, purpose="Another")
+    other = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=0.6, label="ill")
+    steps = [made, later, made, forked, longer, other]
+    requests = [{"campaign": each.to_json(), "record": RECORD, "node": "u1"} for each in steps]
+    (reply,) = in_node(tmp_path, "ledger", [{"limit": 1.5, "requests": requests}])
+    first, second, *refused, third, fourth = reply["result"]["replies"]
+    assert first == second == third
+    assert ["later notice" in refused[0]["error"], "later notice" in refused[1]["error"]] == [True, True]
+    assert "above your limit of 1.5" in fourth["error"]
+    ledger = reply["result"]["ledger"]
+    assert (ledger["limit"], ledger["spent"]) == (1.5, pytest.approx(1))
+    (entry,) = ledger["entries"]
+    assert [notice["version"] for notice in entry["notices"]] == [1, 2, 3]
+    assert entry["notices"][0] == {
+        "version": 1,
+        "sha256": made.notice_sha256,
+        "purpose": "To learn",
+        "retention": "2100-01-01T00:00:00Z",
+        "seen": "2099-01-01",
+    }
+    assert reply["result"]["broken"] == "2100-01-01T00:00:00Z"
+    (reply,) = in_node(tmp_path, "ledger", [{"limit": None, "requests": requests[:1]}])
+    assert "Set your limit first" in reply["result"]["replies"][0]["error"]
+    for limit in (0, -1):
+        (reply,) = in_node(tmp_path, "ledger", [{"limit": limit, "requests": []}])
+        assert "above 0" in reply["error"]
+    (reply,) = in_node(tmp_path, "ledger", [{"limit": None, "planted": {"veilgraph:limit": "much"}, "requests": []}])
+    assert "cannot be read" in reply["error"]
 
 
 @needs_node

@@ -326,7 +326,8 @@ def test_200_invitations_for_invented_nodes_draw_one_report(tmp_path: Path) -> N
         with pytest.raises(CampaignError, match="one device answers a campaign once"):
             ask(BINARY.to_json(), tmp_path, Untouchable(), node=f"u{i}", max_epsilon=1e6)
     (path,) = tmp_path.iterdir()
-    assert {key: value for key, value in json.loads(path.read_text()).items() if key != "epsilon"} == first
+    kept = json.loads(path.read_text())
+    assert {key: value for key, value in kept.items() if key not in ("epsilon", "notices")} == first
 
 
 def test_a_shared_device_counts_every_person_against_the_limit(tmp_path: Path) -> None:
@@ -381,6 +382,85 @@ def test_100_campaigns_that_differ_in_purpose_alone_share_one_limit(tmp_path: Pa
                 ask(text, tmp_path, Untouchable(), max_epsilon=1.5)
     assert len(answered(tmp_path)) == 3
     assert sum(one.epsilon for one in answered(tmp_path)) == pytest.approx(Decimal("1.5"))
+
+
+CHEAP = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=1.0, label="ill", retention=CLOSES)
+
+
+def test_the_persons_limit_is_kept_and_never_exceeded(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="no limit yet"):
+        ask(CHEAP.to_json(), tmp_path, Untouchable(), max_epsilon=None)
+    participant.set_limit(tmp_path, 1.5)
+    ask(CHEAP.to_json(), tmp_path, max_epsilon=None)
+    dear = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=0.6, label="ill").to_json()
+    for most in (None, 5.0, 1.59):
+        with pytest.raises(CampaignError, match=r"With 1\.0000 for 1 reports before .* above your limit of 1\.5"):
+            ask(dear, tmp_path, Untouchable(), max_epsilon=most)
+    participant.set_limit(tmp_path, 1.6)
+    with pytest.raises(CampaignError, match=r"above your limit of 1\.2"):
+        ask(dear, tmp_path, Untouchable(), max_epsilon=1.2)
+    ask(dear, tmp_path, max_epsilon=None)
+    kept = participant.ledger(tmp_path)
+    assert kept.limit == Decimal("1.6")
+    assert float(kept.spent) == pytest.approx(1.6)
+    assert {entry.campaign for entry in kept.entries} == {CHEAP.id, json.loads(dear)["id"]}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"limit": 5}', '{"limit": "0"}', '{"limit": "much"}', "\udcff"])
+def test_a_limit_that_cannot_be_read_answers_nothing(content: str, tmp_path: Path) -> None:
+    participant.set_limit(tmp_path, 5)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    for refused in (
+        lambda: ask(CHEAP.to_json(), tmp_path, Untouchable(), max_epsilon=2.0),
+        lambda: participant.ledger(tmp_path),
+        lambda: participant.set_limit(tmp_path, 9),
+    ):
+        with pytest.raises(RunError, match="your limit unknown"):
+            refused()
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), True, "5"])
+def test_what_is_no_limit_is_refused(limit: Any, tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="give a number above 0"):
+        participant.set_limit(tmp_path, limit)
+
+
+def test_the_notice_that_the_person_saw_is_kept_beside_the_report(tmp_path: Path) -> None:
+    """An older notice, and another one of the same version, are refused; a new one is recorded, and draws nothing."""
+    first = ask(CHEAP.to_json(), tmp_path)
+    later = CHEAP.revise(closes=CLOSES - timedelta(days=1))
+    assert ask(later.to_json(), tmp_path, Untouchable()) == first
+    assert ask(later.to_json(), tmp_path, Untouchable()) == first
+    (entry,) = participant.ledger(tmp_path).entries
+    agreed, seen = entry.notices
+    assert agreed == (1, CHEAP.notice_sha256, "To learn", "2100-01-01T00:00:00Z", "2099-01-01")
+    assert (seen.version, seen.sha256) == (2, later.notice_sha256)
+    with pytest.raises(CampaignError, match="has version 1, and this device has seen version 2"):
+        ask(CHEAP.to_json(), tmp_path, Untouchable())
+    with pytest.raises(CampaignError, match="another notice of version 2"):
+        ask(CHEAP.revise(purpose="Another").to_json(), tmp_path, Untouchable())
+    assert float(participant.ledger(tmp_path).spent) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("retention", [None, CLOSES + timedelta(days=1)])
+def test_a_device_warns_if_reports_are_kept_longer_than_agreed(retention: datetime | None, tmp_path: Path) -> None:
+    first = ask(CHEAP.to_json(), tmp_path)
+    longer = replace(CHEAP.revise(purpose="Another"), retention=retention)
+    with pytest.warns(
+        participant.NoticeWarning, match="you agreed that reports are deleted after 2100-01-01T00:00:00Z"
+    ):
+        assert ask(longer.to_json(), tmp_path, Untouchable()) == first
+
+
+def test_a_damaged_record_of_notices_stops_every_draw(tmp_path: Path) -> None:
+    ask(CHEAP.to_json(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    kept = json.loads(path.read_text())
+    for notices in (None, {}, [1], [{"version": 1}], [kept["notices"][0] | {"version": "1"}]):
+        path.write_text(json.dumps(kept | {"notices": notices}))
+        with pytest.raises(RunError, match="damaged"):
+            ask(CHEAP.to_json(), tmp_path, Untouchable())
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"campaign":1}', "\udcff", "null"])

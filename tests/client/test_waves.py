@@ -33,8 +33,8 @@ by_name = pytest.mark.parametrize("name", SERIES)
 LIMIT = 1e6
 
 
-def at(series: Campaign, wave: int) -> Campaign:
-    return series if series.wave == wave else series.revise(wave=wave)
+def at(series: Campaign, wave: int, version: int | None = None) -> Campaign:
+    return replace(series, wave=wave, notice_version=version or wave)
 
 
 def mechanism(series: Campaign) -> WaveEvidence:
@@ -177,13 +177,13 @@ def test_a_device_goes_on_after_more_values_than_the_series_answers(tmp_path: Pa
 
 
 def test_a_wave_may_be_left_out_and_an_earlier_one_is_over(tmp_path: Path) -> None:
-    answer(at(MONTHLY, 3), "c1", tmp_path)
-    first = answer(at(MONTHLY, 5), "c1", tmp_path)
+    answer(at(MONTHLY, 3, 1), "c1", tmp_path)
+    first = answer(at(MONTHLY, 5, 2), "c1", tmp_path)
     with pytest.raises(CampaignError, match="wave 4 is over"):
-        answer(at(MONTHLY, 4), "c1", tmp_path)
-    assert answer(at(MONTHLY, 5), "c1", tmp_path) == first
+        answer(at(MONTHLY, 4, 3), "c1", tmp_path)
+    assert answer(at(MONTHLY, 5, 4), "c1", tmp_path) == first
     with pytest.raises(CampaignError, match="no wave"):
-        answer(replace(MONTHLY, wave=None), "c1", tmp_path)
+        answer(replace(MONTHLY, wave=None, notice_version=5), "c1", tmp_path)
 
 
 def test_a_label_that_is_left_out_or_unknown_is_refused_and_nothing_is_kept(tmp_path: Path) -> None:
@@ -208,15 +208,15 @@ def test_without_its_memory_a_device_draws_nothing_again(tmp_path: Path) -> None
         "[]",
         whole[:-5],
     ]
-    for text in damaged:
+    for i, text in enumerate(damaged):
         path.unlink(missing_ok=True)
         if text is not None:
             path.write_text(text)
         for wave in (1, 2):
             with pytest.raises(RunError, match="damaged"):
-                answer(at(MONTHLY, wave), "c1", tmp_path)
+                answer(at(MONTHLY, wave, 2 * i + wave), "c1", tmp_path)
     path.write_text(whole)
-    answer(at(MONTHLY, 2), "c1", tmp_path)
+    answer(at(MONTHLY, 2, 2 * len(damaged)), "c1", tmp_path)
 
 
 def test_a_crash_before_the_cost_is_recorded_keeps_the_permanent_answer(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
     waves = [1, 1, 2, 3, 4, 3, 5]
     labels = ["c0", "c4", "c1", "c2", "c0", "c0", "c9"]
     requests = [
-        {"campaign": at(MONTHLY, wave).to_json(), "record": {"label": label}, "node": "u", "maxEpsilon": 9}
-        for wave, label in zip(waves, labels, strict=True)
+        {"campaign": at(MONTHLY, wave, version).to_json(), "record": {"label": label}, "node": "u", "maxEpsilon": 9}
+        for wave, version, label in zip(waves, [1, 1, 2, 3, 4, 5, 6], labels, strict=True)
     ]
     (reply,) = in_node(tmp_path, "sequence", [{"requests": requests}])
     replies, kept = reply["result"]["replies"], reply["result"]["kept"]
@@ -247,5 +247,5 @@ def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
     assert set(memory["reports"]) == {"1", "2", "3", "4"}
     assert reply["result"]["spent"] == pytest.approx(mechanism(MONTHLY).series_loss.any_histories)
     planted = {place: text for place, text in kept.items() if "memory" not in place}
-    (reply,) = in_node(tmp_path, "sequence", [{"planted": planted, "requests": requests[:1]}])
+    (reply,) = in_node(tmp_path, "sequence", [{"planted": planted, "requests": requests[-1:]}])
     assert "damaged" in reply["result"]["replies"][0]["error"]

@@ -83,6 +83,16 @@ const work = {
       reports.push(await module.answer(campaign, record, { node, ...device, maxEpsilon, now }));
     return { reports, kept: device.kept() };
   }),
+  // Requests to one device in turn, within the limit that it keeps; the last campaign but one is asked about retention.
+  ledger: ({ planted, limit, requests }) => attempt(async () => {
+    const device = makeDevice(planted), replies = [];
+    if (limit !== null) module.setLimit(device.storage, limit);
+    for (const { campaign, record, ...settings } of requests)
+      replies.push(await attempt(() => module.answer(campaign, record, { ...device, now, ...settings })));
+    const broken = requests.length > 1
+      ? module.brokenRetention(await module.verify(requests.at(-2).campaign, { maxEpsilon, now }), device.storage) : null;
+    return { replies, broken, ledger: module.ledger(device.storage) };
+  }),
   // Many requests to one device, each with its own campaign, node and limit.
   device: ({ planted, requests }) => {
     const device = makeDevice(planted);

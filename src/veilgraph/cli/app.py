@@ -20,7 +20,7 @@ from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
 from veilgraph.cli.model import card, predict, train
 from veilgraph.cli.paper import paper_app, tune
-from veilgraph.cli.participant import randomize, submit
+from veilgraph.cli.participant import ledger, randomize, submit
 from veilgraph.cli.privacy import account, audit, plan, schema_app
 from veilgraph.cli.rights import receipt_app, withdraw
 from veilgraph.cli.run import run
@@ -52,7 +52,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 # The order of `veilgraph --help`: try it, account for it, plan, collect and train, study, check.
-for command in (run, account, audit, plan, randomize, submit, withdraw, serve, train, card, predict, tune, doctor):
+for command in (
+    run,
+    account,
+    audit,
+    plan,
+    randomize,
+    submit,
+    ledger,
+    withdraw,
+    serve,
+    train,
+    card,
+    predict,
+    tune,
+    doctor,
+):
     app.command()(command)
 campaign_app.command("withdraw")(withdraw_node)
 campaign_app.command()(purge)

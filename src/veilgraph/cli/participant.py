@@ -1,4 +1,4 @@
-"""`veilgraph randomize` and `veilgraph submit`: draw a report on the person's own machine, and send it."""
+"""`veilgraph randomize`, `submit` and `ledger`: draw a report on the person's own machine, send it, and add up."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,27 +16,35 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import echo, echo_json, show_progress
-from veilgraph.client import answer, answered, send
+from veilgraph.client import answer, send, set_limit
+from veilgraph.client import ledger as read_ledger
+from veilgraph.client.participant import Ledger
 from veilgraph.errors import RunError, SendError
 from veilgraph.graph.io import from_cell
-from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon
+from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon
 from veilgraph.privacy.plain_text import quote
+
+Store = Annotated[
+    Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: in your home.")
+]
 
 
 def randomize(
     campaign: Annotated[Path, typer.Argument(help="The campaign to answer, .json.", metavar="CAMPAIGN")],
     record: Annotated[Path, typer.Option(help="The private record: a JSON object, or a row of a .csv table.")],
     node: Annotated[str, typer.Option(help="The person's node in the public graph.")],
-    max_epsilon: Annotated[
-        float,
-        typer.Option(
-            help="The largest epsilon that you accept for all reports in the store: user level (any two records)."
-        ),
-    ],
     out: Annotated[Path, typer.Option(help="The report file to write.")],
-    store: Annotated[
-        Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: in your home.")
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            help="The largest epsilon that you accept for all reports in the store: user level (any two records). "
+            "It is kept: later calls need not repeat it."
+        ),
     ] = None,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="The same for this call alone; it never raises the limit that is kept.")
+    ] = None,
+    store: Store = None,
     shared_device: Annotated[
         bool,
         typer.Option("--shared-device", help="Another person answers a campaign that this device has answered."),
@@ -45,14 +54,20 @@ def randomize(
     """Randomize a record with the operating system's randomness; a second call returns the same report."""
     folder = store or _default_store()
     document = campaign.read_bytes()
-    report = answer(
-        document,
-        _Record(record, node),
-        node=node,
-        store=folder,
-        max_epsilon=max_epsilon,
-        shared_device=shared_device,
-    )
+    if limit is not None:
+        set_limit(folder, limit)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        report = answer(
+            document,
+            _Record(record, node),
+            node=node,
+            store=folder,
+            max_epsilon=max_epsilon,
+            shared_device=shared_device,
+        )
+    for warning in caught:
+        typer.echo(f"warning: {warning.message}", err=True)
     text = json.dumps(report, sort_keys=True, separators=(",", ":")) + "\n"
     if out.exists() and out.read_bytes() != text.encode():
         raise RunError(f"{out} exists and holds something else: choose another --out")
@@ -63,9 +78,57 @@ def randomize(
     echo(f"The report of {node} is in {out}; send it with 'submit'.")
     if isinstance(report["label"], list):
         echo(*_set_in_words(Campaign.from_json(document), report["label"]))
-    costs = [one.epsilon for one in answered(folder)]
-    total = describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(sum(costs)), math.inf))
-    echo(f"Reports of this device so far: {len(costs)}. {total} together, of your limit of {max_epsilon:g}.")
+    echo(_sum_in_words(read_ledger(folder), max_epsilon))
+
+
+def _sum_in_words(kept: Ledger, max_epsilon: float | None = None) -> str:
+    """Say what all reports cost together, and of which limit."""
+    total = describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(kept.spent), math.inf))
+    limits = [float(limit) for limit in (kept.limit, max_epsilon) if limit is not None]
+    of = f", of your limit of {min(limits):g}" if limits else "; you have set no limit"
+    return f"Reports of this device so far: {len(kept.entries)}. {total} together{of}."
+
+
+def ledger(
+    store: Store = None,
+    limit: Annotated[
+        float | None,
+        typer.Option(help="Set the largest epsilon that you accept for all reports: user level (any two records)."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List everything that this device has answered, what it cost, and your limit."""
+    folder = store or _default_store()
+    if limit is not None:
+        set_limit(folder, limit)
+    kept = read_ledger(folder)
+    if as_json:
+        echo_json(
+            {
+                "spent_user_level": json_epsilon(math.nextafter(float(kept.spent), math.inf) if kept.entries else 0.0),
+                "limit_user_level": None if kept.limit is None else float(kept.limit),
+                "answered": [
+                    {
+                        "campaign": one.campaign,
+                        "node": one.node,
+                        "epsilon_user_level": math.nextafter(float(one.epsilon), math.inf),
+                        "notices": [notice._asdict() for notice in one.notices],
+                    }
+                    for one in kept.entries
+                ],
+            }
+        )
+        return
+    for one in kept.entries:
+        cost = describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(one.epsilon), math.inf))
+        echo(f"Campaign {one.campaign}, as {quote(one.node)}. {cost}.")
+        for notice in one.notices[:1]:
+            deleted = "" if notice.retention is None else f", to be deleted after {notice.retention}"
+            echo(f"  Agreed on {notice.seen} to notice {notice.version}, SHA-256 {notice.sha256}{deleted}.")
+            echo(f"  Purpose: {quote(notice.purpose)}")
+        if len(one.notices) > 1:
+            echo(f"  Seen since: notice {one.notices[-1].version}, on {one.notices[-1].seen}.")
+    echo(_sum_in_words(kept))
 
 
 def _set_in_words(campaign: Campaign, codes: list[int]) -> list[str]:

@@ -1,5 +1,15 @@
 """The participant's client: it turns a private record into one randomized report, with the standard library alone."""
 
-from veilgraph.client.participant import answer, answered, check_receipt, randomize, send, verify, withdraw
+from veilgraph.client.participant import (
+    answer,
+    answered,
+    check_receipt,
+    ledger,
+    randomize,
+    send,
+    set_limit,
+    verify,
+    withdraw,
+)
 
-__all__ = ["answer", "answered", "check_receipt", "randomize", "send", "verify", "withdraw"]
+__all__ = ["answer", "answered", "check_receipt", "ledger", "randomize", "send", "set_limit", "verify", "withdraw"]

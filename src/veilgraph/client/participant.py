@@ -51,6 +51,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -90,6 +91,8 @@ except ImportError:  # without the package
 __all__ = [
     "CampaignError",
     "DomainError",
+    "Ledger",
+    "NoticeWarning",
     "Receipt",
     "RunError",
     "SendError",
@@ -98,8 +101,10 @@ __all__ = [
     "answered",
     "check_receipt",
     "encode",
+    "ledger",
     "randomize",
     "send",
+    "set_limit",
     "verify",
     "withdraw",
 ]
@@ -136,7 +141,8 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 _NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
 _ENTERED_NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _KEPT_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{32})?\.json")
-_DRAFT_NAME = re.compile(r"\.[0-9a-f]{64}(\.[0-9a-f]{32})?(\.memory)?\.json\.[0-9a-f]{16}\.part")
+_LIMIT_NAME = "limit.json"
+_DRAFT_NAME = re.compile(r"\.([0-9a-f]{64}(\.[0-9a-f]{32})?(\.memory)?|limit)\.json\.[0-9a-f]{16}\.part")
 _COST = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 _MAX_TABLE_EPSILON = Decimal("36.74")  # above ln(2**53), the largest epsilon that an integer table can have
 _RETRIED_STATUSES = {408, 429, 500, 502, 503, 504}  # the same report may be sent twice
@@ -211,12 +217,43 @@ class Memory(NamedTuple):
     """Report of each wave that was answered."""
 
 
+class SeenNotice(NamedTuple):
+    """A notice that the person saw: what they agreed to, if it is the first of a report."""
+
+    version: int
+    sha256: str
+    purpose: str
+    retention: str | None
+    """Time after which the organiser promised to delete the reports, in UTC."""
+    seen: str
+    """The day, such as 2027-01-31."""
+
+
 class Answered(NamedTuple):
     """One report of this device: its campaign, its node, and its epsilon at user level (any two records)."""
 
     campaign: str
     node: str
     epsilon: Decimal
+    notices: tuple[SeenNotice, ...] = ()
+    """Notices that the person saw, the first one when they answered; empty if an earlier version drew the report."""
+
+
+class Ledger(NamedTuple):
+    """Everything that a device has answered, over all campaigns and series, and the person's own limit."""
+
+    entries: tuple[Answered, ...]
+    limit: Decimal | None
+    """The most that the person accepts for all reports together: user level (any two records)."""
+
+    @property
+    def spent(self) -> Decimal:
+        """Sum of the epsilons of all reports: user level (any two records)."""
+        return sum((entry.epsilon for entry in self.entries), Decimal(0))
+
+
+class NoticeWarning(UserWarning):
+    """A notice promises less than the one that the person agreed to."""
 
 
 class Receipt(NamedTuple):
@@ -251,16 +288,17 @@ def answer(
     *,
     node: str,
     store: str | os.PathLike[str],
-    max_epsilon: float,
+    max_epsilon: float | None = None,
     shared_device: bool = False,
     now: datetime | None = None,
 ) -> dict[str, Any]:
     """Return the report of one person. It is drawn once and stored; later calls return the same report.
 
     The campaign is checked before the record is read. It is refused if it is altered or closed, or if its tables do
-    not give the guarantee that it states. It is refused, too, if all reports in the store together would exceed
-    `max_epsilon`. One store answers a campaign once, whatever node it is invited as, because an organiser can invent
-    nodes. If it holds the report of this node, the record is not read at all: a second draw would reveal more.
+    not give the guarantee that it states. It is refused, too, if all reports in the store together would exceed the
+    person's limit, or if the device has seen a later notice of it. One store answers a campaign once, whatever node it
+    is invited as, because an organiser can invent nodes. If it holds the report of this node, the record is not read at
+    all: a second draw would reveal more.
 
     Of a series, the open wave is answered, from permanent answers in the store. The cost of all waves is counted when
     the first is answered, whatever happens later.
@@ -273,7 +311,7 @@ def answer(
         node: the person's node in the public graph.
         store: a permanent folder on the device.
         max_epsilon: the most that the person accepts for all reports in the store together: user level (any two
-            records), features and label.
+            records), features and label. Default: the limit that `set_limit` keeps; it is never exceeded.
         shared_device: let another person answer a campaign that this device has answered. The cost is counted again:
             if it is the same person, both reports together reveal that much.
         now: the time; default: the device's clock.
@@ -283,10 +321,11 @@ def answer(
     """
     private = _Private(record)
     del record
-    question = verify(campaign, max_epsilon=max_epsilon, now=now)
+    question = verify(campaign, max_epsilon=float("inf") if max_epsilon is None else max_epsilon, now=now)
     check_node(node)
     with _locked(Path(store)) as folder:
-        drawn = _reports_of(question, folder)
+        limit = _limit(folder, max_epsilon)
+        drawn = _reports_of(question, folder, _seen(question.notice, now))
         if node in drawn:
             return _report_of_wave(question, drawn[node], folder, private) if question.waves else drawn[node]
         if drawn and shared_device is not True:
@@ -294,7 +333,7 @@ def answer(
                 "this device has answered the campaign as another node: one device answers a campaign once. If another "
                 "person shares it, answer with shared_device=True (--shared-device), which counts the cost again"
             )
-        _check_sum(_kept_reports(folder), question, max_epsilon)
+        _check_sum(_kept_reports(folder), question, limit)
         report: dict[str, Any] = {"campaign": question.id, "node": node, "features": None}
         if question.waves:
             report = _report_of_wave(question, report, folder, private, is_first=True)
@@ -303,20 +342,37 @@ def answer(
             report["features"] = None if codes is None else list(codes)
             report["label"] = list(reported) if isinstance(reported, tuple) else reported
         hashed = f".{hashlib.sha256(node.encode()).hexdigest()[:32]}" if drawn else ""
-        _write(folder / f"{question.id}{hashed}.json", report, question.epsilon)
-        if node not in (drawn := _reports_of(question, folder)):
+        path, notices = folder / f"{question.id}{hashed}.json", (_seen(question.notice, now),)
+        _write(_Kept(path, report, question.epsilon, notices))
+        if node not in (drawn := _reports_of(question, folder, *notices)):
             raise RunError(f"the report was removed from {folder} while it was written; nothing was sent")
         return drawn[node]
 
 
 def answered(store: str | os.PathLike[str]) -> tuple[Answered, ...]:
-    """Return what this device has answered, with its cost; `answer` adds the costs up against `max_epsilon`."""
+    """Return what this device has answered, with its cost; `answer` adds the costs up against the limit."""
+    return ledger(store).entries
+
+
+def ledger(store: str | os.PathLike[str]) -> Ledger:
+    """Return the ledger of a device: all that it has answered, and the limit; refuse one that cannot be read."""
     if not Path(store).exists():
-        return ()
+        return Ledger((), None)
     with _locked(Path(store)) as folder:
-        return tuple(
-            Answered(kept.report["campaign"], kept.report["node"], kept.epsilon) for kept in _kept_reports(folder)
+        entries = (
+            Answered(kept.report["campaign"], kept.report["node"], kept.epsilon, kept.notices)
+            for kept in _kept_reports(folder)
         )
+        return Ledger(tuple(entries), _kept_limit(folder))
+
+
+def set_limit(store: str | os.PathLike[str], limit: float) -> None:
+    """Keep the most that the person accepts for all reports in the store: user level (any two records)."""
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < float("inf"):
+        raise CampaignError(f"the limit is {limit!r}: give a number above 0")
+    with _locked(Path(store)) as folder:
+        _kept_limit(folder)  # one that cannot be read is not replaced
+        _write_text(folder / _LIMIT_NAME, _canonical({"limit": f"{Decimal(repr(float(limit))):f}"}), replace=True)
 
 
 def encode(question: Question, record: Mapping[str, Any]) -> tuple[Answers | None, int | None]:
@@ -1125,7 +1181,8 @@ class _Kept(NamedTuple):
     path: Path
     report: dict[str, Any]
     epsilon: Decimal
-    recorded: bool  # a report that an earlier version wrote has no epsilon
+    notices: tuple[SeenNotice, ...]
+    recorded: bool = True  # a report that an earlier version wrote has no epsilon
 
 
 @contextmanager
@@ -1174,14 +1231,59 @@ def _read_kept(path: Path) -> _Kept:
     with suppress(ValueError, RecursionError):
         report = json.loads(text)
         if isinstance(report, dict):
-            cost = report.pop("epsilon", None)
-            if _is_report(report) and path.name.startswith(report["campaign"]):
+            cost, notices = report.pop("epsilon", None), _seen_notices(report.pop("notices", []))
+            if _is_report(report) and path.name.startswith(report["campaign"]) and notices is not None:
                 codes = [*(report["features"] or ()), *([] if report["label"] is None else [report["label"]])]
                 if cost is None and all(type(code) is int for code in codes):
-                    return _Kept(path, report, len(codes) * _MAX_TABLE_EPSILON, recorded=False)
+                    return _Kept(path, report, len(codes) * _MAX_TABLE_EPSILON, notices, recorded=False)
                 if isinstance(cost, str) and _COST.fullmatch(cost):
-                    return _Kept(path, report, Decimal(cost), recorded=True)
+                    return _Kept(path, report, Decimal(cost), notices)
     raise _damaged(path)
+
+
+def _seen_notices(stated: object) -> tuple[SeenNotice, ...] | None:
+    if not isinstance(stated, list):
+        return None
+    notices = [entry for entry in stated if isinstance(entry, dict) and entry.keys() == set(SeenNotice._fields)]
+    if len(notices) < len(stated) or not all(
+        type(entry["version"]) is int
+        and all(isinstance(entry[key], str) for key in ("sha256", "purpose", "seen"))
+        and isinstance(entry["retention"], (str, NoneType))
+        for entry in notices
+    ):
+        return None
+    return tuple(SeenNotice(**entry) for entry in notices)
+
+
+def _seen(notice: Notice, now: datetime | None) -> SeenNotice:
+    retention = None if notice.retention is None else notice.retention.strftime(_TIME)
+    day = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%d")
+    return SeenNotice(notice.version, notice.sha256, notice.purpose, retention, day)
+
+
+def _kept_limit(folder: Path) -> Decimal | None:
+    """Return the person's limit; refuse one that cannot be read, because it cannot be kept."""
+    path = folder / _LIMIT_NAME
+    try:
+        stated = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        stated = None
+    limit = stated.get("limit") if isinstance(stated, dict) and len(stated) == 1 else None
+    if not isinstance(limit, str) or not _COST.fullmatch(limit) or not Decimal(limit) > 0:
+        raise RunError(f"{path} is damaged, and your limit unknown: restore it, or remove it and set a limit again")
+    return Decimal(limit)
+
+
+def _limit(folder: Path, max_epsilon: float | None) -> Decimal:
+    given = [] if max_epsilon is None else [Decimal(max_epsilon)]
+    kept = _kept_limit(folder)
+    if not (limits := given if kept is None else [*given, kept]):
+        raise CampaignError("this device has no limit yet: give max_epsilon, or set a limit (--limit)")
+    return min(limits)
 
 
 def _damaged(path: Path) -> RunError:
@@ -1191,16 +1293,42 @@ def _damaged(path: Path) -> RunError:
     )
 
 
-def _reports_of(question: Question, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return this campaign's stored reports by node; record the epsilon where an earlier version did not."""
-    drawn = {}
-    for kept in _kept_reports(folder, question.id):
-        if not _fits(kept.report, question):
-            raise _damaged(kept.path)
-        if not kept.recorded:
-            _write(kept.path, kept.report, question.epsilon, replace=True)
-        drawn[kept.report["node"]] = kept.report
-    return drawn
+def _reports_of(question: Question, folder: Path, seen: SeenNotice) -> dict[str, dict[str, Any]]:
+    """Return this campaign's stored reports by node; record a new notice, and an epsilon of an earlier version."""
+    kept = _kept_reports(folder, question.id)
+    for one in kept:
+        if not _fits(one.report, question):
+            raise _damaged(one.path)
+    _check_notice(seen, [notice for one in kept for notice in one.notices])
+    for one in kept:
+        # Without a notice, it was drawn by an earlier version, whose campaigns have one notice for ever.
+        is_new = bool(one.notices) and seen.sha256 not in {notice.sha256 for notice in one.notices}
+        if is_new or not one.recorded:
+            notices = (*one.notices, seen) if is_new else one.notices
+            _write(_Kept(one.path, one.report, question.epsilon, notices), replace=True)
+    return {one.report["node"]: one.report for one in kept}
+
+
+def _check_notice(seen: SeenNotice, before: Sequence[SeenNotice]) -> None:
+    """Refuse a notice that is older than one that the device has seen; warn if it promises less."""
+    latest = max((notice.version for notice in before), default=0)
+    if seen.version < latest:
+        raise CampaignError(
+            f"its notice has version {seen.version}, and this device has seen version {latest}: get the campaign again"
+        )
+    if any(notice.version == seen.version and notice.sha256 != seen.sha256 for notice in before):
+        raise CampaignError(
+            f"this device has seen another notice of version {seen.version}: ask the campaign's contact; "
+            "a collection that asks the same question again must raise the version"
+        )
+    agreed = [notice.retention for notice in before if notice.retention is not None]
+    if agreed and (seen.retention is None or seen.retention > min(agreed)):
+        said = "gives no date any more" if seen.retention is None else f"says {seen.retention}"
+        warnings.warn(
+            f"you agreed that reports are deleted after {min(agreed)}, and the notice {said}: ask its contact",
+            NoticeWarning,
+            stacklevel=4,
+        )
 
 
 def _report_of_wave(
@@ -1261,9 +1389,9 @@ def _read_memory(path: Path, question: Question, *, is_first: bool) -> Memory:
     raise _damaged(path)
 
 
-def _check_sum(before: list[_Kept], question: Question, max_epsilon: float) -> None:
+def _check_sum(before: list[_Kept], question: Question, limit: Decimal) -> None:
     spent = sum((kept.epsilon for kept in before), Decimal(0))
-    if spent + question.epsilon > Decimal(max_epsilon) + _slack(Decimal(max_epsilon)):
+    if spent + question.epsilon > limit + _slack(limit):
         unknown = sum(not kept.recorded for kept in before)
         remark = (
             f"; the cost of {unknown} is not recorded: answer its campaign again, which draws nothing"
@@ -1272,7 +1400,7 @@ def _check_sum(before: list[_Kept], question: Question, max_epsilon: float) -> N
         )
         raise CampaignError(
             f"a report would cost epsilon {_shown(question.epsilon)}. With {_shown(spent)} for {len(before)} "
-            f"reports before (user level, any two records) this is above your limit of {max_epsilon:g}{remark}"
+            f"reports before (user level, any two records) this is above your limit of {float(limit):g}{remark}"
         )
 
 
@@ -1299,11 +1427,12 @@ def _fits(report: dict[str, Any], question: Question) -> bool:
     )
 
 
-def _write(path: Path, report: Mapping[str, Any], epsilon: Decimal, *, replace: bool = False) -> None:
-    """Write a report with its epsilon, rounded up, to disk."""
+def _write(kept: _Kept, *, replace: bool = False) -> None:
+    """Write a report with its epsilon, rounded up, and the notices that the person saw."""
     with localcontext(prec=60):
-        cost = epsilon.quantize(Decimal("1e-18"), rounding=ROUND_CEILING)
-    _write_text(path, _canonical({**report, "epsilon": f"{cost:f}"}), replace=replace)
+        cost = kept.epsilon.quantize(Decimal("1e-18"), rounding=ROUND_CEILING)
+    notices = [notice._asdict() for notice in kept.notices]
+    _write_text(kept.path, _canonical({**kept.report, "epsilon": f"{cost:f}", "notices": notices}), replace=replace)
 
 
 def _write_text(path: Path, text: str, *, replace: bool) -> None:

@@ -3,32 +3,74 @@
 import { canonical, encode, need, parse, randomize, randomizeWave, shown, verify, within } from "./client.js";
 
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
+const LIMIT = "veilgraph:limit";
 
 /**
  * Return a person's report. It is drawn once and stored; later calls return the same one.
  *
- * All reports of the storage together stay within `maxEpsilon`: user level, any two records. `sharedDevice` lets
+ * All reports of the storage together stay within the person's limit and `maxEpsilon`, one of which there must be:
+ * user level, any two records. A notice that is older than one that the device has seen is refused. `sharedDevice` lets
  * another person answer a campaign that was answered before. `locks` and `settle`, in milliseconds, are for tests.
  * Of a series, the open wave is answered, from permanent answers in the storage; its first wave counts for all.
  */
 export async function answer(campaign, record, options) {
 	const { node, storage, maxEpsilon, now, sharedDevice, locks = navigator.locks, settle = 500 } = options;
-	const question = await verify(campaign, { maxEpsilon, now }), { id, epsilon } = question;
+	const question = await verify(campaign, { maxEpsilon: maxEpsilon ?? Infinity, now }), { id, epsilon } = question;
 	checkNode(node);
 	need(locks, "This browser is too old: two tabs could answer at once.");
 	return locks.request("veilgraph", async () => {
 		// Local storage that another tab wrote under the lock arrives after milliseconds.
 		await new Promise((done) => setTimeout(done, settle));
-		const kept = drawn(question, storage), spent = total(answered(storage));
+		const { spent, limit: own } = ledger(storage), limit = Math.min(maxEpsilon ?? own ?? need(false, "Set your limit first."), own ?? Infinity);
+		const seen = seenNow(question, now);
+		see(question, seen, storage);
+		const kept = drawn(question, storage);
 		if (kept.has(node)) return question.waves ? reportOfWave(question, kept.get(node), storage, record) : kept.get(node);
 		need(!kept.size || sharedDevice === true, "This device has answered the campaign before, and answers it once.");
-		need(within(spent + epsilon, maxEpsilon), `A report costs epsilon ${shown(epsilon)}. `
-			+ `With ${shown(spent)} for earlier reports this is above your limit of ${maxEpsilon}.`);
+		need(within(spent + epsilon, limit), `A report costs epsilon ${shown(epsilon)}. `
+			+ `With ${shown(spent)} for earlier reports this is above your limit of ${limit}.`);
 		const report = question.waves ? reportOfWave(question, { campaign: id, node, features: null }, storage, record, true)
 			: drawReport(question, node, record);
-		storage.setItem(`veilgraph:${id}${kept.size ? `:${node}` : ""}`, canonical({ ...report, epsilon: `${epsilon}` }));
+		storage.setItem(`veilgraph:${id}${kept.size ? `:${node}` : ""}`, canonical({ ...report, epsilon: `${epsilon}`, notices: [seen] }));
 		return stored(question, storage).get(node);
 	});
+}
+
+/** Return everything that this device has answered, what it has spent together, and the person's limit or null. */
+export function ledger(storage) {
+	const entries = answered(storage), said = storage.getItem(LIMIT), limit = said === null ? null : Number(said);
+	need(limit === null || limit > 0, "Your limit cannot be read.");
+	return { entries, spent: total(entries), limit };
+}
+
+/** Keep the most that the person accepts for all reports together: user level, any two records. */
+export function setLimit(storage, limit) {
+	need(limit > 0 && Number.isFinite(limit), "Your limit must be above 0.");
+	storage.setItem(LIMIT, `${limit}`);
+}
+
+const seenNow = ({ notice: { version, sha256, purpose, retention } }, now = new Date()) =>
+	({ version, sha256, purpose, retention, seen: now.toISOString().slice(0, 10) });
+
+/** Return the date by which reports were to be deleted, if the notice now promises less; otherwise null. */
+export function brokenRetention({ id, notice: { retention } }, storage) {
+	const [agreed] = seenBefore(id, storage).map((one) => one.retention).filter(Boolean).sort();
+	return agreed && (retention === null || retention > agreed) ? agreed : null;
+}
+
+const seenBefore = (id, storage) => answered(storage).filter(({ campaign }) => campaign === id).flatMap(({ notices }) => notices);
+
+/** Refuse a notice that is older than one that the device has seen; remember a new one beside the report. */
+function see({ id }, seen, storage) {
+	const before = seenBefore(id, storage);
+	need(before.every(({ version }) => version <= seen.version), "This device has seen a later notice of the campaign.");
+	need(before.every(({ version, sha256 }) => version < seen.version || sha256 === seen.sha256),
+		"This device has seen another notice of this version.");
+	for (const { campaign, notices, place } of answered(storage)) {
+		// Without a notice, it was drawn by an earlier version, whose campaigns have one notice for ever.
+		const isNew = notices.length && notices.every(({ sha256 }) => sha256 !== seen.sha256);
+		if (campaign === id && isNew) storage.setItem(place, canonical({ ...parse(storage.getItem(place)), notices: [...notices, seen] }));
+	}
 }
 
 const checkNode = (node) =>
@@ -114,17 +156,21 @@ function labelFits(said, { k, w }) {
 	return said.length === w && said.every((code, i) => isCode(code, k) && !(said[i - 1] >= code));
 }
 
-/** List all reports of this device, with their epsilons. */
+const isNotice = ({ version, sha256, purpose, retention, seen, ...more }) => Number.isSafeInteger(version) && !Object.keys(more).length
+	&& [sha256, purpose, seen, retention ?? ""].every((text) => typeof text === "string");
+
+/** List all reports of this device, with their epsilons and the notices that the person saw. */
 export function answered(storage) {
 	const places = Array.from({ length: storage.length }, (_, i) => storage.key(i));
 	return places.filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place)).map((place) => {
-		const { epsilon, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label } = report;
+		const { epsilon, notices = [], ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label } = report;
 		const codes = [features ?? [], label ?? []].flat(), isWhole = Number.isSafeInteger;
 		need(/^campaign,features,label,node(,wave)?$/.test(Object.keys(report).sort().join()) && place.slice(10, 74) === campaign
 			&& typeof node === "string" && codes.length && codes.every((code) => isWhole(code) || code === null), DAMAGED);
+		need(Array.isArray(notices) && notices.every((one) => Object(one) === one && isNotice(one)), DAMAGED);
 		need(/^\d+(\.\d+)?(e-\d+)?$/.test(epsilon) || (epsilon === undefined && codes.every(isWhole) && !label?.length), DAMAGED);
 		// Earlier versions recorded no epsilon: that of a table is below ln(2 ** 53) < 36.74.
-		return { campaign, node, report, epsilon: Number(epsilon ?? codes.length * 36.74) };
+		return { campaign, node, report, notices, place, epsilon: Number(epsilon ?? codes.length * 36.74) };
 	});
 }
 

@@ -561,6 +561,10 @@ const TOLD = {
   "Open this page over https.": "problem.insecure",
   "This device has answered the campaign before, and answers it once.": "problem.answered",
   "A node has 1 to 256 characters.": "problem.name",
+  "This device has seen a later notice of the campaign.": "problem.altered",
+  "This device has seen another notice of this version.": "problem.altered",
+  "Set your limit first.": "problem.limit.none",
+  "Your limit cannot be read.": "problem.limit.none",
   "No wave is open.": "problem.paused",
   "This wave is over.": "problem.over",
 };
