@@ -457,7 +457,8 @@ def test_a_damaged_record_of_notices_stops_every_draw(tmp_path: Path) -> None:
     ask(CHEAP.to_json(), tmp_path)
     (path,) = tmp_path.iterdir()
     kept = json.loads(path.read_text())
-    for notices in (None, {}, [1], [{"version": 1}], [kept["notices"][0] | {"version": "1"}]):
+    damaged: list[Any] = [None, {}, [1], [{"version": 1}], [kept["notices"][0] | {"version": "1"}]]
+    for notices in damaged:
         path.write_text(json.dumps(kept | {"notices": notices}))
         with pytest.raises(RunError, match="damaged"):
             ask(CHEAP.to_json(), tmp_path, Untouchable())
