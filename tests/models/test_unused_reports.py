@@ -38,7 +38,7 @@ def judged_once(mechanism: LabelMechanism, rng: np.random.Generator) -> tuple[Un
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_intervals_hold_the_accuracy_of_a_population_at_the_nominal_rate(mechanism: LabelMechanism) -> None:
-    rng, draws = np.random.default_rng(0), 400
+    rng, draws = np.random.default_rng(0), 200
     held = dict.fromkeys(("accuracy", "precision", "recall", "share", "difference"), 0)
     values = []
     for _ in range(draws):
@@ -101,8 +101,8 @@ def test_calibration_bins_split_the_people_and_are_as_many_as_the_noise_allows()
 
 
 def test_cross_fitted_methods_judge_themselves_at_the_nominal_rate() -> None:
-    """Twenty collections of a block model: intervals of Veil and of the control hold the true accuracy of everyone."""
-    draws, held = 20, {"veil": 0, "control": 0, "difference": 0}
+    """Twelve collections of a block model: intervals of Veil and of the control hold the true accuracy of everyone."""
+    draws, held = 12, {"veil": 0, "control": 0, "difference": 0}
     for seed in range(draws):
         private = without_features(csbm(400, num_features=1, num_classes=4, mean_degree=6, seed=seed))
         split, mechanism = Split.random(400, seed=seed), SubsetSelection(4, 1.0)
