@@ -237,6 +237,7 @@ def test_questions_help_and_answers_are_in_the_words_of_the_notice(page: Page) -
             *SCHEMA.columns[2].values[1:4],
             "Hafen",
             *SCHEMA.columns[2].values[5:],
+            "keine Angabe",
         ]
         described = "document.getElementById(q0.getAttribute('aria-describedby')).textContent"
         assert page.run(described) == "In Jahren."
