@@ -121,7 +121,7 @@ _VEIL = MethodEntry(
     title="Veil",
     description="randomized features and labels, in one posterior with the graph",
     estimator=Veil,
-    revision=11,
+    revision=12,
 )
 
 

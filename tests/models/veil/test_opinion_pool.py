@@ -31,7 +31,8 @@ def test_an_informed_view_takes_the_weight_of_an_uninformed_one() -> None:
     assert weights[1] > 0.999
     pool = fit_pool(terms, labels, weights)
     assert (pool.weights >= 0).all()
-    assert (pool.combine(terms).argmax(1) == terms[1].argmax(1)).all()
+    columns = labels.degree_columns[labels.reporting_nodes]
+    assert (pool.combine(terms, columns).argmax(1) == terms[1].argmax(1)).all()
 
 
 def test_one_informed_view_among_noise_takes_all_weight_as_reports_grow() -> None:
@@ -77,9 +78,14 @@ def test_uninformative_reports_leave_the_pool_at_its_centre() -> None:
 
 
 def test_combining_gives_distributions() -> None:
-    pool = OpinionPool(weights=torch.tensor([0.5, 0.2]), bias=torch.tensor([0.1, -0.1]), objective=0.0)
-    terms = torch.randn(2, 7, 3, 2, generator=torch.Generator().manual_seed(0))
-    assert torch.allclose(pool.combine(terms).exp().sum(-1), torch.ones(7, 3))
+    generator = torch.Generator().manual_seed(0)
+    bias, columns = torch.randn(3, 2, generator=generator), torch.randn(7, 3, generator=generator)
+    pool = OpinionPool(weights=torch.tensor([0.5, 0.2]), bias=bias, objective=0.0)
+    terms = torch.randn(2, 7, 4, 2, generator=generator)
+    combined = pool.combine(terms, columns)
+    assert torch.allclose(combined.exp().sum(-1), torch.ones(7, 4))
+    alone = pool.combine(terms[:, 5:6], columns[5:6])
+    assert torch.allclose(combined[5:6], alone)
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -89,12 +95,15 @@ def test_derivatives_equal_those_of_automatic_differentiation(size: int) -> None
     terms = torch.randn(4, 800, 3, generator=generator).log_softmax(2)[:, labels.reporting_nodes].double()
 
     def negative_log_likelihood(numbers: torch.Tensor) -> torch.Tensor:
-        pooled = (torch.tensordot(numbers[:4], terms, dims=1) + numbers[4:]).log_softmax(dim=1)
+        biases = columns @ numbers[4:].view(3, 3)
+        pooled = (torch.tensordot(numbers[:4], terms, dims=1) + biases).log_softmax(dim=1)
         return -labels.log_likelihood(pooled).sum()
 
     derivative: Any = torch.autograd.functional
-    point = torch.rand(7, generator=generator, dtype=torch.float64)
-    value, gradient, (observed, complete) = NegativeLogLikelihood(terms, labels).derivatives(point[:4], point[4:])
+    columns = labels.degree_columns[labels.reporting_nodes].double()
+    point = torch.rand(13, generator=generator, dtype=torch.float64)
+    likelihood = NegativeLogLikelihood(terms, labels)
+    value, gradient, (observed, complete) = likelihood.derivatives(point[:4], point[4:].view(3, 3))
     assert value == pytest.approx(float(negative_log_likelihood(point)))
     assert torch.allclose(gradient, derivative.jacobian(negative_log_likelihood, point))
     assert torch.allclose(observed, derivative.hessian(negative_log_likelihood, point))
@@ -116,12 +125,13 @@ def test_no_other_weights_have_a_greater_objective() -> None:
     def objective(weights: torch.Tensor, bias: torch.Tensor) -> float:
         other = OpinionPool(weights=weights, bias=bias, objective=0.0)
         penalty = 50 * (weights - centre).square().sum() + 15 * bias.square().sum()
-        return float(labels.log_likelihood(other.combine(terms)).double().sum() - penalty)
+        columns = labels.degree_columns[labels.reporting_nodes]
+        return float(labels.log_likelihood(other.combine(terms, columns)).double().sum() - penalty)
 
     assert pool.objective == pytest.approx(objective(pool.weights, pool.bias), abs=1e-3)
     for _ in range(20):
-        step = 0.05 * torch.randn(5, generator=rng)
-        assert objective((pool.weights + step[:2]).clamp(min=0), pool.bias + step[2:]) < pool.objective
+        step = 0.05 * torch.randn(11, generator=rng)
+        assert objective((pool.weights + step[:2]).clamp(min=0), pool.bias + step[2:].view(3, 3)) < pool.objective
 
 
 @settings(max_examples=30, deadline=None)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.veil.contamination import Contamination
+from veilgraph.models.veil.degree_columns import degree_columns
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import project_to_simplex
 
@@ -134,6 +135,11 @@ class CrossFitting:
     def degrees(self) -> Tensor:
         """Degree of each node, [nodes]."""
         return torch.from_numpy(self.perturbed.graph.degrees).to(self.device)
+
+    @cached_property
+    def degree_columns(self) -> Tensor:
+        """Columns of the bias of each node, [nodes, 3]."""
+        return degree_columns(self.perturbed.graph).to(self.device)
 
     @property
     def log_scale(self) -> float:

@@ -58,6 +58,9 @@ _COMMUNITIES_WEIGHT = 0.5
 _MAX_REFITS, _SETTLED = 4, 0.02
 """Fits with contamination at most, and the change of its share from which on there is no other."""
 
+_DEGREE_COLUMNS = 3
+"""Number of columns by which the bias of the pool may depend on a node's degree."""
+
 _TINY = 1e-30
 """Probability below which a class counts as impossible, so that logarithms are finite."""
 
@@ -81,9 +84,10 @@ class Veil(Method):
     are combined in a logarithmic opinion pool, both by the likelihood of the reports left out,
 
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln \sum_x p_{v,x} P(y'_v | x) - 50 \|w - w_0\|^2 - 15 \|b\|^2,
-        \qquad \ln p_v = \sum_e w_e \ln p_{e,v} + b
+        \qquad \ln p_v = \sum_e w_e \ln p_{e,v} + \phi_v b
 
     with P the label mechanism and w_0 the weights of Bayesian model averaging with the square root of the likelihood.
+    phi_v is 1, the standardised rank of the node's degree, and a quadratic in it: classes may differ in degree.
     Communities have a prior weight of one half, other kinds of views share the rest equally. A label report may name
     one class or a set of them: P(y' | x) has one value for the classes that it names, and another for the rest.
     Feature reports enter as naive-Bayes log-likelihoods, if they raise the
@@ -224,13 +228,15 @@ class Veil(Method):
         views, classes = len(state.values["calibration"]), state.arrays["probabilities"].shape[-1:]
         for name, terms in zip(names, (views, views + len(FEATURE_RESTARTS)), strict=False):
             shapes = state.arrays[f"{name}.weights"].shape, state.arrays[f"{name}.bias"].shape
-            if shapes != ((terms,), classes):
-                raise FitError(f"'{name}' has weights and bias of shapes {shapes}, not {((terms,), classes)}")
+            if shapes not in (((terms,), (_DEGREE_COLUMNS, *classes)), ((terms,), classes)):
+                raise FitError(
+                    f"'{name}' has weights and bias of shapes {shapes}, not {((terms,), (_DEGREE_COLUMNS, *classes))}"
+                )
         device = resolve_device(self.device)
         pools = {
             name: OpinionPool(
                 weights=torch.from_numpy(state.arrays[f"{name}.weights"]).to(device),
-                bias=torch.from_numpy(state.arrays[f"{name}.bias"]).to(device),
+                bias=_bias_by_degree(torch.from_numpy(state.arrays[f"{name}.bias"])).to(device),
                 objective=state.values["objectives"][name],
             )
             for name in names
@@ -256,6 +262,11 @@ class LabelVeil(Veil):
 
     name: ClassVar[str] = "veil_labels"
     uses_features: ClassVar[bool] = False
+
+
+def _bias_by_degree(bias: Tensor) -> Tensor:
+    """Return a bias [3, classes]; that of an earlier version [classes] does not depend on degrees."""
+    return bias if bias.dim() == 2 else torch.cat([bias.unsqueeze(0), bias.new_zeros(_DEGREE_COLUMNS - 1, len(bias))])
 
 
 def _check_calibration(calibration: Mapping[str, Parameters], views: Mapping[str, View]) -> None:
@@ -330,7 +341,9 @@ def _fit_contaminated(stated: _StructuralFit, operators: GraphOperators, *, seed
 
 
 def _estimate(fit: _StructuralFit) -> Contamination | None:
-    return estimate_contamination(fit.pool.combine(_out_of_fold(fit.terms, fit.labels)), fit.labels)
+    return estimate_contamination(
+        _combine_held_out(fit.pool, _out_of_fold(fit.terms, fit.labels), fit.labels), fit.labels
+    )
 
 
 def _apparent_share(contamination: Contamination, labels: CrossFitting) -> float:
@@ -362,10 +375,10 @@ def _pooled(
     operators: GraphOperators,
 ) -> Tensor:
     """Return class log-probabilities [nodes, K + 1, classes] of each training set, from the pooled terms."""
-    pooled = pool.combine(terms)
+    pooled = pool.combine(terms, labels.degree_columns)
     if feature_pool is None or not labels.perturbed.has_features.any():
         return pooled
-    return feature_pool.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]))
+    return feature_pool.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]), labels.degree_columns)
 
 
 def _posterior(pooled: Tensor, labels: CrossFitting) -> NDArray[np.float32]:
@@ -426,13 +439,20 @@ def _fit_feature_pool(
     """Return the pool with features if the log-likelihood of out-of-fold reports gains more than 1 per added weight."""
     if not labels.perturbed.has_features.any():
         return None
-    extra = feature_terms(pool.combine(terms), labels, operators)
+    extra = feature_terms(pool.combine(terms, labels.degree_columns), labels, operators)
     without, held_out = _out_of_fold(terms, labels), _out_of_fold(torch.cat([terms, extra]), labels)
     joint = fit_pool(held_out, labels, torch.cat([pool.weights, pool.weights.new_zeros(len(extra))]))
     # The views alone are fitted again from the same centre: a gain that they also have is not due to features.
     again = fit_pool(without, labels, pool.weights)
-    before, after = (labels.log_likelihood(p.combine(t)).sum() for p, t in ((again, without), (joint, held_out)))
+    before, after = (
+        labels.log_likelihood(_combine_held_out(p, t, labels)).sum() for p, t in ((again, without), (joint, held_out))
+    )
     return joint if float(after - before) > len(extra) else None
+
+
+def _combine_held_out(pool: OpinionPool, held_out: Tensor, labels: CrossFitting) -> Tensor:
+    """Return log-probabilities [reports, classes] from out-of-fold terms [terms, reports, classes]."""
+    return pool.combine(held_out, labels.degree_columns[labels.reporting_nodes])
 
 
 def _out_of_fold(terms: Tensor, labels: CrossFitting) -> Tensor:

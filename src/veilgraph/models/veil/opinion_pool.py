@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -83,11 +84,14 @@ _LEARNING_RATE = 0.5
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpinionPool:
-    r"""A logarithmic opinion pool (Genest and Zidek 1986): :math:`\ln p = \sum_e w_e \ln p_e + b` up to a constant.
+    r"""A logarithmic opinion pool (Genest and Zidek 1986): :math:`\ln p_v = \sum_e w_e \ln p_{e,v} + \phi_v b`.
+
+    It holds up to a constant for each node. phi are the node's `degree_columns`: classes may differ in degree, which
+    no view says by itself.
 
     Attributes:
         weights: w, one weight >= 0 for each term.
-        bias: b, one number for each class.
+        bias: b, [3, classes].
         objective: Penalised log-likelihood at the optimum.
     """
 
@@ -95,9 +99,15 @@ class OpinionPool:
     bias: Tensor
     objective: float
 
-    def combine(self, terms: Tensor) -> Tensor:
-        """Return log-probabilities [..., classes] from terms [terms, ..., classes]."""
-        return log_softmax(torch.tensordot(self.weights, terms, dims=1) + self.bias)
+    def combine(self, terms: Tensor, columns: Tensor) -> Tensor:
+        """Return log-probabilities [nodes, ..., classes].
+
+        Args:
+            terms: Terms, [terms, nodes, ..., classes].
+            columns: phi, [nodes, 3].
+        """
+        biases = (columns @ self.bias).view(len(columns), *[1] * (terms.dim() - 3), -1)
+        return log_softmax(torch.tensordot(self.weights, terms, dims=1) + biases)
 
 
 def model_averaging_weights(terms: Tensor, labels: CrossFitting, prior_weights: Tensor) -> Tensor:
@@ -120,6 +130,8 @@ def model_averaging_weights(terms: Tensor, labels: CrossFitting, prior_weights: 
 def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool:
     r"""Fit weights and biases to out-of-fold reports, with a penalty on the distance to the centre.
 
+    A bias of a class has one number for each of `degree_columns`.
+
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln \sum_x p_{v,x} P(y'_v | x) - 50 \|w - w_0\|^2 - 15 \|b\|^2
 
     Args:
@@ -128,12 +140,13 @@ def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool
         centre: w_0, [terms].
     """
     count, likelihood = len(terms), NegativeLogLikelihood(terms, labels)
-    centre = torch.cat([centre, centre.new_zeros(labels.num_classes)]).double()
+    shape = labels.degree_columns.shape[1], labels.num_classes
+    centre = torch.cat([centre, centre.new_zeros(math.prod(shape))]).double()
     precision = torch.full_like(centre, _WEIGHT_PRECISION)
     precision[count:] = _BIAS_PRECISION
 
     def objective(point: Tensor) -> Derivatives:
-        value, gradient, hessians = likelihood.derivatives(point[:count].to(terms), point[count:].to(terms))
+        value, gradient, hessians = likelihood.derivatives(point[:count].to(terms), point[count:].view(shape).to(terms))
         offset = point - centre
         return Derivatives(
             value + float((precision * offset.square()).sum()) / 2,
@@ -142,7 +155,7 @@ def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool
         )
 
     best, value = projected_newton(objective, centre, nonnegative=count)
-    return OpinionPool(weights=best[:count].to(terms), bias=best[count:].to(terms), objective=-value)
+    return OpinionPool(weights=best[:count].to(terms), bias=best[count:].view(shape).to(terms), objective=-value)
 
 
 class NegativeLogLikelihood:
@@ -162,14 +175,20 @@ class NegativeLogLikelihood:
     """
 
     def __init__(self, terms: Tensor, labels: CrossFitting) -> None:
+        self.columns = labels.degree_columns[labels.reporting_nodes].T.contiguous().to(terms)
         self.terms = terms.mT.contiguous()  # a sum over few classes is fast with reports in the last dimension
         self.named = labels.named[labels.reporting_nodes].T.contiguous().to(terms)
         self.single = self._with_biases(self.named) if labels.set_size == 1 else None
         self.contrast, self.outside = labels.contrast, labels.outside_of_reports
 
     def derivatives(self, weights: Tensor, bias: Tensor) -> Derivatives:
-        """Return the value, the gradient, and the observed and the complete-data Hessian."""
-        probabilities = (torch.tensordot(weights, self.terms, dims=1) + bias.unsqueeze(1)).softmax(dim=0)
+        """Return the value, the gradient, and the observed and the complete-data Hessian.
+
+        Args:
+            weights: w, [terms].
+            bias: b, [columns, classes].
+        """
+        probabilities = (torch.tensordot(weights, self.terms, dims=1) + bias.T @ self.columns).softmax(dim=0)
         among_named = probabilities * self.named
         total = among_named.sum(0)
         likelihood = self.outside + self.contrast * total
@@ -187,12 +206,19 @@ class NegativeLogLikelihood:
         value = -float(likelihood.double().log().sum())
         return Derivatives(value, -(difference @ share).double(), (observed.double(), complete.double()))
 
-    def _with_biases(self, columns: Tensor) -> Tensor:
-        """Sum terms and bias indicators over classes, weighted by columns [classes, reports]."""
-        return torch.cat([(self.terms * columns).sum(1), columns])
+    def _with_biases(self, classes: Tensor) -> Tensor:
+        """Sum terms and bias columns over classes, weighted by [classes, reports]."""
+        return torch.cat([(self.terms * classes).sum(1), self._bias_columns(classes).flatten(0, 1)])
 
-    def _second_moments(self, columns: Tensor) -> Tensor:
-        """Sum the products of any two terms or biases over reports and classes, weighted by columns."""
-        weighted = self.terms * columns
-        squares, across = weighted.flatten(1) @ self.terms.flatten(1).T, weighted.sum(2)
-        return torch.cat([torch.cat([squares, across], 1), torch.cat([across.T, columns.sum(1).diag()], 1)])
+    def _second_moments(self, classes: Tensor) -> Tensor:
+        """Sum the products of any two terms or biases over reports and classes, weighted by [classes, reports]."""
+        weighted = self.terms * classes
+        squares = weighted.flatten(1) @ self.terms.flatten(1).T
+        across = torch.einsum("tcr,jr->tjc", weighted, self.columns).flatten(1)
+        products = torch.einsum("jcr,ir->jci", self._bias_columns(classes), self.columns)
+        biases = torch.diag_embed(products.permute(0, 2, 1)).permute(0, 2, 1, 3).reshape(len(across.T), -1)
+        return torch.cat([torch.cat([squares, across], 1), torch.cat([across.T, biases], 1)])
+
+    def _bias_columns(self, classes: Tensor) -> Tensor:
+        """Return the products of bias columns and classes, [columns, classes, reports]."""
+        return self.columns.unsqueeze(1) * classes

@@ -1,0 +1,35 @@
+"""Columns by which the bias of a class may depend on the degree of a node."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from veilgraph.graph import Graph
+
+_NO_SPREAD = 1e-6
+
+
+def degree_columns(graph: Graph) -> Tensor:
+    r"""Return the columns 1, z and a quadratic in z [nodes, 3], with z the standardised rank of a node's degree.
+
+    .. math:: z_v = \frac{r_v - \bar r}{\sigma_r}, \qquad q_v \propto z_v^2 - 1 - z_v \overline{z^3}
+
+    r is the rank among all nodes, the mean of ranks where degrees are equal. Unlike the degree itself, it gives a hub
+    or an isolated node no more influence than others have. The quadratic is uncorrelated with z. Both have a mean
+    square of 1, and are 0 where all degrees are equal.
+
+    >>> degree_columns(Graph.from_edges([[0, 1, 2], [1, 2, 0]], num_nodes=3))[0]
+    tensor([1., 0., 0.])
+    """
+    _, places, counts = np.unique(graph.degrees, return_inverse=True, return_counts=True)
+    ranks = torch.from_numpy((counts.cumsum() - counts / 2)[places])
+    z = _standardised(ranks - ranks.mean())
+    quadratic = _standardised(z.square() - 1 - (z**3).mean() * z)
+    return torch.stack([torch.ones_like(z), z, quadratic], dim=1).float()
+
+
+def _standardised(values: Tensor) -> Tensor:
+    scale = float(values.square().mean().sqrt())
+    return values / scale if scale > _NO_SPREAD else torch.zeros_like(values)
