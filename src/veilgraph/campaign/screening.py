@@ -53,7 +53,7 @@ class Suspicion:
         sentence: explanation for a person.
         flagged: number of reports that failed.
         expected: upper bound of the mean number of honest reports that fail.
-        beyond_chance: number of them that are left out, because honest reports alone would hardly ever be so many.
+        beyond_chance: number of them that are left out, because honest reports would hardly ever reach that number.
     """
 
     kind: str
