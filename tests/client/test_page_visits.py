@@ -6,6 +6,8 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from math import ceil, exp
 from pathlib import Path
 
@@ -450,3 +452,23 @@ def test_every_question_can_be_left_out_and_what_is_visible_is_said(page: Page, 
     assert report.features is not None
     assert None not in report.features
     assert page.complaints == []
+
+
+def test_a_promise_to_delete_that_was_changed_and_an_older_notice_are_told(page: Page) -> None:
+    made = replace(CAMPAIGN, retention=datetime(2101, 1, 31, 23, 59, 59, tzinfo=UTC))
+    revised = rewritten(made, notice__retention=None, notice__version=2)
+    with serving(made.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        draw(page)
+        assert not shown(page, "broken")
+        collector.campaign = revised
+        ready(page, collector.url + INVITATION)
+        assert "That promise was changed" in words(page, "broken")
+    with serving(revised) as collector:
+        ready(page, collector.url + INVITATION)
+        draw(page)
+        collector.campaign = made.to_json()
+        ready(page, collector.url + "#node=u2&token=t0ken")
+        page.run("document.getElementById('shared-person').click();" + FILL + SUBMIT)
+        page.until("document.getElementById('problem').textContent.includes('has seen a newer version')")
+        assert not shown(page, "review")

@@ -2,12 +2,12 @@
 
 import { VeilgraphError, canonical, parse, verify, within } from "./client.js";
 import { Problem, fetchCampaign, need, standing, submit, withdraw } from "./delivery.js";
-import { answer, answered, rename, stored, total } from "./device.js";
+import { answer, answered, brokenRetention, ledger, rename, setLimit, stored } from "./device.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
 
 const FEW = 6;
 const $ = (id) => document.getElementById(id);
-const LANGUAGE = "veilgraph:language", LIMIT = "veilgraph:limit", INVITATION = "veilgraph:invitation";
+const LANGUAGE = "veilgraph:language", INVITATION = "veilgraph:invitation";
 const DEFAULT_LIMIT = 4; // from even odds, at most 98.3 in 100: below what the page calls weak
 const SKIP = "skip";
 
@@ -32,7 +32,7 @@ async function start() {
   text = await fetchCampaign();
   // No limit and no deadline yet, so that the page can explain them; both apply before a report is drawn.
   question = await verify(text, { maxEpsilon: Infinity, now: new Date(0) });
-  $("limit").value = kept(LIMIT) ?? DEFAULT_LIMIT;
+  $("limit").value = ledger(localStorage).limit ?? DEFAULT_LIMIT;
   listen();
   setStatus();
   render();
@@ -162,6 +162,9 @@ function explain() {
   say($("contact"), "organisers.contact", { contact: quoted(contact) });
   $("retention").hidden = !notice.retention;
   if (notice.retention) say($("retention"), "organisers.retention", { time: moment(new Date(notice.retention)) });
+  const promised = brokenRetention(question, localStorage);
+  $("broken").hidden = !promised;
+  if (promised) say($("broken"), "organisers.broken", { time: moment(new Date(promised)) });
   const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
   explainRounds();
   if (question.waves) $("levels").replaceChildren(level(user.total, "level.rounds", { count: question.waves.count }),
@@ -208,7 +211,7 @@ function factor(epsilon) {
 const points = (epsilon) => number(roundedUp(epsilon, 2));
 
 function explainPoints() {
-  const ledger = answered(localStorage), spent = total(ledger), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
+  const { entries, spent } = ledger(localStorage), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
   const [one, two, four] = [1, 2, 4].map((epsilon) => roundedUp(raised(epsilon), 0));
   say($("points-meaning"), "points.meaning", { one, two, four });
   say($("cost"), question.waves ? "points.rounds" : "points.cost", { cost: points(cost) });
@@ -216,8 +219,8 @@ function explainPoints() {
   $("sum").hidden = Boolean(report);
   say($("sum"), isCounted ? "points.counted" : "points.sum", { sum: points(spent + cost) });
   $("above").hidden = Boolean(report) || isCounted || within(spent + cost, limit());
-  $("ledger").hidden = !ledger.length;
-  $("entries").replaceChildren(...ledger.map(({ campaign, node: name, epsilon }) => element("li", {}, ...phrase("points.entry",
+  $("ledger").hidden = !entries.length;
+  $("entries").replaceChildren(...entries.map(({ campaign, node: name, epsilon }) => element("li", {}, ...phrase("points.entry",
     { points: points(epsilon), name: quoted(name), id: element("code", { dir: "ltr" }, `${campaign.slice(0, 8)}…`) }))));
   const isShared = names.length > 0 && !isCounted;
   $("shared").hidden = !isShared;
@@ -233,7 +236,7 @@ const limit = () => Number($("limit").value || DEFAULT_LIMIT);
 
 function keepLimit() {
   need(limit() > 0, "problem.limit.none");
-  localStorage.setItem(LIMIT, limit());
+  setLimit(localStorage, limit());
 }
 
 // --- The form -------------------------------------------------------------------------------------------------------
@@ -364,7 +367,7 @@ function shown(value, values) {
 async function draw() {
   clearProblem();
   keepLimit();
-  const spent = total(answered(localStorage)), cost = question.epsilon, sharedDevice = $("shared-person").checked;
+  const { spent } = ledger(localStorage), cost = question.epsilon, sharedDevice = $("shared-person").checked;
   if (!people().includes(node()))
     need(within(spent + cost, limit()), "problem.limit", { cost: points(cost), spent: points(spent), limit: points(limit()) });
   const record = readRecord();
@@ -561,7 +564,7 @@ const TOLD = {
   "Open this page over https.": "problem.insecure",
   "This device has answered the campaign before, and answers it once.": "problem.answered",
   "A node has 1 to 256 characters.": "problem.name",
-  "This device has seen a later notice of the campaign.": "problem.altered",
+  "This device has seen a later notice of the campaign.": "problem.older",
   "This device has seen another notice of this version.": "problem.altered",
   "Set your limit first.": "problem.limit.none",
   "Your limit cannot be read.": "problem.limit.none",
