@@ -26,7 +26,7 @@ def degree_columns(graph: Graph) -> Tensor:
     _, places, counts = np.unique(graph.degrees, return_inverse=True, return_counts=True)
     ranks = torch.from_numpy((counts.cumsum() - counts / 2)[places])
     z = _standardised(ranks - ranks.mean())
-    quadratic = _standardised(z.square() - 1 - (z**3).mean() * z)
+    quadratic = _standardised(z.square() - z.square().mean() - (z**3).mean() * z)
     return torch.stack([torch.ones_like(z), z, quadratic], dim=1).float()
 
 
