@@ -20,9 +20,10 @@ PERTURBED = simulate(PRIVATE, PrivacyBudget(1.0, 2.0, 3), SPLIT, rng=np.random.d
 
 
 def weights_after_one_step(perturbed: PerturbedGraph, *, hold_out: bool) -> NDArray[np.float32]:
-    """One epoch has nothing to select, so that predictions show what the loss was made from."""
+    """One epoch has nothing to select, so that weights show what the loss was made from."""
     method = RGNN(epochs=1, feature_hops=1, label_hops=3, num_clusters=4, hold_out_validation=hold_out)
-    return method.fit(perturbed, SPLIT).predict_proba()
+    weights = method.fit(perturbed, SPLIT).weights_
+    return np.concatenate([weights[name].flatten().numpy() for name in sorted(weights)])
 
 
 def test_validation_labels_take_part_in_the_propagation_unless_they_are_held_out() -> None:

@@ -67,7 +67,7 @@ def randomize(
             shared_device=shared_device,
         )
     for warning in caught:
-        typer.echo(f"warning: {warning.message}", err=True)
+        echo(f"warning: {warning.message}", err=True)
     text = json.dumps(report, sort_keys=True, separators=(",", ":")) + "\n"
     if out.exists() and out.read_bytes() != text.encode():
         raise RunError(f"{out} exists and holds something else: choose another --out")

@@ -14,7 +14,7 @@ def expected_help(graph: Graph, probabilities: NDArray[np.float64]) -> NDArray[n
     r"""Return a score for each node: how much uncertainty of its surroundings its report would reach, [nodes].
 
     Predictions weigh reports by walks on the graph. So the report of v reaches u about as much as a walk from u with
-    restarts is at v (personalised PageRank), and it matters as much as the prediction for u is uncertain:
+    restarts is at v (personalised PageRank). It matters as much as the prediction for u is uncertain:
 
     .. math:: h_v = \sum_u \bigl(1 - \max_x p_u(x)\bigr)\, \pi_u(v), \qquad
         \pi_u = 0.3\, e_u + 0.7\, A D^{-1} \pi_u

@@ -74,10 +74,10 @@ class Predictions:
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each node.
 
-        Columns are `id`, `class` (the most likely one, by name) and its `probability`, `set` (a tuple of classes by
-        name, the most likely first; left out if the method gives none), `certain` (whether the probability is at least
-        `certain_from`), `reported` (whether the node sent a report), `probability_CLASS` for each class,
-        `epsilon_user_level` and `campaign`.
+        Columns are `id`, `class` (the most likely one, by name), `probability`, `set`, `certain`, `reported`,
+        `probability_CLASS` for each class, `epsilon_user_level` and `campaign`. A set is a tuple of classes by name,
+        the most likely first; the column is left out if the method gives none. `certain` says whether the probability
+        is at least `certain_from`, and `reported` whether the node sent a report.
         """
         rows, names = self.probabilities, self.classes
         columns: dict[str, object] = {

@@ -15,6 +15,7 @@ _LOWEST, _HIGHEST, _STEP = -2.0, 3.0, 0.25
 """Range and step of ln T: from 0.14, which sharpens, to 20, which leaves almost nothing."""
 
 _HALVINGS = 12
+_TINY = 1e-30
 _LARGEST_DOUBT = 0.95
 """Some confidence is left, so that the most likely class stays the most likely one."""
 
@@ -56,7 +57,7 @@ class Confidence:
         for log_temperature in grid.tolist():
             share = score.named_share(logits / math.exp(log_temperature)).double()
             doubt = _doubt(share, uniform, score, prior)
-            chance = expected_observation(share.lerp(uniform, doubt), score.likelihood)
+            chance = _chance(share, uniform, doubt, score)
             known = (1 - doubt.squeeze(1)).log() - log_temperature**2 / 2
             heights.append(score.mean(chance.log()) + prior * known)
         scores = torch.stack(heights)
@@ -75,13 +76,18 @@ class Confidence:
         return sharp.lerp(torch.full_like(sharp[:1, :1, :1], 1 / logits.shape[1]), self.doubts[:, None, None]).mT
 
 
+def _chance(share: Tensor, uniform: Tensor, doubt: Tensor, score: NoisyLogLikelihood) -> Tensor:
+    """Return the probability of each report, above 0: labels that are not randomized can contradict a prediction."""
+    return expected_observation(share.lerp(uniform, doubt), score.likelihood).clamp(min=_TINY)
+
+
 def _doubt(share: Tensor, uniform: Tensor, score: NoisyLogLikelihood, prior: Tensor) -> Tensor:
     """Return the most likely doubt, [replicas, 1], by halving where the slope of its density changes sign."""
     low = torch.zeros(len(share), 1, dtype=share.dtype, device=share.device)
     high = torch.full_like(low, _LARGEST_DOUBT)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        chance = expected_observation(share.lerp(uniform, middle), score.likelihood)
+        chance = _chance(share, uniform, middle, score)
         gain = score.likelihood.gain.double()
         slope = score.mean(gain * (uniform - share) / chance) - prior / (1 - middle.squeeze(1))
         rises = slope.unsqueeze(1) > 0

@@ -87,8 +87,8 @@ class BlockModel:
 
         If all classes are of equal size and attract themselves equally, the graph says nothing about their names. The
         posterior has a maximum for every permutation of them, and messages end in one of these, by chance where reports
-        are weak. So where no class is expected to be twice as large as another, classes are renamed once, before the
-        messages converge again, to the permutation s of greatest
+        are weak. So where no class is expected to be twice as large as another, classes are renamed once. Then messages
+        converge again. The new names are the permutation s of greatest
 
         .. math:: \sum_v \sum_x b_v(x) \ln P(y'_v | s(x))
 
