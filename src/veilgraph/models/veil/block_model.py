@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from torch import Tensor
 
 from veilgraph.graph import Graph
@@ -161,7 +159,6 @@ class BlockModel:
         """Return, for each class, the class that should have its name, [K + 1, classes]; None if all keep theirs."""
         posterior = softmax(beliefs + self.prior.log())
         scores = torch.einsum("vkx,vkz->kzx", posterior.double(), evidence.double())
-        scores = scores - scores.amin(dim=(1, 2), keepdim=True) + 1  # a sparse matrix holds no zeros
         names = np.stack([_assignment(each) for each in scores.cpu().numpy()])
         return None if (names == np.arange(names.shape[1])).all() else torch.from_numpy(names).to(beliefs.device)
 
@@ -183,13 +180,15 @@ class BlockModel:
 
 
 def _assignment(scores: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the column of each row, each column once, that have the greatest sum of positive scores.
+    """Return the column of each row, each column once, that have the greatest sum of scores.
 
     >>> _assignment(np.array([[1.0, 9.0], [8.0, 9.0]])).tolist()
     [1, 0]
     """
-    # scipy.optimize has the same for dense matrices, and takes longer to import than a fit may take.
-    return np.asarray(min_weight_full_bipartite_matching(csr_array(scores), maximize=True)[1], dtype=np.int64)
+    # Slow to import, and needed here only. scipy.sparse.csgraph has the same, and may run for ever on equal scores.
+    from scipy.optimize import linear_sum_assignment
+
+    return np.asarray(linear_sum_assignment(scores, maximize=True)[1], dtype=np.int64)
 
 
 class _State(NamedTuple):
