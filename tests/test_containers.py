@@ -214,6 +214,15 @@ def test_the_recipe_collects_a_report_over_tls_into_postgresql(
         postgres.remove()
 
 
+def test_the_image_has_no_torch(image: Image) -> None:
+    listed = subprocess.run(
+        [str(image.python / "bin" / "python"), "-m", "pip", "list", "--format", "json"], capture_output=True, check=True
+    )
+    found = {entry["name"].lower().replace("_", "-") for entry in json.loads(listed.stdout)}
+    assert {"veilgraph", "fastapi", "sqlalchemy"} <= found
+    assert not found & {"torch", "torch-geometric", "pymetis", "matplotlib"}
+
+
 def test_the_recipe_gives_secrets_as_files_and_no_more_rights_than_needed(services: dict[str, Any]) -> None:
     collector = services["services"]["collector"]
     options = " ".join(collector["command"])

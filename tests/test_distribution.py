@@ -1,4 +1,7 @@
-"""The package as people install it: content of a wheel and an sdist, and what each extra can do by itself."""
+"""The package as people install it: content of a wheel and an sdist, and what each extra can do by itself.
+
+The extra of the collector is installed in `tests/test_containers.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
 from tests.support.lower_bounds import lower_bounds
@@ -156,23 +158,6 @@ def import_seconds(environment: Environment, module: str) -> float:
     """Return the CPU time of an import in a new process: the least of five, since other processes only add to it."""
     code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
     return min(float(environment.run("python", "-c", code, cwd=environment.programs).stdout) for _ in range(5))
-
-
-def test_the_collector_stores_a_report_without_torch(
-    installed: Callable[[str], Environment], campaign: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environment = installed("collector")
-    assert not environment.libraries & {"torch", "torch-geometric", "pymetis", "matplotlib"}
-    monkeypatch.delenv("PYTHONPATH", raising=False)  # the process that serves reads the installed package alone
-    environment.veilgraph("randomize", "campaign.json", *ANSWER, cwd=tmp_path)
-    tokens = ["--keys-file", "keys.txt", "--graph", "edges.csv", "--out", "tokens.csv"]
-    environment.veilgraph("campaign", "tokens", "campaign.json", *tokens, cwd=tmp_path)
-    options = [*campaign.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db"]
-    with Server(options, log=tmp_path / "log", python=str(environment.programs / "python")) as server:
-        sent = ["report.json", "--url", server.url, "--tokens", "tokens.csv", "--json"]
-        stored = json.loads(environment.veilgraph("submit", *sent, cwd=tmp_path))
-        assert server.stop() == 0
-    assert "'stored'" in str(stored)
 
 
 def test_the_server_predicts_from_a_model_folder(
