@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from tests.support.axe import needs_axe, violations
 from tests.support.browser_module import BROWSER
-from tests.support.chromium import Page, chromium, needs_chromium
+from tests.support.chromium import Page, needs_chromium
 from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SCHEMA, SUBMIT, ready, serving
 from veilgraph.collector.store import Standing
 
@@ -115,22 +114,6 @@ def test_the_page_without_javascript_speaks_every_language() -> None:
     without = page[page.index("<noscript>") : page.index("</noscript>")]
     assert set(re.findall(r'lang="(\w+)"', without)) == set(TABLES)
     assert f'<h1 id="title">{TABLES["en"]["title"]}</h1>' in page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Page]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture
-def page(browser: Page) -> Iterator[Page]:
-    """Open a tab, whose settings end with it."""
-    first = browser.session
-    browser.new_tab()
-    yield browser
-    browser.call("Page.close")
-    browser.switch(first)
 
 
 def prefer(page: Page, *tags: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.campaigns import campaign
-from tests.support.chromium import NEEDS_CHROMIUM, Page, chromium
+from tests.support.chromium import NEEDS_CHROMIUM, Page
 from tests.support.forgeries import rewritten
 from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SUBMIT, Collector, ready, serving, shown
 from veilgraph.campaign import Report
@@ -27,22 +27,6 @@ document.getElementById("node").value = "{node}";
 document.getElementById("code").value = "{code}";
 for (const name of ["node", "code"]) document.getElementById(name).dispatchEvent(new Event("change"));
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Page]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture
-def page(browser: Page) -> Iterator[Page]:
-    """Open a tab, whose settings end with it."""
-    first = browser.session
-    browser.new_tab()
-    yield browser
-    browser.call("Page.close")
-    browser.switch(first)
 
 
 @pytest.fixture
@@ -271,6 +255,8 @@ def test_words_that_do_not_load_are_told_in_the_pages_own(page: Page, collector:
     with injected(page, missing):
         page.open(collector.url + INVITATION)
         page.until("!document.getElementById('incomplete').hidden")
+        assert "Nothing was sent" in page.run("document.getElementById('incomplete').textContent")
+    assert not collector.received
 
 
 def test_odds_of_one_answer_name_the_answer_that_they_are_about(page: Page, collector: Collector) -> None:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -665,9 +665,9 @@ def test_leaving_an_answer_out_costs_no_hidden_bit_by_enumeration(name: str, mon
             assert min(apart) <= chances[value, None][report] <= max(apart)
     for record in some:
         chance, out = chances[record], record.index(None)
-        other: Counter[int | None] = Counter()
+        other: dict[int | None, Fraction] = defaultdict(Fraction)
         for report, probability in chance.items():
-            other[report[1 - out]] += probability  # type: ignore[assignment]
+            other[report[1 - out]] += probability
         for report, probability in chance.items():
             assert probability == other[report[1 - out]] * Fraction(1, features.sizes[out]), (record, report)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -94,10 +93,9 @@ def test_a_database_that_does_not_answer_is_tried_again(caplog: pytest.LogCaptur
             return 0
 
     store = Absent()
-    campaign: Callable[[], Campaign] = lambda: KEPT.campaign  # noqa: E731
 
     async def run() -> None:
-        task = asyncio.create_task(maintain_regularly(campaign, store, clock=lambda: DUE, seconds=0.001))
+        task = asyncio.create_task(maintain_regularly(lambda: KEPT.campaign, store, clock=lambda: DUE, seconds=0.001))
         while store.calls < 3:
             await asyncio.sleep(0.001)
         task.cancel()

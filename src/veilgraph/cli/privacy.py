@@ -45,6 +45,13 @@ _KNOWN = ", ".join(MECHANISMS)
 _CampaignFile = Annotated[
     Path | None, typer.Argument(help="A campaign, .json: takes everything else from it.", metavar="CAMPAIGN")
 ]
+_Waves = Annotated[
+    int | None, typer.Option(help="Waves of a series: the label is asked again in each, and answered by L-GRR.")
+]
+_Values = Annotated[int, typer.Option(help="Series: different values of a person that are answered.")]
+_WaveEpsilon = Annotated[
+    float | None, typer.Option(help="Series: budget of a wave's report; default: half of epsilon_y.")
+]
 
 
 @schema_app.command()
@@ -95,13 +102,9 @@ def account(
     mechanism: Annotated[
         str, typer.Option(help=f"Mechanism of the features: {_KNOWN}.", autocompletion=complete_mechanism)
     ] = grr_fs.name,
-    waves: Annotated[
-        int | None, typer.Option(help="Waves of a series: the label is asked again in each, and answered by L-GRR.")
-    ] = None,
-    values: Annotated[int, typer.Option(help="Series: different values of a person that are answered.")] = 2,
-    wave_epsilon: Annotated[
-        float | None, typer.Option(help="Series: budget of a wave's report; default: half of epsilon_y.")
-    ] = None,
+    waves: _Waves = None,
+    values: _Values = 2,
+    wave_epsilon: _WaveEpsilon = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print what a report reveals at most: user level, attribute level, and why Theorem 1 is not used."""
@@ -145,13 +148,9 @@ def audit(
         float | None, typer.Option(help="Budget of the label: audits the mechanism of labels instead.")
     ] = None,
     classes: Annotated[int, typer.Option(help="Number of classes of the label.")] = 2,
-    waves: Annotated[
-        int | None, typer.Option(help="Waves of a series: the label is asked again in each, and answered by L-GRR.")
-    ] = None,
-    values: Annotated[int, typer.Option(help="Series: different values of a person that are answered.")] = 2,
-    wave_epsilon: Annotated[
-        float | None, typer.Option(help="Series: budget of a wave's report; default: half of epsilon_y.")
-    ] = None,
+    waves: _Waves = None,
+    values: _Values = 2,
+    wave_epsilon: _WaveEpsilon = None,
     mechanism: Annotated[
         str, typer.Option(help=f"Mechanism to audit: {_KNOWN}.", autocompletion=complete_mechanism)
     ] = grr_fs.name,

@@ -59,7 +59,7 @@ def withdraw(
     echo(
         f"The report of {node} {done}, in the hour from {confirmed.withdrawn}: "
         "the collector has deleted it, and accepts no other.",
-        "This device keeps its copy, and what it cost still counts: whoever saw the report before may remember it.",
+        "This device keeps its copy, and its cost still counts: the report may have been read or copied before.",
         f"Receipt: {confirmed.signature}" if receipt is None else f"The receipt is in {receipt}.",
     )
 
