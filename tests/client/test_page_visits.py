@@ -172,7 +172,7 @@ def test_a_page_that_is_loaded_again_shows_where_the_person_stands(page: Page, c
     page.until("document.getElementById('invited')?.textContent.includes('u/17')")
     drawn = draw(page)
     page.open("data:text/html,<p>Elsewhere")
-    page.run("history.go(-2)")  # over about:blank, which `open` visits
+    page.go_back(collector.url)
     page.until("document.getElementById('review')?.hidden === false")
     assert words(page, "raw") == drawn
     send(page)

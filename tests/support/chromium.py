@@ -52,6 +52,10 @@ _OPTIONS = [
 ]
 
 
+class NavigatedError(Exception):
+    """The page went away while a command was carried out on it."""
+
+
 class Page:
     """One tab, or several by turns. Messages of the page's console and its exceptions are kept in `complaints`."""
 
@@ -91,6 +95,8 @@ class Page:
         os.write(self._to, json.dumps(message).encode() + b"\0")
         while (reply := self._next()).get("id") != self._number:
             self._hear(reply)
+        if "navigated" in reply.get("error", {}).get("message", ""):
+            raise NavigatedError(method)
         assert "error" not in reply, (method, reply["error"])
         result: dict[str, Any] = reply["result"]
         return result
@@ -123,6 +129,16 @@ class Page:
         self.call("Page.navigate", url=url)
         self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
 
+    def go_back(self, address: str) -> None:
+        """Go back to the last page in the history of the tab whose address starts with `address`.
+
+        The browser itself moves, so no script of the page is cut off while it is evaluated.
+        """
+        history = self.call("Page.getNavigationHistory")
+        before = history["entries"][: history["currentIndex"]]
+        entry = next(entry for entry in reversed(before) if entry["url"].startswith(address))
+        self.call("Page.navigateToHistoryEntry", entryId=entry["id"])
+
     def run(self, script: str) -> Any:
         """Return the value of an expression on the page; wait for promises."""
         reply = self.call(
@@ -134,9 +150,15 @@ class Page:
     def until(self, condition: str, timeout: float = 15.0) -> None:
         """Wait until an expression is true."""
         end = time.monotonic() + timeout
-        while not self.run(f"Boolean({condition})"):
+        while not self._holds(condition):
             assert time.monotonic() < end, f"never: {condition}; the page says {self.run('document.body.innerText')!r}"
             time.sleep(0.02)
+
+    def _holds(self, condition: str) -> bool:
+        try:
+            return bool(self.run(f"Boolean({condition})"))
+        except NavigatedError:  # the page is on its way to the one that is waited for
+            return False
 
     def press(self, key: str, *, text: str = "", shift: bool = False) -> None:
         """Press and release a key, as a person at a keyboard does."""
