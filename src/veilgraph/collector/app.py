@@ -24,10 +24,11 @@ from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import Credentials, Role, bearer_token, require_role
 from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
+from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.middleware import (
+    DirectRoute,
     ErrorBoundary,
     Limits,
-    Metrics,
     RateLimit,
     SecurityHeaders,
     TokenBuckets,
@@ -135,12 +136,9 @@ def make_app(
         docs_url=None,
         redoc_url=None,
         default_response_class=AsciiJSON,
+        # FastAPI's traces and logs would hold paths, which name nodes.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    # The last one added is the outermost.
-    app.add_middleware(ErrorBoundary)
-    buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
-    app.add_middleware(RateLimit, buckets=buckets, metrics=metrics)
-    app.add_middleware(SecurityHeaders)
 
     def refuse(_: Request, error: Exception) -> Response:
         refusal = _as_refusal(error)
@@ -150,7 +148,20 @@ def make_app(
     for kind in (Refusal, StoreError, HTTPException):
         app.add_exception_handler(kind, refuse)
     _add_public_routes(app, validator, store)
-    _add_submission(app, validator, writer, metrics, limits)
+    submit_one = _add_submission(app, validator, writer, metrics, limits)
+    # The last one added is the outermost.
+    app.add_middleware(
+        DirectRoute,
+        method="PUT",
+        prefix="/v1/reports/",
+        endpoint=submit_one,
+        refuse=refuse,
+        refused=(Refusal, StoreError),
+    )
+    app.add_middleware(ErrorBoundary)
+    buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
+    app.add_middleware(RateLimit, buckets=buckets, metrics=metrics)
+    app.add_middleware(SecurityHeaders)
     add_participant_rights(app, validator=validator, writer=writer, store=store, limits=limits)
     _add_administration(app, validator, store, credentials, metrics)
     _add_participant_page(app)
@@ -197,7 +208,9 @@ def _add_public_routes(app: FastAPI, validator: ReportValidator, store: ReportSt
 
 def _add_submission(
     app: FastAPI, validator: ReportValidator, writer: ReportWriter, metrics: Metrics, limits: Limits
-) -> None:
+) -> Callable[[str, Request], Awaitable[Response]]:
+    """Add the routes of single reports and of batches, and return the function of the first."""
+
     @app.put("/v1/reports/{node:path}", summary="Submit a node's report", **openapi.submit_one(validator.campaign))
     async def submit_one(node: str, request: Request) -> Response:
         started = time.perf_counter()
@@ -228,6 +241,8 @@ def _add_submission(
         results = [_batch_result(entry, written, validator.credentials, metrics) for entry in validated]
         batch: openapi.BatchBody = {"results": results}
         return AsciiJSON(batch)
+
+    return submit_one
 
 
 def _validate_entry(validator: ReportValidator, entry: object) -> Report | Refusal:

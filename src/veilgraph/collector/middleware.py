@@ -1,4 +1,4 @@
-"""Limits of what one sender may request, metrics, and ASGI middleware: rate limit, security headers, error boundary."""
+"""Limits of what one sender may request, and ASGI middleware: rate limit, security headers, error boundary."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ import ipaddress
 import logging
 import time
 import traceback
-from collections import Counter as Tally
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import MAX_NODE_LENGTH
 from veilgraph.collector.errors import Refusal, RefusalReason
-from veilgraph.collector.store import Outcome
+from veilgraph.collector.metrics import Metrics
 
 logger = logging.getLogger("veilgraph.collector")
 
 # JSON keys, the campaign's id and the label.
 _REPORT_OVERHEAD_BYTES = 2048
 
-_SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+_SECURITY_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,73 +172,19 @@ def sender_of(client: tuple[str, int] | None) -> str:
     >>> sender_of(("192.0.2.1", 80)), sender_of(("::ffff:192.0.2.1", 80)), sender_of(("2001:db8::7", 80))
     ('192.0.2.1', '192.0.2.1', '2001:db8::/64')
     """
-    if not client:
-        return ""
+    return _sender_at(str(client[0])) if client else ""
+
+
+@lru_cache(maxsize=10_000)
+def _sender_at(host: str) -> str:
     try:
-        address = ipaddress.ip_address(client[0])
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return str(client[0])
+        return host
     if isinstance(address, ipaddress.IPv6Address):
         mapped = address.ipv4_mapped
         return str(mapped or ipaddress.ip_network((address, 64), strict=False))
     return str(address)
-
-
-class Metrics:
-    """Prometheus counters since the process started, and the refusals that are not in the store yet.
-
-    They say nothing about any node.
-
-    Args:
-        queued: function that returns the number of reports that wait for the store.
-    """
-
-    def __init__(self, queued: Callable[[], int]) -> None:
-        self._registry = CollectorRegistry()
-        self._reports = Counter(
-            "veilgraph_reports", "Reports that were answered, by outcome", ["outcome"], registry=self._registry
-        )
-        self._refused = Counter(
-            "veilgraph_refused",
-            "Requests and reports that were refused, by reason",
-            ["reason"],
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
-            "veilgraph_submit_seconds",
-            "Time from a report's arrival to its acknowledgement",
-            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
-            registry=self._registry,
-        )
-        waiting = Gauge("veilgraph_reports_waiting", "Reports that wait for the store", registry=self._registry)
-        waiting.set_function(queued)
-        self._unsaved: Tally[str] = Tally()
-
-    def count_outcome(self, outcome: Outcome) -> None:
-        """Count a report that the store answered."""
-        self._reports.labels(outcome.value).inc()
-
-    def count_refusal(self, reason: RefusalReason) -> None:
-        """Count a refused request, or a refused report of a batch."""
-        self._refused.labels(reason.value).inc()
-        self._unsaved[reason.value] += 1
-
-    def observe_seconds(self, seconds: float) -> None:
-        """Record how long a submission took."""
-        self._seconds.observe(seconds)
-
-    def take_unsaved(self) -> dict[str, int]:
-        """Return the refusals since the last call, by reason, for the store."""
-        counts, self._unsaved = self._unsaved, Tally()
-        return dict(counts)
-
-    def restore_unsaved(self, counts: dict[str, int]) -> None:
-        """Keep counts that could not be stored for the next call of `take_unsaved`."""
-        self._unsaved.update(counts)
-
-    def render(self) -> bytes:
-        """Return the metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
 
 
 class SecurityHeaders:
@@ -256,9 +202,10 @@ class SecurityHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(_SECURITY_HEADERS)
-                headers.setdefault("Cache-Control", "no-store")
+                headers = [*message["headers"], *_SECURITY_HEADERS]
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
+                message["headers"] = headers
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
@@ -295,3 +242,44 @@ class ErrorBoundary:
             logger.error("unexpected %s in %s, line %s", type(error).__name__, place.name, place.lineno)
             if not started:
                 await Refusal(RefusalReason.UNEXPECTED).response()(scope, receive, send)
+
+
+class DirectRoute:
+    """ASGI middleware that calls the function of one route at once, and leaves other requests to the application.
+
+    The application's router tries its routes one after the other, parses parameters, and wraps the call in layers
+    that this route does not use. That takes longer than everything that a report needs.
+
+    Args:
+        app: application inside.
+        method: HTTP method of the route.
+        prefix: path of the route, before its only parameter.
+        endpoint: function of the route, which takes the parameter.
+        refuse: function that answers the errors `refused`.
+        refused: errors of `endpoint` that are refusals.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        method: str,
+        prefix: str,
+        endpoint: Callable[[str, Request], Awaitable[Response]],
+        refuse: Callable[[Request, Exception], Response],
+        refused: tuple[type[Exception], ...],
+    ) -> None:
+        self._app, self._method, self._prefix = app, method, prefix
+        self._endpoint, self._refuse, self._refused = endpoint, refuse, refused
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http" or scope["method"] != self._method or not scope["path"].startswith(self._prefix):
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            response = await self._endpoint(scope["path"][len(self._prefix) :], request)
+        except self._refused as error:
+            response = self._refuse(request, error)
+        await response(scope, receive, send)
