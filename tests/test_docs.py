@@ -82,6 +82,7 @@ NOT_RUN = {
     ),
     SERVE: "serves until it is stopped; tests/collector runs it",
     SERVE.replace("sqlite:///reports.db", "postgresql://veilgraph:PASSWORD@db.example.org/reports"): "the same",
+    "veilgraph serve --campaigns campaigns.toml --store sqlite:///reports.db": "the same",
 }
 # Long runs, shortened by arguments that are added to the command.
 SHORTENED = {

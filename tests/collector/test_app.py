@@ -296,7 +296,7 @@ def test_counts_and_metrics_are_for_the_administration(client: httpx.Client) -> 
     assert counts["reports"] >= 1
     assert client.get("/metrics").status_code == 401
     text = client.get("/metrics", headers=COLLECTION.admin).text
-    assert 'veilgraph_reports_total{outcome="stored"}' in text
+    assert f'veilgraph_reports_total{{campaign="{COLLECTION.campaign.id[:12]}",outcome="stored"}}' in text
     assert not any(node in text for node in COLLECTION.graph.names)
 
 

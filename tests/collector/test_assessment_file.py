@@ -38,7 +38,7 @@ def run_for_a_while(file: AssessmentFile, seconds: float = 20.0) -> None:
     """Compute regularly until the file is there, or time is up."""
 
     async def watch() -> None:
-        task = asyncio.create_task(file.compute_regularly())
+        task = asyncio.create_task(file.compute_regularly(asyncio.Lock()))
         for _ in range(int(seconds / 0.05)):
             await asyncio.sleep(0.05)
             if file.path.exists():

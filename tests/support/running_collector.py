@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from tests.support.collection import Collection
 from veilgraph.collector.app import make_app
@@ -21,7 +21,7 @@ _TIMEOUT = 20.0
 
 @contextmanager
 def listening(
-    app: FastAPI,
+    app: ASGIApp,
     *,
     protocol: type[DeadlineProtocol] = DeadlineProtocol,
     limits: ConnectionLimits | None = None,

@@ -48,7 +48,10 @@ def read_keys(path: Path) -> list[str]:
         raise RunError(f"{path} cannot be read as a file of keys") from None
     if not keys:
         raise RunError(f"{path} holds no key: remove it, and 'campaign tokens' makes a new one")
-    return [check_key(key) for key in keys]
+    try:
+        return [check_key(key) for key in keys]
+    except RunError as error:
+        raise RunError(f"{path}: {error}") from None
 
 
 def token_for(key: str, campaign_id: str, node: str) -> str:

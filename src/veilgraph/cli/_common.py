@@ -68,19 +68,6 @@ def parse_bytes(text: str) -> int:
     return int(size)
 
 
-def parse_duration(text: str) -> float:
-    """Parse a duration, and return seconds.
-
-    >>> parse_duration("6h"), parse_duration("30 min"), parse_duration("1d")
-    (21600.0, 1800.0, 86400.0)
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(min|h|d)\s*", text)
-    seconds = float(match[1]) * {"min": 60, "h": 3600, "d": 86400}[match[2]] if match else 0.0
-    if seconds < 60:
-        raise RunError(f"the duration is '{text}': write one minute or more, such as 30min, 6h or 1d")
-    return seconds
-
-
 @contextmanager
 def show_progress(task: str) -> Iterator[Progress]:
     """Show the progress of a task, and messages of the library, on standard error.

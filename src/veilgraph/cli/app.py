@@ -14,7 +14,7 @@ import typer
 import veilgraph
 from veilgraph.cli._common import echo, needs_extra
 from veilgraph.cli.administration import audit_log, purge, withdraw_node
-from veilgraph.cli.campaign import campaign_app, serve
+from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
@@ -24,6 +24,7 @@ from veilgraph.cli.participant import ledger, randomize, submit
 from veilgraph.cli.privacy import account, audit, plan, schema_app
 from veilgraph.cli.rights import receipt_app, withdraw
 from veilgraph.cli.run import run
+from veilgraph.cli.serve import serve
 from veilgraph.errors import VeilgraphError
 
 # Base class of errors in the arguments; typer exports only subclasses of it.

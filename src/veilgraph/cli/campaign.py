@@ -1,11 +1,10 @@
-"""`veilgraph campaign` and `serve`: make, explain and check campaigns, make their tokens, and collect their reports."""
+"""`veilgraph campaign`: make, explain and check campaigns, and make their tokens."""
 
 from __future__ import annotations
 
 import csv
 import io
 import shutil
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt, read_receipt
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.tokens import new_key, read_keys, token_for
-from veilgraph.cli._common import echo, echo_json, needs_extra, parse_duration
+from veilgraph.cli._common import echo, echo_json, needs_extra
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import Graph, read_ids
@@ -323,87 +322,3 @@ def _facts(campaign: Campaign) -> dict[str, object]:
         "epsilon_user_level": json_epsilon(state_epsilon(campaign.guarantee.total_user_level)),
         "guarantee": campaign.guarantee.as_dict(),
     }
-
-
-def serve(
-    campaign: Annotated[Path, typer.Option(help="The campaign, .json.")],
-    graph: Annotated[Path, typer.Option(help="Edge table of the public graph that the campaign was made for.")],
-    store: Annotated[
-        str, typer.Option(help="Database of the reports: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE.")
-    ],
-    keys_file: Annotated[Path, typer.Option(help="File of the keys of participants' tokens, one per line.")],
-    admin_token_file: Annotated[Path, typer.Option(help="File with the admin token.")],
-    roles_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="Tokens of viewer, auditor and scraper, .toml; none of them can export.", envvar="VEILGRAPH_ROLES"
-        ),
-    ] = None,
-    nodes: Annotated[
-        Path | None, typer.Option(help="Node table with a column 'id', if some nodes have no edge.")
-    ] = None,
-    joined: Annotated[
-        Path | None, typer.Option(help="Node table with a column 'id': nodes that joined later, and may report too.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    trusted_proxy: Annotated[
-        str | None, typer.Option(help="Address of the reverse proxy whose statement of a sender's address is trusted.")
-    ] = None,
-    plausible: Annotated[
-        Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm on the dashboard.")
-    ] = None,
-    assessment: Annotated[
-        Path | None, typer.Option(help="File that 'campaign progress --out' writes; the dashboard shows it.")
-    ] = None,
-    assess_every: Annotated[
-        str | None, typer.Option(help="Run 'campaign progress' this often, such as 6h, and write --assessment.")
-    ] = None,
-    rate: Annotated[float, typer.Option(help="Maximum requests per second of one address; 0 means no limit.")] = 50.0,
-) -> None:
-    """Collect reports over HTTP until stopped; every acknowledged report is on disk."""
-    with needs_extra("collector"):
-        from veilgraph.collector.app import make_app
-        from veilgraph.collector.assessment_file import AssessmentFile
-        from veilgraph.collector.auth import Credentials, read_role_tokens
-        from veilgraph.collector.middleware import Limits, max_report_bytes
-        from veilgraph.collector.server import serve as serve_app
-        from veilgraph.collector.store import ReportStore
-    from veilgraph.campaign import Campaign
-    from veilgraph.campaign.plausibility import PlausibleShares
-    from veilgraph.campaign.tokens import read_keys
-    from veilgraph.graph import Graph, read_ids
-
-    if assess_every is not None and assessment is None:
-        raise RunError("--assess-every needs --assessment, the file to write")
-    every = 0.0 if assess_every is None else parse_duration(assess_every)
-    table = [] if nodes is None else ["--nodes", str(nodes)]
-    words = ["campaign", "progress", str(campaign), "--graph", str(graph), *table, "--out", str(assessment)]
-    assessed = None
-    if assessment is not None:
-        command = [sys.executable, "-m", "veilgraph", *words] if every else []
-        assessed = AssessmentFile(path=assessment, command=command, every=every, environment={"VEILGRAPH_STORE": store})
-    loaded = Campaign.from_json(campaign.read_bytes())
-    app = make_app(
-        campaign=loaded,
-        graph=Graph.from_files(graph, nodes=nodes),
-        store=ReportStore.open(store),
-        joined=[] if joined is None else [str(node) for node in read_ids(joined)],
-        credentials=Credentials(
-            keys=read_keys(keys_file),
-            admin_token=_only_line(admin_token_file),
-            role_tokens={} if roles_file is None else read_role_tokens(roles_file),
-        ),
-        plausible=None if plausible is None else PlausibleShares.load(plausible, loaded),
-        limits=Limits(report_bytes=max_report_bytes(loaded), requests_per_second=rate),
-        campaign_file=campaign,
-        assessment=assessed,
-    )
-    serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
-
-
-def _only_line(path: Path) -> str:
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    if len(lines) != 1:
-        raise RunError(f"{path} has {len(lines)} lines: it must hold the admin token and nothing else")
-    return lines[0]

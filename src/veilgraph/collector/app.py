@@ -1,4 +1,4 @@
-"""The collector as a web application: its routes, and the participant's page."""
+"""The collector of one campaign as a web application: its routes, and the participant's page."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -24,6 +25,7 @@ from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import Credentials, Role, bearer_token, require_role
 from veilgraph.collector.dashboard import add_dashboard
 from veilgraph.collector.errors import AsciiJSON, Refusal, RefusalReason
+from veilgraph.collector.health import add_health
 from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.middleware import (
     DirectRoute,
@@ -31,7 +33,6 @@ from veilgraph.collector.middleware import (
     Limits,
     RateLimit,
     SecurityHeaders,
-    TokenBuckets,
     max_report_bytes,
     read_body,
 )
@@ -39,6 +40,7 @@ from veilgraph.collector.participant_rights import add_participant_rights
 from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.retention import maintain_regularly
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
+from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.collector.validation import ReportValidator, batch_entries, parse_json
 from veilgraph.errors import StoreError, StoreFullError
@@ -53,6 +55,8 @@ _REFUSED = {
     Outcome.PURGED: RefusalReason.PURGED,
 }
 _SAVE_REFUSALS_SECONDS = 5.0
+# Digits of a campaign's id that name it in the metrics.
+_ID_DIGITS = 12
 # Number of batch entries that are validated before other requests get a turn.
 _ENTRIES_PER_TURN = 50
 # Path, file and media type of the participant's page.
@@ -80,8 +84,11 @@ def make_app(
     assessment: AssessmentFile | None = None,
     clock: Callable[[], float] = time.time,
     maintenance_seconds: float = 60.0,
+    shared: SharedParts | None = None,
 ) -> FastAPI:
     """Make the collector of one campaign on its public graph.
+
+    All its addresses are relative, so that it can be served at the root or below a path: `CampaignsTogether`.
 
     Args:
         campaign: campaign whose reports are collected.
@@ -95,6 +102,7 @@ def make_app(
         assessment: file with the accuracy of a model on these reports, which the dashboard shows.
         clock: Unix time.
         maintenance_seconds: time between two looks at the campaign's notice and its retention date.
+        shared: what the campaign shares with others of this process; default: it is alone.
     """
     check_graph(campaign, graph)
     store.register(campaign, now=clock())
@@ -102,54 +110,39 @@ def make_app(
     joined = tuple(joined)
     nodes = frozenset(graph.names) | frozenset(joined)
     validator = ReportValidator(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
-    writer = ReportWriter(store, clock=clock)
-    metrics = Metrics(queued=lambda: writer.queued)
+    alone = shared is None
+    shared = shared or SharedParts(store, limits=limits, clock=clock)
+    writer = shared.writer
+    metrics = Metrics(campaign=campaign.id[:_ID_DIGITS], queued=lambda: writer.queued)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        started = {"campaign": campaign.id, "version": veilgraph.__version__}
-        await asyncio.to_thread(store.record, "start", started, now=clock(), actor="collector")
-        writer.start()
-        tasks = [
-            asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics)),
-            asyncio.create_task(
-                maintain_regularly(lambda: validator.campaign, store, clock=clock, seconds=maintenance_seconds)
-            ),
-        ]
-        if campaign_file is not None:
-            take_up = partial(setattr, validator, "campaign")
-            tasks.append(asyncio.create_task(take_up_revisions(RevisedFile(campaign_file, campaign), take_up)))
-        if assessment is not None and assessment.command:
-            tasks.append(asyncio.create_task(assessment.compute_regularly()))
-        yield
-        for task in tasks:
-            task.cancel()
-        await writer.stop()
-        await asyncio.to_thread(_save_refusals, store, campaign.id, metrics)
-        store.close()
+        async with AsyncExitStack() as stack:
+            if alone:
+                await stack.enter_async_context(shared.running())
+            started = {"campaign": campaign.id, "version": veilgraph.__version__}
+            await asyncio.to_thread(store.record, "start", started, now=clock(), actor="collector")
+            tasks = [
+                asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics)),
+                asyncio.create_task(
+                    maintain_regularly(lambda: validator.campaign, store, clock=clock, seconds=maintenance_seconds)
+                ),
+            ]
+            if campaign_file is not None:
+                take_up = partial(setattr, validator, "campaign")
+                tasks.append(asyncio.create_task(take_up_revisions(RevisedFile(campaign_file, campaign), take_up)))
+            if assessment is not None and assessment.command:
+                tasks.append(asyncio.create_task(assessment.compute_regularly(shared.assessing)))
+            yield
+            for task in tasks:
+                task.cancel()
+            await asyncio.to_thread(_save_refusals, store, campaign.id, metrics)
 
-    app = FastAPI(
-        title="veilgraph collector",
-        version=veilgraph.__version__,
-        lifespan=lifespan,
-        # FastAPI's pages for them load scripts from another site.
-        docs_url=None,
-        redoc_url=None,
-        default_response_class=AsciiJSON,
-        # FastAPI's traces and logs would hold paths, which name nodes.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
-    )
-
-    def refuse(_: Request, error: Exception) -> Response:
-        refusal = _as_refusal(error)
-        metrics.count_refusal(refusal.reason)
-        return refusal.response()
-
-    for kind in (Refusal, StoreError, HTTPException):
-        app.add_exception_handler(kind, refuse)
-    _add_public_routes(app, validator, store)
+    app = new_app(title="veilgraph collector", version=veilgraph.__version__, lifespan=lifespan)
+    refuse = answer_refusals(app, metrics)
+    _add_campaign(app, validator)
+    add_health(app, store)
     submit_one = _add_submission(app, validator, writer, metrics, limits)
-    # The last one added is the outermost.
     app.add_middleware(
         DirectRoute,
         method="PUT",
@@ -158,10 +151,7 @@ def make_app(
         refuse=refuse,
         refused=(Refusal, StoreError),
     )
-    app.add_middleware(ErrorBoundary)
-    buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
-    app.add_middleware(RateLimit, buckets=buckets, metrics=metrics)
-    app.add_middleware(SecurityHeaders)
+    add_boundaries(app, shared, metrics)
     add_participant_rights(app, validator=validator, writer=writer, store=store, limits=limits)
     _add_administration(app, validator, store, credentials, metrics)
     _add_participant_page(app)
@@ -180,6 +170,40 @@ def make_app(
     return app
 
 
+def new_app(**options: Any) -> FastAPI:
+    """Make an application without what FastAPI would add to it."""
+    return FastAPI(
+        # The pages load scripts from another site.
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=AsciiJSON,
+        # Traces and logs would hold paths, which name nodes.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+        **options,
+    )
+
+
+def answer_refusals(app: FastAPI, metrics: Metrics) -> Callable[[Request, Exception], Response]:
+    """Answer and count refusals and errors of the store, wherever a route raises them; return what answers."""
+
+    def refuse(_: Request, error: Exception) -> Response:
+        refusal = _as_refusal(error)
+        metrics.count_refusal(refusal.reason)
+        return refusal.response()
+
+    for kind in (Refusal, StoreError, HTTPException):
+        app.add_exception_handler(kind, refuse)
+    return refuse
+
+
+def add_boundaries(app: FastAPI, shared: SharedParts, metrics: Metrics) -> None:
+    """Add what every request passes: security headers, rate limit, and an answer to unexpected errors."""
+    # The last one added is the outermost.
+    app.add_middleware(ErrorBoundary)
+    app.add_middleware(RateLimit, buckets=shared.buckets, metrics=metrics)
+    app.add_middleware(SecurityHeaders)
+
+
 def _as_refusal(error: Exception) -> Refusal:
     if isinstance(error, Refusal):
         return error
@@ -191,7 +215,7 @@ def _as_refusal(error: Exception) -> Refusal:
     return Refusal(RefusalReason(f"http_{status}"))
 
 
-def _add_public_routes(app: FastAPI, validator: ReportValidator, store: ReportStore) -> None:
+def _add_campaign(app: FastAPI, validator: ReportValidator) -> None:
     @app.get("/v1/campaign", summary="The campaign document that participants answer", responses=openapi.CAMPAIGN)
     async def get_campaign(request: Request) -> Response:
         campaign = validator.campaign
@@ -199,11 +223,6 @@ def _add_public_routes(app: FastAPI, validator: ReportValidator, store: ReportSt
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
         return Response(campaign.to_json(), media_type="application/json", headers=headers)
-
-    @app.get("/health", summary="Whether the collector can store reports", responses=openapi.HEALTH)
-    async def health() -> openapi.HealthBody:
-        await asyncio.to_thread(store.check)
-        return {"status": "ok"}
 
 
 def _add_submission(
@@ -301,8 +320,9 @@ def _add_administration(
     @app.get("/v1/audit-log", include_in_schema=False)
     async def get_audit_log(request: Request) -> Response:
         await require_role(request, credentials, store, Role.AUDITOR)
-        entries = await asyncio.to_thread(store.audit_log)
-        return AsciiJSON({"entries": [entry.document for entry in entries]})
+        entries = [entry.document for entry in await asyncio.to_thread(store.audit_log)]
+        own = [entry for entry in entries if entry["detail"].get("campaign") == validator.campaign.id]
+        return AsciiJSON({"entries": own})
 
 
 def _add_participant_page(app: FastAPI) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from veilgraph.campaign.assessment import Assessment
+from veilgraph.errors import RunError
 
 logger = logging.getLogger("veilgraph.collector")
 
@@ -38,11 +40,16 @@ class AssessmentFile:
         """Return the assessment of a campaign, or None if there is none yet."""
         return Assessment.read(self.path, campaign_id)
 
-    async def compute_regularly(self) -> None:
-        """Run the command at once and then regularly, until cancelled; the process has a low priority."""
+    async def compute_regularly(self, turn: asyncio.Lock) -> None:
+        """Run the command at once and then regularly, until cancelled; the process has a low priority.
+
+        Args:
+            turn: held while the command runs, so that campaigns are assessed one after the other.
+        """
         nice = [path, "-n", "10"] if (path := shutil.which("nice")) else []
         while self.command:
-            await self._compute([*nice, *self.command])
+            async with turn:
+                await self._compute([*nice, *self.command])
             await asyncio.sleep(self.every)
 
     async def _compute(self, command: Sequence[str]) -> None:
@@ -62,3 +69,16 @@ class AssessmentFile:
         if process.returncode:
             last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
             logger.warning("the collection could not be assessed: %s", *(last or ["the command failed"]))
+
+
+def parse_duration(text: str) -> float:
+    """Parse a duration, and return seconds.
+
+    >>> parse_duration("6h"), parse_duration("30 min"), parse_duration("1d")
+    (21600.0, 1800.0, 86400.0)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(min|h|d)\s*", text)
+    seconds = float(match[1]) * {"min": 60, "h": 3600, "d": 86400}[match[2]] if match else 0.0
+    if seconds < 60:
+        raise RunError(f"the duration is '{text}': write one minute or more, such as 30min, 6h or 1d")
+    return seconds

@@ -64,11 +64,14 @@ class Credentials:
             the first, which is the newest, signs.
         admin_token: secret of the owner.
         role_tokens: secrets of other roles.
+        session_cookie: name of the cookie of a dashboard session. Campaigns of one collector have different names,
+            so that a browser can hold a session of each.
     """
 
     keys: Sequence[str] = field(repr=False)
     admin_token: str = field(repr=False)
     role_tokens: Mapping[Role, str] = field(default_factory=dict, repr=False)
+    session_cookie: str = field(default=SESSION_COOKIE, repr=False)
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -108,6 +111,12 @@ class Credentials:
         given = _digest(token)
         opened = [role for role, known in self._tokens.items() if hmac.compare_digest(given, _digest(known))]
         return opened[0] if opened else None
+
+    def common_with(self, other: Credentials) -> str | None:
+        """Return, in words, what another campaign's credentials would open here too; None if that is nothing."""
+        if set(self.keys) & set(other.keys):
+            return "a key of participants' tokens"
+        return "the token of a role" if set(self._tokens.values()) & set(other._tokens.values()) else None
 
     def new_session(self, role: Role = Role.OWNER) -> str:
         """Return a value for the session cookie: a random id and a time stamp, signed. The server keeps neither."""
@@ -164,7 +173,7 @@ async def require_role(request: Request, credentials: Credentials, store: Report
     allowed = (Role.OWNER, *others)
     if (role := credentials.role_of(bearer_token(request))) in allowed and role is not None:
         return role
-    session = credentials.session(request.cookies.get(SESSION_COOKIE, ""))
+    session = credentials.session(request.cookies.get(credentials.session_cookie, ""))
     if session is None or session.role not in allowed or await asyncio.to_thread(store.has_ended, session.id):
         raise Refusal(RefusalReason.NOT_ADMIN)
     return session.role
@@ -172,7 +181,7 @@ async def require_role(request: Request, credentials: Credentials, store: Report
 
 async def end_session(request: Request, credentials: Credentials, store: ReportStore) -> None:
     """End the session of a request, if it has one: from now on its cookie opens nothing."""
-    session = credentials.session_id(request.cookies.get(SESSION_COOKIE, ""))
+    session = credentials.session_id(request.cookies.get(credentials.session_cookie, ""))
     if session is not None:
         now = time.time()
         await asyncio.to_thread(store.end_session, session, expires=now + SESSION_SECONDS, now=now)

@@ -24,7 +24,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.report import Report
 from veilgraph.collector.assessment_file import AssessmentFile
-from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, Role, end_session, require_role
+from veilgraph.collector.auth import SESSION_SECONDS, Credentials, Role, end_session, require_role
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.middleware import Limits, read_body
 from veilgraph.collector.reminders import nodes_to_remind, to_csv
@@ -187,7 +187,7 @@ def add_dashboard(
         await asyncio.to_thread(store.record, "login", {"campaign": campaign.id}, now=time.time(), actor=role.value)
         response = RedirectResponse("../dashboard", 303)
         response.set_cookie(
-            SESSION_COOKIE,
+            credentials.session_cookie,
             credentials.new_session(role),
             max_age=SESSION_SECONDS,
             httponly=True,
@@ -200,7 +200,7 @@ def add_dashboard(
     async def logout(request: Request) -> Response:
         await end_session(request, credentials, store)
         response = RedirectResponse("../dashboard", 303)
-        response.delete_cookie(SESSION_COOKIE)
+        response.delete_cookie(credentials.session_cookie)
         return response
 
     @app.get("/dashboard/reports.parquet", include_in_schema=False)

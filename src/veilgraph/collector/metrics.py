@@ -14,30 +14,35 @@ from veilgraph.collector.store import Outcome
 class Metrics:
     """Prometheus counters since the process started, and the refusals that are not in the store yet.
 
-    They say nothing about any node.
+    They say nothing about any node. Each is labelled with the campaign.
 
     Args:
-        queued: function that returns the number of reports that wait for the store.
+        campaign: name of the campaign in the metrics: the beginning of its id.
+        queued: function that returns the number of reports that wait for the store, of all campaigns.
     """
 
-    def __init__(self, queued: Callable[[], int]) -> None:
-        self._registry = CollectorRegistry()
+    def __init__(self, *, campaign: str, queued: Callable[[], int]) -> None:
+        self._registry, self._campaign = CollectorRegistry(), campaign
         self._reports = Counter(
-            "veilgraph_reports", "Reports that were answered, by outcome", ["outcome"], registry=self._registry
+            "veilgraph_reports",
+            "Reports that were answered, by outcome",
+            ["campaign", "outcome"],
+            registry=self._registry,
         )
-        self._outcomes = {outcome: self._reports.labels(outcome.value) for outcome in Outcome}
+        self._outcomes = {outcome: self._reports.labels(campaign, outcome.value) for outcome in Outcome}
         self._refused = Counter(
             "veilgraph_refused",
             "Requests and reports that were refused, by reason",
-            ["reason"],
+            ["campaign", "reason"],
             registry=self._registry,
         )
         self._seconds = Histogram(
             "veilgraph_submit_seconds",
             "Time from a report's arrival to its acknowledgement",
+            ["campaign"],
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
             registry=self._registry,
-        )
+        ).labels(campaign)
         waiting = Gauge("veilgraph_reports_waiting", "Reports that wait for the store", registry=self._registry)
         waiting.set_function(queued)
         self._unsaved: Tally[str] = Tally()
@@ -48,7 +53,7 @@ class Metrics:
 
     def count_refusal(self, reason: RefusalReason) -> None:
         """Count a refused request, or a refused report of a batch."""
-        self._refused.labels(reason.value).inc()
+        self._refused.labels(self._campaign, reason.value).inc()
         self._unsaved[reason.value] += 1
 
     def observe_seconds(self, seconds: float) -> None:

@@ -274,12 +274,13 @@ class DirectRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or scope["method"] != self._method or not scope["path"].startswith(self._prefix):
+        prefix = scope.get("root_path", "") + self._prefix
+        if scope["type"] != "http" or scope["method"] != self._method or not scope["path"].startswith(prefix):
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
         try:
-            response = await self._endpoint(scope["path"][len(self._prefix) :], request)
+            response = await self._endpoint(scope["path"][len(prefix) :], request)
         except self._refused as error:
             response = self._refuse(request, error)
         await response(scope, receive, send)

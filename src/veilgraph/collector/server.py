@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Self
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from veilgraph.collector.middleware import TokenBuckets, sender_of
@@ -275,7 +275,7 @@ class _Server(uvicorn.Server):
                     same.listen(_WAITING_CONNECTIONS)
 
 
-def serve(app: FastAPI, *, host: str, port: int, trusted_proxy: str | None = None) -> None:
+def serve(app: ASGIApp, *, host: str, port: int, trusted_proxy: str | None = None) -> None:
     """Serve until SIGINT or SIGTERM; then finish the requests that have begun.
 
     Args:
@@ -297,7 +297,7 @@ def serve(app: FastAPI, *, host: str, port: int, trusted_proxy: str | None = Non
 
 
 def make_server(
-    app: FastAPI,
+    app: ASGIApp,
     *,
     host: str,
     port: int,

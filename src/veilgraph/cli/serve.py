@@ -1,0 +1,95 @@
+"""`veilgraph serve`: collect the reports of one campaign, or of several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from veilgraph.cli._common import needs_extra
+from veilgraph.errors import RunError
+
+_REQUIRED = ("campaign", "graph", "keys_file", "admin_token_file")
+
+
+def serve(
+    store: Annotated[
+        str, typer.Option(help="Database of the reports: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE.")
+    ],
+    campaign: Annotated[Path | None, typer.Option(help="The campaign, .json.")] = None,
+    graph: Annotated[
+        Path | None, typer.Option(help="Edge table of the public graph that the campaign was made for.")
+    ] = None,
+    keys_file: Annotated[
+        Path | None, typer.Option(help="File of the keys of participants' tokens, one per line.")
+    ] = None,
+    admin_token_file: Annotated[Path | None, typer.Option(help="File with the admin token.")] = None,
+    campaigns: Annotated[
+        Path | None,
+        typer.Option(
+            help="Several campaigns, .toml: a table [NAME] for each, with the options of one; served at /c/NAME/."
+        ),
+    ] = None,
+    roles_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Tokens of viewer, auditor and scraper, .toml; none of them can export.", envvar="VEILGRAPH_ROLES"
+        ),
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(help="Node table with a column 'id', if some nodes have no edge.")
+    ] = None,
+    joined: Annotated[
+        Path | None, typer.Option(help="Node table with a column 'id': nodes that joined later, and may report too.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    trusted_proxy: Annotated[
+        str | None, typer.Option(help="Address of the reverse proxy whose statement of a sender's address is trusted.")
+    ] = None,
+    plausible: Annotated[
+        Path | None, typer.Option(help="Plausible class shares, .toml; others raise an alarm on the dashboard.")
+    ] = None,
+    assessment: Annotated[
+        Path | None, typer.Option(help="File that 'campaign progress --out' writes; the dashboard shows it.")
+    ] = None,
+    assess_every: Annotated[
+        str | None, typer.Option(help="Run 'campaign progress' this often, such as 6h, and write --assessment.")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Maximum requests per second of one address; 0 means no limit.")] = 50.0,
+) -> None:
+    """Collect reports over HTTP until stopped; every acknowledged report is on disk."""
+    with needs_extra("collector"):
+        from veilgraph.collector.campaign_files import CampaignFiles, collector_of_one, collector_of_several
+        from veilgraph.collector.server import serve as serve_app
+
+    options: dict[str, Any] = {
+        "campaign": campaign,
+        "graph": graph,
+        "keys_file": keys_file,
+        "admin_token_file": admin_token_file,
+        "roles_file": roles_file,
+        "nodes": nodes,
+        "joined": joined,
+        "plausible": plausible,
+        "assessment": assessment,
+        "assess_every": assess_every,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    if campaigns is None:
+        if missing := [name for name in _REQUIRED if name not in given]:
+            raise RunError(
+                f"{_option(missing[0])} is missing: give {', '.join(map(_option, _REQUIRED))} for one campaign, "
+                "or --campaigns for several"
+            )
+        app = collector_of_one(CampaignFiles(**given), store=store, rate=rate)
+    elif given:
+        raise RunError(f"{_option(next(iter(given)))} is of one campaign: write it into its table in {campaigns}")
+    else:
+        app = collector_of_several(campaigns, store=store, rate=rate)
+    serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,225 @@
+"""The files of the campaigns that a collector serves: options name those of one, a TOML file those of several.
+
+Everything is read and checked before the database is opened.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.assemble import check_graph
+from veilgraph.campaign.plausibility import PlausibleShares
+from veilgraph.campaign.tokens import read_keys
+from veilgraph.collector.app import make_app
+from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
+from veilgraph.collector.auth import SESSION_COOKIE, Credentials, read_role_tokens
+from veilgraph.collector.middleware import Limits, max_report_bytes
+from veilgraph.collector.several import CampaignsTogether
+from veilgraph.collector.shared_parts import SharedParts
+from veilgraph.collector.store import ReportStore
+from veilgraph.errors import CampaignError, RunError, VeilgraphError
+from veilgraph.graph import Graph, read_ids
+
+GraphReader = Callable[[Path, Path | None], Graph]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignFiles:
+    """The files of one campaign; each is an option of `veilgraph serve`, or a key of a table.
+
+    Attributes:
+        campaign: the campaign, .json.
+        graph: edge table of the public graph.
+        keys_file: keys of participants' tokens, one per line.
+        admin_token_file: file with the owner's token.
+        roles_file: tokens of other roles, .toml.
+        nodes: node table, if some nodes have no edge.
+        joined: node table of nodes that joined later.
+        plausible: class shares that the owner declared plausible, .toml.
+        assessment: file that `campaign progress --out` writes.
+        assess_every: duration after which the assessment is computed again, such as 6h.
+    """
+
+    campaign: Path
+    graph: Path
+    keys_file: Path
+    admin_token_file: Path
+    roles_file: Path | None = None
+    nodes: Path | None = None
+    joined: Path | None = None
+    plausible: Path | None = None
+    assessment: Path | None = None
+    assess_every: str | None = None
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], folder: Path) -> CampaignFiles:
+        """Return the files that a table names by the options of `veilgraph serve`; paths start in the folder."""
+        keys = {each.name.replace("_", "-"): each for each in fields(cls)}
+        if unknown := [key for key in table if key not in keys]:
+            raise RunError(f"'{unknown[0]}' is unknown: write some of {', '.join(keys)}")
+        if missing := [key for key, each in keys.items() if each.default is MISSING and key not in table]:
+            raise RunError(f"'{missing[0]}' is missing: name the file")
+        if wrong := [key for key, value in table.items() if not isinstance(value, str) or not value]:
+            raise RunError(f"'{wrong[0]}' is not a text: write {wrong[0]} = \"...\"")
+        given = {keys[key].name: value if key == "assess-every" else folder / value for key, value in table.items()}
+        return cls(**given)
+
+    def load(self, *, store: str, name: str | None = None, read_graph: GraphReader | None = None) -> ServedCampaign:
+        """Read and check the files.
+
+        Args:
+            store: URL of the store, for the command that computes the assessment.
+            name: name of the campaign among several.
+            read_graph: reads an edge table and a node table.
+        """
+        graph = (read_graph or _read_graph)(self.graph, self.nodes)
+        try:
+            campaign = Campaign.from_json(self.campaign.read_bytes())
+            check_graph(campaign, graph)
+        except CampaignError as error:
+            raise CampaignError(f"{self.campaign}: {error}") from None
+        return ServedCampaign(
+            campaign=campaign,
+            graph=graph,
+            joined=[] if self.joined is None else [str(node) for node in read_ids(self.joined)],
+            credentials=Credentials(
+                keys=read_keys(self.keys_file),
+                admin_token=_only_line(self.admin_token_file),
+                role_tokens={} if self.roles_file is None else read_role_tokens(self.roles_file),
+                session_cookie=SESSION_COOKIE if name is None else f"{SESSION_COOKIE}_{name}",
+            ),
+            plausible=None if self.plausible is None else PlausibleShares.load(self.plausible, campaign),
+            campaign_file=self.campaign,
+            assessment=self._assessment(store),
+        )
+
+    def _assessment(self, store: str) -> AssessmentFile | None:
+        if self.assessment is None:
+            if self.assess_every is not None:
+                raise RunError("--assess-every needs --assessment, the file to write")
+            return None
+        every = 0.0 if self.assess_every is None else parse_duration(self.assess_every)
+        table = [] if self.nodes is None else ["--nodes", str(self.nodes)]
+        words = ["campaign", "progress", str(self.campaign), "--graph", str(self.graph), *table]
+        command = [sys.executable, "-m", "veilgraph", *words, "--out", str(self.assessment)] if every else []
+        return AssessmentFile(
+            path=self.assessment, command=command, every=every, environment={"VEILGRAPH_STORE": store}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedCampaign:
+    """What the files of a campaign hold; `make_app` describes the attributes."""
+
+    campaign: Campaign
+    graph: Graph
+    joined: Sequence[str]
+    credentials: Credentials
+    plausible: PlausibleShares | None
+    campaign_file: Path
+    assessment: AssessmentFile | None
+
+
+def read_campaigns(path: Path) -> dict[str, CampaignFiles]:
+    """Read a TOML file with a table for each campaign; its name is a part of the campaign's address, /c/NAME/."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise RunError(f"{path} is not UTF-8: save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise RunError(f"{path} is not TOML: {error}") from None
+    if not document:
+        raise RunError(f"{path} names no campaign: write a table such as [flu] for each")
+    found: dict[str, CampaignFiles] = {}
+    for name, table in document.items():
+        with _naming(path, name):
+            if not isinstance(table, dict):
+                raise RunError("this is not a table: write the name of a campaign as [name], and its files below it")
+            if not _NAME.fullmatch(name):
+                raise RunError("a name has at most 63 characters of a-z, 0-9 and -, as it is a part of an address")
+            found[name] = CampaignFiles.from_table(table, path.parent)
+    return found
+
+
+def collector_of_one(files: CampaignFiles, *, store: str, rate: float) -> ASGIApp:
+    """Make the collector of one campaign, which is served at the root.
+
+    Args:
+        files: its files.
+        store: URL of the store.
+        rate: maximum requests per second of one address; 0 means no limit.
+    """
+    served = files.load(store=store)
+    limits = Limits(report_bytes=max_report_bytes(served.campaign), requests_per_second=rate)
+    return make_app(**vars(served), store=ReportStore.open(store), limits=limits)
+
+
+def collector_of_several(path: Path, *, store: str, rate: float) -> ASGIApp:
+    """Make the collector of all campaigns of a file, each below /c/NAME/.
+
+    Args:
+        path: the file that `read_campaigns` reads.
+        store: URL of the store of all of them.
+        rate: maximum requests per second of one address; 0 means no limit.
+    """
+    # Campaigns on the same graph share it.
+    read_graph = cache(_read_graph)
+    served: dict[str, ServedCampaign] = {}
+    for name, files in read_campaigns(path).items():
+        with _naming(path, name):
+            served[name] = files.load(store=store, name=name, read_graph=read_graph)
+    for (name, first), (other, second) in combinations(served.items(), 2):
+        if common := _common(first, second):
+            raise RunError(f"{path}: [{name}] and [{other}] have {common}")
+    opened = ReportStore.open(store)
+    shared = SharedParts(opened, limits=Limits(requests_per_second=rate))
+    apps = {}
+    for name, each in served.items():
+        with _naming(path, name):
+            apps[name] = make_app(**vars(each), store=opened, shared=shared)
+    return CampaignsTogether(apps, shared)
+
+
+def _common(first: ServedCampaign, second: ServedCampaign) -> str | None:
+    """Return what two campaigns have in common that must be their own, and the remedy."""
+    if first.campaign.id == second.campaign.id:
+        return "the same campaign: name it once"
+    if common := first.credentials.common_with(second.credentials):
+        return f"{common} in common: give each its own, or serve one of them by another process on the same store"
+    return None
+
+
+@contextmanager
+def _naming(path: Path, name: str) -> Iterator[None]:
+    """Name the table in an error about one of its files."""
+    try:
+        yield
+    except VeilgraphError as error:
+        raise RunError(f"{path}, [{name}]: {error}") from None
+    except OSError as error:
+        raise RunError(f"{path}, [{name}]: {error.filename or 'a file'}: {error.strerror or error}") from None
+
+
+def _only_line(path: Path) -> str:
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if len(lines) != 1:
+        raise RunError(f"{path} has {len(lines)} lines: it must hold the admin token and nothing else")
+    return lines[0]
+
+
+def _read_graph(graph: Path, nodes: Path | None) -> Graph:
+    return Graph.from_files(graph, nodes=nodes)

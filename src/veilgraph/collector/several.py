@@ -1,0 +1,92 @@
+"""Several campaigns in one collector: each is an application of its own below /c/NAME/, as if it were alone there.
+
+They share a process, a database and the rate limit of senders, and no key. What is outside of these addresses says
+nothing about any campaign.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import resources
+
+from fastapi import FastAPI, Response
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+from starlette.routing import Router
+from starlette.types import Receive, Scope, Send
+
+from veilgraph.collector.app import add_boundaries, answer_refusals, new_app
+from veilgraph.collector.health import add_health
+from veilgraph.collector.metrics import Metrics
+from veilgraph.collector.shared_parts import SharedParts
+
+logger = logging.getLogger("veilgraph.collector")
+
+
+class CampaignsTogether:
+    """ASGI application of several campaigns.
+
+    Args:
+        campaigns: name of each campaign, and the application that `make_app` made of it with the same `shared`.
+        shared: what they share.
+    """
+
+    def __init__(self, campaigns: Mapping[str, FastAPI], shared: SharedParts) -> None:
+        self._campaigns, self._shared = campaigns, shared
+        self._entrance = _entrance(campaigns, shared)
+        self._lifespan = Router(lifespan=self._running)
+
+    @asynccontextmanager
+    async def _running(self, _: object) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._shared.running())
+            for name, app in self._campaigns.items():
+                await stack.enter_async_context(app.router.lifespan_context(app))
+                logger.info("campaign '%s' is served at /c/%s/", name, name)
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request to the campaign that its path names: a lookup, however many campaigns there are."""
+        if scope["type"] != "http":
+            await self._lifespan(scope, receive, send)
+            return
+        # "/c/NAME/rest"
+        parts = scope["path"].split("/", 3)
+        app = self._campaigns.get(parts[2]) if len(parts) == 4 and parts[:2] == ["", "c"] else None
+        if app is None:
+            await self._entrance(scope, receive, send)
+        else:
+            await app({**scope, "root_path": f"/c/{parts[2]}"}, receive, send)
+
+
+def _entrance(campaigns: Mapping[str, FastAPI], shared: SharedParts) -> FastAPI:
+    """Make what is outside of all campaigns: a page that names none of them, and the health of the process."""
+    app, metrics = new_app(openapi_url=None, redirect_slashes=False), Metrics(campaign="", queued=lambda: 0)
+    answer_refusals(app, metrics)
+    add_boundaries(app, shared, metrics)
+    add_health(app, shared.store)
+    pages = resources.files("veilgraph.collector") / "pages"
+    page, stylesheet = (pages / "entrance.html").read_bytes(), (pages / "dashboard.css").read_bytes()
+
+    @app.get("/")
+    async def entrance() -> Response:
+        return Response(page, media_type="text/html; charset=utf-8")
+
+    @app.get("/style.css")
+    async def style() -> Response:
+        return Response(stylesheet, media_type="text/css; charset=utf-8")
+
+    @app.get("/c/{name}")
+    async def with_slash(name: str) -> Response:
+        if name not in campaigns:
+            raise HTTPException(404)
+        # Relative, because a proxy may serve the collector below a path.
+        return RedirectResponse(f"{name}/", 308)
+
+    @app.get("/favicon.ico")
+    async def icon() -> Response:
+        return Response(status_code=204)
+
+    return app

@@ -1,0 +1,48 @@
+"""What all campaigns of one collector share: the store, its only writer, and the rate limit of senders."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from veilgraph.collector.middleware import Limits, TokenBuckets
+from veilgraph.collector.report_writer import ReportWriter
+from veilgraph.collector.store import ReportStore
+
+
+class SharedParts:
+    """The parts of a process that serves one campaign or several.
+
+    Args:
+        store: store of the reports of all campaigns.
+        limits: limits on requests. An address has one rate for all campaigns.
+        clock: Unix time.
+
+    Attributes:
+        store: store of the reports.
+        writer: the only writer of the store in this process.
+        buckets: rate limit of each sender.
+        assessing: held while a process computes an assessment, so that there is one such process at a time.
+        clock: Unix time.
+    """
+
+    def __init__(
+        self, store: ReportStore, *, limits: Limits | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        limits = limits or Limits()
+        self.store, self.clock = store, clock
+        self.writer = ReportWriter(store, clock=clock)
+        self.buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
+        self.assessing = asyncio.Lock()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Write reports as long as the context lasts; then commit those that wait, and close the store."""
+        self.writer.start()
+        try:
+            yield
+        finally:
+            await self.writer.stop()
+            self.store.close()
