@@ -127,16 +127,24 @@ class Server:
         log: file that its output is appended to.
         prefix: command that starts it, such as a profiler.
         python: interpreter of the environment whose package serves; default: this one.
+        checkout: checkout of the project whose package serves; default: the package of the interpreter.
     """
 
     def __init__(
-        self, options: Sequence[str], *, log: Path, prefix: Sequence[str] = (), python: str = sys.executable
+        self,
+        options: Sequence[str],
+        *,
+        log: Path,
+        prefix: Sequence[str] = (),
+        python: str = sys.executable,
+        checkout: Path | None = None,
     ) -> None:
         self._log = log
         start = log.stat().st_size if log.exists() else 0
         command = [*prefix, python, "-m", "veilgraph", "serve", "--port", "0", "--rate", "0", *options]
         with log.open("ab") as file:
-            self.process = subprocess.Popen(command, stdout=file, stderr=file)
+            path = {} if checkout is None else {"PYTHONPATH": str(checkout / "src")}
+            self.process = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ | path)
         self.port = 0
         while not self.port:
             if self.process.poll() is not None:
@@ -160,6 +168,12 @@ class Server:
         """Resident memory of the process, in bytes."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
+
+    @property
+    def processor_seconds(self) -> float:
+        """Time that the process has spent on processors, in user and in system mode."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> int:
         """Send SIGTERM, wait, and return the exit code."""

@@ -2,8 +2,11 @@
 
     python -m benchmarks.performance.load [--reports 20000] [--connections 64] [--store URL] [--json]
     python -m benchmarks.performance.load --reports 1000000 --only batched
+    python -m benchmarks.performance.load --against CHECKOUT [--rounds 20] [--store URL --against-store URL]
 
 Raw rates are those of the database's driver with the same durability: 1 or 1000 inserts for each transaction.
+With --against, single reports go to this collector and to that of another checkout by turns, so that both find the
+machine as busy; ratios are those of neighbouring turns.
 """
 
 from __future__ import annotations
@@ -120,6 +123,52 @@ def measure(
     }
 
 
+def compare(
+    checkout: Path, stores: tuple[str, str], folder: Path, *, reports: int, rounds: int, connections: int
+) -> dict[str, Any]:
+    """Return how many times as many single reports per second this collector takes as that of another checkout.
+
+    Args:
+        checkout: checkout of the other version.
+        stores: empty stores of this collector and of the other.
+        folder: folder for files.
+        reports: number of reports to each in all.
+        rounds: number of turns of each collector.
+        connections: number of connections.
+    """
+    # Reports of a campaign that the other version knows.
+    collection = Collection.ring(reports)
+    options = collection.write(folder)
+    servers = [
+        Server([*options, "--store", store], log=folder / f"serve{i}.log", checkout=source)
+        for i, (store, source) in enumerate(zip(stores, (None, checkout), strict=True))
+    ]
+    rates: list[list[float]] = [[], []]
+    processor: list[list[float]] = [[], []]
+    sender = time.process_time()
+    began = time.perf_counter()
+    try:
+        for number, part in enumerate(chunks(range(reports), -(-reports // rounds))):
+            requests = [collection.put_request(collection.report(n)) for n in part]
+            for i in (0, 1) if number % 2 else (1, 0):
+                started, used = time.perf_counter(), servers[i].processor_seconds
+                asyncio.run(drive(servers[i].port, iter(requests), connections))
+                rates[i].append(len(part) / (time.perf_counter() - started))
+                processor[i].append((servers[i].processor_seconds - used) / len(part))
+    finally:
+        for server in servers:
+            server.stop()
+    ratios = [new / old for new, old in zip(*rates, strict=True)]
+    low, _, high = statistics.quantiles(ratios, n=4)
+    return {
+        "ratio": statistics.median(ratios),
+        "quartiles": [low, high],
+        "reports_per_second": [statistics.median(rate) for rate in rates],
+        "processor_ms": [1000 * statistics.mean(spent) for spent in processor],
+        "sender_share": (time.process_time() - sender) / (time.perf_counter() - began),
+    }
+
+
 def main() -> None:
     """Measure and print the rates."""
     parser = argparse.ArgumentParser(description="Load on the collector.")
@@ -127,9 +176,28 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--store", help="default: a new SQLite file; a PostgreSQL database must be empty")
     parser.add_argument("--only", choices=["single", "batched"])
+    parser.add_argument("--against", type=Path, help="checkout of another version: compare single reports with it")
+    parser.add_argument("--against-store", help="its store; default: a new SQLite file")
+    parser.add_argument("--rounds", type=int, default=20, help="turns of each version, with --against")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     result: dict[str, Any] = {}
+    if arguments.against:
+        with tempfile.TemporaryDirectory() as name:
+            stores = (
+                arguments.store or f"sqlite:///{name}/new.db",
+                arguments.against_store or f"sqlite:///{name}/old.db",
+            )
+            result = compare(
+                arguments.against,
+                stores,
+                Path(name),
+                reports=arguments.reports,
+                rounds=arguments.rounds,
+                connections=arguments.connections,
+            )
+        print(json.dumps(result, indent=2))
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kind in [arguments.only] if arguments.only else ["single", "batched"]:

@@ -8,17 +8,18 @@ lies.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.strict_json import TIME_FORMAT, canonical_json
+from veilgraph.campaign.tokens import signature_of
 from veilgraph.errors import ReportError
 
 
@@ -46,8 +47,7 @@ class SignedReceipt:
     @classmethod
     def _signature(cls, key: str, content: dict[str, str]) -> str:
         """Return the HMAC-SHA256 of purpose, a null character, and canonical JSON of everything but the signature."""
-        digest = hmac.digest(key.encode(), cls.purpose + b"\0" + canonical_json(content).encode(), hashlib.sha256)
-        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        return signature_of(key, cls.purpose + b"\0" + canonical_json(content).encode())
 
     def is_signed_by(self, keys: Iterable[str]) -> bool:
         """Return whether one of the keys signed exactly this receipt; every key is tried, in constant time."""
@@ -149,5 +149,6 @@ def parse_receipt(document: object) -> Receipt | WithdrawalReceipt:
     )
 
 
+@lru_cache(maxsize=8)
 def _time(hour: int) -> str:
     return datetime.fromtimestamp(hour, tz=UTC).strftime(TIME_FORMAT)

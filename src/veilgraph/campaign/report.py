@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from operator import lt
 from typing import Any, cast
 
 from veilgraph.campaign.document import Campaign
@@ -83,6 +86,11 @@ class Report:
 
     def to_json(self) -> str:
         """Return the canonical form, which is the same for equal reports."""
+        return self._canonical
+
+    @cached_property
+    def _canonical(self) -> str:
+        # The store and the receipt need it both.
         return canonical_json(self.document)
 
 
@@ -112,6 +120,8 @@ def _features(values: object, campaign: Campaign) -> tuple[int | None, ...]:
     sizes = campaign.schema.domain_sizes
     if not isinstance(values, list) or len(values) != len(sizes):
         raise ReportError(f"features must be a list of {len(sizes)} codes")
+    if _are_codes(values, sizes) and not isinstance(mechanism, JointGRR):
+        return tuple(values)
     asked = [i for i, value in enumerate(values) if value is not None or isinstance(mechanism, GRRFS)]
     if isinstance(mechanism, JointGRR) and len(asked) != mechanism.sampled:
         raise ReportError(f"features must hold codes of {mechanism.sampled} features, and null for all others")
@@ -145,6 +155,11 @@ def _wave(value: object, waves: int) -> int:
     if not (_is_code(value, waves + 1) and value):
         raise ReportError(f"wave: it must be a whole number from 1 to {waves}")
     return cast(int, value)
+
+
+def _are_codes(values: list[Any], domain_sizes: Sequence[int]) -> bool:
+    """Return whether every value is a code of its own domain; in C, because every report is checked."""
+    return set(map(type, values)) == {int} and min(values) >= 0 and all(map(lt, values, domain_sizes))
 
 
 def _is_code(value: object, domain_size: int) -> bool:

@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 MAX_TEXT_LENGTH = 4000
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 _NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
 
 
@@ -31,7 +32,7 @@ def canonical_json(document: object) -> str:
     >>> canonical_json({"b": [1, None], "a": "é"})
     '{"a":"\\u00e9","b":[1,null]}'
     """
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _CANONICAL.encode(document)
 
 
 def content_id(content: object) -> str:

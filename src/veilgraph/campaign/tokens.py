@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from veilgraph.errors import RunError
@@ -64,8 +65,20 @@ def token_for(key: str, campaign_id: str, node: str) -> str:
     43
     """
     message = b"\0".join([_PURPOSE, campaign_id.encode(), node.encode(errors="surrogatepass")])
-    digest = hmac.digest(key.encode(), message, hashlib.sha256)
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return signature_of(key, message)
+
+
+def signature_of(key: str, message: bytes) -> str:
+    """Return the HMAC-SHA256 of a message as base64url without padding."""
+    signer = _signer(key).copy()
+    signer.update(message)
+    return base64.urlsafe_b64encode(signer.digest()).rstrip(b"=").decode()
+
+
+@lru_cache(maxsize=16)
+def _signer(key: str) -> hmac.HMAC:
+    """Return the HMAC of an empty message, from which all others of the key go on."""
+    return hmac.new(key.encode(), digestmod=hashlib.sha256)
 
 
 def check_token(key: str | Iterable[str], campaign_id: str, node: str, token: str) -> bool:

@@ -52,12 +52,15 @@ class RefusalReason(Enum):
         return member
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
 class AsciiJSON(JSONResponse):
     """JSON response in ASCII, which can hold any text of a sender, unpaired surrogates included."""
 
     def render(self, content: Any) -> bytes:
         """Return the content as bytes."""
-        return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
+        return _ENCODER.encode(content).encode("ascii")
 
 
 class Refusal(Exception):  # noqa: N818 (an answer to a sender, not an error of the collector)

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from veilgraph.collector.middleware import TokenBuckets, sender_of
 from veilgraph.errors import RunError
@@ -154,6 +154,40 @@ class LogRateLimit(logging.Filter):
         return True
 
 
+class _JoinedWrites(asyncio.Transport):
+    """Transport of one response that holds its headers back until its body: both leave in one system call.
+
+    Args:
+        transport: transport of the connection.
+        cycle: request and response; it writes its headers as soon as the response has started.
+    """
+
+    def __init__(self, transport: asyncio.Transport, cycle: RequestResponseCycle) -> None:
+        super().__init__()
+        self._transport, self._cycle = transport, cycle
+        self._held = b""
+        self._has_headers = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Hold the headers of a response with a body back, and write everything else with what is held."""
+        # "100 Continue" comes before the response has started.
+        if self._cycle.response_started and not self._has_headers and self._cycle.scope["method"] != "HEAD":
+            self._held, self._has_headers = bytes(data), True
+            return
+        held, self._held = self._held, b""
+        if held or data:
+            self._transport.write(held + data)
+
+    def close(self) -> None:
+        """Write what is held, then close the connection."""
+        self.write(b"")
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closed, or will be."""
+        return self._transport.is_closing()
+
+
 class DeadlineProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits: connections of one sender, time and size of headers, time to read answers.
 
@@ -221,6 +255,8 @@ class DeadlineProtocol(HttpToolsProtocol):
         """Stop the deadline: the body of the request has its own."""
         self._stop_deadline()
         super().on_headers_complete()
+        # Its task has not begun.
+        self.cycle.transport = _JoinedWrites(self.transport, self.cycle)
 
     def on_response_complete(self) -> None:
         """Close the connection if the response came before the end of the request's body."""
