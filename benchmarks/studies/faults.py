@@ -122,8 +122,8 @@ class Ledger:
             raise AssertionError(f"{min(returned)} withdrew, and its report is stored")
         if invented := tombstones - self.withdrawing:
             raise AssertionError(f"{min(invented)} did not withdraw, and has a tombstone")
-        entries = [entry for entry in store.audit_log() if entry.action == "withdraw"]
-        audit_log.check(store.audit_log())
+        entries = [entry for entry in store.audit_log(self.collection.campaign.id) if entry.action == "withdraw"]
+        audit_log.check(store.audit_log(self.collection.campaign.id))
         if len(entries) != len(tombstones):
             raise AssertionError(f"{len(tombstones)} withdrawals have {len(entries)} entries in the audit log")
         for key, report in self.acknowledged.items():

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from veilgraph.collector.audit_log import FIRST, Entry, check
+from veilgraph.collector.audit_log import FIRST, Entry, check, check_all
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import StoreError
 
@@ -84,7 +84,7 @@ def test_stores_that_append_at_the_same_time_make_one_chain(store_url: str) -> N
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(record, range(6)))
-    entries = stores[0].audit_log()
+    entries = stores[0].audit_log("")
     assert check(entries) == entries[-1].hash
     assert len(entries) == 30
     assert {entry.hour for entry in entries} == {7200}
@@ -93,3 +93,33 @@ def test_stores_that_append_at_the_same_time_make_one_chain(store_url: str) -> N
     }
     for store in stores:
         store.close()
+
+
+def test_the_log_of_a_campaign_does_not_depend_on_what_happens_in_others(store_url: str) -> None:
+    store = ReportStore.open(store_url)
+    for number in range(3):
+        store.record("export", {"campaign": "a", "n": number}, now=0, actor="owner")
+    alone = store.audit_log("a")
+    for campaign in ("b", "a", "b", "c", "a"):
+        store.record("login", {"campaign": campaign}, now=0, actor="viewer")
+    assert store.audit_log("a")[:3] == alone
+    assert {name: [entry.sequence for entry in log] for name, log in store.audit_logs().items()} == {
+        "a": [1, 2, 3, 4, 5],
+        "b": [1, 2],
+        "c": [1],
+    }
+    heads = check_all(store.audit_logs(), heads=[alone[0].hash, store.audit_log("b")[-1].hash])
+    assert heads == {name: store.audit_log(name)[-1].hash for name in "abc"}
+    store.close()
+
+
+def test_a_log_that_was_exchanged_for_another_campaigns_or_removed_is_noticed() -> None:
+    logs = {
+        name: [Entry.after(None, hour=0, actor="owner", action="export", detail={"campaign": name})] for name in "ab"
+    }
+    for altered in ({"a": logs["b"], "b": logs["a"]}, {"a": [], "b": logs["a"]}):
+        with pytest.raises(StoreError, match="holds an entry of another campaign"):
+            check_all(altered)
+    assert check_all({"a": logs["a"]}) == {"a": logs["a"][0].hash}, "a whole log is missing, and nobody knows"
+    with pytest.raises(StoreError, match="has the hash that was noted"):
+        check_all({"a": logs["a"]}, heads=[logs["b"][0].hash])

@@ -38,7 +38,7 @@ def test_reports_are_deleted_after_the_date_and_not_before(store: ReportStore) -
     assert store.count(KEPT.campaign.id) == 3
     assert purge_if_due(KEPT.campaign, store, now=DUE) == 3
     assert purge_if_due(KEPT.campaign, store, now=DUE) == 0
-    (entry,) = store.audit_log()
+    (entry,) = store.audit_log(KEPT.campaign.id)
     assert (entry.actor, entry.action) == ("collector", "purge")
 
 
@@ -68,7 +68,7 @@ def test_a_revised_notice_is_kept_and_an_older_one_is_refused(store: ReportStore
     for campaign in (KEPT.campaign, KEPT.campaign, sooner):
         store.register(campaign, now=0)
     assert store.campaigns() == {KEPT.campaign.id: sooner.to_json()}
-    assert [entry.document["detail"]["notice"] for entry in store.audit_log()] == [1, 2]
+    assert [entry.document["detail"]["notice"] for entry in store.audit_log(KEPT.campaign.id)] == [1, 2]
     with pytest.raises(StoreError, match="holds notice 1, and notice 2 was served before: use the newest file"):
         make_app(campaign=KEPT.campaign, graph=KEPT.graph, store=store, credentials=KEPT.credentials)
 

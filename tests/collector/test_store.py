@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sqlalchemy import create_engine, inspect, text
 from tests.support.collection import Collection
 from tests.support.services import Postgres
 from veilgraph.campaign.report import Report
+from veilgraph.collector.audit_log import Entry, check_all
 from veilgraph.collector.database import known_versions, make_engine, metadata, parse_url, upgrade, writing
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
@@ -154,6 +156,36 @@ def test_a_database_of_an_earlier_version_keeps_every_report_with_its_hour(store
     assert not store.has_ended("a")
     assert store.withdraw(COLLECTION.campaign.id, "n2", now=0).is_new
     assert store.count(COLLECTION.campaign.id) == 4
+    store.close()
+
+
+@pytest.mark.parametrize("campaigns", [["a"], ["a", "b"]])
+def test_an_audit_log_of_version_0003_goes_on_unless_it_names_several_campaigns(
+    store_url: str, campaigns: list[str]
+) -> None:
+    engine = make_engine(parse_url(store_url), writes=True)
+    log: list[Entry] = []
+    for campaign in [*campaigns, "a"]:
+        last = log[-1] if log else None
+        log.append(Entry.after(last, hour=0, actor="owner", action="export", detail={"campaign": campaign}))
+    withdrawn = {"campaign": COLLECTION.campaign.id, "node": "n1", "hour": 0}
+    waves = [replace(COLLECTION.report("n2"), wave=wave) for wave in (1, 2, 3)]
+    with writing(engine) as connection:
+        upgrade(connection, "0003")
+        entries = text("INSERT INTO audit_log VALUES (:sequence, :hour, :actor, :action, :detail, :previous, :hash)")
+        connection.execute(entries, [vars(entry) for entry in log])
+        connection.execute(text("INSERT INTO withdrawals VALUES (:campaign, :node, :hour)"), withdrawn)
+        rows = [{"campaign": r.campaign, "wave": r.wave, "content": r.to_json()} for r in waves]
+        connection.execute(text("INSERT INTO reports VALUES (:campaign, 'n2', :wave, :content, 0)"), rows)
+    engine.dispose()
+    reader = ReportStore.open(store_url, create=False, page_size=2)
+    assert [reader.withdrawals(COLLECTION.campaign.id), reader.count(COLLECTION.campaign.id)] == [1, 3]
+    reader.close()
+    store = ReportStore.open(store_url)
+    assert store.audit_logs() == {"a" if campaigns == ["a"] else "": log}
+    store.record("export", {"campaign": "a"}, now=0, actor="owner")
+    assert check_all(store.audit_logs(), heads=[log[-1].hash])
+    assert store.audit_log("a")[-1].sequence == (3 if campaigns == ["a"] else 1)
     store.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -95,32 +96,45 @@ def purge(
 
 def audit_log(
     store: Store,
+    campaign: Annotated[Path | None, typer.Option(help="Only this campaign, .json; default: all of them.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Check that no entry was changed, removed or moved.")] = False,
     head: Annotated[
-        str | None, typer.Option(help="Hash that you noted before: entries removed since then are noticed, too.")
+        list[str] | None,
+        typer.Option(help="Hash that you noted before: entries removed since then are noticed. May be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who did what with the reports: exports, sign-ins, withdrawals, purges; or check that it is unaltered."""
     opened = _open(store)
     try:
-        entries = opened.audit_log()
+        if campaign is None:
+            logs = opened.audit_logs() or {"": []}
+        else:
+            asked = Campaign.from_json(campaign.read_bytes()).id
+            logs = {asked: opened.audit_log(asked)}
     finally:
         opened.close()
-    checks = check or head is not None
-    newest = _checked(entries, head) if checks else None
+    noted = [each.strip().lower() for each in head or []]
+    checks = check or bool(noted)
+    heads = _checked(logs, noted) if checks else {}
     if as_json:
-        entries_json = [entry.document | {"hour": _hour(entry)} for entry in entries]
-        echo_json({"entries": entries_json} | ({"unaltered": True, "head": newest} if checks else {}))
-    elif checks:
-        echo(
-            f"The audit log is unaltered: {counted(len(entries), 'entry', 'entries')}"
-            + (", and it holds the one that you noted." if head else "."),
-            f"Head: {newest}",
-            "Note it outside of this machine: --head finds out later whether entries were removed at the end.",
-        )
-    else:
-        echo(*(_line(entry) for entry in entries))
+        entries = [entry.document | {"hour": _hour(entry)} for log in logs.values() for entry in log]
+        only = {"head": next(iter(heads.values()))} if len(heads) == 1 else {}
+        echo_json({"entries": entries} | ({"unaltered": True, "heads": heads} | only if checks else {}))
+        return
+    for name, log in logs.items():
+        if len(logs) > 1:
+            echo(f"Campaign {name}:" if name else "Several campaigns, before each had a log of its own:")
+        if checks:
+            echo(
+                f"The audit log is unaltered: {counted(len(log), 'entry', 'entries')}"
+                + (", and it holds the one that you noted." if {entry.hash for entry in log} & {*noted} else "."),
+                f"Head: {heads[name]}",
+            )
+        else:
+            echo(*(_line(entry) for entry in log))
+    if checks:
+        echo("Note each head outside of this machine: --head finds out later whether entries were removed at the end.")
 
 
 def _open(store: str) -> ReportStore:
@@ -130,11 +144,11 @@ def _open(store: str) -> ReportStore:
     return ReportStore.administer(store)
 
 
-def _checked(entries: list[Entry], head: str | None) -> str:
+def _checked(logs: Mapping[str, Sequence[Entry]], noted: Sequence[str]) -> dict[str, str]:
     with needs_extra("collector"):
-        from veilgraph.collector.audit_log import check
+        from veilgraph.collector.audit_log import check_all
 
-    return check(entries, head=None if head is None else head.strip().lower())
+    return check_all(logs, heads=noted)
 
 
 def _line(entry: Entry) -> str:

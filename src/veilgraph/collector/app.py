@@ -320,9 +320,8 @@ def _add_administration(
     @app.get("/v1/audit-log", include_in_schema=False)
     async def get_audit_log(request: Request) -> Response:
         await require_role(request, credentials, store, Role.AUDITOR)
-        entries = [entry.document for entry in await asyncio.to_thread(store.audit_log)]
-        own = [entry for entry in entries if entry["detail"].get("campaign") == validator.campaign.id]
-        return AsciiJSON({"entries": own})
+        entries = await asyncio.to_thread(store.audit_log, validator.campaign.id)
+        return AsciiJSON({"entries": [entry.document for entry in entries]})
 
 
 def _add_participant_page(app: FastAPI) -> None:

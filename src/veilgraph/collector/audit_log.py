@@ -1,17 +1,19 @@
-"""The audit log: administrative acts, in the order in which they happened, chained by SHA-256.
+"""The audit log of each campaign: administrative acts, in the order in which they happened, chained by SHA-256.
 
-Each entry holds the hash of the one before it, so that a changed, removed or reordered entry breaks the chain. Entries
-removed at the end leave a chain that is whole: they are found by comparing with a hash that someone noted before.
+A chain for each campaign, and not one for all: an auditor of one can check it whole, and sees nothing of the others,
+not even how much happened there. Each entry holds the hash of the one before it, so that a changed, removed or
+reordered entry breaks the chain. Entries removed at the end leave a chain that is whole: they are found by comparing
+with a hash that someone noted before.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, Select, insert, select, text
 
 from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.collector import database
@@ -29,7 +31,7 @@ class Entry:
     """One administrative act.
 
     Attributes:
-        sequence: number of the entry, from 1.
+        sequence: number of the entry in its campaign's log, from 1.
         hour: Unix time of the hour of the act. A more precise time is not kept, as for reports.
         actor: who acted: `owner`, `collector`, `participant`, or the name that a proxy gave.
         action: what was done: one word, such as `export`.
@@ -75,28 +77,43 @@ class Entry:
 
 
 def append(connection: Connection, *, now: float, actor: str, action: str, detail: Mapping[str, Any]) -> Entry:
-    """Append an entry in the connection's transaction, so that it is stored if and only if the act is."""
+    """Append an entry in the connection's transaction, so that it is stored if and only if the act is.
+
+    It goes to the log of the campaign that the detail names.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-    table = database.audit_log
-    newest = connection.execute(select(table).order_by(table.c.sequence.desc()).limit(1)).mappings().first()
-    last = None if newest is None else Entry(**newest)
+    table, campaign = database.audit_log, str(detail.get("campaign", ""))
+    newest = _entries(campaign).order_by(table.c.sequence.desc()).limit(1)
+    last = next((Entry(**row) for row in connection.execute(newest).mappings()), None)
     entry = Entry.after(last, hour=database.hour_of(now), actor=actor, action=action, detail=detail)
-    connection.execute(insert(table).values(vars(entry)))
+    connection.execute(insert(table).values(campaign=campaign, **vars(entry)))
     return entry
 
 
-def read(connection: Connection) -> list[Entry]:
-    """Read all entries in their order."""
-    rows = connection.execute(select(database.audit_log).order_by(database.audit_log.c.sequence)).mappings()
+def read(connection: Connection, campaign: str) -> list[Entry]:
+    """Read the entries of a campaign in their order."""
+    rows = connection.execute(_entries(campaign).order_by(database.audit_log.c.sequence)).mappings()
     return [Entry(**row) for row in rows]
+
+
+def read_all(connection: Connection) -> dict[str, list[Entry]]:
+    """Read the entries of all campaigns, by id."""
+    column = database.audit_log.c.campaign
+    campaigns = connection.execute(select(column).distinct().order_by(column)).scalars().all()
+    return {campaign: read(connection, campaign) for campaign in campaigns}
+
+
+def _entries(campaign: str) -> Select[Any]:
+    columns = [column for column in database.audit_log.c if column.name != "campaign"]
+    return select(*columns).where(database.audit_log.c.campaign == campaign)
 
 
 def check(entries: Iterable[Entry], *, head: str | None = None) -> str:
     """Return the hash of the last entry if the chain is whole; refuse a log that was tampered with.
 
     Args:
-        entries: all entries, in the order of their numbers.
+        entries: all entries of a campaign, in the order of their numbers.
         head: hash of an entry that was noted before. Without it, entries removed at the end are not noticed.
     """
     last, numbered, is_known = FIRST, 0, head in (None, FIRST)
@@ -116,3 +133,19 @@ def check(entries: Iterable[Entry], *, head: str | None = None) -> str:
             "entries at the end were removed, or the whole log was replaced"
         )
     return last
+
+
+def check_all(logs: Mapping[str, Sequence[Entry]], *, heads: Iterable[str] = ()) -> dict[str, str]:
+    """Return the hash of the last entry of each campaign's log; refuse logs that were tampered with.
+
+    Args:
+        logs: entries of each campaign, by id.
+        heads: hashes of entries that were noted before, each of any of the campaigns.
+    """
+    for campaign, entries in logs.items():
+        if campaign and any(entry.document["detail"].get("campaign") != campaign for entry in entries):
+            raise StoreError(f"the audit log was altered: the log of {campaign} holds an entry of another campaign")
+    known = {entry.hash: campaign for campaign, entries in logs.items() for entry in entries}
+    for head in heads:
+        check(logs.get(known.get(head, ""), ()), head=head)
+    return {campaign: check(entries) for campaign, entries in logs.items()}

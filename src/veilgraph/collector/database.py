@@ -77,6 +77,8 @@ campaigns = Table(
 audit_log = Table(
     "audit_log",
     metadata,
+    # Empty for a log of earlier versions that names several campaigns.
+    Column("campaign", Text, primary_key=True),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("hour", BigInteger, nullable=False),
     Column("actor", Text, nullable=False),

@@ -130,8 +130,8 @@ class ReportStore:
     def __init__(self, engine: Engine, *, page_size: int = 2000) -> None:
         self._engine, self._page_size = engine, page_size
         self._insert: Any = _INSERT[engine.dialect.name]
-        # Readers also read the tables of earlier versions, which have neither waves nor withdrawals.
-        self._is_current = True
+        # Readers also read the tables of earlier versions. Before 0003 they have neither waves nor withdrawals.
+        self._is_current = self._has_waves = True
 
     @classmethod
     def open(cls, url: str, *, create: bool = True, page_size: int = 2000) -> Self:
@@ -179,9 +179,9 @@ class ReportStore:
                 migrate(connection)
             return
         with self._engine.connect() as connection:
-            if version_of(connection) is None:
+            if (version := version_of(connection)) is None:
                 raise StoreError("the database holds no reports of this version; run 'veilgraph serve' on it")
-            self._is_current = is_current(connection)
+            self._is_current, self._has_waves = is_current(connection), version >= "0003"
 
     @property
     def engine(self) -> Engine:
@@ -274,7 +274,7 @@ class ReportStore:
             wave: the only wave to read; default: all of them.
         """
         # Tables of earlier versions have no waves, so that a node has one row.
-        key = [reports.c.node, reports.c.wave] if self._is_current else [reports.c.node]
+        key = [reports.c.node, reports.c.wave] if self._has_waves else [reports.c.node]
         query = select(reports.c.content, *key).where(reports.c.campaign == campaign.id)
         if wave is not None:
             query = query.where(reports.c.wave == wave)
@@ -302,7 +302,7 @@ class ReportStore:
         withdrew = select(withdrawals.c.node).where(withdrawals.c.campaign == campaign_id)
         with translate_errors(), self._engine.connect() as connection:
             settled = set(connection.execute(reported).scalars())
-            return settled | set(connection.execute(withdrew).scalars()) if self._is_current else settled
+            return settled | set(connection.execute(withdrew).scalars()) if self._has_waves else settled
 
     def standing(self, campaign_id: str, node: str, *, report_sha256: str | None = None) -> Standing:
         """Return what is stored of a node now.
@@ -354,7 +354,7 @@ class ReportStore:
 
     def withdrawals(self, campaign_id: str) -> int:
         """Return the number of nodes that withdrew; it never becomes smaller."""
-        if not self._is_current:
+        if not self._has_waves:
             return 0
         standing = select(func.count()).select_from(withdrawals).where(withdrawals.c.campaign == campaign_id)
         forgotten = select(campaigns.c.withdrawals).where(campaigns.c.id == campaign_id)
@@ -402,7 +402,7 @@ class ReportStore:
 
     def purged(self, campaign_id: str) -> int | None:
         """Return the Unix time of the hour from which a campaign's reports are deleted, or None."""
-        if not self._is_current:
+        if not self._has_waves:
             return None
         with translate_errors(), self._engine.connect() as connection:
             return _purged(connection, campaign_id)
@@ -448,14 +448,19 @@ class ReportStore:
             return {row.id: row.document for row in rows}
 
     def record(self, action: str, detail: Mapping[str, Any], *, now: float, actor: str) -> None:
-        """Append an administrative act to the audit log."""
+        """Append an administrative act to the audit log of the campaign that its detail names."""
         with translate_errors(), writing(self._engine) as connection:
             audit_log.append(connection, now=now, actor=actor, action=action, detail=detail)
 
-    def audit_log(self) -> list[audit_log.Entry]:
-        """Return all entries of the audit log, in their order."""
+    def audit_logs(self) -> dict[str, list[audit_log.Entry]]:
+        """Return the audit log of each campaign, by id. One without an id is of an earlier version, and of several."""
         with translate_errors(), self._engine.connect() as connection:
-            return audit_log.read(connection)
+            return audit_log.read_all(connection)
+
+    def audit_log(self, campaign_id: str) -> list[audit_log.Entry]:
+        """Return all entries of a campaign's audit log, in their order."""
+        with translate_errors(), self._engine.connect() as connection:
+            return audit_log.read(connection, campaign_id)
 
     # --- Refusals and sessions ---------------------------------------------------------------------------------------
 
