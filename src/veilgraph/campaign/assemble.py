@@ -57,7 +57,7 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
     if waves not in WAVES:
         raise CampaignError(f"waves is '{waves}': choose {' or '.join(WAVES)}")
     mechanism, nodes = campaign.label_mechanism, graph.num_nodes
-    features = np.zeros((nodes, campaign.schema.num_features), dtype=_code_type(campaign))
+    features = np.zeros((nodes, campaign.schema.num_features), dtype=code_type(campaign))
     labels = np.zeros(nodes, dtype=np.int64) if mechanism is None else mechanism.blank(nodes)
     has_features, has_label = np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)
     number_of = {name: number for number, name in enumerate(graph.names)}
@@ -87,7 +87,8 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
     )
 
 
-def _code_type(campaign: Campaign) -> type[np.integer[Any]]:
+def code_type(campaign: Campaign) -> type[np.integer[Any]]:
+    """Return the type of feature codes in the reports of a campaign."""
     mechanism = campaign.feature_mechanism
     return mechanism.code_type if isinstance(mechanism, JointGRR) else campaign.schema.code_dtype
 

@@ -18,6 +18,7 @@ from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
+from veilgraph.cli.graph import graph_app
 from veilgraph.cli.model import card, predict, train
 from veilgraph.cli.paper import paper_app, tune
 from veilgraph.cli.participant import ledger, randomize, submit
@@ -79,6 +80,7 @@ for group, name in (
     (schema_app, "schema"),
     (campaign_app, "campaign"),
     (receipt_app, "receipt"),
+    (graph_app, "graph"),
     (data_app, "data"),
     (paper_app, "paper"),
 ):

@@ -23,8 +23,9 @@ from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli._common import echo, echo_json, needs_extra
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
-from veilgraph.graph import Graph, read_ids
+from veilgraph.graph import read_ids
 from veilgraph.graph.io import to_cell
+from veilgraph.graph.shards import read_graph
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon, state_epsilon
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
@@ -79,7 +80,7 @@ def new(
     declared = None if schema is None else FeatureSchema.load(schema)
     until = read_time(closes, zone=zone)
     kept_until = None if retention is None else read_time(retention, zone=zone, name="retention")
-    public = None if graph is None else Graph.from_files(graph, nodes=nodes)
+    public = None if graph is None else read_graph(graph, nodes=nodes)
     if plan is not None:
         if epsilon_x is not None or sampled is not None or epsilon_y is not None:
             raise CampaignError("the plan says how to spend epsilon: leave out --epsilon-x, --sampled and --epsilon-y")
@@ -192,7 +193,7 @@ def check(
     read = Campaign.from_json(text)
     # Check it again with the client, whose code is independent.
     verify(text, max_epsilon=float("inf"), now=_EARLIEST)
-    if graph is not None and Graph.from_files(graph, nodes=nodes).fingerprint != read.graph:
+    if graph is not None and read_graph(graph, nodes=nodes).fingerprint != read.graph:
         raise CampaignError(f"{graph} is not the campaign's graph: nodes or edges differ")
     if as_json:
         echo_json(_facts(read))
@@ -291,7 +292,7 @@ def summary(
 
 def _names(graph: Path | None, nodes: Path | None) -> list[str]:
     if graph is not None and nodes is None:
-        return list(Graph.from_files(graph).names)
+        return list(read_graph(graph).names)
     if nodes is not None and graph is None:
         return read_ids(nodes)
     raise RunError("the nodes are missing: give either --graph or --nodes")

@@ -23,10 +23,15 @@ _LARGE_TABLE = 2**17
 
 
 def train(
-    store: Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")],
     campaign: Annotated[Path, typer.Option(help="Campaign, .json.")],
-    graph: Annotated[Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet.")],
+    graph: Annotated[
+        Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet, or folder of shards.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the model.")],
+    store: Annotated[
+        str | None,
+        typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...; default: those of the shards."),
+    ] = None,
     nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
     method: Annotated[
         str,
@@ -113,11 +118,11 @@ def card(
     with needs_extra("server"):
         _start_workers(graph)
         from veilgraph.deploy import complete_card
-    from veilgraph.graph import Graph
+    from veilgraph.graph.shards import read_graph
 
     content = complete_card(
         model,
-        Graph.from_files(graph, nodes=nodes),
+        read_graph(graph, nodes=nodes),
         store=store,
         device=device,
         memory=parse_bytes(memory),
@@ -156,11 +161,11 @@ def _print_withdrawals(since: int | None) -> None:
         echo(f"{people} withdrew since the training, whose reports are in this model: train again.")
 
 
-def _card_command(folder: Path, graph: Path, nodes: Path | None, store: str) -> str:
+def _card_command(folder: Path, graph: Path, nodes: Path | None, store: str | None) -> str:
     """Return the command that completes the card. A password in the address of the store is not repeated."""
     words = ["veilgraph", "card", "--model", str(folder), "--graph", str(graph)]
     words += [] if nodes is None else ["--nodes", str(nodes)]
-    words += ["--store", store] if store.startswith("sqlite:") else []
+    words += ["--store", store] if store is not None and store.startswith("sqlite:") else []
     return shlex.join(words)
 
 
@@ -193,8 +198,12 @@ def _interval(estimate: dict[str, Any]) -> str:
 
 def predict(
     model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
-    graph: Annotated[Path, typer.Option(help="Public graph as it is now: edge table, .csv or .parquet.")],
-    out: Annotated[Path, typer.Option(help="Table of predictions to write, .csv or .parquet.")],
+    graph: Annotated[
+        Path, typer.Option(help="Public graph as it is now: edge table, .csv or .parquet, or folder of shards.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Predictions to write: table, .csv or .parquet; of shards, a folder of shards too.")
+    ],
     nodes: Annotated[Path | None, typer.Option(help="Nodes to predict: table with column 'id'; default: all.")] = None,
     store: Annotated[
         str | None, typer.Option(help="Store of the reports as they are now; default: the reports of the training.")
@@ -210,23 +219,26 @@ def predict(
     with needs_extra("server"):
         _start_workers(graph)
         from veilgraph.deploy import Model, predict_nodes
-        from veilgraph.deploy.prediction import COVERAGE, check_table_format
+        from veilgraph.deploy.prediction import COVERAGE, check_table_format, write_prediction_shards
         from veilgraph.deploy.stored_reports import withdrawn_since
-    from veilgraph.graph import Graph, read_ids
+    from veilgraph.graph import read_ids
+    from veilgraph.graph.shards import read_graph
 
-    check_table_format(out)
+    as_shards = graph.is_dir() and nodes is None and not out.suffix
+    if not as_shards:
+        check_table_format(out)
     loaded = Model.load(model, device=device)
     wanted = None if nodes is None else [str(node) for node in read_ids(nodes)]
     found = predict_nodes(
         loaded,
-        Graph.from_files(graph),
+        read_graph(graph),
         nodes=wanted,
         store=store,
         coverage=coverage,
         certain=certain,
         watch=show_progress,
     )
-    found.write(out)
+    write_prediction_shards(found, graph, out) if as_shards else found.write(out)
     others = 0 if nodes is not None else len(set(loaded.nodes or ()).difference(found.nodes))
     sets = _describe_sets(found, loaded, COVERAGE if coverage is None else coverage)
     withdrawn = None if store is None else withdrawn_since(store, loaded)

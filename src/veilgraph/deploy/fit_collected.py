@@ -26,10 +26,12 @@ from veilgraph.deploy.model_folder import (
     read_lines,
     remove_drafts,
 )
+from veilgraph.deploy.shard_reports import perturbed_from_shards
 from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
 from veilgraph.distributed.process_group import ProcessGroup, join_process_group
-from veilgraph.errors import FitError
+from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph.shards import ShardFolder, ShardGraph, read_graph
 from veilgraph.models import Method, StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.checkpoint import Checkpoint, digest_of_task
@@ -52,7 +54,7 @@ _LEAST_LABELS = 2
 
 
 def train_on_store(
-    store: str,
+    store: str | None,
     campaign: Path,
     graph: Path | Graph,
     *,
@@ -79,9 +81,9 @@ def train_on_store(
     checkpoint and start again.
 
     Args:
-        store: URL of the store: `sqlite:///FILE` or `postgresql://...`.
+        store: URL of the store: `sqlite:///FILE` or `postgresql://...`; None reads the reports of a folder of shards.
         campaign: file of the campaign.
-        graph: the public graph that the campaign was made for, or its edge table.
+        graph: the public graph that the campaign was made for, or its edge table, or its folder of shards.
         out: folder of the model.
         nodes: node table with a column "id", for nodes without edges in an edge table.
         method: name of a method of the registry that fits the campaign.
@@ -142,7 +144,7 @@ def _write_card(model: Model, prepared: PreparedFit | None, folder: Path, *, mem
 
 
 def train_under_torchrun(
-    store: str,
+    store: str | None,
     campaign: Path,
     graph: Path | Graph,
     *,
@@ -343,13 +345,7 @@ def prepare_fit(
         raise FitError(f"the nodes of the graph sent {count} label report(s): training needs at least {_LEAST_LABELS}")
     if not 0 <= hold_out < 1:
         raise FitError(f"hold_out is {hold_out}: give a share from 0 to below 1")
-    split = Split.random(
-        perturbed.graph.num_nodes,
-        seed=seed,
-        train=_TRAIN_SHARE * (1 - hold_out),
-        validation=(1 - _TRAIN_SHARE) * (1 - hold_out),
-        eligible=perturbed.has_label,
-    )
+    split = _draw_split(perturbed, seed, hold_out)
     # The model's folder holds the reports of the training: no label that is held out, no feature that nothing reads.
     seen = replace(
         perturbed,
@@ -376,6 +372,15 @@ def prepare_fit(
         task=FitTask(method=method, perturbed=seen, split=split, checkpoint=checkpoint),
         record=TrainingRecord(campaign=campaign, facts=described | dict(facts or {}), held_out=held_out),
     )
+
+
+def _draw_split(perturbed: PerturbedGraph, seed: int, hold_out: float) -> Split:
+    """Draw a split; on shards by the numbers of the nodes, so that it does not depend on the number of processes."""
+    train, validation = _TRAIN_SHARE * (1 - hold_out), (1 - _TRAIN_SHARE) * (1 - hold_out)
+    nodes, eligible = perturbed.graph.num_nodes, perturbed.has_label
+    if isinstance(perturbed.graph, ShardGraph):
+        return Split.counted(np.arange(nodes), seed=seed, train=train, validation=validation, eligible=eligible)
+    return Split.random(nodes, seed=seed, train=train, validation=validation, eligible=eligible)
 
 
 def _contamination_facts(method: Method, campaign: Campaign) -> dict[str, Any] | None:
@@ -413,7 +418,7 @@ def _checkpoint(folder: Path, method: Method, perturbed: PerturbedGraph, split: 
 
 
 def _prepare_from_store(
-    store: str,
+    store: str | None,
     campaign: Path,
     graph: Path | Graph,
     nodes: Path | None,
@@ -432,11 +437,9 @@ def _prepare_from_store(
     """Read campaign, graph and reports, and prepare the fit. It may be called in a worker process."""
     asked = Campaign.from_json(campaign.read_bytes())
     declared = None if plausible is None else PlausibleShares.load(plausible, asked)
-    public = check_graph(asked, graph if isinstance(graph, Graph) else Graph.from_files(graph, nodes=nodes))
+    public = check_graph(asked, graph if isinstance(graph, Graph) else read_graph(graph, nodes=nodes))
     chosen = method_for_campaign(method, asked, public, seed=seed, device=device, **parameters)
-    withdrawals = count_withdrawals(store, asked)  # before reading: a later one may be in the model
-    with stored_reports(store, asked, watch=watch) as reports:
-        perturbed = perturbed_graph(asked, public, reports, waves=waves)
+    perturbed, withdrawals = _read_reports(store, asked, public, graph, waves=waves, watch=watch)
     screening = screen(perturbed)
     facts = {
         "method": method,
@@ -449,6 +452,20 @@ def _prepare_from_store(
         perturbed = screening.exclude(perturbed)
     with watch("train"):
         return prepare_fit(asked, perturbed, chosen, seed=seed, hold_out=hold_out, folder=folder, facts=facts)
+
+
+def _read_reports(
+    store: str | None, campaign: Campaign, public: Graph, graph: Path | Graph, *, waves: str, watch: Watch
+) -> tuple[PerturbedGraph, int]:
+    """Put the reports of a store, or of the shards in `graph`, on the graph; return the number of withdrawals too."""
+    if store is not None:
+        withdrawals = count_withdrawals(store, campaign)  # before reading: a later one may be in the model
+        with stored_reports(store, campaign, watch=watch) as reports:
+            return perturbed_graph(campaign, public, reports, waves=waves), withdrawals
+    if not isinstance(graph, Path) or not graph.is_dir():
+        raise RunError("there are no reports: give --store, or a folder of shards with reports as --graph")
+    folder = ShardFolder.open(graph)
+    return perturbed_from_shards(campaign, folder, public), int(folder.manifest.get("withdrawals", 0))
 
 
 def _plausibility(perturbed: PerturbedGraph, declared: PlausibleShares | None) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,10 @@ from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.graph.arrow import arrow
 from veilgraph.graph.io import frame_to_cells
+from veilgraph.graph.shard_writer import drafted_folder, write_shard
+from veilgraph.graph.shards import MANIFEST, ShardFolder
 from veilgraph.models.baselines import class_shares
 from veilgraph.models.conformal import ConformalSets
 from veilgraph.privacy.epsilon import json_epsilon
@@ -70,6 +75,16 @@ class Predictions:
     def certain(self) -> NDArray[np.bool_]:
         """Whether the answer is certain enough: its probability is at least `certain_from`, [nodes]."""
         return np.asarray(self.probabilities.max(axis=1) >= self.certain_from)
+
+    def select(self, rows: NDArray[np.int64]) -> Predictions:
+        """Return the predictions of some nodes, by their positions."""
+        return replace(
+            self,
+            nodes=tuple(self.nodes[row] for row in rows.tolist()),
+            probabilities=self.probabilities[rows],
+            reported=self.reported[rows],
+            sets=None if self.sets is None else self.sets[rows],
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each node.
@@ -198,6 +213,40 @@ def write_predictions(table: pd.DataFrame, path: Path) -> None:
     else:
         table.to_parquet(buffer, index=False)
     write_atomically(path, buffer.getvalue())
+
+
+def write_prediction_shards(found: Predictions, shards: Path, out: Path) -> None:
+    """Write predictions of all nodes of a folder of shards as shards `predictions-00000.parquet` and so on.
+
+    Each has the nodes of the shard of the same number, in the same order. The folder appears when it is complete.
+
+    Args:
+        found: predictions of all nodes.
+        shards: folder of the graph's shards.
+        out: folder to write.
+    """
+    folder = ShardFolder.open(shards)
+    row_of = {name: row for row, name in enumerate(found.nodes)}
+    with drafted_folder(out, folder.parts) as draft:
+        described = []
+        for shard in range(folder.parts):
+            rows = np.array([row_of[str(each)] for each in folder.nodes(shard).ids.to_pylist()], dtype=np.int64)
+            described.append(write_prediction_shard(found.select(rows), draft, shard))
+        write_predictions_manifest(draft, described, graph=folder.identity, campaign=found.campaign)
+
+
+def write_prediction_shard(found: Predictions, folder: Path, shard: int) -> dict[str, Any]:
+    """Write one shard of predictions, and return its description for the manifest."""
+    pa = arrow()
+
+    return write_shard(folder, "predictions", shard, pa.Table.from_pandas(found.to_frame(), preserve_index=False))
+
+
+def write_predictions_manifest(folder: Path, described: Sequence[dict[str, Any]], *, graph: str, campaign: str) -> None:
+    """Write the manifest of shards of predictions: rows, bytes and SHA-256 of each file."""
+    total = sum(each["rows"] for each in described)
+    content = {"predictions": total, "graph": graph, "campaign": campaign, "shards": list(described)}
+    write_atomically(folder / MANIFEST, json.dumps(content, indent=1))
 
 
 def _joined(names: Sequence[str]) -> str:

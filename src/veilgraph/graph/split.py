@@ -8,6 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
+from veilgraph.graph.counters import counter_words
+
+_SPLIT = 1
+"""Stream of the draws of a split."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,8 +61,7 @@ class Split:
             validation: share of the validation nodes.
             eligible: `[nodes]`, nodes that take part; the others are in no part of the split.
         """
-        if not (train > 0 and validation > 0 and train + validation <= 1):
-            raise GraphError(f"shares are {train} and {validation}: both above 0, together at most 1")
+        _check_shares(train, validation)
         if eligible is not None and eligible.shape != (num_nodes,):
             raise GraphError(f"eligible has shape {eligible.shape}: {num_nodes} nodes need ({num_nodes},)")
         candidates = np.arange(num_nodes) if eligible is None else np.flatnonzero(eligible)
@@ -66,6 +69,41 @@ class Split:
         ends = np.rint(np.array([train, train + validation]) * len(order)).astype(int)
         parts = (_mask(part, num_nodes) for part in np.split(order, ends))
         return cls(**dict(zip(("train", "validation", "test"), parts, strict=True)))
+
+    @classmethod
+    def counted(
+        cls,
+        numbers: NDArray[np.int64],
+        *,
+        seed: int,
+        train: float = 0.5,
+        validation: float = 0.25,
+        eligible: NDArray[np.bool_] | None = None,
+    ) -> Split:
+        """Draw the part of each node from its number alone, so that processes agree on nodes that they do not hold.
+
+        The sizes of the parts are binomial; those of `random` are exact.
+
+        Args:
+            numbers: numbers of the nodes in the whole graph, `[nodes]`.
+            seed: seed of the draws.
+            train: probability of a training node.
+            validation: probability of a validation node.
+            eligible: `[nodes]`, nodes that take part; the others are in no part of the split.
+
+        >>> whole = Split.counted(np.arange(100), seed=0)
+        >>> part = Split.counted(np.arange(50, 100), seed=0)
+        >>> bool((whole.train[50:] == part.train).all())
+        True
+        """
+        _check_shares(train, validation)
+        drawn = counter_words(numbers, seed=seed, stream=_SPLIT) / 2.0**64
+        chosen = np.ones(len(numbers), dtype=np.bool_) if eligible is None else eligible
+        return cls(
+            train=chosen & (drawn < train),
+            validation=chosen & (drawn >= train) & (drawn < train + validation),
+            test=chosen & (drawn >= train + validation),
+        )
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
@@ -75,6 +113,11 @@ class Split:
     def __repr__(self) -> str:
         counts = [int(mask.sum()) for mask in (self.train, self.validation, self.test)]
         return "Split({} train, {} validation, {} test)".format(*counts)
+
+
+def _check_shares(train: float, validation: float) -> None:
+    if not (train > 0 and validation > 0 and train + validation <= 1):
+        raise GraphError(f"shares are {train} and {validation}: both above 0, together at most 1")
 
 
 def _mask(nodes: NDArray[np.int64], num_nodes: int) -> NDArray[np.bool_]:

@@ -1,0 +1,200 @@
+"""Reports as columns: written to shards from a store or an export, and read back as codes of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.assemble import ReportCodes, code_type, perturbed_graph_of_codes
+from veilgraph.deploy.stored_reports import stored_reports
+from veilgraph.errors import CampaignError, DomainError, GraphError, ReportError
+from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow
+from veilgraph.graph.shards import ShardFolder, node_keys, shard_name
+from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection, WaveEvidence
+from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.progress import Watch, unwatched
+
+BATCH_REPORTS = 2**14
+_COLUMNS = ["node", "features", "label"]
+
+
+def report_batches(
+    source: str, campaign: Campaign, *, batch_reports: int = BATCH_REPORTS, watch: Watch = unwatched
+) -> Iterator[ArrowBatch]:
+    """Yield the reports of a campaign in batches with the columns `node`, `features` and `label`.
+
+    Args:
+        source: URL of a store, or a Parquet file that the dashboard exported.
+        campaign: the campaign; a series of waves is refused.
+        batch_reports: number of reports in a batch.
+        watch: shows the progress of reading a store.
+    """
+    if isinstance(campaign.label_mechanism, WaveEvidence):
+        raise CampaignError("shards hold one report of each person: train a series of waves from its store")
+    if "://" in source:
+        yield from _stored_batches(source, campaign, batch_reports, watch)
+    else:
+        yield from _exported_batches(Path(source), campaign, batch_reports)
+
+
+def _stored_batches(store: str, campaign: Campaign, batch_reports: int, watch: Watch) -> Iterator[ArrowBatch]:
+    pa = arrow()
+
+    sets = isinstance(campaign.label_mechanism, SubsetSelection)
+    label = pa.list_(pa.int32()) if sets else pa.int32()
+    schema = pa.schema([("node", pa.string()), ("features", pa.list_(pa.int32())), ("label", label)])
+    with stored_reports(store, campaign, watch=watch) as reports:
+        while group := list(islice(reports, batch_reports)):
+            columns = [[getattr(report, name) for report in group] for name in _COLUMNS]
+            yield pa.record_batch(columns, schema=schema)
+
+
+def _exported_batches(path: Path, campaign: Campaign, batch_reports: int) -> Iterator[ArrowBatch]:
+    pa = arrow()
+    pq = arrow("parquet")
+
+    try:
+        with pq.ParquetFile(path) as file:
+            metadata = file.schema_arrow.metadata or {}
+            stated = metadata.get(b"veilgraph.campaign")
+            if stated is not None and Campaign.from_json(stated).id != campaign.id:
+                raise CampaignError(f"{path} holds reports of another campaign: give the campaign that they answer")
+            if lacking := [name for name in _COLUMNS if name not in file.schema_arrow.names]:
+                raise GraphError(f"{path} has no column '{lacking[0]}': reports have {', '.join(_COLUMNS)}")
+            yield from file.iter_batches(batch_size=batch_reports, columns=_COLUMNS)
+    except (pa.ArrowException, OSError) as error:
+        raise GraphError(f"{path} is not a readable table of reports, .parquet ({type(error).__name__})") from None
+
+
+def read_shard_codes(folder: ShardFolder, shard: int, keys: NDArray[np.uint64], campaign: Campaign) -> ReportCodes:
+    """Read the reports of a shard and check them against the campaign; one row for each node of the shard.
+
+    Args:
+        folder: folder of the shards.
+        shard: number of the shard.
+        keys: keys of its nodes, sorted.
+        campaign: campaign of the reports.
+    """
+    pa = arrow()
+
+    table, nodes = folder.reports(shard), len(keys)
+    path, mechanism = folder.path / shard_name("reports", shard), campaign.label_mechanism
+    if mechanism is None:
+        raise CampaignError("the campaign collects no labels: there is nothing to learn to predict")
+    features = np.zeros((nodes, campaign.schema.num_features), dtype=code_type(campaign))
+    labels = mechanism.blank(nodes)
+    has_features, has_label = np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)
+    if table.num_rows:
+        rows = folder.numbers(node_keys(table.column("node").combine_chunks()), keys, path.name)
+        if len(np.unique(rows)) < len(rows):
+            raise GraphError(f"{path} holds two reports of one node: write the shards again")
+        try:
+            given, codes = _feature_codes(_column(table, "features"), campaign)
+            features[rows[given]], has_features[rows[given]] = codes, True
+            given, named = _label_codes(_column(table, "label"), mechanism)
+            labels[rows[given]], has_label[rows[given]] = named, True
+        except (ReportError, DomainError, pa.ArrowException) as error:
+            raise GraphError(f"{path}: {error}; write the shards again with reports of this campaign") from None
+    return ReportCodes(
+        features=features, labels=labels, has_features=has_features, has_label=has_label, label_mechanism=mechanism
+    )
+
+
+def perturbed_from_shards(campaign: Campaign, folder: ShardFolder, graph: Graph) -> PerturbedGraph:
+    """Put the reports of all shards on the whole graph of the folder, in one process.
+
+    Args:
+        campaign: campaign of the reports.
+        folder: folder of the shards.
+        graph: `folder.graph()`.
+    """
+    check_campaign(campaign, folder)
+    shards = [read_shard_codes(folder, shard, folder.nodes(shard).keys, campaign) for shard in range(folder.parts)]
+    arrays = {
+        name: np.concatenate([getattr(each, name) for each in shards])
+        for name in ("features", "labels", "has_features", "has_label")
+    }
+    return perturbed_graph_of_codes(campaign, graph, ReportCodes(**arrays, label_mechanism=shards[0].label_mechanism))
+
+
+def check_campaign(campaign: Campaign, folder: ShardFolder) -> None:
+    """Refuse a folder without reports, or with reports of another campaign, or of another graph."""
+    if not folder.has_reports:
+        raise GraphError(
+            f"{folder.path} holds no reports: give --store, or write it with veilgraph graph shard --reports"
+        )
+    if folder.manifest["campaign"] != campaign.id:
+        raise CampaignError(f"{folder.path} holds reports of another campaign: give the campaign that they answer")
+    if folder.identity != campaign.graph:
+        raise GraphError(
+            f"{folder.path} ({folder.num_nodes} nodes) is not the campaign's graph ({campaign.nodes} nodes): "
+            "give the shards of the tables that 'campaign new' was given"
+        )
+
+
+def _column(table: ArrowTable, name: str) -> Any:
+    pa = arrow()
+
+    return table.column(name).combine_chunks() if name in table.column_names else pa.nulls(table.num_rows)
+
+
+def _feature_codes(column: Any, campaign: Campaign) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows that have features, and their codes [rows, features]."""
+    given, sizes = _given(column), np.array(campaign.schema.domain_sizes)
+    if not len(given):
+        return given, np.zeros((0, len(sizes)), dtype=np.int64)
+    mechanism = campaign.feature_mechanism
+    if mechanism is None:
+        raise ReportError("a report holds features, and the campaign collects none")
+    codes = _rectangle(column.take(given), len(sizes), "features")
+    asked = codes != NOT_ASKED
+    if (asked.sum(axis=1) != (mechanism.sampled if isinstance(mechanism, JointGRR) else len(sizes))).any():
+        raise ReportError("a report has features that were not asked for, or lacks some")
+    if ((codes < 0) & asked).any() or (codes >= sizes).any():
+        raise ReportError("a feature code is outside its domain")
+    return given, codes
+
+
+def _label_codes(column: Any, mechanism: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the rows that have a label, and their reports as the mechanism has them."""
+    pa = arrow()
+
+    given = _given(column)
+    if not len(given):
+        return given, mechanism.blank(0)
+    values = column.take(given)
+    if isinstance(mechanism, SubsetSelection):
+        sets = _rectangle(values, mechanism.set_size, "labels")
+        if (sets < 0).any() or (sets >= mechanism.domain_size).any():
+            raise ReportError("a label code is outside its domain")
+        named = np.zeros((len(sets), mechanism.domain_size), dtype=np.bool_)
+        np.put_along_axis(named, sets, True, axis=1)
+        reports = mechanism.pack(named)
+    else:
+        reports = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    mechanism.check_reports(reports)
+    return given, reports
+
+
+def _given(column: Any) -> NDArray[np.int64]:
+    return np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _rectangle(lists: Any, width: int, what: str) -> NDArray[np.int64]:
+    """Return lists of equal length as an array; an element that is null becomes NOT_ASKED."""
+    pa = arrow()
+    pc = arrow("compute")
+
+    if not (pa.types.is_list(lists.type) or pa.types.is_fixed_size_list(lists.type)):
+        raise ReportError(f"{what} have type {lists.type}: they must be lists of {width} codes")
+    if (pc.list_value_length(lists).to_numpy(zero_copy_only=False) != width).any():
+        raise ReportError(f"a report has another number of {what} than {width}")
+    values = lists.flatten().cast(pa.int64()).fill_null(NOT_ASKED)
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64).reshape(-1, width)

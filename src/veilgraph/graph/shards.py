@@ -1,0 +1,287 @@
+"""A folder of shards: a graph, and reports of its nodes, as Parquet files that are read one at a time.
+
+A node belongs to the shard of its key, a 64-bit hash of its id. Shard s of P holds the keys from s 2^64 / P on, in
+ascending order. So every process can compute where a node is. The number of a node is its rank among all keys, whatever
+the number of shards or processes.
+
+```text
+manifest.json          counts, type of the ids, SHA-256 of each file
+nodes-00000.parquet    column id, sorted by key
+edges-00000.parquet    columns source and target: each edge once, in the shard of its end with the lower key
+reports-00000.parquet  columns node, features and label, if there are reports
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import GraphError
+from veilgraph.graph.arrow import ArrowArray, ArrowTable, arrow
+from veilgraph.graph.counters import mix
+from veilgraph.graph.graph import Graph
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+KINDS = ("nodes", "edges", "reports")
+MAX_PARTS = 256
+"""Largest number of shards: the writer keeps two files open for each."""
+
+_REMEDY = "copy the folder again, or write it again with veilgraph graph shard"
+_COLUMNS = {"nodes": ["id"], "edges": ["source", "target"], "reports": ["node"]}
+
+
+def node_keys(ids: ArrowArray) -> NDArray[np.uint64]:
+    """Return the key of each id, `[ids]`: a 64-bit hash that is the same on every machine.
+
+    Whole numbers are mixed by a bijection (the finalizer of SplitMix64), so their keys are all different. Text is
+    hashed by SipHash-2-4, as pandas has it.
+
+    >>> import pyarrow
+    >>> node_keys(pyarrow.array([0, 1])).tolist()
+    [16294208416658607535, 10451216379200822465]
+    """
+    import pandas as pd
+
+    pa = arrow()
+
+    if pa.types.is_integer(ids.type):
+        return mix(ids.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64))
+    texts = ids.to_numpy(zero_copy_only=False)
+    return np.asarray(pd.util.hash_array(texts, categorize=False), dtype=np.uint64)
+
+
+def shard_of(keys: NDArray[np.uint64], parts: int) -> NDArray[np.int64]:
+    """Return the shard of each key, `[keys]`: floor(key parts / 2^64), from the upper 32 bits.
+
+    >>> shard_of(np.array([0, 2**62, 2**63, 2**64 - 1], dtype=np.uint64), parts=4).tolist()
+    [0, 1, 2, 3]
+    """
+    upper = keys >> np.uint64(32)
+    return ((upper * np.uint64(parts)) >> np.uint64(32)).astype(np.int64)
+
+
+def read_graph(path: str | Path, *, nodes: str | Path | None = None) -> Graph:
+    """Read a graph from a folder of shards, or from tables as `Graph.from_files` does.
+
+    Args:
+        path: folder of shards, or table whose first two columns are the end nodes of edges.
+        nodes: table with a column `id`, beside an edge table; a folder of shards holds its nodes.
+    """
+    if not Path(path).is_dir():
+        return Graph.from_files(path, nodes=nodes)
+    if nodes is not None:
+        raise GraphError(f"{path} holds the nodes of its graph: leave the node table out")
+    return ShardFolder.open(path).graph()
+
+
+def shard_name(kind: str, shard: int) -> str:
+    """Return the file name of a shard.
+
+    >>> shard_name("edges", 7)
+    'edges-00007.parquet'
+    """
+    return f"{kind}-{shard:05d}.parquet"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShardGraph(Graph):
+    """The whole graph of a shard folder, in one process.
+
+    Fits on it draw from counters of nodes, so that they equal those of several processes.
+
+    Attributes:
+        identity: what a campaign on this graph is bound to; see `ShardFolder.identity`.
+    """
+
+    identity: str
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity that the manifest states: computing it again would take minutes on a large graph."""
+        return self.identity
+
+
+class NodeShard(NamedTuple):
+    """The nodes of one shard.
+
+    Attributes:
+        ids: ids, in the order of the keys.
+        keys: `[nodes]`, sorted.
+    """
+
+    ids: ArrowArray
+    keys: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShardFolder:
+    """A folder of shards whose manifest was read. Each shard is checked when it is read.
+
+    Attributes:
+        path: the folder.
+        manifest: content of `manifest.json`.
+    """
+
+    path: Path
+    manifest: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def open(cls, path: str | Path) -> ShardFolder:
+        """Read the manifest; refuse a folder with files that are missing, truncated or not described by it."""
+        path = Path(path)
+        try:
+            manifest = json.loads((path / MANIFEST).read_bytes())
+        except FileNotFoundError:
+            raise GraphError(
+                f"{path} has no {MANIFEST}: it is no folder of shards, or writing it was stopped; "
+                "veilgraph graph shard writes one"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise GraphError(f"{path / MANIFEST} cannot be read ({type(error).__name__}): {_REMEDY}") from None
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise GraphError(f"{path / MANIFEST} is of another format than {FORMAT}: {_REMEDY}")
+        folder = cls(path=path, manifest=manifest)
+        folder._check_files()
+        return folder
+
+    @property
+    def parts(self) -> int:
+        """Number of shards."""
+        return len(self.manifest["shards"])
+
+    @property
+    def has_reports(self) -> bool:
+        """Whether the folder has shards of reports."""
+        return self.manifest["reports"] is not None
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the whole graph."""
+        return int(self.manifest["nodes"])
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges of the whole graph."""
+        return int(self.manifest["edges"])
+
+    @property
+    def identity(self) -> str:
+        """Fingerprint of the graph; of a large graph, the SHA-256 of the digests of its shards."""
+        return str(self.manifest["graph"])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the manifest: it changes with any node, edge or report."""
+        return hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Number of the first node of each shard, and of all nodes, `[parts + 1]`."""
+        return np.cumsum([0, *(shard["nodes"]["rows"] for shard in self.manifest["shards"])])
+
+    def nodes(self, shard: int) -> NodeShard:
+        """Read the nodes of a shard."""
+        name = shard_name("nodes", shard)
+        ids = self._read("nodes", shard).column("id").combine_chunks()
+        keys = node_keys(ids)
+        self._check_place(name, keys, shard)
+        if (keys[1:] <= keys[:-1]).any():
+            raise GraphError(f"{self.path / name} holds a node twice, or nodes out of order: {_REMEDY}")
+        return NodeShard(ids, keys)
+
+    def edges(self, shard: int) -> NDArray[np.uint64]:
+        """Read the keys of the ends of a shard's edges, `[2, edges]`."""
+        table = self._read("edges", shard)
+        keys = np.stack([node_keys(table.column(name).combine_chunks()) for name in ("source", "target")])
+        self._check_place(shard_name("edges", shard), keys[0], shard)
+        return keys
+
+    def reports(self, shard: int) -> ArrowTable:
+        """Read the reports of a shard's nodes: columns `node`, `features` and `label`, if it has any."""
+        return self._read("reports", shard)
+
+    def graph(self) -> ShardGraph:
+        """Read the whole graph. Nodes are in the order of their keys."""
+        shards = [self.nodes(shard) for shard in range(self.parts)]
+        keys = np.concatenate([each.keys for each in shards])
+        numbers = np.concatenate(
+            [self.numbers(self.edges(shard), keys, shard_name("edges", shard)) for shard in range(self.parts)], axis=1
+        )
+        ids = [str(each) for shard in shards for each in shard.ids.to_pylist()]
+        graph = Graph.from_edges(numbers, len(keys))
+        return ShardGraph(num_nodes=len(keys), edges=graph.edges, node_ids=tuple(ids), identity=self.identity)
+
+    def numbers(self, wanted: NDArray[np.uint64], keys: NDArray[np.uint64], name: str) -> NDArray[np.int64]:
+        """Return the positions of keys in sorted keys; refuse one that is not there.
+
+        Args:
+            wanted: keys to look up, of any shape.
+            keys: sorted keys of nodes.
+            name: file that names the nodes, for the error.
+        """
+        found = np.searchsorted(keys, wanted)
+        if not len(keys) or (keys[np.minimum(found, len(keys) - 1)] != wanted).any():
+            raise unknown_node(self.path / name)
+        return found
+
+    def _read(self, kind: str, shard: int) -> ArrowTable:
+        pq = arrow("parquet")
+        damaged = arrow().ArrowException
+
+        path, stated = self.path / shard_name(kind, shard), self.manifest["shards"][shard][kind]
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != stated["sha256"]:
+            raise GraphError(
+                f"{path} is not the shard that the manifest describes, by its SHA-256 (changed, or a copy of another "
+                f"shard): {_REMEDY}"
+            )
+        try:
+            table = pq.read_table(io.BytesIO(content))
+        except (damaged, OSError) as error:
+            raise GraphError(f"{path} is not a readable Parquet file ({type(error).__name__}): {_REMEDY}") from None
+        if table.num_rows != stated["rows"] or not set(_COLUMNS[kind]) <= set(table.column_names):
+            raise GraphError(f"{path} has other rows or columns than the manifest says: {_REMEDY}")
+        return table
+
+    def _check_files(self) -> None:
+        """Compare names and sizes with the manifest, without reading the shards."""
+        expected = dict(self._expected_files())
+        for name, size in expected.items():
+            try:
+                found = (self.path / name).stat().st_size
+            except FileNotFoundError:
+                raise GraphError(f"{self.path / name} is missing, which the manifest names: {_REMEDY}") from None
+            if found != size:
+                state = "truncated" if found < size else "too long"
+                raise GraphError(f"{self.path / name} is {state}: {found:,} bytes instead of {size:,}; {_REMEDY}")
+        for other in sorted(self.path.glob("*.parquet")):
+            if other.name not in expected:
+                raise GraphError(f"{other} is not in the manifest, a doubled or foreign shard: remove it")
+
+    def _expected_files(self) -> Iterator[tuple[str, int]]:
+        try:
+            for shard, files in enumerate(self.manifest["shards"]):
+                for kind in KINDS if self.has_reports else KINDS[:2]:
+                    yield shard_name(kind, shard), int(files[kind]["bytes"])
+        except (KeyError, TypeError, ValueError):
+            raise GraphError(f"{self.path / MANIFEST} does not describe shards: {_REMEDY}") from None
+
+    def _check_place(self, name: str, keys: NDArray[np.uint64], shard: int) -> None:
+        if (shard_of(keys, self.parts) != shard).any():
+            raise GraphError(f"{self.path / name} holds nodes of another shard: {_REMEDY}")
+
+
+def unknown_node(path: Path) -> GraphError:
+    """Return the error about an edge or a report in a file that names a node which no shard holds."""
+    return GraphError(f"{path} names a node that no shard of nodes holds: {_REMEDY}")

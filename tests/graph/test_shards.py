@@ -1,0 +1,157 @@
+"""Shards hold exactly the graph and the reports of the tables, and a damaged folder is refused by the shard's name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from veilgraph.errors import GraphError
+from veilgraph.graph import Graph
+from veilgraph.graph.shard_writer import write_shards
+from veilgraph.graph.shards import ShardFolder, node_keys, read_graph, shard_of
+
+
+def edge_table(path: Path, *, integer: bool = False, seed: int = 0) -> pd.DataFrame:
+    """Write random edges with self loops and duplicates in both directions."""
+    ends = np.random.default_rng(seed).integers(60, size=(300, 2))
+    names = ends if integer else np.char.add("ü", ends.astype(str))
+    table = pd.DataFrame(names, columns=["a", "b"])
+    table.to_csv(path, index=False) if path.suffix == ".csv" else table.to_parquet(path)
+    return table
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> ShardFolder:
+    edge_table(tmp_path / "edges.csv")
+    return write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=4)
+
+
+@pytest.mark.parametrize(("suffix", "integer"), [(".csv", False), (".parquet", False), (".parquet", True)])
+@pytest.mark.parametrize("parts", [1, 5])
+def test_the_graph_of_the_shards_is_that_of_the_table(tmp_path: Path, suffix: str, integer: bool, parts: int) -> None:
+    edge_table(tmp_path / f"edges{suffix}", integer=integer)
+    whole = Graph.from_files(tmp_path / f"edges{suffix}")
+    # Batches of 7 rows: an edge and its duplicate are in different batches.
+    folder = write_shards(tmp_path / "shards", tmp_path / f"edges{suffix}", parts=parts, batch_bytes=100, batch_rows=7)
+    read = read_graph(tmp_path / "shards")
+    assert folder.manifest["ids"] == ("integer" if integer else "text")
+    assert read.fingerprint == whole.fingerprint == folder.identity
+    plain = Graph(num_nodes=read.num_nodes, edges=read.edges, node_ids=read.node_ids)
+    assert plain.fingerprint == whole.fingerprint
+    assert folder.manifest["dropped_self_loops"] == whole.dropped_self_loops
+    assert folder.manifest["dropped_duplicates"] == whole.dropped_duplicates
+
+
+def test_the_order_of_nodes_does_not_depend_on_the_number_of_shards(tmp_path: Path) -> None:
+    edge_table(tmp_path / "edges.csv")
+    names = [
+        write_shards(tmp_path / f"{parts}", tmp_path / "edges.csv", parts=parts).graph().names for parts in (1, 3, 8)
+    ]
+    assert names[0] == names[1] == names[2]
+
+
+def test_nodes_without_edges_are_kept_and_every_node_is_in_the_shard_of_its_key(tmp_path: Path) -> None:
+    table = edge_table(tmp_path / "edges.csv")
+    ids = [*sorted({*table.a, *table.b}), "alone"]
+    pd.DataFrame({"id": ids}).to_csv(tmp_path / "nodes.csv", index=False)
+    folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", parts=3)
+    assert set(folder.graph().names) == set(ids)
+    for shard in range(3):
+        held = folder.nodes(shard)
+        assert (shard_of(node_keys(held.ids), 3) == shard).all()
+
+
+def test_a_node_that_the_table_lacks_is_refused_and_leaves_no_folder(tmp_path: Path) -> None:
+    edge_table(tmp_path / "edges.csv")
+    pd.DataFrame({"id": ["ü1"]}).to_csv(tmp_path / "nodes.csv", index=False)
+    with pytest.raises(GraphError, match=r"an edge names node 'ü\d+', which .*nodes.csv lacks"):
+        write_shards(tmp_path / "shards", tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv", parts=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
+
+
+def test_a_draft_of_a_killed_run_is_removed_and_a_folder_is_never_overwritten(tmp_path: Path) -> None:
+    edge_table(tmp_path / "edges.csv")
+    draft = tmp_path / ".shards.0123456789abcdef.part"
+    draft.mkdir()
+    (draft / "edges-00000.parquet").write_bytes(b"half")
+    write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=2)
+    assert not draft.exists()
+    with pytest.raises(GraphError, match="exists already: choose another folder"):
+        write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=2)
+
+
+def remove(folder: Path) -> None:
+    (folder / "edges-00002.parquet").unlink()
+
+
+def truncate(folder: Path) -> None:
+    path = folder / "edges-00002.parquet"
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def double(folder: Path) -> None:
+    shutil.copy(folder / "edges-00001.parquet", folder / "edges-00004.parquet")
+
+
+def replace_by_another(folder: Path) -> None:
+    shutil.copy(folder / "edges-00001.parquet", folder / "edges-00002.parquet")
+    describe(folder, "edges", 2, sha256=None)
+
+
+def name_an_unknown_node(folder: Path) -> None:
+    path = folder / "edges-00002.parquet"
+    pd.read_parquet(path).assign(target="nobody").to_parquet(path, index=False)
+    describe(folder, "edges", 2)
+
+
+def disagree(folder: Path) -> None:
+    shutil.copy(folder / "nodes-00001.parquet", folder / "nodes-00002.parquet")
+    describe(folder, "nodes", 2)
+
+
+def describe(folder: Path, kind: str, shard: int, **fixed: object) -> None:
+    """State a shard in the manifest as it is now; with `sha256=None` the digest stays."""
+    path = folder / f"{kind}-{shard:05d}.parquet"
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    stated = manifest["shards"][shard][kind]
+    stated |= {"bytes": path.stat().st_size, "rows": len(pd.read_parquet(path))}
+    if "sha256" not in fixed:
+        stated["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (remove, "edges-00002.parquet is missing"),
+        (truncate, "edges-00002.parquet is truncated"),
+        (double, "edges-00004.parquet is not in the manifest, a doubled"),
+        (replace_by_another, "edges-00002.parquet is not the shard that the manifest describes"),
+        (name_an_unknown_node, "edges-00002.parquet names a node that no shard of nodes holds"),
+        (disagree, "nodes-00002.parquet holds nodes of another shard"),
+    ],
+)
+def test_a_damaged_folder_is_refused_by_the_name_of_the_shard(
+    written: ShardFolder, damage: Callable[[Path], None], message: str
+) -> None:
+    damage(written.path)
+    with pytest.raises(GraphError, match=message):
+        ShardFolder.open(written.path).graph()
+
+
+def test_ids_must_be_given_and_of_one_type(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("a,b\nu,v\nu,\n", encoding="utf-8")
+    with pytest.raises(GraphError, match="an id is missing"):
+        write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=1)
+    pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}).to_parquet(tmp_path / "mixed.parquet")
+    with pytest.raises(GraphError, match=r"an id is not a whole number|same type"):
+        write_shards(tmp_path / "shards", tmp_path / "mixed.parquet", parts=1)
+    with pytest.raises(GraphError, match="parts is 0"):
+        write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=0)
