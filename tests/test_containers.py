@@ -191,7 +191,9 @@ def test_the_recipe_collects_a_report_over_tls_into_postgresql(
         ):
             wait_until_it_answers(port, collector, tmp_path / "collector.log")
             wait_until_it_answers(secure, running, tmp_path / "proxy.log")
-            image.run(shlex.join(part.replace(":8000", f":{port}") for part in image.health))
+            readiness = services["services"]["collector"]["healthcheck"]["test"][1:]
+            for check in (image.health, readiness):
+                image.run(shlex.join(part.replace(":8000", f":{port}") for part in check))
             client = [str(image.python / "bin" / "veilgraph")]
             answer = ["--record=record.json", "--node=n0", "--max-epsilon=4", "--store=kept", "--out=report.json"]
             tokens = ["--keys-file=keys.txt", "--graph=edges.csv", "--out=tokens.csv"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import re
 import shutil
 import time
 from contextlib import suppress
@@ -14,6 +15,7 @@ import pytest
 from benchmarks.performance.collecting import Collection, Connection, Server
 from benchmarks.studies.faults import Ledger, kill_rounds
 
+from tests.support.running_collector import wait_until
 from tests.support.services import Postgres
 from veilgraph.collector.store import ReportStore
 
@@ -109,9 +111,19 @@ def test_a_restarted_database_means_503_and_then_recovery(postgres: Postgres, tm
     try:
         asyncio.run(restart())
         assert server.process.poll() is None
+        wait_until(lambda: "answers again" in server.text)
     finally:
         server.stop()
     store = ReportStore.open(url)
     assert ledger.check(store) >= len(ledger.acknowledged)
     store.close()
-    assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
+    log = (tmp_path / "log").read_text(encoding="utf-8")
+    assert "Traceback" not in log
+    # Besides the lines of start and stop, the outage is one line when it begins and one when it ends.
+    warnings = [line for line in log.splitlines() if " INFO uvicorn" not in line]
+    assert [re.sub(r"[0-9.:-]+", "#", line.partition("veilgraph.collector: ")[2]) for line in warnings] == [
+        "the database does not answer# requests that need it are answered with #",
+        "the database answers again after # seconds; requests answered with # meanwhile# #",
+    ]
+    refused = int(warnings[-1].rpartition(" ")[2])
+    assert 0 < refused <= ledger.statuses[503]

@@ -149,3 +149,23 @@ def test_an_empty_submission_needs_no_transaction() -> None:
         assert await writer.write([]) == []
 
     assert run(work).transactions == []
+
+
+def test_a_writer_is_ready_while_it_runs_and_its_queue_has_room() -> None:
+    async def work(writer: ReportWriter, store: Recorder) -> None:
+        writer.check_ready()
+        store.permitted.clear()
+        tasks = [asyncio.create_task(writer.write([report])) for report in REPORTS[:2]]
+        await asyncio.sleep(0.01)
+        with pytest.raises(StoreUnavailableError, match="2 reports wait for the store"):
+            writer.check_ready()
+        writer.check_alive()
+        store.permitted.set()
+        await asyncio.gather(*tasks)
+        writer.check_ready()
+        await writer.stop()
+        for check in (writer.check_alive, writer.check_ready):
+            with pytest.raises(StoreUnavailableError, match="does not run: restart the collector"):
+                check()
+
+    run(work, max_queued=2)

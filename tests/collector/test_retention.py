@@ -73,9 +73,11 @@ def test_a_revised_notice_is_kept_and_an_older_one_is_refused(store: ReportStore
         make_app(campaign=KEPT.campaign, graph=KEPT.graph, store=store, credentials=KEPT.credentials)
 
 
-def test_a_database_that_does_not_answer_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_database_that_does_not_answer_is_tried_again_and_an_error_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class Absent(ReportStore):
-        """A store whose database is away for the first call."""
+        """A store whose database is away for the first call, and broken in the second."""
 
         def __init__(self) -> None:
             self.calls = 0
@@ -87,20 +89,37 @@ def test_a_database_that_does_not_answer_is_tried_again(caplog: pytest.LogCaptur
             self.calls += 1
             if self.calls == 1:
                 raise StoreUnavailableError("away")
+            if self.calls == 2:
+                raise StoreError("broken")
             return 0
 
         def count(self, campaign_id: str, *, wave: int | None = None) -> int:
+            return 7
+
+        def purge(self, campaign: Campaign, *, now: float, actor: str) -> int:
             return 0
 
-    store = Absent()
+    store, counts, outages = Absent(), list[int](), list[int]()
 
     async def run() -> None:
-        task = asyncio.create_task(maintain_regularly(lambda: KEPT.campaign, store, clock=lambda: DUE, seconds=0.001))
-        while store.calls < 3:
+        task = asyncio.create_task(
+            maintain_regularly(
+                lambda: KEPT.campaign,
+                store,
+                clock=lambda: DUE,
+                counted=counts.append,
+                unavailable=lambda: outages.append(store.calls),
+                seconds=0.001,
+            )
+        )
+        while not counts:
             await asyncio.sleep(0.001)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
 
     asyncio.run(run())
-    assert "could not be attended to: StoreUnavailableError" in caplog.text
+    assert (outages, counts[0]) == ([1], 7)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the notice and its retention date could not be attended to: StoreError"
+    ]

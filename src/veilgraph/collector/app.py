@@ -43,7 +43,7 @@ from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.collector.validation import ReportValidator, batch_entries, parse_json
-from veilgraph.errors import StoreError, StoreFullError
+from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 from veilgraph.graph import Graph
 
 logger = logging.getLogger("veilgraph.collector")
@@ -113,7 +113,11 @@ def make_app(
     alone = shared is None
     shared = shared or SharedParts(store, limits=limits, clock=clock)
     writer = shared.writer
-    metrics = Metrics(campaign=campaign.id[:_ID_DIGITS], queued=lambda: writer.queued)
+    metrics = Metrics(
+        campaign=campaign.id[:_ID_DIGITS],
+        queued=lambda: writer.queued,
+        database_up=lambda: shared.database.is_up,
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -125,7 +129,14 @@ def make_app(
             tasks = [
                 asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics)),
                 asyncio.create_task(
-                    maintain_regularly(lambda: validator.campaign, store, clock=clock, seconds=maintenance_seconds)
+                    maintain_regularly(
+                        lambda: validator.campaign,
+                        store,
+                        clock=clock,
+                        counted=metrics.set_stored,
+                        unavailable=shared.database.suspect,
+                        seconds=maintenance_seconds,
+                    )
                 ),
             ]
             if campaign_file is not None:
@@ -139,9 +150,9 @@ def make_app(
             await asyncio.to_thread(_save_refusals, store, campaign.id, metrics)
 
     app = new_app(title="veilgraph collector", version=veilgraph.__version__, lifespan=lifespan)
-    refuse = answer_refusals(app, metrics)
+    refuse = answer_refusals(app, shared, metrics)
     _add_campaign(app, validator)
-    add_health(app, store)
+    add_health(app, shared)
     submit_one = _add_submission(app, validator, writer, metrics, limits)
     app.add_middleware(
         DirectRoute,
@@ -183,12 +194,14 @@ def new_app(**options: Any) -> FastAPI:
     )
 
 
-def answer_refusals(app: FastAPI, metrics: Metrics) -> Callable[[Request, Exception], Response]:
+def answer_refusals(app: FastAPI, shared: SharedParts, metrics: Metrics) -> Callable[[Request, Exception], Response]:
     """Answer and count refusals and errors of the store, wherever a route raises them; return what answers."""
 
     def refuse(_: Request, error: Exception) -> Response:
         refusal = _as_refusal(error)
         metrics.count_refusal(refusal.reason)
+        if refusal.reason is RefusalReason.STORE_UNAVAILABLE:
+            shared.database.count_refusal()
         return refusal.response()
 
     for kind in (Refusal, StoreError, HTTPException):
@@ -353,6 +366,9 @@ def _save_refusals(store: ReportStore, campaign_id: str, metrics: Metrics) -> No
     counts = metrics.take_unsaved()
     try:
         store.add_refusals(campaign_id, counts)
+    except StoreUnavailableError:
+        # Requests find it out, too; this is not worth a line of the log.
+        metrics.restore_unsaved(counts)
     except StoreError as error:
         metrics.restore_unsaved(counts)
         logger.warning("the counts of refusals could not be stored, and are kept for later: %s", type(error).__name__)

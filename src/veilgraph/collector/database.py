@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -249,7 +250,13 @@ def upgrade(connection: Connection, version: str) -> None:
 
 def is_current(connection: Connection) -> bool:
     """Return whether no migration is pending; refuse a database of a newer version."""
-    return version_of(connection) == max(known_versions())
+    return version_of(connection) == newest_version()
+
+
+@cache
+def newest_version() -> str:
+    """Return the version of the tables that this program writes."""
+    return max(known_versions())
 
 
 def known_versions() -> list[str]:

@@ -1,4 +1,4 @@
-"""Routes for those who operate the collector: whether it can store reports."""
+"""Routes for those who operate the collector: whether its process is alive, and whether it can store reports."""
 
 from __future__ import annotations
 
@@ -7,13 +7,26 @@ import asyncio
 from fastapi import FastAPI
 
 from veilgraph.collector import openapi
-from veilgraph.collector.store import ReportStore
+from veilgraph.collector.shared_parts import SharedParts
 
 
-def add_health(app: FastAPI, store: ReportStore) -> None:
-    """Add the routes; they say nothing about a campaign."""
+def add_health(app: FastAPI, shared: SharedParts) -> None:
+    """Add the routes, for GET and HEAD; they say nothing about a campaign."""
 
-    @app.get("/health", summary="Whether the collector can store reports", responses=openapi.HEALTH)
-    async def health() -> openapi.HealthBody:
-        await asyncio.to_thread(store.check)
+    async def live() -> openapi.HealthBody:
+        shared.writer.check_alive()
         return {"status": "ok"}
+
+    async def ready() -> openapi.HealthBody:
+        shared.writer.check_ready()
+        await asyncio.to_thread(shared.store.check)
+        return {"status": "ok"}
+
+    can_store = "Whether the collector can store reports: its database, the version of its tables, its writer and queue"
+    for path, summary, endpoint in (
+        ("/health/live", "Whether the process is alive; if not, restart it", live),
+        ("/health/ready", can_store, ready),
+        ("/health", "The same as /health/ready", ready),
+    ):
+        app.get(path, summary=summary, responses=openapi.HEALTH)(endpoint)
+        app.head(path, include_in_schema=False)(endpoint)

@@ -19,9 +19,12 @@ class Metrics:
     Args:
         campaign: name of the campaign in the metrics: the beginning of its id.
         queued: function that returns the number of reports that wait for the store, of all campaigns.
+        database_up: function that returns whether the database answers.
     """
 
-    def __init__(self, *, campaign: str, queued: Callable[[], int]) -> None:
+    def __init__(
+        self, *, campaign: str, queued: Callable[[], int], database_up: Callable[[], bool] = lambda: True
+    ) -> None:
         self._registry, self._campaign = CollectorRegistry(), campaign
         self._reports = Counter(
             "veilgraph_reports",
@@ -45,11 +48,25 @@ class Metrics:
         ).labels(campaign)
         waiting = Gauge("veilgraph_reports_waiting", "Reports that wait for the store", registry=self._registry)
         waiting.set_function(queued)
+        up = Gauge("veilgraph_database_up", "Whether the database answers: 1 or 0", registry=self._registry)
+        up.set_function(database_up)
+        self._stored = Gauge(
+            "veilgraph_reports_stored",
+            "Reports in the store; counted once a minute, with what this process stored since",
+            ["campaign"],
+            registry=self._registry,
+        ).labels(campaign)
         self._unsaved: Tally[str] = Tally()
 
     def count_outcome(self, outcome: Outcome) -> None:
         """Count a report that the store answered."""
         self._outcomes[outcome].inc()
+        if outcome is Outcome.STORED:
+            self._stored.inc()
+
+    def set_stored(self, reports: int) -> None:
+        """Set the number of stored reports, which withdrawals and other collectors change too."""
+        self._stored.set(reports)
 
     def count_refusal(self, reason: RefusalReason) -> None:
         """Count a refused request, or a refused report of a batch."""

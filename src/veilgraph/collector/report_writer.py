@@ -63,6 +63,17 @@ class ReportWriter:
         """Number of reports that are not committed yet."""
         return self._queued_reports
 
+    def check_alive(self) -> None:
+        """Raise an error unless the writer runs; only a restart of the process helps against that."""
+        if self._task is None or self._task.done():
+            raise StoreUnavailableError("the writer of reports does not run: restart the collector")
+
+    def check_ready(self) -> None:
+        """Raise an error unless the writer runs, and its queue has room for a report."""
+        self.check_alive()
+        if self._queued_reports >= self._max_queued:
+            raise StoreUnavailableError(f"{self._queued_reports} reports wait for the store: send again later")
+
     def start(self) -> None:
         """Start writing, in the event loop that submits."""
         self._task = asyncio.get_running_loop().create_task(self._run())

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from veilgraph.campaign import Campaign
 from veilgraph.collector.store import ReportStore
-from veilgraph.errors import StoreError
+from veilgraph.errors import StoreError, StoreUnavailableError
 
 logger = logging.getLogger("veilgraph.collector")
 
@@ -30,20 +30,31 @@ def purge_if_due(campaign: Campaign, store: ReportStore, *, now: float) -> int:
 
 
 async def maintain_regularly(
-    campaign: Callable[[], Campaign], store: ReportStore, *, clock: Callable[[], float], seconds: float = 60.0
+    campaign: Callable[[], Campaign],
+    store: ReportStore,
+    *,
+    clock: Callable[[], float],
+    counted: Callable[[int], None],
+    unavailable: Callable[[], None],
+    seconds: float = 60.0,
 ) -> None:
-    """Keep a new notice, and purge when the date passes, until cancelled; an absent database is tried again.
+    """Keep a new notice, purge when the date passes, and count reports, until cancelled.
 
     Args:
         campaign: returns the campaign with its newest notice.
         store: store of the reports.
         clock: Unix time.
+        counted: takes the number of stored reports.
+        unavailable: called when the database does not answer; it is tried again.
         seconds: time between two looks at the clock.
     """
     while True:
         try:
             await asyncio.to_thread(store.register, campaign(), now=clock())
             await asyncio.to_thread(purge_if_due, campaign(), store, now=clock())
+            counted(await asyncio.to_thread(store.count, campaign().id))
+        except StoreUnavailableError:
+            unavailable()
         except StoreError as error:
             logger.warning("the notice and its retention date could not be attended to: %s", type(error).__name__)
         await asyncio.sleep(seconds)

@@ -64,9 +64,9 @@ class CampaignsTogether:
 def _entrance(campaigns: Mapping[str, FastAPI], shared: SharedParts) -> FastAPI:
     """Make what is outside of all campaigns: a page that names none of them, and the health of the process."""
     app, metrics = new_app(openapi_url=None, redirect_slashes=False), Metrics(campaign="", queued=lambda: 0)
-    answer_refusals(app, metrics)
+    answer_refusals(app, shared, metrics)
     add_boundaries(app, shared, metrics)
-    add_health(app, shared.store)
+    add_health(app, shared)
     pages = resources.files("veilgraph.collector") / "pages"
     page, stylesheet = (pages / "entrance.html").read_bytes(), (pages / "dashboard.css").read_bytes()
 

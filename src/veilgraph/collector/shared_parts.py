@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from veilgraph.collector.middleware import Limits, TokenBuckets
+from veilgraph.collector.outages import DatabaseWatch
 from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.store import ReportStore
 
@@ -24,6 +25,7 @@ class SharedParts:
         store: store of the reports.
         writer: the only writer of the store in this process.
         buckets: rate limit of each sender.
+        database: whether the database answers.
         assessing: held while a process computes an assessment, so that there is one such process at a time.
         clock: Unix time.
     """
@@ -36,13 +38,16 @@ class SharedParts:
         self.writer = ReportWriter(store, clock=clock)
         self.buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
         self.assessing = asyncio.Lock()
+        self.database = DatabaseWatch(store)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Write reports as long as the context lasts; then commit those that wait, and close the store."""
         self.writer.start()
+        watching = asyncio.create_task(self.database.watch())
         try:
             yield
         finally:
+            watching.cancel()
             await self.writer.stop()
             self.store.close()

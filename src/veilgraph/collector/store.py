@@ -27,6 +27,7 @@ from veilgraph.collector.database import (
     is_current,
     make_engine,
     migrate,
+    newest_version,
     parse_url,
     refusals,
     reports,
@@ -497,9 +498,13 @@ class ReportStore:
             return connection.execute(query).first() is not None
 
     def check(self) -> None:
-        """Raise an error unless the database answers."""
+        """Raise an error unless the database answers, and its tables are those of this version."""
         with translate_errors(), self._engine.connect() as connection:
-            connection.execute(text("SELECT 1"))
+            version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        if version != newest_version():
+            raise StoreError(
+                f"the tables have version {version}, and the collector needs {newest_version()}: restart it"
+            )
 
 
 def _key(report: Report) -> Key:
