@@ -492,10 +492,38 @@ def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pyt
         assert main(["submit", "r1.json", "--url", url]) == 2
         captured = capsys.readouterr()
         assert "007: failed: another report of this node was stored before" in captured.out
-        assert "1 of 1 reports were not accepted" in captured.err
+        assert "not accepted: 1 of 1 report (" in captured.err
         assert "t0ken" not in captured.out + captured.err
         assert main(["submit", "r1.json", "--url", url]) == 0
         assert "007: stored, in the hour from 2027-01-31T17:00:00Z; receipt s1gnature" in capsys.readouterr().out
+
+
+def test_a_series_of_features_and_label_is_made_answered_and_sent_wave_by_wave(folder: Path, capsys: Capture) -> None:
+    assert new(*BUDGET, "--waves", "3", "--wave-epsilon-x", "0.4") == 0
+    said = capsys.readouterr().out
+    assert "Two records that never change" in said
+    assert "the same ones in every wave" in said
+    assert main([*TOKENS, "--graph", "edges.csv"]) == 0
+    store = ["--store", "device", "--limit", "9"]
+    assert main([*randomize(*store, node="007"), "--out", "r1.json"]) == 0
+    assert main(["campaign", "revise", "c.json", "--wave", "2"]) == 0
+    assert main([*randomize(*store, node="007"), "--out", "r2.json"]) == 0
+    campaign = Campaign.from_json(Path("c.json").read_bytes())
+    with serving(campaign.to_json()) as collector:
+        send = ["--url", collector.url, "--tokens", "t.csv"]
+        collector.codes = [201, 201]
+        assert main(["submit", "r1.json", *send, "--receipt", "kept.json"]) == 0
+        assert "The receipt is in kept.json." in capsys.readouterr().out
+        assert json.loads(Path("kept.json").read_text())["signature"] == "s1gnature"
+        assert "kept.json exists" in complaint(capsys, ["submit", "r2.json", *send, "--receipt", "kept.json"])
+        several = complaint(capsys, ["submit", "r1.json", "r2.json", *send, "--receipt", "two.json"])
+        assert "--receipt is for one report" in several
+        assert main(["submit", "r2.json", *send]) == 0
+        first, second = (Report.parse(document, campaign) for _, _, document in collector.received)
+    assert (first.wave, second.wave) == (1, 2)
+    assert first.features is not None
+    assert second.features is not None
+    assert [code is None for code in first.features] == [code is None for code in second.features]
 
 
 def test_names_and_tokens_that_begin_like_formulas_are_neutral_in_the_table_and_can_be_submitted(folder: Path) -> None:

@@ -39,8 +39,9 @@ def complaint(capsys: Capture, arguments: list[str]) -> str:
 def test_a_person_withdraws_and_checks_both_receipts(client: httpx.Client, store: ReportStore, capsys: Capture) -> None:
     url, token = str(client.base_url), COLLECTION.token("n1")
     Path("r.json").write_text(COLLECTION.report("n1").to_json())
-    assert main(["submit", "r.json", "--url", url, "--token", token, "--json"]) == 0
-    Path("stored.json").write_text(capsys.readouterr().out)
+    assert main(["submit", "r.json", "--url", url, "--token", token, "--json", "--receipt", "stored.json"]) == 0
+    (outcome,) = json.loads(capsys.readouterr().out)
+    assert json.loads(Path("stored.json").read_text()) == outcome["receipt"]
     check = ["receipt", "check", "stored.json", "--url", url]
     assert main(check) == 0
     assert "the report is stored now" in capsys.readouterr().out

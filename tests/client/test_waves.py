@@ -38,8 +38,8 @@ def at(series: Campaign, wave: int, version: int | None = None) -> Campaign:
 
 
 def mechanism(series: Campaign) -> WaveEvidence:
-    assert series.waves is not None
-    return series.waves
+    assert isinstance(series.label_mechanism, WaveEvidence)
+    return series.label_mechanism
 
 
 def histories(series: Campaign, count: int = 40) -> list[tuple[list[int], list[int]]]:
@@ -73,7 +73,7 @@ def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name
     for values, words in histories(series):
         left, memory = iter(words), participant.Memory()
         for question, value in zip(questions, values, strict=True):
-            memory = participant.randomize_wave(question, memory, value, word=left.__next__)
+            memory = participant.randomize_wave(question, memory, None, value, word=left.__next__)
         assert (list(memory.reports.values()), len(list(left))) == by_the_package(series, values, words)
         assert len(memory.answers) <= mechanism(series).values
 

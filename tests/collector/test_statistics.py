@@ -90,6 +90,7 @@ def codes(features: list[tuple[int, ...]], labels: list[int]) -> ReportCodes:
         labels=np.array(labels, dtype=np.int64),
         has_features=np.ones(len(features), dtype=np.bool_),
         has_label=np.ones(len(labels), dtype=np.bool_),
+        feature_mechanism=CAMPAIGN.feature_mechanism,
         label_mechanism=CAMPAIGN.label_mechanism,
     )
 

@@ -16,7 +16,7 @@ from veilgraph.datasets import csbm
 from veilgraph.deploy import Model, predict_nodes, train_on_store
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
-from veilgraph.privacy.mechanisms import WaveEvidence
+from veilgraph.privacy.mechanisms import NOT_ASKED, LongitudinalFeatures, WaveEvidence
 from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -24,14 +24,17 @@ NODES, WAVES = 300, 6
 
 
 class Series:
-    """Reports of six waves in a store; a third of the people leave every second wave out, some send nothing."""
+    """Reports of six waves in a store; a third of the people leave every second wave out, some send nothing.
 
-    def __init__(self, folder: Path) -> None:
-        made = csbm(NODES, num_features=1, num_classes=4, seed=0)
+    With features, one person in seven leaves the label out in the first wave.
+    """
+
+    def __init__(self, folder: Path, *, features: bool) -> None:
+        made = csbm(NODES, num_features=12, num_classes=4, seed=0)
         self.names = [f"u{i}" for i in range(NODES)]
         self.graph = Graph.from_edges(made.graph.edges, NODES, node_ids=self.names)
         self.campaign = Campaign.new(
-            schema=FeatureSchema(classes=made.schema.classes),
+            schema=made.schema if features else FeatureSchema(classes=made.schema.classes),
             graph=self.graph,
             purpose="p",
             contact="c",
@@ -39,18 +42,33 @@ class Series:
             epsilon_y=3.0,
             waves=WAVES,
             wave_epsilon=1.0,
+            epsilon_x=2.0 if features else None,
+            sampled=5 if features else None,
         )
-        series = self.campaign.waves
-        assert series is not None
+        series, asked = self.campaign.label_mechanism, self.campaign.feature_mechanism
+        assert isinstance(series, WaveEvidence)
         rng = np.random.default_rng(0)
         self.codes = series.randomize(np.repeat(made.labels[:, None], WAVES, axis=1), rng=rng).astype(np.int64)
-        self.codes[::3, ::2] = NO_REPORT
-        self.codes[::5] = NO_REPORT
+        sent = np.ones((NODES, WAVES), dtype=np.bool_)
+        sent[::3, ::2] = sent[::5] = False
+        self.codes[~sent] = NO_REPORT
+        self.columns = np.full((NODES, WAVES, made.schema.num_features), NOT_ASKED)
+        if isinstance(asked, LongitudinalFeatures):
+            self.codes[::7, 0] = NO_REPORT
+            drawn = asked.randomize(np.tile(made.features, WAVES), rng=rng).reshape(self.columns.shape)
+            self.columns[sent] = drawn[sent]
         self.reports = [
-            Report(campaign=self.campaign.id, node=self.names[node], features=None, label=int(code), wave=wave)
-            for wave in range(1, WAVES + 1)
-            for node, code in enumerate(self.codes[:, wave - 1])
-            if code != NO_REPORT
+            Report(
+                campaign=self.campaign.id,
+                node=self.names[node],
+                features=tuple(None if code == NOT_ASKED else code for code in self.columns[node, wave].tolist())
+                if features
+                else None,
+                label=None if self.codes[node, wave] == NO_REPORT else int(self.codes[node, wave]),
+                wave=wave + 1,
+            )
+            for wave in range(WAVES)
+            for node in np.flatnonzero(sent[:, wave]).tolist()
         ]
         self.store = f"sqlite:///{folder}/reports.db"
         store = ReportStore.open(self.store)
@@ -64,9 +82,9 @@ class Series:
         self.folder = folder
 
 
-@pytest.fixture(scope="module")
-def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
-    return Series(tmp_path_factory.mktemp("series"))
+@pytest.fixture(scope="module", params=["label", "features"])
+def series(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Series:
+    return Series(tmp_path_factory.mktemp("series"), features=request.param == "features")
 
 
 @pytest.mark.parametrize("waves", ["all", "latest"])
@@ -76,7 +94,16 @@ def test_reports_of_all_waves_survive_their_assembly(series: Series, waves: str)
     evidence = perturbed.label_mechanism
     assert isinstance(evidence, WaveEvidence)
     assert evidence.latest == (waves == "latest")
-    assert set(reports_of(perturbed, series.campaign)) == set(series.reports)
+    assert sorted(map(Report.to_json, reports_of(perturbed, series.campaign))) == sorted(
+        map(Report.to_json, series.reports)
+    )
+    asked = perturbed.feature_mechanism
+    if isinstance(asked, LongitudinalFeatures):
+        assert asked.latest == (waves == "latest")
+        np.testing.assert_array_equal(perturbed.features, asked.evidence(series.columns))
+        assert (perturbed.features[perturbed.has_features] != NOT_ASKED).sum(axis=1).tolist() == [5] * int(
+            perturbed.has_features.sum()
+        )
     assert perturbed.guarantee == series.campaign.guarantee
 
 

@@ -13,7 +13,14 @@ from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError
 from veilgraph.graph import Graph, PerturbedGraph
-from veilgraph.privacy.mechanisms import JointGRR, LabelMechanism, SubsetSelection, WaveEvidence
+from veilgraph.privacy.mechanisms import (
+    GRRFS,
+    JointGRR,
+    LabelMechanism,
+    LongitudinalFeatures,
+    SubsetSelection,
+    WaveEvidence,
+)
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
 
@@ -26,18 +33,22 @@ class ReportCodes:
     """Codes of all reports, one row for each node of the graph; rows without a report are zero and masked.
 
     Attributes:
-        features: codes of the features, `[nodes, features]`.
+        features: codes of the features, `[nodes, features]`; those that all waves of a series give together.
         labels: reports of the label as its mechanism has them: `[nodes]`, `[nodes, words]` or `[nodes, waves]`.
         has_features: mask of the rows of `features` that were reported, `[nodes]`.
         has_label: mask of the entries of `labels` that were reported, `[nodes]`.
+        feature_mechanism: that reads `features`; None if no features are collected.
         label_mechanism: that reads `labels`; None if no label is collected.
+        feature_waves: features in each wave of a series, `[nodes, waves, features]`; None where they are asked once.
     """
 
     features: NDArray[Any] = field(repr=False)
     labels: NDArray[Any] = field(repr=False)
     has_features: NDArray[np.bool_] = field(repr=False)
     has_label: NDArray[np.bool_] = field(repr=False)
+    feature_mechanism: GRRFS | JointGRR | LongitudinalFeatures | None
     label_mechanism: LabelMechanism | None
+    feature_waves: NDArray[Any] | None = field(default=None, repr=False)
 
     @property
     def has_report(self) -> NDArray[np.bool_]:
@@ -56,8 +67,11 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
     """
     if waves not in WAVES:
         raise CampaignError(f"waves is '{waves}': choose {' or '.join(WAVES)}")
-    mechanism, nodes = campaign.label_mechanism, graph.num_nodes
+    mechanism, asked, nodes = campaign.label_mechanism, campaign.feature_mechanism, graph.num_nodes
     features = np.zeros((nodes, campaign.schema.num_features), dtype=code_type(campaign))
+    of_waves = None
+    if isinstance(asked, LongitudinalFeatures):
+        of_waves = np.full((nodes, asked.waves, asked.num_features), NOT_ASKED, dtype=asked.code_type)
     labels = np.zeros(nodes, dtype=np.int64) if mechanism is None else mechanism.blank(nodes)
     has_features, has_label = np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)
     number_of = {name: number for number, name in enumerate(graph.names)}
@@ -68,13 +82,17 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
             continue
         if report.features is not None:
             codes = [NOT_ASKED if code is None else code for code in report.features]
-            features[node], has_features[node] = codes, True
+            row = features[node] if of_waves is None or report.wave is None else of_waves[node, report.wave - 1]
+            row[:], has_features[node] = codes, True
         if report.label is not None and report.wave is not None:
             labels[node, report.wave - 1], has_label[node] = report.label, True
         elif report.label is not None:
             named[node], has_label[node] = report.label, True
     if isinstance(mechanism, WaveEvidence):
         mechanism = WaveEvidence.of(mechanism, labels, latest=waves == "latest")
+    if isinstance(asked, LongitudinalFeatures) and of_waves is not None:
+        asked = asked.combining(of_waves, latest=waves == "latest")
+        features = asked.evidence(of_waves)
     if named:
         said: Any = list(named.values())
         labels[list(named)] = mechanism.masks(said) if isinstance(mechanism, SubsetSelection) else said
@@ -83,14 +101,16 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
         labels=labels,
         has_features=has_features,
         has_label=has_label,
+        feature_mechanism=asked,
         label_mechanism=mechanism,
+        feature_waves=of_waves,
     )
 
 
 def code_type(campaign: Campaign) -> type[np.integer[Any]]:
     """Return the type of feature codes in the reports of a campaign."""
     mechanism = campaign.feature_mechanism
-    return mechanism.code_type if isinstance(mechanism, JointGRR) else campaign.schema.code_dtype
+    return campaign.schema.code_dtype if mechanism is None or isinstance(mechanism, GRRFS) else mechanism.code_type
 
 
 def perturbed_graph(
@@ -118,8 +138,9 @@ def perturbed_graph_of_codes(campaign: Campaign, graph: Graph, codes: ReportCode
         labels=codes.labels,
         has_features=codes.has_features,
         has_label=codes.has_label,
-        feature_mechanism=campaign.feature_mechanism,
+        feature_mechanism=codes.feature_mechanism,
         label_mechanism=codes.label_mechanism,
+        feature_waves=codes.feature_waves,
     )
 
 
@@ -141,15 +162,28 @@ def reports_of(perturbed: PerturbedGraph, campaign: Campaign) -> Iterator[Report
     label_of = dict(zip(has_label.tolist(), said, strict=True))
     for node, name in enumerate(perturbed.graph.names):
         if perturbed.has_features[node] or node in label_of:
-            codes = perturbed.features[node].tolist() if perturbed.has_features[node] else None
-            report = Report(
-                campaign=campaign.id,
-                node=name,
-                features=None if codes is None else tuple(None if code == NOT_ASKED else code for code in codes),
-                label=None if isinstance(mechanism, WaveEvidence) else label_of.get(node),
-            )
-            if isinstance(mechanism, WaveEvidence):
-                answered = enumerate(label_of[node], start=1)
-                yield from (replace(report, label=code, wave=wave) for wave, code in answered if code != NO_REPORT)
+            report = Report(campaign=campaign.id, node=name, features=None, label=None)
+            if campaign.waves is None:
+                features = _reported(perturbed.features[node]) if perturbed.has_features[node] else None
+                yield replace(report, features=features, label=label_of.get(node))
             else:
-                yield report
+                yield from _reports_of_waves(perturbed, node, report, label_of.get(node))
+
+
+def _reports_of_waves(
+    perturbed: PerturbedGraph, node: int, report: Report, labels: list[int] | None
+) -> Iterator[Report]:
+    """Return the reports of one node in each wave in which it sent one."""
+    codes = perturbed.feature_waves if perturbed.has_features[node] else None
+    count = len(codes[node]) if codes is not None else len(labels or ())
+    for wave in range(count):
+        features = None if codes is None else _reported(codes[node, wave])
+        label = None if labels is None or labels[wave] == NO_REPORT else labels[wave]
+        if features is not None or label is not None:
+            yield replace(report, features=features, label=label, wave=wave + 1)
+
+
+def _reported(codes: NDArray[Any]) -> tuple[int | None, ...] | None:
+    """Return the features of a report; None if it has none."""
+    found = tuple(None if code == NOT_ASKED else code for code in codes.tolist())
+    return None if all(code is None for code in found) else found

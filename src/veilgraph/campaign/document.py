@@ -35,7 +35,15 @@ from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import HistoryRelation, state_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, SubsetSelection, SymmetricChannel, WaveEvidence
+from veilgraph.privacy.mechanisms import (
+    GRR,
+    GRRFS,
+    JointGRR,
+    LongitudinalFeatures,
+    SubsetSelection,
+    SymmetricChannel,
+    WaveEvidence,
+)
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
@@ -46,14 +54,15 @@ FORMAT = 3
 """Format of new documents. Formats 1 and 2, in which reports are bound to everything, are read and keep their ids."""
 _FORMATS = (1, 2, FORMAT)
 
-_FeatureMechanism = GRRFS | JointGRR
+_FeatureMechanism = GRRFS | JointGRR | LongitudinalFeatures
 _LabelMechanism = GRR | SubsetSelection | WaveEvidence
-_FEATURE_MECHANISMS: dict[str, type[_FeatureMechanism]] = {"grr_fs": GRRFS, "joint_grr": JointGRR}
+_FEATURE_MECHANISMS: dict[str, type[GRRFS | JointGRR]] = {"grr_fs": GRRFS, "joint_grr": JointGRR}
 _LABEL_MECHANISMS: dict[str, type[GRR | SubsetSelection]] = {"grr": GRR, "subset_selection": SubsetSelection}
 
 # Limits within which a phone's browser checks the attribute-level guarantee in seconds.
 _MAX_FEATURES = 2**14
 _MAX_STEPS = 1_000_000
+_MAX_SIZES_OF_SERIES = 16
 # Relative above 1, as in both clients. Documents of earlier versions state totals that are rounded to nearest.
 _TOLERANCE = 1e-9
 
@@ -158,8 +167,8 @@ class Campaign:
             isinstance(features, JointGRR) or isinstance(label, SubsetSelection) or not self.schema.columns
         ):
             raise CampaignError("format 1 has columns, GRR-FS and GRR alone: make the campaign in format 2")
-        if self.waves is not None and (self.format < 3 or features is not None):
-            raise CampaignError("a series of waves asks for the label alone, in format 3: leave the features out")
+        if self.waves is not None and self.format < 3:
+            raise CampaignError("a series of waves needs format 3")
         if features is not None:
             if features.domain_sizes != self.schema.domain_sizes:
                 raise CampaignError("the feature mechanism has other domain sizes than the schema")
@@ -189,33 +198,43 @@ class Campaign:
         waves: int | None = None,
         values: int = 2,
         wave_epsilon: float | None = None,
+        wave_epsilon_x: float | None = None,
     ) -> Campaign:
         """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
 
         Features are randomized by GRR-FS, the label by the mechanism whose reports carry most information. A number of
         sampled features above that of the schema means all of them.
 
-        With `waves` it is a series: the label is asked in each wave and randomized by L-GRR. Then `epsilon_y` is that
-        of a permanent answer, and `wave_epsilon` that of a wave's report, by default half of it. A device answers
-        `values` different values of a person. The first wave is open.
+        With `waves` it is a series: everything is asked in each wave and randomized by L-GRR. Then `epsilon_y` and
+        `epsilon_x` are those of permanent answers, `wave_epsilon` and `wave_epsilon_x` those of a wave's reports, by
+        default half of them. A device answers `values` different values of a person for each question. The first wave
+        is open.
         """
         if (epsilon_x is None) != (sampled is None):
             raise CampaignError("epsilon_x and sampled belong together: give both, or neither to collect no features")
-        features = None
+        if waves is None and (wave_epsilon is not None or wave_epsilon_x is not None):
+            raise CampaignError("a budget of each wave needs a number of waves: give waves")
+        features: _FeatureMechanism | None = None
         if epsilon_x is not None and sampled is not None:
             if not schema.num_features:
                 raise CampaignError("the schema has no columns: leave epsilon_x and sampled out, or declare columns")
-            features = GRRFS(schema.domain_sizes, min(sampled, schema.num_features), float(epsilon_x))
+            asked, most = min(sampled, schema.num_features), float(epsilon_x)
+            features = (
+                GRRFS(schema.domain_sizes, asked, most)
+                if waves is None
+                else LongitudinalFeatures(
+                    schema.domain_sizes, asked, most, _of_each_wave(wave_epsilon_x, most), waves, values
+                )
+            )
         response: _LabelMechanism | None = None
-        if waves is not None and epsilon_y is None:
-            raise CampaignError("a series of waves asks for the label: give epsilon_y")
-        if waves is None and wave_epsilon is not None:
-            raise CampaignError("a budget of each wave needs a number of waves: give waves")
-        if waves is not None and epsilon_y is not None:
-            budgets = float(epsilon_y), float(epsilon_y / 2 if wave_epsilon is None else wave_epsilon)
-            response = WaveEvidence(schema.num_classes, *budgets, waves, values)
-        elif epsilon_y is not None:
-            response = best_label_mechanism(schema.num_classes, float(epsilon_y))
+        if epsilon_y is not None:
+            response = (
+                best_label_mechanism(schema.num_classes, float(epsilon_y))
+                if waves is None
+                else WaveEvidence(
+                    schema.num_classes, float(epsilon_y), _of_each_wave(wave_epsilon, epsilon_y), waves, values
+                )
+            )
         return cls(
             schema=schema,
             feature_mechanism=features,
@@ -254,21 +273,14 @@ class Campaign:
         except (BudgetError, SchemaError) as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from error
         _check_tables(stated, campaign.bound)
-        campaign._check_waves(stated.get("waves"))
+        if campaign.waves is not None:
+            _check_waves(stated["waves"], campaign.bound["waves"])
         guarantee = StatedGuarantee.parse(stated["guarantee"])
         if guarantee != StatedGuarantee.of(campaign.guarantee):
             campaign = replace(campaign, stated=guarantee)
         if canonical_json(document) != campaign.to_json():
             raise CampaignError("a number or a date is not written in its canonical form; write it with 'campaign new'")
         return campaign
-
-    def _check_waves(self, stated: dict[str, Any] | None) -> None:
-        if self.waves is None or stated is None:
-            return
-        if stated["table"] != self.bound["waves"]["table"]:
-            raise CampaignError(f"waves.table does not hold the integers that an epsilon of {stated['epsilon']} gives")
-        if stated["guarantee"] != self.bound["waves"]["guarantee"]:
-            raise CampaignError("waves.guarantee is not what the tables give; do not answer it")
 
     def revise(
         self,
@@ -349,9 +361,10 @@ class Campaign:
         return self.id if self.format < 3 else content_id(self.notice)
 
     @property
-    def waves(self) -> WaveEvidence | None:
-        """Mechanism of a series of waves; None for a campaign that asks once."""
-        return self.label_mechanism if isinstance(self.label_mechanism, WaveEvidence) else None
+    def waves(self) -> WaveEvidence | LongitudinalFeatures | None:
+        """Mechanism of a series of waves, of its label if it has one; None for a campaign that asks once."""
+        parts = (self.label_mechanism, self.feature_mechanism)
+        return next((part for part in parts if isinstance(part, WaveEvidence | LongitudinalFeatures)), None)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -403,6 +416,12 @@ class Campaign:
                 f"Asked: {asked}. A device picks {features.sampled} of them at random and "
                 "reports nothing about the others. It reports the true answers to all of them together, or another "
                 "combination of answers at random; each answer is true with the probability below."
+            )
+        if isinstance(features, LongitudinalFeatures):
+            yield (
+                f"Asked in {features.waves} waves: {asked}. A device picks {features.sampled} of them at random, the "
+                "same ones in every wave, and reports nothing about the others. A report has the true answer to a "
+                "picked one with the probability below."
             )
         if features is not None:
             yield (
@@ -458,9 +477,28 @@ class Campaign:
             "graph": {"nodes": self.nodes, "sha256": self.graph},
         }
         if self.format >= 3:
-            return {**parts, "waves": None if self.waves is None else _waves_document(self.waves)}
+            return {**parts, "waves": self._waves_document()}
         parts["schema"]["note"] = self.schema.note
         return {**parts, **{key: self.notice[key] for key in ("purpose", "contact", "closes")}}
+
+    def _waves_document(self) -> dict[str, Any] | None:
+        features, label = self.feature_mechanism, self.label_mechanism
+        terms = self.guarantee.series
+        if terms is None:
+            return None
+        document: dict[str, Any] = {
+            "count": terms.waves,
+            "values": terms.values,
+            "epsilon": None,
+            "table": None,
+            "guarantee": {relation.key: _text(terms.total.under(relation)) for relation in HistoryRelation},
+        }
+        if isinstance(label, WaveEvidence):
+            document |= {"epsilon": number_text(label.wave_epsilon), "table": _table_document(label.wave.table)}
+        if isinstance(features, LongitudinalFeatures):  # documents about the label alone do not have the key
+            tables = [_table_document(response.wave.table) for response in features.responses]
+            document["features"] = {"epsilon": number_text(features.wave_epsilon), "tables": tables}
+        return document
 
     @property
     def notice(self) -> dict[str, Any]:
@@ -526,6 +564,14 @@ def _table_document(table: IntegerTable) -> dict[str, int]:
 
 
 def _features_document(mechanism: _FeatureMechanism) -> dict[str, Any]:
+    if isinstance(mechanism, LongitudinalFeatures):  # the permanent answers
+        tables = [_table_document(response.permanent.table) for response in mechanism.responses]
+        return {
+            "mechanism": "grr",
+            "epsilon": number_text(mechanism.epsilon),
+            "sampled": mechanism.sampled,
+            "tables": tables,
+        }
     responses = mechanism.responses if isinstance(mechanism, GRRFS) else mechanism.responses.values()
     return {
         "mechanism": _name_of(mechanism, _FEATURE_MECHANISMS),
@@ -542,16 +588,6 @@ def _label_document(mechanism: _LabelMechanism) -> dict[str, Any]:
     if isinstance(mechanism, GRR):
         return {**document, "table": _table_document(mechanism.table)}
     return {**document, "size": mechanism.set_size, "table": asdict(mechanism.table)}
-
-
-def _waves_document(series: WaveEvidence) -> dict[str, Any]:
-    return {
-        "count": series.waves,
-        "values": series.values,
-        "epsilon": number_text(series.wave_epsilon),
-        "table": _table_document(series.wave.table),
-        "guarantee": {relation.key: _text(series.series_loss.under(relation)) for relation in HistoryRelation},
-    }
 
 
 def _name_of(mechanism: object, known: Mapping[str, type]) -> str:
@@ -575,42 +611,51 @@ def _question_text(name: str, answers: Sequence[str]) -> str:
 
 
 def _mechanisms(stated: dict[str, Any], schema: FeatureSchema) -> dict[str, Any]:
+    waves = _waves(stated.get("waves"), stated["features"])
     return {
-        "feature_mechanism": None if stated["features"] is None else _features(stated["features"], schema),
-        "label_mechanism": _label(stated["label"], schema, stated.get("waves")),
+        "feature_mechanism": None if stated["features"] is None else _features(stated["features"], schema, waves),
+        "label_mechanism": None if stated["label"] is None else _label(stated["label"], schema, waves),
     }
 
 
-def _features(stated: object, schema: FeatureSchema) -> _FeatureMechanism:
-    parts = expect_object(stated, {"mechanism", "epsilon", "sampled", "tables"}, "features")
-    mechanism = expect_choice(parts["mechanism"], _FEATURE_MECHANISMS, "features.mechanism")
-    sampled = expect_whole(parts["sampled"], "features.sampled", 1, schema.num_features)
-    return mechanism(schema.domain_sizes, sampled, expect_number(parts["epsilon"], "features.epsilon"))
-
-
-def _label(stated: object, schema: FeatureSchema, waves: object) -> _LabelMechanism | None:
-    if stated is None and waves is None:
+def _waves(stated: object, features: object) -> dict[str, Any] | None:
+    """Return the waves of a document, checked; None if it asks once."""
+    if stated is None:
         return None
+    asked = set() if features is None else {"features"}
+    parts = expect_object(stated, {"count", "values", "epsilon", "table", "guarantee"} | asked, "waves")
+    expect_whole(parts["count"], "waves.count", 1, MAX_WAVES)
+    expect_whole(parts["values"], "waves.values", 1, 2**53 - 1)
+    if asked:
+        expect_object(parts["features"], {"epsilon", "tables"}, "waves.features")
+    return parts
+
+
+def _features(stated: object, schema: FeatureSchema, waves: dict[str, Any] | None) -> _FeatureMechanism:
+    parts = expect_object(stated, {"mechanism", "epsilon", "sampled", "tables"}, "features")
+    sampled = expect_whole(parts["sampled"], "features.sampled", 1, schema.num_features)
+    epsilon = expect_number(parts["epsilon"], "features.epsilon")
+    if waves is None:
+        mechanism = expect_choice(parts["mechanism"], _FEATURE_MECHANISMS, "features.mechanism")
+        return mechanism(schema.domain_sizes, sampled, epsilon)
+    if parts["mechanism"] != "grr":
+        raise CampaignError("features.mechanism is not grr: the permanent answers of a series are by GRR")
+    of_wave = expect_number(waves["features"]["epsilon"], "waves.features.epsilon")
+    return LongitudinalFeatures(schema.domain_sizes, sampled, epsilon, of_wave, waves["count"], waves["values"])
+
+
+def _label(stated: object, schema: FeatureSchema, waves: dict[str, Any] | None) -> _LabelMechanism:
     sets = {"size"} if isinstance(stated, dict) and stated.get("mechanism") == "subset_selection" else set()
     parts = expect_object(stated, {"mechanism", "epsilon", "table"} | sets, "label")
     mechanism = expect_choice(parts["mechanism"], _LABEL_MECHANISMS, "label.mechanism")
-    size = {"size": expect_whole(parts["size"], "label.size", 1, schema.num_classes - 1)} if sets else {}
-    made = mechanism(schema.num_classes, expect_number(parts["epsilon"], "label.epsilon"), **size)
-    return made if waves is None else _series(waves, made)
-
-
-def _series(stated: object, permanent: GRR | SubsetSelection) -> WaveEvidence:
-    """Return the mechanism of a series, whose permanent answers are by GRR."""
-    parts = expect_object(stated, {"count", "values", "epsilon", "table", "guarantee"}, "waves")
-    if not isinstance(permanent, GRR):
+    epsilon, classes = expect_number(parts["epsilon"], "label.epsilon"), schema.num_classes
+    if waves is None:
+        size = {"size": expect_whole(parts["size"], "label.size", 1, classes - 1)} if sets else {}
+        return mechanism(classes, epsilon, **size)
+    if mechanism is not GRR:
         raise CampaignError("label.mechanism is not grr: the permanent answers of a series are by GRR")
-    return WaveEvidence(
-        permanent.domain_size,
-        permanent.epsilon,
-        expect_number(parts["epsilon"], "waves.epsilon"),
-        expect_whole(parts["count"], "waves.count", 1, MAX_WAVES),
-        expect_whole(parts["values"], "waves.values", 1, permanent.domain_size),
-    )
+    of_wave = expect_number(waves["epsilon"], "waves.epsilon")
+    return WaveEvidence(classes, epsilon, of_wave, waves["count"], waves["values"])
 
 
 _SCHEMA = {"columns", "group", "label"}
@@ -646,8 +691,26 @@ def _check_tables(stated: dict[str, Any], derived: dict[str, Any]) -> None:
             raise CampaignError(f"{part}.{which} does not hold the integers that an epsilon of {epsilon} gives")
 
 
-def check_device_limits(features: GRRFS | JointGRR) -> None:
+def _check_waves(stated: dict[str, Any], derived: dict[str, Any]) -> None:
+    """Refuse waves whose integers or epsilons are not those that follow from the schema and the budget."""
+    if stated["table"] != derived["table"] or stated.get("features") != derived.get("features"):
+        raise CampaignError("the tables of the waves do not hold the integers that their epsilons give")
+    if stated["guarantee"] != derived["guarantee"]:
+        raise CampaignError("waves.guarantee is not what the tables give; do not answer it")
+
+
+def _of_each_wave(epsilon: float | None, permanent: float) -> float:
+    """Return the epsilon of a wave's report; by default half of that of the permanent answer."""
+    return float(permanent / 2 if epsilon is None else epsilon)
+
+
+def check_device_limits(features: GRRFS | JointGRR | LongitudinalFeatures) -> None:
     """Raise CampaignError if a phone would take too long to check the guarantee of a feature mechanism."""
+    if isinstance(features, LongitudinalFeatures) and len(features.series) > _MAX_SIZES_OF_SERIES:
+        raise CampaignError(
+            f"the features of a series have {len(features.series)} different numbers of values, and a device checks "
+            f"at most {_MAX_SIZES_OF_SERIES}: give columns the same number of values or bins"
+        )
     steps = features.sampled * (features.num_features - features.sampled)
     if features.num_features > _MAX_FEATURES or steps > _MAX_STEPS:
         raise CampaignError(

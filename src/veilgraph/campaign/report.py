@@ -13,7 +13,7 @@ from typing import Any, cast
 from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.errors import ReportError
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, WaveEvidence
+from veilgraph.privacy.mechanisms import GRR, GRRFS, WaveEvidence
 
 MAX_NODE_LENGTH = 256
 
@@ -30,7 +30,7 @@ class Report:
     Attributes:
         campaign: id of the campaign.
         node: name of the node in the public graph.
-        features: code of each feature; None for a feature that joint GRR did not pick.
+        features: code of each feature; None for a feature that the device did not pick.
         label: code of the class, or the codes of a set of classes in ascending order.
         wave: number of the wave that it answers, from 1; None where the campaign has no waves.
 
@@ -49,7 +49,7 @@ class Report:
         """Validate JSON values against the campaign; refuse everything that is not exactly a report of it."""
         if not isinstance(document, dict):
             raise ReportError("a report must be a JSON object")
-        series = campaign.label_mechanism if isinstance(campaign.label_mechanism, WaveEvidence) else None
+        series = campaign.waves
         keys = _KEYS if series is None else {*_KEYS, "wave"}
         if wrong := keys ^ set(document):
             key = min(map(str, wrong))
@@ -123,7 +123,7 @@ def _features(values: object, campaign: Campaign) -> tuple[int | None, ...]:
     if _are_codes(values, sizes) and not isinstance(mechanism, JointGRR):
         return tuple(values)
     asked = [i for i, value in enumerate(values) if value is not None or isinstance(mechanism, GRRFS)]
-    if isinstance(mechanism, JointGRR) and len(asked) != mechanism.sampled:
+    if not isinstance(mechanism, GRRFS) and len(asked) != mechanism.sampled:
         raise ReportError(f"features must hold codes of {mechanism.sampled} features, and null for all others")
     for i in asked:
         if not _is_code(values[i], sizes[i]):

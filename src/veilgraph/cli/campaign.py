@@ -62,12 +62,15 @@ def new(
         float | None, typer.Option(help="Budget of the label; without it, no label is collected.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Name of the label; default: 'label'.")] = None,
-    waves: Annotated[
-        int | None, typer.Option(help="Make it a series: ask for the label in this number of waves.")
-    ] = None,
-    values: Annotated[int, typer.Option(help="Series: different values of a person that are answered.")] = 2,
+    waves: Annotated[int | None, typer.Option(help="Make it a series: ask everything in this number of waves.")] = None,
+    values: Annotated[
+        int, typer.Option(help="Series: different values of a person that are answered, for each question.")
+    ] = 2,
     wave_epsilon: Annotated[
-        float | None, typer.Option(help="Series: budget of a wave's report; default: half of --epsilon-y.")
+        float | None, typer.Option(help="Series: budget of the label in a wave's report; default: half of --epsilon-y.")
+    ] = None,
+    wave_epsilon_x: Annotated[
+        float | None, typer.Option(help="Series: budget of a feature in a wave's report; default: half of --epsilon-x.")
     ] = None,
     retention: Retention = None,
     zone: Zone = "UTC",
@@ -110,6 +113,7 @@ def new(
             waves=waves,
             values=values,
             wave_epsilon=wave_epsilon,
+            wave_epsilon_x=wave_epsilon_x,
         )
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")

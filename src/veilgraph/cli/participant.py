@@ -15,6 +15,7 @@ import typer
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
+from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.client import answer, send, set_limit
 from veilgraph.client import ledger as read_ledger
@@ -22,7 +23,7 @@ from veilgraph.client.participant import Ledger
 from veilgraph.errors import RunError, SendError
 from veilgraph.graph.io import from_cell
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon
-from veilgraph.privacy.plain_text import quote
+from veilgraph.privacy.plain_text import counted, quote
 
 Store = Annotated[
     Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: in your home.")
@@ -202,12 +203,19 @@ def submit(
     tokens: Annotated[
         Path | None, typer.Option(help="Table with the columns node and token, for several reports.")
     ] = None,
+    receipt: Annotated[
+        Path | None, typer.Option(help="File to write the collector's receipt to, for one report.")
+    ] = None,
     attempts: Annotated[
         int, typer.Option(help="Maximum number of attempts if the collector is busy or cannot be reached.", min=1)
     ] = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Send reports to the collector. A busy collector is tried again; sending twice changes nothing."""
+    if receipt is not None and len(report) > 1:
+        raise RunError("--receipt is for one report: send them one by one, or take the receipts from --json")
+    if receipt is not None and receipt.exists():
+        raise RunError(f"{receipt} exists: choose another --receipt")
     documents = [_read_document(path) for path in report]
     token_of = _tokens(documents, token, tokens)
     outcomes = []
@@ -215,12 +223,15 @@ def submit(
         for i, (path, document) in enumerate(zip(report, documents, strict=True)):
             progress(path.name, i, len(report))
             outcomes.append({"file": str(path), "node": document["node"]} | _send(url, document, token_of, attempts))
+    if receipt is not None and "receipt" in outcomes[0]:
+        write_atomically(receipt, canonical_json(outcomes[0]["receipt"]) + "\n")
     if as_json:
         echo_json(outcomes)
     else:
-        echo(*map(_in_words, outcomes))
+        kept = [f"The receipt is in {receipt}."] if receipt is not None and receipt.exists() else []
+        echo(*map(_in_words, outcomes), *kept)
     if failed := [outcome for outcome in outcomes if outcome["status"] == "failed"]:
-        raise SendError(f"{len(failed)} of {len(outcomes)} reports were not accepted ({failed[0]['reason']})")
+        raise SendError(f"not accepted: {len(failed)} of {counted(len(outcomes), 'report')} ({failed[0]['reason']})")
 
 
 def _send(url: str, document: dict[str, Any], token_of: dict[str, str], attempts: int) -> dict[str, Any]:
@@ -246,7 +257,7 @@ def _read_document(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         document = None
-    if not isinstance(document, dict) or set(document) != {"campaign", "node", "features", "label"}:
+    if not isinstance(document, dict) or set(document) - {"wave"} != {"campaign", "node", "features", "label"}:
         raise RunError(f"{path} is not a report that 'randomize' wrote")
     check_node(document["node"])
     return document

@@ -23,7 +23,15 @@ from veilgraph.graph import Graph, read_table
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.audit import AuditResult, statistical_audit
 from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS, JointGRR, LongitudinalGRR, Mechanism, SubsetSelection
+from veilgraph.privacy.mechanisms import (
+    GRR,
+    GRRFS,
+    JointGRR,
+    LongitudinalFeatures,
+    LongitudinalGRR,
+    Mechanism,
+    SubsetSelection,
+)
 from veilgraph.privacy.mechanisms.registry import (
     MECHANISMS,
     best_label_mechanism,
@@ -46,11 +54,14 @@ _CampaignFile = Annotated[
     Path | None, typer.Argument(help="A campaign, .json: takes everything else from it.", metavar="CAMPAIGN")
 ]
 _Waves = Annotated[
-    int | None, typer.Option(help="Waves of a series: the label is asked again in each, and answered by L-GRR.")
+    int | None, typer.Option(help="Waves of a series: everything is asked again in each, and answered by L-GRR.")
 ]
 _Values = Annotated[int, typer.Option(help="Series: different values of a person that are answered.")]
 _WaveEpsilon = Annotated[
-    float | None, typer.Option(help="Series: budget of a wave's report; default: half of epsilon_y.")
+    float | None, typer.Option(help="Series: budget of the label in a wave's report; default: half of epsilon_y.")
+]
+_WaveEpsilonX = Annotated[
+    float | None, typer.Option(help="Series: budget of a feature in a wave's report; default: half of epsilon_x.")
 ]
 
 
@@ -105,13 +116,13 @@ def account(
     waves: _Waves = None,
     values: _Values = 2,
     wave_epsilon: _WaveEpsilon = None,
+    wave_epsilon_x: _WaveEpsilonX = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print what a report reveals at most: user level, attribute level, and why Theorem 1 is not used."""
     if campaign is not None:
         _print_guarantee(_read_campaign(context, campaign, "as_json").guarantee, as_json)
         return
-    entry = find_mechanism(mechanism)
     if (epsilon_x is None) != (sampled is None):
         raise BudgetError("epsilon_x and sampled belong together: give both, or neither if no features are collected")
     if epsilon_x is None and epsilon_y is None:
@@ -127,7 +138,9 @@ def account(
     if features is not None and features != len(sizes):
         raise BudgetError(f"features is {features}, but {len(sizes)} domain sizes are given")
     guarantee = guarantee_of(
-        None if epsilon_x is None or sampled is None else entry.make(sizes, sampled, epsilon_x),
+        None
+        if epsilon_x is None or sampled is None
+        else _feature_mechanism(mechanism, sizes, sampled, epsilon_x, waves, values, wave_epsilon_x),
         None if epsilon_y is None else _label_mechanism(classes, epsilon_y, waves, values, wave_epsilon),
     )
     _print_guarantee(guarantee, as_json)
@@ -151,6 +164,7 @@ def audit(
     waves: _Waves = None,
     values: _Values = 2,
     wave_epsilon: _WaveEpsilon = None,
+    wave_epsilon_x: _WaveEpsilonX = None,
     mechanism: Annotated[
         str, typer.Option(help=f"Mechanism to audit: {_KNOWN}.", autocompletion=complete_mechanism)
     ] = grr_fs.name,
@@ -173,8 +187,8 @@ def audit(
         results = [(_name_of(part), _audit(part, trials, seed, None)) for part in parts]
     elif epsilon_x is not None and epsilon_y is None:
         sizes = _parse_domain_sizes(domain_sizes, features=features, domain_size=domain_size)
-        audited = find_mechanism(mechanism).make(sizes, sampled, epsilon_x)
-        results = [(mechanism, _audit(audited, trials, seed, claim))]
+        audited = _feature_mechanism(mechanism, sizes, sampled, epsilon_x, waves, values, wave_epsilon_x)
+        results = [(_name_of(audited) if waves else mechanism, _audit(audited, trials, seed, claim))]
     elif epsilon_y is not None and epsilon_x is None:
         label = _label_mechanism(classes, epsilon_y, waves, values, wave_epsilon)
         results = [(_name_of(label), _audit(label, trials, seed, claim))]
@@ -229,10 +243,32 @@ def _label_mechanism(
     return LongitudinalGRR(classes, epsilon, epsilon / 2 if wave_epsilon is None else wave_epsilon, waves, values)
 
 
+def _feature_mechanism(
+    name: str,
+    sizes: tuple[int, ...],
+    sampled: int,
+    epsilon: float,
+    waves: int | None,
+    values: int,
+    wave_epsilon: float | None,
+) -> Mechanism:
+    """Return the mechanism of features that are asked once, or in several waves."""
+    entry = find_mechanism(name)
+    if waves is None:
+        if wave_epsilon is not None:
+            raise BudgetError("a budget of each wave needs a number of waves: give --waves")
+        return entry.make(sizes, sampled, epsilon)
+    if entry is not grr_fs:  # the default, which nobody has to choose
+        raise BudgetError(f"the features of a series are answered by L-GRR: leave out --mechanism {name}, or --waves")
+    of_wave = epsilon / 2 if wave_epsilon is None else wave_epsilon
+    return LongitudinalFeatures(sizes, sampled, epsilon, of_wave, waves, values)
+
+
 def _name_of(mechanism: Mechanism) -> str:
     """Return the name of a campaign's mechanism in the registry."""
-    if isinstance(mechanism, LongitudinalGRR):
-        return f"l-grr, {mechanism.waves} waves, values at most {mechanism.values} (a record is a history)"
+    if isinstance(mechanism, LongitudinalFeatures | LongitudinalGRR):
+        asked = f" of {mechanism.sampled} features" if isinstance(mechanism, LongitudinalFeatures) else ""
+        return f"l-grr{asked}, {mechanism.waves} waves, values at most {mechanism.values} (a record is a history)"
     kinds = ((GRRFS, grr_fs), (JointGRR, joint_grr), (GRR, grr), (SubsetSelection, subset_selection))
     return next(entry.name for kind, entry in kinds if isinstance(mechanism, kind))
 

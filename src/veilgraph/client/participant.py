@@ -22,9 +22,12 @@ Then the label is drawn, if it is reported, by one of two mechanisms:
 - Subset selection takes one word u, and the set holds the true class if u < inside. Of the other k - 1 classes, in
   ascending order, it chooses one less than its size, or as many as its size if the true class is outside.
 
-A series of waves asks for the label alone. If a value occurs for the first time, one word by the label's table decides
-its permanent answer, which is kept. The series says how many values are answered; one beyond these counts as the value
-before. Then one word, by the table of the waves, decides the report from the permanent answer.
+A series of waves reports each question by L-GRR. In the first wave it chooses m of the d features, which stay chosen.
+In every wave it reports the chosen features in order, then the label, each as follows. If a value occurs for the first
+time, one word by the question's table decides its permanent answer, which is kept. The series says how many values are
+answered; one beyond these counts as the value before. Then one word, by the question's table of the waves, decides the
+report from the permanent answer. A feature that is left out has a value of its own, whose permanent answer is a number
+below its domain size. The others are not reported.
 
 The mechanisms of the package on one row, and the browser's module, take the same words in the same order.
 
@@ -33,7 +36,8 @@ one feature. The other values are given. For a feature that is left out, r has t
 M(r | none) = (M(r | 0) + ... + M(r | k - 1)) / k. A mean lies between the least and the largest of its terms. So
 M(r | none) / M(r | v) and M(r | v) / M(r | none) are at most max over u, w of M(r | u) / M(r | w), which is at most
 exp(epsilon): "none" raises neither the user level nor an attribute level. Both mechanisms treat all values of a feature
-alike, so its report is exactly uniform, and independent of all other reports: pure chance.
+alike, so its report is exactly uniform, and independent of all other reports: pure chance. In a series the permanent
+answer takes the place of the report; what is left out in several waves has one, so it costs no more than any value.
 """
 
 from __future__ import annotations
@@ -60,6 +64,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal, localcontext
 from email.utils import parsedate_to_datetime
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -124,6 +129,7 @@ _MAX_FEATURES = 2**14
 _MAX_STEPS = 1_000_000
 _MAX_JOINT_SIZE = 2**16
 _MAX_WAVES = 36
+_MAX_SIZES_OF_SERIES = 16
 _MAX_TEXT_LENGTH = 4000
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 # Control, bidirectional and invisible characters could hide what a campaign says; the campaign format lists them.
@@ -186,7 +192,7 @@ class Question(NamedTuple):
     group: int
     label_name: str
     classes: tuple[str, ...]
-    features: SampledFeatures | JointFeatures | None
+    features: SampledFeatures | JointFeatures | SeriesFeatures | None
     label: Table | SetTable | Series | None
     notice: Notice
     epsilon: Decimal
@@ -194,11 +200,8 @@ class Question(NamedTuple):
 
     The record of a series is a history, and this is the epsilon of all waves for any two histories.
     """
-
-    @property
-    def waves(self) -> Series | None:
-        """The series; None for a campaign that asks once."""
-        return self.label if isinstance(self.label, Series) else None
+    waves: Waves | None = None
+    """The waves of a series; None for a campaign that asks once."""
 
     @property
     def closes(self) -> datetime:
@@ -210,11 +213,18 @@ class Memory(NamedTuple):
     """What a device remembers of a series. It is private: permanent answers are kept by value."""
 
     answers: Mapping[int, int] = {}
-    """Permanent answer of each value that was answered."""
+    """Permanent answer of each value of the label that was answered."""
     current: int = -1
     """The value that was answered last."""
     reports: Mapping[int, int] = {}
     """Report of each wave that was answered."""
+    features: Mapping[int, Memory] = {}
+    """The same for each feature that was chosen; a value that equals the domain size stands for one left out."""
+
+    @property
+    def waves(self) -> set[int]:
+        """Numbers of the waves that were answered."""
+        return set(self.reports).union(*(feature.reports for feature in self.features.values()))
 
 
 class SeenNotice(NamedTuple):
@@ -419,8 +429,8 @@ def randomize(
         A code for each feature, or None for one that is not asked; and the code of a class, or the codes of a set.
     """
     word = word or _system_word
-    if isinstance(question.label, Series):
-        raise CampaignError("the label of a series is reported wave by wave")
+    if isinstance(question.label, Series) or isinstance(question.features, SeriesFeatures):
+        raise CampaignError("a series is reported wave by wave")
     reported = None
     if features is not None and question.features is not None:
         pairs = zip(features, question.features.sizes, strict=True)
@@ -430,29 +440,36 @@ def randomize(
     return reported, response
 
 
-def randomize_wave(question: Question, memory: Memory, label: int, *, word: Word | None = None) -> Memory:
-    """Return the memory with the report of the open wave about a label; an answered wave is never drawn again.
+def randomize_wave(
+    question: Question, memory: Memory, features: Answers | None, label: int | None, *, word: Word | None = None
+) -> Memory:
+    """Return the memory with the report of the open wave about codes; an answered wave is never drawn again.
 
     A value beyond those that the series answers counts as no change. Refusing it would reveal the change.
     """
-    (series, wave), word = _open_wave(question, memory), word or _system_word
-    if wave in memory.reports:
+    wave, word = _open_wave(question, memory), word or _system_word
+    if wave in memory.waves:
         return memory
-    answers = dict(memory.answers)
-    value = label if label in answers or len(answers) < series.values else memory.current
-    if value not in answers:
-        answers[value] = series.permanent.report(value, word)
-    return Memory(answers, value, {**memory.reports, wave: series.wave.report(answers[value], word)})
+    chosen = memory.features
+    if isinstance(question.features, SeriesFeatures) and features is not None:
+        series = question.features.series
+        if not chosen:
+            taken = choose(question.features.sampled, len(series), word)
+            chosen = {i: Memory() for i, is_taken in enumerate(taken) if is_taken}
+        chosen = {i: series[i].answer(kept, features[i], wave, word) for i, kept in chosen.items()}
+    if isinstance(question.label, Series) and label is not None:
+        memory = question.label.answer(memory, label, wave, word)
+    return memory._replace(features=chosen)
 
 
-def _open_wave(question: Question, memory: Memory) -> tuple[Series, int]:
-    """Return the series and the number of its open wave; refuse a wave before one that was answered."""
-    series, wave = question.waves, question.notice.wave
-    if series is None or wave is None:
+def _open_wave(question: Question, memory: Memory) -> int:
+    """Return the number of the open wave; refuse a wave before one that was answered."""
+    wave = question.notice.wave
+    if question.waves is None or wave is None:
         raise CampaignError("no wave of the campaign is open")
-    if wave not in memory.reports and wave < max(memory.reports, default=0):
+    if wave not in memory.waves and wave < max(memory.waves, default=0):
         raise CampaignError(f"wave {wave} is over: this device has answered a later one")
-    return series, wave
+    return wave
 
 
 def _system_word() -> int:
@@ -543,8 +560,17 @@ class SetTable(NamedTuple):
         )
 
 
+class Waves(NamedTuple):
+    """The waves of a series: their number, and how many different values of each question are answered."""
+
+    number: int
+    values: int
+    costs: Mapping[str, Decimal]
+    """Epsilons of all waves, features and label together, by the relation between two histories."""
+
+
 class Series(NamedTuple):
-    """A label in several waves (L-GRR): a permanent answer for each value, and in each wave a report about it."""
+    """A question in several waves (L-GRR): a permanent answer for each value, and in each wave a report about it."""
 
     permanent: Table
     wave: Table
@@ -552,37 +578,54 @@ class Series(NamedTuple):
     values: int
 
     @property
-    def costs(self) -> dict[str, Decimal]:
-        """Epsilons of all waves, for two values that never change, changes at the same waves, and any histories.
-
-        With x = (p2 / q2)**n - 1 for n equal reports, a value costs ln((1 + p1 x) / (1 + q1 x)).
-        """
-        with localcontext(prec=60):
-            keep, other = (Decimal(words) / WORDS for words in (self.permanent.true, self.permanent.other))
-            groups = min(self.values, self.waves)
-            root = (Decimal(self.wave.true) / self.wave.other) ** (Decimal(1) / groups)
-            powers = [root**n for n in range(self.waves * groups + 1)]
-            ones = [powers[groups * n] - 1 for n in range(self.waves + 1)]
-            single = [((1 + keep * x) / (1 + other * x)).ln() for x in ones]
-            most = Decimal(1)
-            for sizes in _partitions(self.waves, self.permanent.domain_size):
-                above = prod([1 + (keep if i < groups else other) * ones[n] for i, n in enumerate(sizes)])
-                below = (1 + other * sum(powers[n] - 1 for n in sizes)) ** groups
-                most = max(most, min(above, powers[groups * sum(sizes[:groups])]) / below)
-            return {
-                "unchanged": single[self.waves],
-                "same_changes": max(sum(single[n] for n in sizes) for sizes in _partitions(self.waves, groups)),
-                "any_histories": most.ln() if self.values > 1 else single[self.waves],
-            }
+    def costs(self) -> Mapping[str, Decimal]:
+        """Epsilons of all waves, for two values that never change, changes at the same waves, and any histories."""
+        return _series_costs(self)
 
     @property
     def user_level(self) -> Decimal:
         """Epsilon at user level: any two histories."""
         return self.costs["any_histories"]
 
+    def answer(self, memory: Memory, value: int | None, wave: int, word: Word) -> Memory:
+        """Return the memory of a question with the report of a wave about a value, or about none."""
+        answers, left_out = dict(memory.answers), self.permanent.domain_size
+        code = left_out if value is None else value
+        if code not in answers and len(answers) >= self.values:
+            code = memory.current
+        if code not in answers:
+            answers[code] = uniform_below(left_out, word) if code == left_out else self.permanent.report(code, word)
+        return Memory(answers, code, {**memory.reports, wave: self.wave.report(answers[code], word)})
+
     def fits(self, reported: object) -> bool:
         """Return whether something read back is a report of a wave."""
         return self.wave.fits(reported)
+
+
+@lru_cache(maxsize=256)
+def _series_costs(series: Series) -> Mapping[str, Decimal]:
+    """Return the epsilons of a question by relation.
+
+    With x = (p2 / q2)**n - 1 for n equal reports, a value costs ln((1 + p1 x) / (1 + q1 x)).
+    """
+    permanent, wave, waves, values = series
+    with localcontext(prec=60):
+        keep, other = (Decimal(words) / WORDS for words in (permanent.true, permanent.other))
+        groups = min(values, waves)
+        root = (Decimal(wave.true) / wave.other) ** (Decimal(1) / groups)
+        powers = [root**n for n in range(waves * groups + 1)]
+        ones = [powers[groups * n] - 1 for n in range(waves + 1)]
+        single = [((1 + keep * x) / (1 + other * x)).ln() for x in ones]
+        most = Decimal(1)
+        for sizes in _partitions(waves, permanent.domain_size):
+            above = prod([1 + (keep if i < groups else other) * ones[n] for i, n in enumerate(sizes)])
+            below = (1 + other * sum(powers[n] - 1 for n in sizes)) ** groups
+            most = max(most, min(above, powers[groups * sum(sizes[:groups])]) / below)
+        return {
+            "unchanged": single[waves],
+            "same_changes": max(sum(single[n] for n in sizes) for sizes in _partitions(waves, groups)),
+            "any_histories": most.ln() if values > 1 else single[waves],
+        }
 
 
 def _partitions(total: int, most: int, largest: int = _MAX_WAVES) -> Iterator[tuple[int, ...]]:
@@ -651,10 +694,7 @@ class JointFeatures(NamedTuple):
 
     def fits(self, reported: object) -> bool:
         """Return whether something read back is a report of these features."""
-        if not isinstance(reported, list) or len(reported) != len(self.sizes):
-            return False
-        asked = [(code, size) for code, size in zip(reported, self.sizes, strict=True) if code is not None]
-        return len(asked) == self.sampled and _are_codes([code for code, _ in asked], [size for _, size in asked])
+        return _are_chosen_codes(reported, self.sizes, self.sampled)
 
     @property
     def user_level(self) -> Decimal:
@@ -673,6 +713,39 @@ class JointFeatures(NamedTuple):
         return [levels[size] for size in self.sizes]
 
 
+class SeriesFeatures(NamedTuple):
+    """Features in several waves: the same `sampled` features in each, every one by a series of its own."""
+
+    series: tuple[Series, ...]
+    sampled: int
+
+    @property
+    def sizes(self) -> Codes:
+        """Number of values of each feature."""
+        return tuple(each.permanent.domain_size for each in self.series)
+
+    def fits(self, reported: object) -> bool:
+        """Return whether something read back is a report of a wave."""
+        return _are_chosen_codes(reported, self.sizes, self.sampled)
+
+    @property
+    def costs(self) -> dict[str, Decimal]:
+        """Epsilons of all waves by relation: the sum over the `sampled` most revealing features."""
+        with localcontext(prec=60):
+            by_relation = {key: [each.costs[key] for each in self.series] for key in self.series[0].costs}
+            return {key: sum(sorted(each)[-self.sampled :], Decimal(0)) for key, each in by_relation.items()}
+
+    @property
+    def user_level(self) -> Decimal:
+        """Epsilon at user level: any two histories."""
+        return self.costs["any_histories"]
+
+    @property
+    def attribute_levels(self) -> list[Decimal]:
+        """Epsilon of each feature, for two histories that differ in it alone."""
+        return [each.user_level for each in self.series]
+
+
 def joint_sizes(sizes: Sequence[int], sampled: int) -> list[int]:
     """Return the products of `sampled` of the sizes that occur, in ascending order."""
     products: list[set[int]] = [{1}, *(set() for _ in range(sampled))]
@@ -689,6 +762,14 @@ def _are_codes(codes: object, sizes: Sequence[int]) -> bool:
         and len(codes) == len(sizes)
         and all(type(code) is int and 0 <= code < size for code, size in zip(codes, sizes, strict=True))
     )
+
+
+def _are_chosen_codes(codes: object, sizes: Sequence[int], chosen: int) -> bool:
+    """Return whether these are the codes of the given number of features, with None for all others."""
+    if not isinstance(codes, list) or len(codes) != len(sizes):
+        return False
+    asked = [(code, size) for code, size in zip(codes, sizes, strict=True) if code is not None]
+    return len(asked) == chosen and _are_codes([code for code, _ in asked], [size for _, size in asked])
 
 
 def _log(odds: Fraction) -> Decimal:
@@ -916,13 +997,18 @@ def _question(campaign: dict[str, Any], notice: Notice) -> Question:
     columns = tuple(_column(entry) for entry in _list(schema["columns"], "schema.columns", least))
     sizes = _merged([_size(column) for column in columns], _whole(schema["group"], "schema.group"))
     classes = tuple(_text(name, "a class") for name in _list(label["classes"], "schema.label.classes"))
-    features = _features(campaign["features"], sizes, campaign["format"])
+    is_series = campaign.get("waves") is not None
+    features: SampledFeatures | JointFeatures | SeriesFeatures | None
+    features = _features(
+        campaign["features"], sizes, ("grr",) if is_series else _FEATURE_MECHANISMS[campaign["format"]]
+    )
     response: Table | SetTable | Series | None = _label(campaign["label"], len(classes), campaign["format"])
     if features is None and response is None:
         raise CampaignError("the campaign collects nothing")
-    if campaign.get("waves") is not None:
-        response = _series(campaign["waves"], features, response)
-    if notice.wave is not None and not (isinstance(response, Series) and notice.wave <= response.waves):
+    waves = None
+    if is_series:
+        waves, features, response = _series(campaign["waves"], features, response)
+    if notice.wave is not None and (waves is None or notice.wave > waves.number):
         raise CampaignError("the campaign does not have the wave that is open")
     names = [column["name"] for column in columns] + [_text(label["name"], "schema.label.name")]
     if len(set(names)) < len(names) or len(set(classes)) < len(classes) or len(classes) < 2:
@@ -939,6 +1025,7 @@ def _question(campaign: dict[str, Any], notice: Notice) -> Question:
         label=response,
         notice=notice,
         epsilon=_check_guarantee(campaign["guarantee"], features, response),
+        waves=waves,
     )
 
 
@@ -1000,12 +1087,15 @@ def _merged(sizes: list[int], group: int) -> list[int]:
     return sizes[::group]
 
 
-def _features(stated: object, sizes: list[int], version: int) -> SampledFeatures | JointFeatures | None:
+_FEATURE_MECHANISMS = {1: ("grr_fs",), 2: ("grr_fs", "joint_grr"), 3: ("grr_fs", "joint_grr")}
+
+
+def _features(stated: object, sizes: list[int], known: Sequence[str]) -> SampledFeatures | JointFeatures | None:
     if stated is None:
         return None
     parts = _object(stated, "epsilon mechanism sampled tables", "features")
     _epsilon(parts["epsilon"], "features.epsilon")
-    joint = _mechanism(parts, ("grr_fs", "joint_grr")[:version], "features") == "joint_grr"
+    joint = _mechanism(parts, known, "features") == "joint_grr"
     sampled = _whole(parts["sampled"], "features.sampled")
     if sampled > len(sizes) or len(sizes) > _MAX_FEATURES or sampled * (len(sizes) - sampled) > _MAX_STEPS:
         raise CampaignError(f"the campaign samples {sampled} of {len(sizes)} features, which is not possible")
@@ -1031,19 +1121,46 @@ def _label(stated: object, size: int, version: int) -> Table | SetTable | None:
     return _set_table(parts["table"], size, parts["size"]) if is_set else _table(parts["table"], size)
 
 
-def _series(stated: object, features: object, label: object) -> Series:
-    """Return the series, if its tables give the three epsilons that it states."""
-    parts = _object(stated, "count epsilon guarantee table values", "waves")
-    if features is not None or not isinstance(label, Table):
-        raise CampaignError("a series of waves asks for the label alone, by randomized response")
-    _epsilon(parts["epsilon"], "waves.epsilon")
+def _series(stated: object, features: object, label: object) -> tuple[Waves, SeriesFeatures | None, Series | None]:
+    """Return the series of all questions, if their tables give the three epsilons that are stated."""
+    asked = isinstance(features, SampledFeatures)
+    keys = "count epsilon features guarantee table values" if asked else "count epsilon guarantee table values"
+    parts = _object(stated, keys, "waves")
+    if not isinstance(label, (Table, NoneType)):
+        raise CampaignError("the label of a series is by randomized response")
     count, values = _whole(parts["count"], "waves.count"), _whole(parts["values"], "waves.values")
-    if count > _MAX_WAVES or values > label.domain_size:
+    if count > _MAX_WAVES or (label is not None and values > label.domain_size):
         raise CampaignError(f"a series has at most {_MAX_WAVES} waves, and no more values than there are classes")
-    series = Series(label, _table(parts["table"], label.domain_size), count, values)
-    costs = series.costs
-    _check_stated(_object(parts["guarantee"], "any_histories same_changes unchanged", "waves.guarantee"), costs)
-    return series
+    response = columns = None
+    if label is None:
+        if (parts["epsilon"], parts["table"]) != (None, None):
+            raise CampaignError("the series has a table of a label that it does not ask for")
+    else:
+        _epsilon(parts["epsilon"], "waves.epsilon")
+        response = Series(label, _table(parts["table"], label.domain_size), count, values)
+    if isinstance(features, SampledFeatures):
+        columns = _series_features(parts["features"], features, count, values)
+    with localcontext(prec=60):
+        costs = [part.costs for part in (columns, response) if part is not None]
+        waves = Waves(count, values, {key: sum((each[key] for each in costs), Decimal(0)) for key in costs[0]})
+    _check_stated(_object(parts["guarantee"], "any_histories same_changes unchanged", "waves.guarantee"), waves.costs)
+    return waves, columns, response
+
+
+def _series_features(stated: object, permanent: SampledFeatures, count: int, values: int) -> SeriesFeatures:
+    parts = _object(stated, "epsilon tables", "waves.features")
+    _epsilon(parts["epsilon"], "waves.features.epsilon")
+    entries = _list(parts["tables"], "waves.features.tables")
+    if len(entries) != len(permanent.tables) or len(set(permanent.sizes)) > _MAX_SIZES_OF_SERIES:
+        raise CampaignError(
+            "waves.features: there is not one table for each feature, or they have more than "
+            f"{_MAX_SIZES_OF_SERIES} different numbers of values"
+        )
+    series = tuple(
+        Series(table, _table(entry, table.domain_size), count, min(values, table.domain_size))
+        for entry, table in zip(entries, permanent.tables, strict=True)
+    )
+    return SeriesFeatures(series, permanent.sampled)
 
 
 def _check_stated(stated: Mapping[str, Any], exact: Mapping[str, Decimal]) -> None:
@@ -1083,7 +1200,9 @@ def _set_table(entry: object, domain_size: int, size: object) -> SetTable:
 
 
 def _check_guarantee(
-    stated: object, features: SampledFeatures | JointFeatures | None, label: Table | SetTable | Series | None
+    stated: object,
+    features: SampledFeatures | JointFeatures | SeriesFeatures | None,
+    label: Table | SetTable | Series | None,
 ) -> Decimal:
     """Check every stated epsilon against the integers; return the total of the user level."""
     parts = _object(stated, "attribute_level user_level", "guarantee")
@@ -1337,30 +1456,32 @@ def _report_of_wave(
     """Return the report of the open wave, drawn once; what the device remembers is on disk before it is returned."""
     hashed = hashlib.sha256(report["node"].encode()).hexdigest()[:32]
     path = folder / f"{question.id}.{hashed}.memory.json"
-    before = _read_memory(path, question, is_first=is_first)
-    _, wave = _open_wave(question, before)
-    if wave in before.reports:  # the record is not read
-        return {**report, "label": before.reports[wave], "wave": wave}
-    after = _withhold_details(lambda: randomize_wave(question, before, _asked_label(question, private.value)))
-    document = {
-        "answers": {str(value): answer for value, answer in after.answers.items()},
-        "current": after.current,
-        "reports": {str(number): reported for number, reported in after.reports.items()},
+    memory = _read_memory(path, question, is_first=is_first)
+    wave = _open_wave(question, memory)
+    if wave not in memory.waves:  # otherwise the record is not read
+        before = memory
+        memory = _withhold_details(lambda: randomize_wave(question, before, *_encode(question, private.value)))
+        _write_text(path, _canonical(_memory_document(memory)), replace=True)
+    features = None
+    if isinstance(question.features, SeriesFeatures):
+        codes = {i: feature.reports[wave] for i, feature in memory.features.items()}
+        features = [codes.get(i) for i in range(len(question.features.series))]
+    return {**report, "features": features, "label": memory.reports.get(wave), "wave": wave}
+
+
+def _memory_document(memory: Memory) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "answers": {str(value): answer for value, answer in memory.answers.items()},
+        "current": memory.current,
+        "reports": {str(number): reported for number, reported in memory.reports.items()},
     }
-    _write_text(path, _canonical(document), replace=True)
-    return {**report, "label": after.reports[wave], "wave": wave}
-
-
-def _asked_label(question: Question, record: Mapping[str, Any]) -> int:
-    _, label = _encode(question, record)
-    if label is None:
-        raise DomainError("the record leaves out everything that is asked")
-    return label
+    if memory.features:
+        document["features"] = {str(i): _memory_document(feature) for i, feature in memory.features.items()}
+    return document
 
 
 def _read_memory(path: Path, question: Question, *, is_first: bool) -> Memory:
     """Read what the device remembers of a series. Once a wave was answered it must be there: fail closed."""
-    series = question.waves
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -1371,22 +1492,39 @@ def _read_memory(path: Path, question: Question, *, is_first: bool) -> Memory:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise _damaged(path) from None
-    with suppress(KeyError, TypeError, ValueError, AttributeError):
-        answers, reports = (
-            {int(key): value for key, value in document[name].items()} for name in ("answers", "reports")
-        )
-        memory = Memory(answers, document["current"], reports)
-        codes = [*answers, *answers.values(), *reports.values(), memory.current]
+    with suppress(KeyError, TypeError, ValueError, AttributeError, IndexError):
+        memory, features = _memory(document), question.features
+        asked = features.series if isinstance(features, SeriesFeatures) else ()
         if (
-            series is not None
-            and _are_codes(codes, [series.permanent.domain_size] * len(codes))
-            and memory.current in answers
-            and len(answers) <= series.values
-            and reports
-            and all(1 <= wave <= series.waves for wave in reports)
+            memory.waves
+            and (not memory.reports or (isinstance(question.label, Series) and _remembers(memory, question.label)))
+            and len(memory.features) == (features.sampled if isinstance(features, SeriesFeatures) else 0)
+            and all(0 <= i < len(asked) for i in memory.features)
+            and all(_remembers(kept, asked[i], left_out=True) for i, kept in memory.features.items())
+            and all(set(kept.reports) == memory.waves for kept in memory.features.values())
         ):
             return memory
     raise _damaged(path)
+
+
+def _memory(document: Mapping[str, Any]) -> Memory:
+    answers, reports = ({int(key): value for key, value in document[name].items()} for name in ("answers", "reports"))
+    features = {int(i): _memory(stated) for i, stated in document.get("features", {}).items()}
+    return Memory(answers, document["current"], reports, features)
+
+
+def _remembers(memory: Memory, series: Series, *, left_out: bool = False) -> bool:
+    """Return whether a memory is one of a question; only a feature may be left out."""
+    size = series.permanent.domain_size
+    values, codes = [*memory.answers, memory.current], [*memory.answers.values(), *memory.reports.values()]
+    return (
+        _are_codes(values, [size + left_out] * len(values))
+        and _are_codes(codes, [size] * len(codes))
+        and memory.current in memory.answers
+        and len(memory.answers) <= series.values
+        and bool(memory.reports)
+        and all(1 <= wave <= series.waves for wave in memory.reports)
+    )
 
 
 def _check_sum(before: list[_Kept], question: Question, limit: Decimal) -> None:

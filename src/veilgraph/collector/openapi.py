@@ -11,7 +11,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
 from veilgraph.campaign.report import MAX_NODE_LENGTH
 from veilgraph.collector.validation import MAX_BATCH_REPORTS
-from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection, WaveEvidence
+from veilgraph.privacy.mechanisms import GRRFS, SubsetSelection
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -180,7 +180,7 @@ def submit_many(campaign: Campaign) -> dict[str, Any]:
 
 def report_schema(campaign: Campaign) -> dict[str, Any]:
     """Return the JSON schema of a report, in which every feature has a domain of its own."""
-    sizes, joint = campaign.schema.domain_sizes, isinstance(campaign.feature_mechanism, JointGRR)
+    sizes, joint = campaign.schema.domain_sizes, not isinstance(campaign.feature_mechanism, GRRFS)
     features = {
         "type": "array",
         "prefixItems": [_optional(_code(size), collected=True) if joint else _code(size) for size in sizes],
@@ -197,10 +197,8 @@ def report_schema(campaign: Campaign) -> dict[str, Any]:
             "minItems": sets.set_size,
             "maxItems": sets.set_size,
         }
-    series = campaign.label_mechanism
-    wave = (
-        {"wave": {"type": "integer", "minimum": 1, "maximum": series.waves}} if isinstance(series, WaveEvidence) else {}
-    )
+    series = campaign.waves
+    wave = {} if series is None else {"wave": {"type": "integer", "minimum": 1, "maximum": series.waves}}
     return _object(
         {
             "campaign": {"const": campaign.id},

@@ -24,7 +24,7 @@ from veilgraph.campaign.screening import Suspicion, screen
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.frequency import count_named, estimate_frequencies, estimated_variance
-from veilgraph.privacy.mechanisms import JointGRR, SymmetricChannel
+from veilgraph.privacy.mechanisms import GRRFS, SymmetricChannel
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 
 Z_95 = 1.959964
@@ -171,14 +171,14 @@ def label_marginal(campaign: Campaign, codes: ReportCodes) -> Marginal | None:
 
 def feature_marginals(campaign: Campaign, codes: ReportCodes) -> list[Marginal]:
     """Estimate each feature's distribution; leave out features with too few answers for an interval."""
-    mechanism, schema = campaign.feature_mechanism, campaign.schema
+    mechanism, schema = codes.feature_mechanism, campaign.schema
     reported = codes.features[codes.has_features]
     if mechanism is None:
         return []
     marginals = []
     for i, (name, declared) in enumerate(zip(schema.feature_names, schema.code_names, strict=True)):
         values = shown_answers(schema.texts, name, declared)
-        # Joint GRR asks each person about some features only.
+        # Joint GRR and a series ask each person about some features only.
         answers = reported[:, i][reported[:, i] != NOT_ASKED]
         if len(answers) >= _MIN_REPORTS:
             counts = np.bincount(answers, minlength=len(values))
@@ -197,11 +197,11 @@ def _marginal(
 
 
 def _count_answers(campaign: Campaign, codes: ReportCodes) -> int:
-    """Count the features in all reports; joint GRR reports those that a device picked."""
-    if campaign.feature_mechanism is None:
+    """Count the features in all reports; joint GRR and a series report those that a device picked."""
+    mechanism = campaign.feature_mechanism
+    if mechanism is None:
         return 0
-    sampled = isinstance(campaign.feature_mechanism, JointGRR)
-    each = campaign.feature_mechanism.sampled if sampled else campaign.schema.num_features
+    each = mechanism.num_features if isinstance(mechanism, GRRFS) else mechanism.sampled
     return int(codes.has_features.sum()) * each
 
 

@@ -42,7 +42,7 @@ from veilgraph.models.registry import find_method_for_campaign
 from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.models.veil.contamination import Contamination
 from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
-from veilgraph.privacy.mechanisms import LabelMechanism, SymmetricChannel, WaveEvidence
+from veilgraph.privacy.mechanisms import LabelMechanism, SymmetricChannel
 from veilgraph.progress import Watch, say, unwatched
 from veilgraph.reconstruct.propagation import default_hops
 
@@ -446,7 +446,7 @@ def _prepare_from_store(
         "screening": {"excluded": screened, "suspicions": [asdict(suspicion) for suspicion in screening.suspicions]},
         "plausibility": _plausibility(perturbed, declared),
         "withdrawals": withdrawals,
-        "waves": waves if isinstance(asked.label_mechanism, WaveEvidence) else None,
+        "waves": None if asked.waves is None else waves,
     }
     if screened:
         perturbed = screening.exclude(perturbed)

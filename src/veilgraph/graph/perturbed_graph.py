@@ -34,6 +34,8 @@ class PerturbedGraph:
         feature_mechanism: mechanism that randomized the features; None if no features were asked for. Then no node has
             features, and `features` is zero.
         label_mechanism: mechanism that randomized the labels.
+        feature_waves: features in each wave of a series, `[nodes, waves, features]`, of which `features` is the
+            evidence; None if features were asked once. Methods do not read it.
     """
 
     graph: Graph
@@ -44,6 +46,7 @@ class PerturbedGraph:
     has_label: NDArray[np.bool_] = field(repr=False)
     feature_mechanism: Mechanism | None
     label_mechanism: LabelMechanism
+    feature_waves: NDArray[Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         nodes, features = self.graph.num_nodes, self.schema.num_features

@@ -24,7 +24,7 @@ from veilgraph.campaign.notice import shown_answers
 from veilgraph.errors import MissingExtraError
 from veilgraph.privacy.accounting import show_odds
 from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, show_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import GRRFS, JointGRR, SymmetricChannel
+from veilgraph.privacy.mechanisms import GRRFS, JointGRR, LongitudinalFeatures, SymmetricChannel
 from veilgraph.privacy.plain_text import counted, escape
 
 try:
@@ -215,13 +215,14 @@ def methods(campaign: Campaign, language: str = "en") -> Iterator[str]:
     rest = (
         "all the rest get random answers" if isinstance(features, GRRFS) else "the report says nothing about the rest"
     )
+    same = ", the same ones in every round" if isinstance(features, LongitudinalFeatures) else ""
     yield (
-        f"Of the {others} a device picks {features.sampled} at random. The report has the true answer to a picked one "
-        f"with a chance of {chance} in 100; {rest}."
+        f"Of the {others} a device picks {features.sampled} at random{same}. The report has the true answer to a "
+        f"picked one with a chance of {chance} in 100; {rest}."
     )
 
 
-def _channels_if_picked(features: GRRFS | JointGRR) -> list[SymmetricChannel]:
+def _channels_if_picked(features: GRRFS | JointGRR | LongitudinalFeatures) -> list[SymmetricChannel]:
     if isinstance(features, GRRFS):
         return [response.channel for response in features.responses]
     return [features.channel(i) for i in range(features.num_features)]
@@ -239,24 +240,25 @@ def exposures(campaign: Campaign, language: str = "en") -> list[Exposure]:
     """Return what the whole report, its parts and one answer reveal at most, with the relation of each epsilon."""
     name = _label_text(campaign, language)
     guarantee, user = campaign.guarantee, str(NeighbourRelation.USER_LEVEL)
-    whole = "The whole report"
+    whole, level = "The whole report", str(NeighbourRelation.ATTRIBUTE_LEVEL)
     if guarantee.series is not None:
         whole = f"All {guarantee.series.waves} reports together"
         user = f"{NeighbourRelation.USER_LEVEL.title} ({HistoryRelation.ANY_HISTORIES.value})"
+        level = level.replace("records", "histories")
     found = [_exposure(whole, guarantee.total_user_level, user)]
     if guarantee.label is not None and guarantee.features is not None:
         found.append(_exposure(f"The answer to “{name}” alone", guarantee.label_user_level, user))
         found.append(_exposure("All other answers together", guarantee.features_user_level, user))
     if guarantee.features is not None:
-        level = str(NeighbourRelation.ATTRIBUTE_LEVEL)
         part = "One of the other answers, for someone who knows all the rest"
         if guarantee.label is None:
             part = "One answer, for someone who knows all the rest"
         found.append(_exposure(part, max(guarantee.features.attribute_level), level))
     if guarantee.series is not None:
-        unchanged = guarantee.series.label.unchanged
         part = f"The answers to “{name}”, if they never change"
-        found.append(_exposure(part, unchanged, HistoryRelation.UNCHANGED.value))
+        if guarantee.features is not None:
+            part = "All answers of all rounds, if none of them ever changes"
+        found.append(_exposure(part, guarantee.series.total.unchanged, HistoryRelation.UNCHANGED.value))
     return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, ROUND_CEILING, Context, Decimal
 from functools import lru_cache
 
+from veilgraph.errors import BudgetError
 from veilgraph.privacy.epsilon import (
     HistoryRelation,
     NeighbourRelation,
@@ -18,42 +19,60 @@ from veilgraph.privacy.epsilon import (
     show_epsilon,
     state_epsilon,
 )
-from veilgraph.privacy.mechanisms import GRRFS, LongitudinalGRR, Mechanism
+from veilgraph.privacy.mechanisms import GRRFS, LongitudinalFeatures, LongitudinalGRR, Mechanism
 from veilgraph.privacy.notebook_table import html_table
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesTerms:
-    """Waves of a series and what all of them together reveal about the label at most.
+    """Waves of a series and what all of them together reveal at most.
 
     Attributes:
         waves: number of waves.
-        values: number of different values of a person that are answered.
-        label: privacy loss of the label under each relation between histories.
+        values: number of different values of each question that are answered.
+        features: privacy loss of the features under each relation between histories; None if none are collected.
+        label: privacy loss of the label under each relation between histories; None if none is collected.
     """
 
     waves: int
     values: int
-    label: SeriesLoss
+    features: SeriesLoss | None = None
+    label: SeriesLoss | None = None
+
+    @property
+    def total(self) -> SeriesLoss:
+        """Privacy loss of the whole record: features and label compose by addition under each relation."""
+        parts = [part for part in (self.features, self.label) if part is not None]
+        sums = {each.key: add_epsilons(*(part.under(each) for part in parts)) for each in HistoryRelation}
+        return SeriesLoss(**sums)
 
     def as_dict(self) -> dict[str, object]:
         """Return a dictionary for JSON, with every epsilon under the key of its relation."""
-        epsilons = {each.key: json_epsilon(state_epsilon(self.label.under(each))) for each in HistoryRelation}
+        losses = {"features": self.features, "label": self.label, "total": self.total}
+        epsilons = {
+            part: {each.key: json_epsilon(state_epsilon(loss.under(each))) for each in HistoryRelation}
+            for part, loss in losses.items()
+            if loss is not None
+        }
         relations = {each.key: each.value for each in HistoryRelation}
-        return {"waves": self.waves, "values": self.values, "label": epsilons, "relations": relations}
+        return {"waves": self.waves, "values": self.values, **epsilons, "relations": relations}
 
     def in_words(self) -> list[str]:
         """Return a sentence for each relation but the last, which the guarantee itself states."""
-        unchanged, same = (show_epsilon(state_epsilon(e)) for e in (self.label.unchanged, self.label.same_changes))
-        never = HistoryRelation.UNCHANGED.value.capitalize()
-        told = f"{never}: epsilon = {unchanged} for all {self.waves} waves together."
+        loss = self.total
+        unchanged, same = (show_epsilon(state_epsilon(e)) for e in (loss.unchanged, loss.same_changes))
+        value = "value" if self.features is None else "value of each question"
+        never = "two values" if self.features is None else "two records"
+        told = f"{never.capitalize()} that never change: epsilon = {unchanged} for all {self.waves} waves together."
         if self.values == 1:
-            return [told, "A device answers for the value of its first wave in every wave."]
+            return [told, f"A device answers for the {value} of its first wave in every wave."]
+        changes = HistoryRelation.SAME_CHANGES.value.capitalize()
+        of_each = "" if self.features is None else " of each question"
         return [
             told,
-            f"{HistoryRelation.SAME_CHANGES.value.capitalize()}, {self.values} different values at most: "
+            f"{changes}, {self.values} different values{of_each} at most: "
             f"epsilon = {same}. Whether and when a value changed is protected by the first figure alone.",
-            f"After {self.values} different values a device answers as if the value did not change any more.",
+            f"After {self.values} different values{of_each} a device answers as if the value did not change any more.",
         ]
 
 
@@ -149,8 +168,10 @@ class Guarantee:
         if self.series is not None:
             sentences.extend(self.series.in_words())
         if self.features:
-            levels = map(state_epsilon, self.features.attribute_level)
-            sentences.append(f"{describe_epsilon(NeighbourRelation.ATTRIBUTE_LEVEL, *levels)}.")
+            level = describe_epsilon(
+                NeighbourRelation.ATTRIBUTE_LEVEL, *map(state_epsilon, self.features.attribute_level)
+            )
+            sentences.append(f"{level if self.series is None else level.replace('records', 'histories')}.")
         if theorem_1 and self.unsound_theorem_1 is not None:
             sentences.append(
                 f"The paper's Theorem 1 would say {show_epsilon(self.unsound_theorem_1)} for the features. "
@@ -178,14 +199,25 @@ def guarantee_of(features: Mechanism | None, label: Mechanism | None) -> Guarant
         features=_privacy_loss_of(features) if features else None,
         label=_privacy_loss_of(label) if label else None,
         unsound_theorem_1=theorem_1,
-        series=_series_terms(label),
+        series=_series_terms(features, label),
     )
 
 
-def _series_terms(label: Mechanism | None) -> SeriesTerms | None:
-    if not isinstance(label, LongitudinalGRR):
+def _series_terms(features: Mechanism | None, label: Mechanism | None) -> SeriesTerms | None:
+    asked = features if isinstance(features, LongitudinalFeatures) else None
+    answered = label if isinstance(label, LongitudinalGRR) else None
+    series = asked or answered
+    if series is None:
         return None
-    return SeriesTerms(waves=label.waves, values=label.values, label=label.series_loss)
+    parts = [part for part in (features, label) if part is not None]
+    if any(getattr(part, "waves", None) != series.waves for part in parts):
+        raise BudgetError("a series asks for features and label in the same waves: give both, or neither, as waves")
+    return SeriesTerms(
+        waves=series.waves,
+        values=max(each.values for each in (asked, answered) if each is not None),
+        features=None if asked is None else asked.series_loss,
+        label=None if answered is None else answered.series_loss,
+    )
 
 
 @lru_cache(maxsize=256)  # exact arithmetic takes milliseconds, and simulations use the same mechanism many times

@@ -45,13 +45,17 @@ def worst_case_epsilon(mechanism: Mechanism, relation: NeighbourRelation = Neigh
 def worst_case_attribute_epsilon(mechanism: Mechanism, feature: int) -> float:
     """Return the exact epsilon for records that differ in one given feature only, by enumeration.
 
+    A record of several waves has all features of the first wave, then those of the second, and so on. There the
+    feature may differ in all waves.
+
     >>> from veilgraph.privacy.mechanisms import GRRFS
     >>> round(worst_case_attribute_epsilon(GRRFS(domain_sizes=(2, 3, 4), sampled=1, epsilon=1.0), 2), 4)
     0.4957
     """
     families: dict[Record, list[Record]] = {}
     for record in mechanism.records():
-        families.setdefault(record[:feature] + record[feature + 1 :], []).append(record)
+        rest = (value for i, value in enumerate(record) if i % mechanism.num_features != feature)
+        families.setdefault(tuple(rest), []).append(record)
     return max(
         _largest_log_ratio(mechanism, report, family) for report in mechanism.reports() for family in families.values()
     )

@@ -17,7 +17,14 @@ from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.frequency import asking_variance, estimate_frequencies, population_variance
-from veilgraph.privacy.mechanisms import GRRFS, NOT_ASKED, JointGRR, MultiBit, SymmetricChannel
+from veilgraph.privacy.mechanisms import (
+    GRRFS,
+    NOT_ASKED,
+    JointGRR,
+    LongitudinalFeatures,
+    MultiBit,
+    SymmetricChannel,
+)
 from veilgraph.progress import tracked
 from veilgraph.reconstruct.labels import project_to_simplex
 from veilgraph.reconstruct.propagation import NeighbourhoodMean
@@ -50,7 +57,7 @@ class ReportCodes:
         mechanism = perturbed.feature_mechanism
         if mechanism is None:
             raise ReconstructionError("no features were collected: leave feature reconstruction out")
-        if isinstance(mechanism, GRRFS | JointGRR):
+        if isinstance(mechanism, GRRFS | JointGRR | LongitudinalFeatures):
             codes: NDArray[Any] = perturbed.features
             # Features of one domain size have the same channel. Its exact fractions are slow, so compute them once.
             sizes = mechanism.domain_sizes

@@ -19,6 +19,7 @@ from veilgraph.privacy.mechanisms import (
     GRR,
     GRRFS,
     JointGRR,
+    LongitudinalFeatures,
     LongitudinalGRR,
     Mechanism,
     MultiBit,
@@ -55,6 +56,9 @@ SMALL: Sequence[Mechanism] = (
     LongitudinalGRR(2, 1.0, 0.5, waves=3),
     LongitudinalGRR(3, 2.0, 1.0, waves=2),
     LongitudinalGRR(2, 0.3, 2.0, waves=1),
+    LongitudinalFeatures((2, 3), sampled=1, epsilon=1.0, wave_epsilon=0.5, waves=2),
+    LongitudinalFeatures((2, 2), sampled=2, epsilon=0.5, wave_epsilon=1.0, waves=2),
+    LongitudinalFeatures((3, 2, 2), sampled=2, epsilon=1.0, wave_epsilon=0.7, waves=1),
 )
 """Mechanisms that are small enough to enumerate all records and reports."""
 
@@ -70,6 +74,11 @@ DRAWS = 4000
 
 def all_records(mechanism: Mechanism) -> NDArray[Any]:
     return np.array(list(mechanism.records()))
+
+
+def width(mechanism: Mechanism) -> int:
+    """Return the number of entries of a record: one for each feature, or for each feature and wave."""
+    return len(next(mechanism.records()))
 
 
 def all_reports(mechanism: Mechanism) -> NDArray[Any]:
@@ -174,7 +183,7 @@ def test_a_seed_determines_the_reports_and_the_records_stay_as_they_are(mechanis
 def test_the_operating_systems_randomness_is_accepted_as_well(mechanism: Mechanism) -> None:
     possible = set(mechanism.reports())
     for size in (0, 1, 200):  # a device randomizes one record
-        people = np.resize(all_records(mechanism), (size, mechanism.num_features))
+        people = np.resize(all_records(mechanism), (size, width(mechanism)))
         reports = mechanism.randomize(people, rng=OSRandom())
         assert len(reports) == size
         assert set(as_tuples(mechanism, reports)) <= possible
@@ -183,7 +192,7 @@ def test_the_operating_systems_randomness_is_accepted_as_well(mechanism: Mechani
 @every_mechanism
 @pytest.mark.parametrize("private", [6161, -6161])
 def test_a_value_outside_its_domain_is_refused_by_row_and_never_quoted(mechanism: Mechanism, private: int) -> None:
-    people = np.resize(all_records(mechanism), (5, mechanism.num_features))
+    people = np.resize(all_records(mechanism), (5, width(mechanism)))
     people[3, -1] = private
     with pytest.raises(DomainError, match=r"row 3: outside the declared .* \(value withheld\)") as refusal:
         mechanism.randomize(people, rng=np.random.default_rng(0))
@@ -194,8 +203,8 @@ def test_a_value_outside_its_domain_is_refused_by_row_and_never_quoted(mechanism
 @pytest.mark.parametrize("mechanism", [m for m in SMALL if not isinstance(m, GRR | SubsetSelection)], ids=repr)
 @pytest.mark.parametrize("extra", [-1, 1])
 def test_records_of_another_width_are_refused(mechanism: Mechanism, extra: int) -> None:
-    people = np.zeros((5, mechanism.num_features + extra), dtype=np.uint8)
-    with pytest.raises(DomainError, match=f"expected one row per node and {mechanism.num_features} features"):
+    people = np.zeros((5, width(mechanism) + extra), dtype=np.uint8)
+    with pytest.raises(DomainError, match=f"expected one row per node and {width(mechanism)} features"):
         mechanism.randomize(people, rng=np.random.default_rng(0))
     with pytest.raises(DomainError, match="records have shape"):
         mechanism.randomize(people[0], rng=np.random.default_rng(0))
@@ -229,6 +238,7 @@ REAL = (
     pytest.param(JointGRR((2,) * 53, sampled=2, epsilon=0.5), 0.8, id="joint-GRR"),
     pytest.param(JointGRR((2, 3, 4) * 17, sampled=2, epsilon=0.5), 0.8, id="joint-GRR-unequal"),
     pytest.param(LongitudinalGRR(5, 1.0, 4.0, waves=6), 0.8, id="L-GRR"),
+    pytest.param(LongitudinalFeatures((5,) * 8, 2, 0.5, 4.0, waves=6), 0.8, id="L-GRR-features"),
 )
 
 

@@ -131,6 +131,7 @@ def _task_of_part(task: FitTask[GNNMethod], part: GraphPart) -> FitTask[GNNMetho
         whole,
         graph=part,
         features=local(whole.features),
+        feature_waves=None,
         labels=local(whole.labels),
         has_features=local(whole.has_features),
         has_label=local(whole.has_label),

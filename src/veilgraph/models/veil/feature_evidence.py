@@ -14,7 +14,7 @@ from torch import Tensor
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.pagerank import personalised_pagerank
-from veilgraph.privacy.mechanisms import NOT_ASKED, JointGRR, MultiBit
+from veilgraph.privacy.mechanisms import NOT_ASKED, JointGRR, LongitudinalFeatures, MultiBit
 from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, sparse_product
 
@@ -201,12 +201,12 @@ def num_sparse_answers(perturbed: PerturbedGraph) -> int:
 
 def _leaves_out(perturbed: PerturbedGraph) -> bool:
     """Return whether a report has answers about some of the features only."""
-    return isinstance(perturbed.feature_mechanism, JointGRR | MultiBit)
+    return isinstance(perturbed.feature_mechanism, JointGRR | LongitudinalFeatures | MultiBit)
 
 
 def _answered(perturbed: PerturbedGraph) -> NDArray[np.bool_]:
     """Return which features each report has an answer about, [nodes, features]."""
-    silent = NOT_ASKED if isinstance(perturbed.feature_mechanism, JointGRR) else 0
+    silent = 0 if isinstance(perturbed.feature_mechanism, MultiBit) else NOT_ASKED
     said: NDArray[np.bool_] = perturbed.features != silent
     return said & perturbed.has_features[:, None]
 

@@ -5,6 +5,7 @@ from veilgraph.privacy.mechanisms.channel import SymmetricChannel
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED, JointGRR
+from veilgraph.privacy.mechanisms.longitudinal_features import LongitudinalFeatures
 from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
 from veilgraph.privacy.mechanisms.random_source import OSRandom, RandomIntegers
@@ -17,6 +18,7 @@ __all__ = [
     "NOT_ASKED",
     "JointGRR",
     "LabelMechanism",
+    "LongitudinalFeatures",
     "LongitudinalGRR",
     "Mechanism",
     "MultiBit",

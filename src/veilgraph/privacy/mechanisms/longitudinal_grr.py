@@ -136,14 +136,29 @@ class LongitudinalGRR:
         check_shape(values, self.waves)
         check_codes(values, self.domain_size)
         answered, reports = self.answered_histories(values), np.empty_like(values)
-        people = np.arange(len(values))
-        permanent = np.full((len(values), self.domain_size), _NOT_DRAWN, dtype=np.int64)
+        permanent = self.no_permanent_answers(len(values))
         for wave in range(self.waves):
-            current = answered[:, wave].astype(np.int64)
-            new = np.flatnonzero(permanent[people, current] == _NOT_DRAWN)
-            permanent[new, current[new]] = self.permanent.randomize(current[new], rng=rng)
-            reports[:, wave] = self.wave.randomize(permanent[people, current], rng=rng)
+            reports[:, wave] = self.report_wave(answered[:, wave].astype(np.int64), permanent, rng=rng)
         return reports
+
+    def no_permanent_answers(self, people: int) -> NDArray[np.int64]:
+        """Return an array for the permanent answers of people, [people, values], none of which is drawn yet."""
+        return np.full((people, self.domain_size), _NOT_DRAWN, dtype=np.int64)
+
+    def report_wave(
+        self, current: NDArray[np.int64], permanent: NDArray[np.int64], *, rng: RandomIntegers
+    ) -> NDArray[np.int64]:
+        """Draw the reports of one wave, [people]; permanent answers of values that are new are drawn into `permanent`.
+
+        Args:
+            current: values that are answered, [people].
+            permanent: permanent answers so far, [people, values].
+            rng: source of randomness.
+        """
+        people = np.arange(len(current))
+        new = np.flatnonzero(permanent[people, current] == _NOT_DRAWN)
+        permanent[new, current[new]] = self.permanent.randomize(current[new], rng=rng)
+        return self.wave.randomize(permanent[people, current], rng=rng)
 
     def records(self) -> Iterator[Record]:
         """Iterate over all histories."""

@@ -58,14 +58,13 @@ class WaveEvidence(LongitudinalGRR):
     def of(cls, series: LongitudinalGRR, reports: NDArray[Any], *, latest: bool = False) -> WaveEvidence:
         """Return the evidence in reports, [people, waves]; rows without a report are ignored."""
         sent = (reports != NO_REPORT).sum(axis=1)
-        counts = np.bincount(np.minimum(sent, 1) if latest else sent)[1:]
         return cls(
             series.domain_size,
             series.epsilon,
             series.wave_epsilon,
             series.waves,
             series.values,
-            people=tuple(counts.tolist()) or (1,),
+            people=people_by_reports(sent, latest=latest),
             latest=latest,
         )
 
@@ -123,6 +122,16 @@ class WaveEvidence(LongitudinalGRR):
             raise DomainError("a row of label reports is empty: it needs a report of at least one wave")
         if ((reports < NO_REPORT) | (reports >= self.domain_size)).any():
             raise DomainError(f"a reported label is outside 0..{self.domain_size - 1}")
+
+
+def people_by_reports(sent: NDArray[np.integer[Any]], *, latest: bool) -> tuple[int, ...]:
+    """Return the number of people whose 1, 2, ... reports are combined, from the number that each person sent.
+
+    >>> people_by_reports(np.array([3, 0, 1, 3]), latest=False), people_by_reports(np.array([3, 0, 1, 3]), latest=True)
+    ((1, 0, 2), (3,))
+    """
+    counts = np.bincount(np.minimum(sent, 1) if latest else sent)[1:]
+    return tuple(counts.tolist()) or (1,)
 
 
 @lru_cache(maxsize=1024)

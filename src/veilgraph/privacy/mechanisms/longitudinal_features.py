@@ -1,0 +1,202 @@
+r"""L-GRR for features: the same m features of a person in every wave of a series, each from permanent answers.
+
+A device samples m of d features once, independently of all values, and reports the same ones in each wave. Which ones
+they are is visible and reveals nothing, so nothing has to hide it. Each sampled feature i is reported by an L-GRR of
+its own, so a series of reports y about a set S of features has
+
+.. math:: P(y \mid x) = \binom{d}{m}^{-1} \prod_{i \in S} P_i(y_i \mid x_i)
+
+where :math:`x_i` is the history of feature i. Every report shows its set, and the histories of the features are free
+of each other. So under each relation between histories, the epsilon of a record is the sum of the m largest of its
+features. docs/explanation/waves.md has the epsilons of one feature.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.privacy.budget import check_sampled
+from veilgraph.privacy.epsilon import HistoryRelation, PrivacyLoss, SeriesLoss, add_epsilons
+from veilgraph.privacy.mechanisms.base import Record, Report, check_table
+from veilgraph.privacy.mechanisms.channel import SymmetricChannel
+from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
+from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.wave_evidence import WaveEvidence, people_by_reports
+
+
+@dataclass(frozen=True)
+class LongitudinalFeatures:
+    """Randomize the same m of d features in each of W waves, each by L-GRR.
+
+    A record is a history: the values of all features in the first wave, then those in the second, and so on. Reports
+    have the same order, with `NOT_ASKED` for the features that are not sampled. For learning, `evidence` combines the
+    waves into one code for each feature, with the exact channel from the value to it.
+
+    Args:
+        domain_sizes: gamma_i, the declared number of values of each feature.
+        sampled: m, the number of features that each person samples for the whole series.
+        epsilon: requested epsilon of a feature's permanent answer.
+        wave_epsilon: requested epsilon of a wave's report about the permanent answer.
+        waves: W, the number of waves.
+        values: c, the number of different values of a feature that are answered; all, where it has fewer.
+        people: number of people whose 1, 2, ... reports are combined.
+        latest: whether the latest report of each person is taken alone.
+
+    Three of five binary features, in twelve waves: a record that never changes costs at most three times 1.
+
+    >>> monthly = LongitudinalFeatures((2,) * 5, sampled=3, epsilon=1.0, wave_epsilon=0.5, waves=12, values=2)
+    >>> loss = monthly.series_loss
+    >>> round(loss.unchanged, 4), round(loss.same_changes, 4), round(loss.any_histories, 4)
+    (2.9826, 5.3473, 9.8977)
+    >>> reports = monthly.randomize(np.zeros((4, 12 * 5), dtype=np.int64), rng=np.random.default_rng(0))
+    >>> (monthly.evidence(reports.reshape(4, 12, 5)) != NOT_ASKED).sum(axis=1).tolist()
+    [3, 3, 3, 3]
+    """
+
+    domain_sizes: tuple[int, ...]
+    sampled: int
+    epsilon: float
+    wave_epsilon: float
+    waves: int
+    values: int = 1
+    people: tuple[int, ...] = (1,)
+    latest: bool = False
+    series: Mapping[int, WaveEvidence] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        sizes = tuple(int(size) for size in self.domain_sizes)
+        check_sampled(self.sampled, len(sizes))
+        object.__setattr__(self, "domain_sizes", sizes)
+        object.__setattr__(self, "series", {size: self._series_of(size) for size in sorted(set(sizes))})
+
+    def _series_of(self, size: int) -> WaveEvidence:
+        answered = min(self.values, size)
+        return WaveEvidence(
+            size, self.epsilon, self.wave_epsilon, self.waves, answered, people=self.people, latest=self.latest
+        )
+
+    @property
+    def responses(self) -> tuple[WaveEvidence, ...]:
+        """L-GRR of each feature, [features]."""
+        return tuple(self.series[size] for size in self.domain_sizes)
+
+    @property
+    def num_features(self) -> int:
+        """Number of features, d; a record has as many values in each wave."""
+        return len(self.domain_sizes)
+
+    @property
+    def code_type(self) -> type[np.int8] | type[np.int32]:
+        """Type of the codes in reports: a byte unless a domain is too large for it."""
+        return np.int8 if max(self.domain_sizes) <= 2**7 else np.int32
+
+    @property
+    def answering_rate(self) -> Fraction:
+        """m / d, the share of people who answer about a given feature."""
+        return Fraction(self.sampled, self.num_features)
+
+    @cached_property
+    def series_loss(self) -> SeriesLoss:
+        """Epsilons of the whole series under its three neighbour relations: sums of the m largest of the features."""
+        return SeriesLoss(**{relation.key: self._sum_under(relation) for relation in HistoryRelation})
+
+    def _sum_under(self, relation: HistoryRelation) -> float:
+        losses = sorted((self.series[size].series_loss.under(relation) for size in self.domain_sizes), reverse=True)
+        return add_epsilons(*losses[: self.sampled])
+
+    @property
+    def privacy_loss(self) -> PrivacyLoss:
+        """Epsilon for any two histories; of each feature, for two histories that differ in it alone."""
+        by_size = {size: each.series_loss.any_histories for size, each in self.series.items()}
+        return PrivacyLoss(
+            user_level=self.series_loss.any_histories,
+            attribute_level=tuple(by_size[size] for size in self.domain_sizes),
+        )
+
+    def channel(self, feature: int) -> SymmetricChannel:
+        """Return the channel from the value of a sampled feature to its evidence, on average over the people."""
+        return self.series[self.domain_sizes[feature]].channel
+
+    def combining(self, reports: NDArray[Any], *, latest: bool = False) -> LongitudinalFeatures:
+        """Return the mechanism with the channels of the evidence in reports, [people, waves, features]."""
+        sent = (reports != NOT_ASKED).any(axis=2).sum(axis=1)
+        return replace(self, people=people_by_reports(sent, latest=latest), latest=latest)
+
+    def evidence(self, reports: NDArray[Any]) -> NDArray[Any]:
+        """Return the code that the waves of each person name most often, of several the latest, [people, features].
+
+        Args:
+            reports: codes of the waves, [people, waves, features]; `NOT_ASKED` where there is none.
+        """
+        found = np.full((len(reports), self.num_features), NOT_ASKED, dtype=self.code_type)
+        for i, response in enumerate(self.responses):
+            named = response.named(reports[:, :, i])
+            found[:, i] = np.where(named.any(axis=1), named.argmax(axis=1), NOT_ASKED)
+        return found
+
+    def randomize(self, values: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Draw the reports of all waves for each history, a row of `values`, [people, waves * features]."""
+        check_table(values, self.domain_sizes * self.waves)
+        people, features = len(values), self.num_features
+        subsets = list(draw_subsets(people, num_features=features, sampled=self.sampled, rng=rng))
+        chosen = [np.flatnonzero(subset) for subset in subsets]
+        drawn = [
+            (
+                response.answered_histories(values[rows, i::features].astype(np.int64)),
+                response.no_permanent_answers(len(rows)),
+            )
+            for i, (response, rows) in enumerate(zip(self.responses, chosen, strict=True))
+        ]
+        reports = np.full(values.shape, NOT_ASKED, dtype=self.code_type)
+        for wave in range(self.waves):
+            for i, (response, (answered, permanent)) in enumerate(zip(self.responses, drawn, strict=True)):
+                column = wave * features + i
+                reports[chosen[i], column] = response.report_wave(answered[:, wave], permanent, rng=rng)
+        return reports
+
+    def records(self) -> Iterator[Record]:
+        """Iterate over all histories."""
+        return itertools.product(*(range(size) for size in self.domain_sizes * self.waves))
+
+    def reports(self) -> Iterator[Report]:
+        """Iterate over all sets of sampled features and all their reports."""
+        for asked in itertools.combinations(range(self.num_features), self.sampled):
+            values = [range(size) if i in asked else (NOT_ASKED,) for i, size in enumerate(self.domain_sizes)]
+            yield from itertools.product(*(values * self.waves))
+
+    def probability(self, report: Report, record: Record) -> Fraction:
+        """Return the probability of the sampled set, times that of the reports of each of its features."""
+        d, chance = self.num_features, Fraction(1, math.comb(self.num_features, self.sampled))
+        for i, response in enumerate(self.responses):
+            if report[i] != NOT_ASKED:
+                chance *= response.probability(report[i::d], record[i::d])
+        return chance
+
+    def log_likelihood(self, reports: NDArray[Any], record: Record) -> NDArray[np.float64]:
+        """Return the log of `probability` for many sequences of reports at once, [reports]."""
+        d = self.num_features
+        found = np.full(len(reports), -math.log(math.comb(d, self.sampled)))
+        for i, response in enumerate(self.responses):
+            asked = reports[:, i] != NOT_ASKED
+            found[asked] += response.log_likelihood(reports[asked, i::d], record[i::d])
+        return found
+
+    def extreme_records(self) -> tuple[Record, Record]:
+        """Return two histories in which each feature has two that are told apart best."""
+        first, second = zip(*(response.extreme_records() for response in self.responses), strict=True)
+        return _interleaved(first), _interleaved(second)
+
+
+def _interleaved(histories: Sequence[Record]) -> Record:
+    """Return the history of a record: the values of all features in the first wave, then in the second, and so on."""
+    return tuple(itertools.chain.from_iterable(zip(*histories, strict=True)))

@@ -1,0 +1,238 @@
+"""Features in a series of waves on a device: the same ones in every wave, from permanent answers."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.client.test_waves import LIMIT, at
+from tests.support.campaigns import BEFORE, ScriptedWords, campaign
+from tests.support.forgeries import rewritten
+from veilgraph.campaign import Campaign, Report
+from veilgraph.client import participant
+from veilgraph.errors import CampaignError, RunError
+from veilgraph.privacy.mechanisms import LongitudinalFeatures
+from veilgraph.privacy.schema import Column, FeatureSchema
+
+COLUMNS = (
+    Column(name="smokes", values=("no", "yes")),
+    Column(name="colour", values=("red", "green", "blue")),
+    Column(name="age", edges=(0.0, 20.0, 40.0, 60.0, 120.0)),
+    Column(name="drinks", values=("no", "yes")),
+)
+SCHEMA = FeatureSchema(columns=COLUMNS, classes=("a", "b", "c"))
+FEATURES_ALONE = campaign(SCHEMA, epsilon_x=1.0, sampled=2, waves=6, values=2)
+BOTH = campaign(SCHEMA, epsilon_x=1.0, sampled=2, epsilon_y=2.0, waves=12, values=2, wave_epsilon_x=0.7)
+SERIES = {
+    "features alone": FEATURES_ALONE,
+    "features and label": BOTH,
+    "all features, one value": campaign(SCHEMA, epsilon_x=0.5, sampled=4, epsilon_y=1.0, waves=5, values=1),
+    "more values than some features have": campaign(SCHEMA, epsilon_x=2.0, sampled=3, waves=4, values=4),
+    "merged columns": campaign(
+        FeatureSchema.binary(7, classes=["x", "y"], group=2), epsilon_x=1.0, sampled=2, epsilon_y=1.0, waves=3
+    ),
+}
+by_name = pytest.mark.parametrize("name", SERIES)
+RECORD = {"smokes": "yes", "colour": "blue", "age": 33, "drinks": "no", "label": "b"}
+
+
+def mechanism(series: Campaign) -> LongitudinalFeatures:
+    assert isinstance(series.feature_mechanism, LongitudinalFeatures)
+    return series.feature_mechanism
+
+
+def questions(series: Campaign) -> list[participant.Question]:
+    waves = range(1, mechanism(series).waves + 1)
+    return [participant.verify(at(series, wave).to_json(), max_epsilon=LIMIT, now=BEFORE) for wave in waves]
+
+
+def histories(series: Campaign, count: int = 30) -> list[tuple[list[list[int]], list[int]]]:
+    """Return random histories with words, half of which are those at which a decision turns."""
+    rng, made = random.Random(1), mechanism(series)
+    tables = [t for each in made.series.values() for t in (each.permanent.table, each.wave.table)]
+    turns = [edge + step for t in tables for edge in (t.true, t.true + t.other) for step in (-1, 0)]
+    turns = [word for word in [0, 2**53 - 1, *turns] if 0 <= word < 2**53]
+    needed = 2 * made.num_features * (made.waves + 1) + 2 * made.waves
+    return [
+        (
+            [[rng.randrange(size) for size in made.domain_sizes] for _ in range(made.waves)],
+            [rng.choice(turns) if rng.random() < 0.5 else rng.getrandbits(53) for _ in range(needed)],
+        )
+        for _ in range(count)
+    ]
+
+
+def reported(memory: participant.Memory, size: int) -> list[list[int | None]]:
+    """Return the features of each wave that was answered."""
+    return [
+        [memory.features[i].reports[wave] if i in memory.features else None for i in range(size)]
+        for wave in sorted(memory.waves)
+    ]
+
+
+@pytest.mark.parametrize("name", ["features alone", "more values than some features have"])
+def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name: str) -> None:
+    series = SERIES[name]
+    made, asked = mechanism(series), questions(series)
+    for history, words in histories(series):
+        left, memory = iter(words), participant.Memory()
+        for question, values in zip(asked, history, strict=True):
+            memory = participant.randomize_wave(question, memory, tuple(values), None, word=left.__next__)
+        rng = ScriptedWords(list(words))
+        drawn = made.randomize(np.array(history).reshape(1, -1), rng=rng).reshape(made.waves, -1).tolist()
+        expected = [[None if code == -1 else code for code in wave] for wave in drawn]
+        assert reported(memory, made.num_features) == expected
+        assert len(list(left)) == len(rng.left)
+
+
+@by_name
+def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
+    series = SERIES[name]
+    question = participant.verify(series.to_json(), max_epsilon=LIMIT, now=BEFORE)
+    terms = series.guarantee.series
+    assert terms is not None
+    assert question.waves is not None
+    for key, epsilon in question.waves.costs.items():
+        assert float(epsilon) == pytest.approx(getattr(terms.total, key), rel=1e-12)
+    assert float(question.epsilon) == pytest.approx(terms.total.any_histories, rel=1e-12)
+    assert Campaign.from_json(series.to_json()) == series
+
+
+def tables(series: Campaign, part: str) -> list[dict[str, int]]:
+    document = json.loads(series.to_json())["bound"]
+    return list(document["features"]["tables"] if part == "features" else document["waves"]["features"]["tables"])
+
+
+TELLING = {"domain_size": 2, "true": 2**53 - 2**40, "other": 2**40}
+FORGERIES: dict[str, dict[str, Any]] = {
+    "a smaller cost of unchanged values": {"waves__guarantee__unchanged": "1.5"},
+    "a smaller cost of any histories": {"waves__guarantee__any_histories": "1.5"},
+    "a smaller cost of the features": {"guarantee__user_level__features": "1"},
+    "a smaller attribute level": {"guarantee__attribute_level": ["0.1"] * 4},
+    "a wave table that tells more": {"waves__features__tables": [TELLING, *tables(BOTH, "waves")[1:]]},
+    "a permanent table that tells more": {"features__tables": [TELLING, *tables(BOTH, "features")[1:]]},
+    "a missing table": {"waves__features__tables": tables(BOTH, "waves")[1:]},
+    "tables in another order": {"waves__features__tables": tables(BOTH, "waves")[::-1]},
+    "more features": {"features__sampled": 3},
+    "more values": {"waves__values": 3},
+    "more waves": {"waves__count": 13},
+    "features by another mechanism": {"features__mechanism": "grr_fs"},
+    "features that are asked once": {"waves__features": None},
+    "an epsilon of 0": {"waves__features__epsilon": "0"},
+    "an unknown key": {"waves__features__extra": 1},
+    "no label in the waves": {"waves__table": None},
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_series_is_refused(forgery: str) -> None:
+    forged = rewritten(BOTH, **FORGERIES[forgery])
+    with pytest.raises(CampaignError):
+        participant.verify(forged, max_epsilon=LIMIT, now=BEFORE)
+    with pytest.raises(CampaignError):
+        Campaign.from_json(forged)
+
+
+def test_features_by_grr_are_refused_outside_a_series() -> None:
+    once = campaign(SCHEMA, epsilon_x=1.0, sampled=2, epsilon_y=2.0)
+    with pytest.raises(CampaignError):
+        participant.verify(rewritten(once, features__mechanism="grr"), max_epsilon=LIMIT, now=BEFORE)
+    with pytest.raises(CampaignError):
+        Campaign.from_json(rewritten(once, features__mechanism="grr"))
+
+
+def answer(series: Campaign, store: Path, wave: int, version: int = 0, **record: object) -> dict[str, Any]:
+    document = at(series, wave, version or wave).to_json()
+    return participant.answer(document, RECORD | record, node="u", store=store, max_epsilon=99.0, now=BEFORE)
+
+
+def asked(report: dict[str, Any]) -> list[int]:
+    return [i for i, code in enumerate(report["features"]) if code is not None]
+
+
+def remembered(store: Path) -> dict[str, Any]:
+    return dict(json.loads(next(store.glob("*.memory.json")).read_text()))
+
+
+def test_every_wave_reports_the_same_features_from_one_permanent_answer_for_each_value(tmp_path: Path) -> None:
+    reports = [answer(BOTH, tmp_path, wave) for wave in range(1, 13)]
+    assert len({tuple(asked(report)) for report in reports}) == 1
+    assert [Report.parse(report, BOTH).wave for report in reports] == list(range(1, 13))
+    memory = remembered(tmp_path)
+    assert sorted(map(int, memory["features"])) == asked(reports[0])
+    assert all(len(feature["answers"]) == 1 for feature in memory["features"].values())
+    (kept,) = participant.answered(tmp_path)
+    assert float(kept.epsilon) == pytest.approx(BOTH.guarantee.total_user_level)
+
+
+def test_an_answered_wave_is_not_drawn_again_and_its_record_is_not_read(tmp_path: Path) -> None:
+    first = answer(BOTH, tmp_path, 1)
+    before = remembered(tmp_path)
+    assert answer(BOTH, tmp_path, 1, colour="not a colour") == first
+    assert remembered(tmp_path) == before
+
+
+def test_a_feature_that_is_left_out_has_one_permanent_answer_of_its_own(tmp_path: Path) -> None:
+    """So leaving out for twelve waves costs what a value costs that never changes, and nobody can tell."""
+    none: dict[str, Any] = {"smokes": None, "colour": None, "age": None, "drinks": None}
+    for wave in (1, 2, 3):
+        answer(BOTH, tmp_path, wave, **none)
+    answer(BOTH, tmp_path, 4)  # a second value of each
+    answer(BOTH, tmp_path, 5, smokes="no", colour="red", age=70, drinks="yes")  # a third one is no change
+    for i, feature in remembered(tmp_path)["features"].items():
+        size = mechanism(BOTH).domain_sizes[int(i)]
+        assert set(feature["answers"]) == {str(size), str([1, 2, 1, 0][int(i)])}
+        assert len(feature["reports"]) == 5
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_permanent_answer_of_what_is_left_out_is_uniform(size: int) -> None:
+    question = questions(FEATURES_ALONE)[0]
+    assert isinstance(question.features, participant.SeriesFeatures)
+    series = next(each for each in question.features.series if each.permanent.domain_size == size)
+    for drawn in range(2 * size):
+        words = iter([drawn, 0])
+        memory = series.answer(participant.Memory(), None, 1, words.__next__)
+        assert memory.answers == {size: drawn % size}
+        assert memory.reports == {1: drawn % size}
+
+
+def test_a_label_that_is_left_out_is_visible_and_the_wave_counts_as_answered(tmp_path: Path) -> None:
+    first = answer(BOTH, tmp_path, 1, label=None)
+    assert first["label"] is None
+    assert Report.parse(first, BOTH).features is not None
+    assert answer(BOTH, tmp_path, 1) == first
+    assert answer(BOTH, tmp_path, 2)["label"] is not None
+
+
+def damages(whole: dict[str, Any]) -> Sequence[dict[str, Any]]:
+    kept = whole["features"]
+    first, *others = kept
+    free = next(i for i in map(str, range(4)) if i not in kept)
+    return [
+        {key: value for key, value in whole.items() if key != "features"},
+        whole | {"features": {i: kept[i] for i in others}},
+        whole | {"features": kept | {free: kept[first]}},
+        whole | {"features": kept | {first: kept[first] | {"reports": {}}}},
+        whole | {"features": kept | {first: kept[first] | {"reports": {"1": 9}}}},
+        whole | {"features": kept | {first: kept[first] | {"current": 9}}},
+        whole | {"features": kept | {first: kept[first] | {"reports": {"2": 0}}}},
+    ]
+
+
+def test_without_its_memory_a_device_draws_nothing_again(tmp_path: Path) -> None:
+    answer(BOTH, tmp_path, 1)
+    (path,) = tmp_path.glob("*.memory.json")
+    whole = path.read_text()
+    for i, damaged in enumerate(damages(json.loads(whole))):
+        path.write_text(json.dumps(damaged))
+        with pytest.raises(RunError, match="damaged"):
+            answer(BOTH, tmp_path, 2, 2 + i)
+    path.write_text(whole)
+    answer(BOTH, tmp_path, 2, 20)
