@@ -120,7 +120,7 @@ def _features(values: object, campaign: Campaign) -> tuple[int | None, ...]:
     sizes = campaign.schema.domain_sizes
     if not isinstance(values, list) or len(values) != len(sizes):
         raise ReportError(f"features must be a list of {len(sizes)} codes")
-    if _are_codes(values, sizes) and not isinstance(mechanism, JointGRR):
+    if _are_codes(values, sizes) and isinstance(mechanism, GRRFS):
         return tuple(values)
     asked = [i for i, value in enumerate(values) if value is not None or isinstance(mechanism, GRRFS)]
     if not isinstance(mechanism, GRRFS) and len(asked) != mechanism.sampled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from veilgraph.errors import CampaignError, DomainError, GraphError, ReportError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow
 from veilgraph.graph.shards import ShardFolder, node_keys, shard_name
-from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection, WaveEvidence
+from veilgraph.privacy.mechanisms import GRRFS, SubsetSelection
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 from veilgraph.progress import Watch, unwatched
 
@@ -36,7 +37,7 @@ def report_batches(
         batch_reports: number of reports in a batch.
         watch: shows the progress of reading a store.
     """
-    if isinstance(campaign.label_mechanism, WaveEvidence):
+    if campaign.waves is not None:
         raise CampaignError("shards hold one report of each person: train a series of waves from its store")
     if "://" in source:
         yield from _stored_batches(source, campaign, batch_reports, watch)
@@ -103,7 +104,12 @@ def read_shard_codes(folder: ShardFolder, shard: int, keys: NDArray[np.uint64], 
         except (ReportError, DomainError, pa.ArrowException) as error:
             raise GraphError(f"{path}: {error}; write the shards again with reports of this campaign") from None
     return ReportCodes(
-        features=features, labels=labels, has_features=has_features, has_label=has_label, label_mechanism=mechanism
+        features=features,
+        labels=labels,
+        has_features=has_features,
+        has_label=has_label,
+        feature_mechanism=campaign.feature_mechanism,
+        label_mechanism=mechanism,
     )
 
 
@@ -117,11 +123,11 @@ def perturbed_from_shards(campaign: Campaign, folder: ShardFolder, graph: Graph)
     """
     check_campaign(campaign, folder)
     shards = [read_shard_codes(folder, shard, folder.nodes(shard).keys, campaign) for shard in range(folder.parts)]
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.concatenate([getattr(each, name) for each in shards])
         for name in ("features", "labels", "has_features", "has_label")
     }
-    return perturbed_graph_of_codes(campaign, graph, ReportCodes(**arrays, label_mechanism=shards[0].label_mechanism))
+    return perturbed_graph_of_codes(campaign, graph, replace(shards[0], **arrays))
 
 
 def check_campaign(campaign: Campaign, folder: ShardFolder) -> None:
@@ -155,7 +161,7 @@ def _feature_codes(column: Any, campaign: Campaign) -> tuple[NDArray[np.int64], 
         raise ReportError("a report holds features, and the campaign collects none")
     codes = _rectangle(column.take(given), len(sizes), "features")
     asked = codes != NOT_ASKED
-    if (asked.sum(axis=1) != (mechanism.sampled if isinstance(mechanism, JointGRR) else len(sizes))).any():
+    if (asked.sum(axis=1) != (len(sizes) if isinstance(mechanism, GRRFS) else mechanism.sampled)).any():
         raise ReportError("a report has features that were not asked for, or lacks some")
     if ((codes < 0) & asked).any() or (codes >= sizes).any():
         raise ReportError("a feature code is outside its domain")
