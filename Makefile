@@ -18,8 +18,10 @@ $(STAMP): pyproject.toml constraints.txt
 run: setup
 	$(BIN)/veilgraph run
 
-# One thread per worker: two workers whose threads wait for each other are many times slower.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+# One thread per worker: two workers whose threads wait for each other are many times slower. Compiled modules are kept,
+# whatever the environment says: some hundred tests start the package as a program.
+PYTEST_ENV := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+PYTEST := $(PYTEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal
 
 test: setup
 	$(PYTEST) -m 'not slow'
@@ -45,7 +47,7 @@ test-oldest:
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(PYTHON) tests/support/lower_bounds.py $(KEEP) > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt --editable '.[collector,lab,test]'
-	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m 'not slow' -W default
+	$(PYTEST_ENV) $(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m 'not slow' -W default
 
 check: setup
 	$(BIN)/ruff format --check

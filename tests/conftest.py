@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -13,6 +14,17 @@ import torch
 # How long an example takes says something about the machine, not about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_sessionstart() -> None:
+    """Import the tests without garbage collection: modules stay, and to search them again and again takes seconds."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of every later garbage collection."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ from tests.test_layers import LAYERS
 from veilgraph.campaign.plausibility import estimate_with_liars, shift_per_liar
 from veilgraph.campaign.screening import LEVEL, smallest_implausible_group
 from veilgraph.cli import main
-from veilgraph.cli.app import app
+from veilgraph.cli.app import app, parser_of
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets.registry import REGISTERED
 from veilgraph.deploy.fit_collected import DEFAULT_METHOD
@@ -168,7 +168,7 @@ def commands_below(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], 
         yield from commands_below(child, *path, name)
 
 
-COMMANDS = list(commands_below(typer.main.get_command(app), "veilgraph"))
+COMMANDS = list(commands_below(parser_of(app), "veilgraph"))
 
 
 def parse(command: str) -> None:
@@ -176,7 +176,7 @@ def parse(command: str) -> None:
     words = shlex.split(command)[1:]
     if words[0] == "--import":
         words = words[2:]
-    parser: Any = typer.main.get_command(app)
+    parser: Any = parser_of(app)
     context = parser.make_context("veilgraph", [], resilient_parsing=True)
     while hasattr(parser, "resolve_command"):
         name, parser, words = parser.resolve_command(context, words)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from veilgraph.cli import main
+from veilgraph.cli.app import parser_of
 
 Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def named_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def named_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Let the shell be an argument instead of the one that runs the tests; return an empty home folder."""
+    parser_of.cache_clear()  # typer looks for the shell when it builds the parser
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path
+    yield tmp_path
+    parser_of.cache_clear()
 
 
 def ends(*arguments: str) -> None:

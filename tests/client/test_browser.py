@@ -12,7 +12,6 @@ from datetime import timedelta
 from fractions import Fraction
 from itertools import combinations
 from math import log, prod
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,16 +54,16 @@ def test_the_module_is_below_18_kb_and_imports_nothing() -> None:
 
 @needs_node
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_campaign_is_refused(forgery: str, tmp_path: Path) -> None:
-    (reply,) = in_node(tmp_path, "verify", [rewritten(BINARY, **FORGERIES[forgery])])
+def test_a_forged_campaign_is_refused(forgery: str) -> None:
+    (reply,) = in_node("verify", [rewritten(BINARY, **FORGERIES[forgery])])
     assert "error" in reply
 
 
 @needs_node
-def test_forged_sets_and_joint_features_are_refused(tmp_path: Path) -> None:
+def test_forged_sets_and_joint_features_are_refused() -> None:
     forged = [rewritten(SETS, **change) for change in SET_FORGERIES.values()]
     forged += [rewritten(CAMPAIGNS["joint features of mixed domains"], **change) for change in JOINT_FORGERIES.values()]
-    replies = in_node(tmp_path, "verify", forged)
+    replies = in_node("verify", forged)
     accepted = [
         name for name, reply in zip([*SET_FORGERIES, *JOINT_FORGERIES], replies, strict=True) if "error" not in reply
     ]
@@ -72,9 +71,9 @@ def test_forged_sets_and_joint_features_are_refused(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_forged_notices_are_refused_by_all(tmp_path: Path) -> None:
+def test_forged_notices_are_refused_by_all() -> None:
     forged = [rewritten(CAMPAIGNS["format 3"], **change) for change in NOTICE_FORGERIES.values()]
-    replies = in_node(tmp_path, "verify", forged)
+    replies = in_node("verify", forged)
     for (name, text), reply in zip(zip(NOTICE_FORGERIES, forged, strict=True), replies, strict=True):
         assert "error" in reply, name
         assert in_python(text)[0] is None, name
@@ -83,8 +82,8 @@ def test_forged_notices_are_refused_by_all(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_every_client_reads_the_same_notice(tmp_path: Path) -> None:
-    replies = in_node(tmp_path, "notice", [each.to_json() for each in CAMPAIGNS.values()])
+def test_every_client_reads_the_same_notice() -> None:
+    replies = in_node("notice", [each.to_json() for each in CAMPAIGNS.values()])
     for each, reply in zip(CAMPAIGNS.values(), replies, strict=True):
         assert reply["result"] == each.notice | {"sha256": each.notice_sha256}
         notice = participant.verify(each.to_json(), max_epsilon=1e6, now=BEFORE).notice
@@ -96,7 +95,7 @@ def test_every_client_reads_the_same_notice(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_keys_are_ordered_by_code_point_in_every_client(tmp_path: Path) -> None:
+def test_keys_are_ordered_by_code_point_in_every_client() -> None:
     """UTF-16, by which JavaScript sorts, has another order for characters beyond the first plane."""
     names = ["\U0001f4cf", "\uff01", "a", "\U0001f4cfa", "\ud7ff"]
     schema = FeatureSchema(
@@ -104,43 +103,43 @@ def test_keys_are_ordered_by_code_point_in_every_client(tmp_path: Path) -> None:
         classes=("a", "b"),
         texts={"de": {"questions": {name: {"text": "x"} for name in names}}},
     )
-    (reply,) = in_node(tmp_path, "verify", [campaign(schema, epsilon_x=1.0, sampled=1).to_json()])
+    (reply,) = in_node("verify", [campaign(schema, epsilon_x=1.0, sampled=1).to_json()])
     assert "result" in reply
 
 
 @needs_node
-def test_altered_closed_and_too_revealing_campaigns_are_refused(tmp_path: Path) -> None:
+def test_altered_closed_and_too_revealing_campaigns_are_refused() -> None:
     text = BINARY.to_json()
-    altered, untouched = in_node(tmp_path, "verify", [text.replace("To learn", "To earn"), text])
+    altered, untouched = in_node("verify", [text.replace("To learn", "To earn"), text])
     assert "altered" in altered["error"]
     assert untouched["result"]["epsilon"] == pytest.approx(2.0)
-    assert "closed" in in_node(tmp_path, "verify", [text], now=CLOSES)[0]["error"]
-    assert "result" in in_node(tmp_path, "verify", [text], now=CLOSES - timedelta(seconds=1))[0]
-    assert "above your limit" in in_node(tmp_path, "verify", [text], max_epsilon=1.99)[0]["error"]
-    assert "result" in in_node(tmp_path, "verify", [text], max_epsilon=2)[0]
+    assert "closed" in in_node("verify", [text], now=CLOSES)[0]["error"]
+    assert "result" in in_node("verify", [text], now=CLOSES - timedelta(seconds=1))[0]
+    assert "above your limit" in in_node("verify", [text], max_epsilon=1.99)[0]["error"]
+    assert "result" in in_node("verify", [text], max_epsilon=2)[0]
 
 
 @needs_node
-def test_every_client_computes_the_same_guarantee(tmp_path: Path) -> None:
-    replies = in_node(tmp_path, "verify", [each.to_json() for each in CAMPAIGNS.values()])
+def test_every_client_computes_the_same_guarantee() -> None:
+    replies = in_node("verify", [each.to_json() for each in CAMPAIGNS.values()])
     for each, reply in zip(CAMPAIGNS.values(), replies, strict=True):
         assert reply["result"]["id"] == each.id
         assert reply["result"]["epsilon"] == pytest.approx(each.guarantee.total_user_level, rel=1e-12, abs=1e-12)
 
 
 @needs_node
-def test_no_message_contains_a_private_value(tmp_path: Path) -> None:
+def test_no_message_contains_a_private_value() -> None:
     text = CAMPAIGNS["all features sampled"].to_json()
     wrong = {name: change for name, change in MISTAKES.items() if "huge" not in name and name != "not a number"}
     items = [{"campaign": text, "record": COMPLETE | change} for change in wrong.values()]
-    for name, reply in zip(wrong, in_node(tmp_path, "encode", items), strict=True):
+    for name, reply in zip(wrong, in_node("encode", items), strict=True):
         assert "error" in reply, name
         assert SECRET not in reply["error"]
-    assert "result" in in_node(tmp_path, "encode", [{"campaign": text, "record": COMPLETE}])[0]
+    assert "result" in in_node("encode", [{"campaign": text, "record": COMPLETE}])[0]
 
 
 @needs_node
-def test_no_message_contains_a_private_value_whatever_it_is(tmp_path: Path) -> None:
+def test_no_message_contains_a_private_value_whatever_it_is() -> None:
     """Control and bidirectional characters in texts and numbers, and values that quote themselves in their errors."""
     rng = random.Random(13)
     odd = "\x00\x1c\x1f\x85\xa0\u2028\u202e\u2066\u200f\u0663 +-.eE_\ud800"
@@ -150,26 +149,26 @@ def test_no_message_contains_a_private_value_whatever_it_is(tmp_path: Path) -> N
     for i in range(600):
         before, after = ("".join(rng.choices(odd, k=rng.randrange(4))) for _ in range(2))
         items.append({"campaign": text, "record": COMPLETE | {names[i % 6]: f"{before}{SECRET}{after}"}})
-    replies = in_node(tmp_path, "encode", items)
+    replies = in_node("encode", items)
     items = [{"campaign": text, "record": COMPLETE, "name": name, "secret": SECRET} for name in names]
-    replies += [{"error": message} for reply in in_node(tmp_path, "explode", items) for message in reply["result"]]
+    replies += [{"error": message} for reply in in_node("explode", items) for message in reply["result"]]
     for reply in replies:
         assert SECRET not in str(reply.get("error"))
     assert sum("error" in reply for reply in replies) > 500
 
 
 @needs_node
-def test_only_spaces_may_stand_around_a_number(tmp_path: Path) -> None:
+def test_only_spaces_may_stand_around_a_number() -> None:
     text = CAMPAIGNS["all features sampled"].to_json()
     ages = ["  44 ", *(f"{separator}44" for separator in "\x1c\x1f\x85\xa0\u2007\t\n")]
-    replies = in_node(tmp_path, "encode", [{"campaign": text, "record": COMPLETE | {"age": age}} for age in ages])
+    replies = in_node("encode", [{"campaign": text, "record": COMPLETE | {"age": age}} for age in ages])
     assert ["result" in reply for reply in replies] == [True] + [False] * 7
 
 
 @needs_node
-def test_a_report_is_drawn_once_and_kept(tmp_path: Path) -> None:
+def test_a_report_is_drawn_once_and_kept() -> None:
     item: dict[str, Any] = {"campaign": BINARY.to_json(), "record": RECORD, "node": "u/1", "times": 5}
-    (reply,) = in_node(tmp_path, "answer", [item])
+    (reply,) = in_node("answer", [item])
     reports = reply["result"]["reports"]
     assert [Report.parse(report, BINARY).node for report in reports] == ["u/1"] * 5
     assert all(report == reports[0] for report in reports)
@@ -178,9 +177,7 @@ def test_a_report_is_drawn_once_and_kept(tmp_path: Path) -> None:
     assert Report.parse(without_cost(kept), BINARY) == Report.parse(reports[0], BINARY)
     assert float(json.loads(kept)["epsilon"]) == pytest.approx(2)
     # A kept report is sent again whatever the record is now; a damaged one never leads to a second draw.
-    again, damaged = in_node(
-        tmp_path, "answer", [item | {"record": {}, "planted": {key: kept}}, item | {"planted": {key: "{"}}]
-    )
+    again, damaged = in_node("answer", [item | {"record": {}, "planted": {key: kept}}, item | {"planted": {key: "{"}}])
     assert again["result"]["reports"][0] == reports[0]
     assert "damaged" in damaged["error"]
 
@@ -189,8 +186,8 @@ def without_cost(kept: str) -> dict[str, Any]:
     return {key: value for key, value in json.loads(kept).items() if key not in ("epsilon", "notices")}
 
 
-def on_one_device(folder: Path, *requests: dict[str, Any], **planted: str) -> Any:
-    (reply,) = in_node(folder, "device", [{"planted": planted, "requests": requests}])
+def on_one_device(*requests: dict[str, Any], **planted: str) -> Any:
+    (reply,) = in_node("device", [{"planted": planted, "requests": requests}])
     assert "result" in reply, reply
     return reply["result"]
 
@@ -199,11 +196,11 @@ ASK: dict[str, Any] = {"campaign": BINARY.to_json(), "record": RECORD, "node": "
 
 
 @needs_node
-def test_200_invitations_for_invented_nodes_draw_one_report(tmp_path: Path) -> None:
+def test_200_invitations_for_invented_nodes_draw_one_report() -> None:
     """All at once: the lock lets one draw, and the others see its report. Names of JavaScript's own are nodes, too."""
     nodes = ["u0", "__proto__", "constructor", *(f"u{i}" for i in range(1, 200))]
     asked = [ASK | {"node": node, "maxEpsilon": 1e6} for node in nodes]
-    device = on_one_device(tmp_path, *asked)
+    device = on_one_device(*asked)
     first, *others = device["replies"]
     assert Report.parse(first["result"], BINARY).node == "u0"
     assert all("answers it once" in reply["error"] for reply in others)
@@ -211,9 +208,9 @@ def test_200_invitations_for_invented_nodes_draw_one_report(tmp_path: Path) -> N
 
 
 @needs_node
-def test_a_shared_device_counts_every_person_against_the_limit(tmp_path: Path) -> None:
+def test_a_shared_device_counts_every_person_against_the_limit() -> None:
     others = [ASK | {"node": f"u{i}", "sharedDevice": True} for i in (1, 2)]
-    device = on_one_device(tmp_path, ASK, *others, ASK | {"record": {}})
+    device = on_one_device(ASK, *others, ASK | {"record": {}})
     first, second, third, again = device["replies"]
     assert Report.parse(second["result"], BINARY).node == "u1"
     assert "With 4.0000 for earlier reports" in third["error"]
@@ -223,15 +220,15 @@ def test_a_shared_device_counts_every_person_against_the_limit(tmp_path: Path) -
 
 
 @needs_node
-def test_100_campaigns_that_differ_in_purpose_alone_share_one_limit(tmp_path: Path) -> None:
+def test_100_campaigns_that_differ_in_purpose_alone_share_one_limit() -> None:
     asked = [ASK | {"campaign": rewritten(BINARY, purpose=f"Purpose {i}")} for i in range(100)]
-    device = on_one_device(tmp_path, *asked)
+    device = on_one_device(*asked)
     assert ["result" in reply for reply in device["replies"]] == [True, True] + [False] * 98
     assert device["spent"] == pytest.approx(4)
 
 
 @needs_node
-def test_the_browser_keeps_a_ledger_with_the_persons_limit_and_the_notices(tmp_path: Path) -> None:
+def test_the_browser_keeps_a_ledger_with_the_persons_limit_and_the_notices() -> None:
     """The limit is kept and never exceeded, an older notice is refused, and withdrawing gives nothing back."""
     made = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=1.0, label="ill", retention=CLOSES)
     later = made.revise(contact="help@example.org")
@@ -240,7 +237,7 @@ def test_the_browser_keeps_a_ledger_with_the_persons_limit_and_the_notices(tmp_p
     other = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=0.6, label="ill")
     steps = [made, later, made, forked, longer, other]
     requests = [{"campaign": each.to_json(), "record": RECORD, "node": "u1"} for each in steps]
-    (reply,) = in_node(tmp_path, "ledger", [{"limit": 1.5, "requests": requests}])
+    (reply,) = in_node("ledger", [{"limit": 1.5, "requests": requests}])
     first, second, *refused, third, fourth = reply["result"]["replies"]
     assert first == second == third
     assert ["later notice" in refused[0]["error"], "later notice" in refused[1]["error"]] == [True, True]
@@ -257,22 +254,21 @@ def test_the_browser_keeps_a_ledger_with_the_persons_limit_and_the_notices(tmp_p
         "seen": "2099-01-01",
     }
     assert reply["result"]["broken"] == "2100-01-01T00:00:00Z"
-    (reply,) = in_node(tmp_path, "ledger", [{"limit": None, "requests": requests[:1]}])
+    (reply,) = in_node("ledger", [{"limit": None, "requests": requests[:1]}])
     assert "Set your limit first" in reply["result"]["replies"][0]["error"]
     for limit in (0, -1):
-        (reply,) = in_node(tmp_path, "ledger", [{"limit": limit, "requests": []}])
+        (reply,) = in_node("ledger", [{"limit": limit, "requests": []}])
         assert "above 0" in reply["error"]
-    (reply,) = in_node(tmp_path, "ledger", [{"limit": None, "planted": {"veilgraph:limit": "much"}, "requests": []}])
+    (reply,) = in_node("ledger", [{"limit": None, "planted": {"veilgraph:limit": "much"}, "requests": []}])
     assert "cannot be read" in reply["error"]
 
 
 @needs_node
-def test_a_report_of_an_earlier_version_is_never_drawn_again_and_counted_in_full(tmp_path: Path) -> None:
+def test_a_report_of_an_earlier_version_is_never_drawn_again_and_counted_in_full() -> None:
     """Its key held the node, and its cost was not recorded: 9 integer tables can cost 9 * ln(2**53) = 331 at most."""
     old = {"campaign": BINARY.id, "node": "old", "features": [0] * 8, "label": 1}
     planted = {f"veilgraph:{BINARY.id}:old": canonical_json(old)}
     device = on_one_device(
-        tmp_path,
         ASK | {"node": "old", "record": {}},
         ASK,
         ASK | {"campaign": rewritten(BINARY, purpose="Another"), "maxEpsilon": 300},
@@ -306,10 +302,10 @@ BAD_REPORTS: dict[str, Any] = {
 
 @needs_node
 @pytest.mark.parametrize("damage", BAD_REPORTS)
-def test_a_stored_report_that_does_not_fit_is_damaged_and_stops_every_draw(damage: str, tmp_path: Path) -> None:
+def test_a_stored_report_that_does_not_fit_is_damaged_and_stops_every_draw(damage: str) -> None:
     good = {"campaign": BINARY.id, "node": "u0", "features": [0] * 8, "label": 1, "epsilon": "2"}
     for text in (canonical_json(good | BAD_REPORTS[damage]), "{", "null", "[]", ""):
-        device = on_one_device(tmp_path, ASK, ASK | {"node": "u1"}, **{f"veilgraph:{BINARY.id}": text})
+        device = on_one_device(ASK, ASK | {"node": "u1"}, **{f"veilgraph:{BINARY.id}": text})
         assert ["damaged" in str(reply.get("error")) for reply in device["replies"]] == [True, True], text
 
 
@@ -328,11 +324,11 @@ BAD_SETS: dict[str, Any] = {
 
 
 @needs_node
-def test_a_stored_set_is_returned_and_one_that_does_not_fit_is_damaged(tmp_path: Path) -> None:
+def test_a_stored_set_is_returned_and_one_that_does_not_fit_is_damaged() -> None:
     def replies(**changes: Any) -> list[dict[str, Any]]:
         asked = ASK | {"campaign": SETS.to_json(), "record": {"country": "c1"}}
         kept = canonical_json(GOOD_SET | {"epsilon": "1"} | changes)
-        device = on_one_device(tmp_path, asked, asked | {"node": "u1"}, **{f"veilgraph:{SETS.id}": kept})
+        device = on_one_device(asked, asked | {"node": "u1"}, **{f"veilgraph:{SETS.id}": kept})
         return list(device["replies"])
 
     same, other = replies()
@@ -343,34 +339,34 @@ def test_a_stored_set_is_returned_and_one_that_does_not_fit_is_damaged(tmp_path:
 
 
 @needs_node
-def test_a_stored_set_without_its_cost_is_damaged(tmp_path: Path) -> None:
-    device = on_one_device(tmp_path, ASK, **{f"veilgraph:{SETS.id}": canonical_json(GOOD_SET)})
+def test_a_stored_set_without_its_cost_is_damaged() -> None:
+    device = on_one_device(ASK, **{f"veilgraph:{SETS.id}": canonical_json(GOOD_SET)})
     assert "damaged" in device["replies"][0]["error"]
 
 
 @needs_node
-def test_sets_and_joint_features_are_drawn_and_kept(tmp_path: Path) -> None:
+def test_sets_and_joint_features_are_drawn_and_kept() -> None:
     for made, record in (
         (SETS, {"country": "c3"}),
         (CAMPAIGNS["joint features of mixed domains"], COMPLETE),
         (CAMPAIGNS["joint features alone"], COMPLETE),
     ):
         item: dict[str, Any] = {"campaign": made.to_json(), "record": record, "node": "u1", "times": 3}
-        (reply,) = in_node(tmp_path, "answer", [item])
+        (reply,) = in_node("answer", [item])
         first, *again = reply["result"]["reports"]
         assert Report.parse(first, made).node == "u1"
         assert again == [first] * 2
 
 
 @needs_node
-def test_sets_follow_the_mechanisms_probabilities(tmp_path: Path) -> None:
+def test_sets_follow_the_mechanisms_probabilities() -> None:
     """20,000 sets of the browser against the exact distribution over all 10 sets, at one in a million."""
     mechanism = SubsetSelection(5, 0.7, size=2)
     made = replace(campaign(FeatureSchema(classes=tuple("abcde")), epsilon_y=0.7), label_mechanism=mechanism)
     rng = random.Random(20261118)
     # A number below 1, 2, 3 or 4 takes one word; those below 3 reject one word in 2**53.
     cases = [{"record": {"label": "d"}, "words": [rng.getrandbits(53) for _ in range(7)]} for _ in range(20_000)]
-    (reply,) = in_node(tmp_path, "vectors", [{"campaign": made.to_json(), "cases": cases}])
+    (reply,) = in_node("vectors", [{"campaign": made.to_json(), "cases": cases}])
     seen = Counter(tuple(drawn["label"]) for drawn in reply["result"])
     for true in range(5):
         expected = [20_000 * float(mechanism.probability(named, (true,))) for named in mechanism.reports()]
@@ -379,26 +375,26 @@ def test_sets_follow_the_mechanisms_probabilities(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_drawn_reports_differ_from_draw_to_draw(tmp_path: Path) -> None:
+def test_drawn_reports_differ_from_draw_to_draw() -> None:
     """16 bits of 8 features, nearly uniform: 40 draws collide in all with probability far below 1e-60."""
     item = {"campaign": BINARY.to_json(), "record": RECORD, "times": 1}
-    replies = in_node(tmp_path, "answer", [item | {"node": f"u{i}"} for i in range(40)])
+    replies = in_node("answer", [item | {"node": f"u{i}"} for i in range(40)])
     assert len({str(reply["result"]["reports"][0]["features"]) for reply in replies}) > 10
 
 
 @needs_node
-def test_canonical_forms_agree(tmp_path: Path) -> None:
+def test_canonical_forms_agree() -> None:
     values: list[Any] = [
         {"b": [1, None, {"é": '\x7f\x00\n\t"\\/\U0001f4cf\u2028\uffff'}], "a": True, "": []},
         {},
         [2**53 - 1, -7, 0],
         "",
     ]
-    assert [reply["result"] for reply in in_node(tmp_path, "canonical", values)] == [canonical_json(v) for v in values]
+    assert [reply["result"] for reply in in_node("canonical", values)] == [canonical_json(v) for v in values]
 
 
 @needs_node
-def test_both_clients_and_the_package_hold_to_one_grammar(tmp_path: Path) -> None:
+def test_both_clients_and_the_package_hold_to_one_grammar() -> None:
     """The clients agree on every mutant. The package also knows the tables of an epsilon, so it refuses more."""
     rng = random.Random(6)
     texts = [
@@ -416,7 +412,7 @@ def test_both_clients_and_the_package_hold_to_one_grammar(tmp_path: Path) -> Non
         for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 700, rng)
     ]
     accepted = [0, 0]
-    for text, reply in zip(texts, in_node(tmp_path, "verify", texts), strict=True):
+    for text, reply in zip(texts, in_node("verify", texts), strict=True):
         question, refusal = in_python(text)
         assert ("result" in reply) == (question is not None), (refusal, reply, text)
         if question is not None:
@@ -470,8 +466,8 @@ PLAIN_DOCUMENTS = {
 
 
 @needs_node
-def test_odd_documents_are_refused_by_all_and_plain_ones_by_none(tmp_path: Path) -> None:
-    replies = in_node(tmp_path, "verify", [*ODD_DOCUMENTS.values(), *PLAIN_DOCUMENTS.values()])
+def test_odd_documents_are_refused_by_all_and_plain_ones_by_none() -> None:
+    replies = in_node("verify", [*ODD_DOCUMENTS.values(), *PLAIN_DOCUMENTS.values()])
     for (name, text), reply in zip((ODD_DOCUMENTS | PLAIN_DOCUMENTS).items(), replies, strict=True):
         plain = name in PLAIN_DOCUMENTS
         assert ("result" in reply) == plain, name
@@ -486,7 +482,7 @@ def test_odd_documents_are_refused_by_all_and_plain_ones_by_none(tmp_path: Path)
 @pytest.mark.slow
 @needs_node
 @pytest.mark.parametrize("pattern", ["{}", "{}\u00e9", "\u00e9{}\u00e9"])
-def test_both_clients_refuse_the_characters_that_the_package_refuses(pattern: str, tmp_path: Path) -> None:
+def test_both_clients_refuse_the_characters_that_the_package_refuses(pattern: str) -> None:
     """One campaign holds every character that is allowed; one more for each end of each range that is refused."""
     codes = [*range(0x10000), *range(0x10000, 0x110000, 251)]
     codes += [
@@ -513,7 +509,7 @@ def test_both_clients_refuse_the_characters_that_the_package_refuses(pattern: st
         return rewritten(CAMPAIGNS["label only"], schema__columns=[{"name": "x", "values": values}])
 
     campaigns = [holding(allowed), *(holding(["x", texts[code]]) for code in ends)]
-    replies = in_node(tmp_path, "verify", campaigns)
+    replies = in_node("verify", campaigns)
     assert ["result" in reply for reply in replies] == [True] + [False] * len(ends)
     assert [in_python(text)[0] is not None for text in campaigns] == [True] + [False] * len(ends)
 
@@ -530,12 +526,12 @@ def different_tables(columns: int, sampled: int) -> str:
 
 
 @needs_node
-def test_no_campaign_takes_long_to_check(tmp_path: Path) -> None:
+def test_no_campaign_takes_long_to_check() -> None:
     """The steps do not depend on the tables. A document of 118 kB, in which all differ, took a browser 46 s."""
     text = different_tables(1000, 500)
     assert len(text) == pytest.approx(118_000, rel=0.1)
     started = time.perf_counter()
-    (reply,) = in_node(tmp_path, "verify", [text])
+    (reply,) = in_node("verify", [text])
     assert time.perf_counter() - started < 10
     started = time.perf_counter()
     question, _ = in_python(text)
@@ -545,7 +541,7 @@ def test_no_campaign_takes_long_to_check(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_the_browser_refuses_tables_whose_levels_it_cannot_compute(tmp_path: Path) -> None:
+def test_the_browser_refuses_tables_whose_levels_it_cannot_compute() -> None:
     """Of 300 features 250 never lie and 50 nearly always do: doubles lose the products of 150, and 0 is not a level."""
     made = campaign(FeatureSchema.binary(300, classes=["a", "b"]), epsilon_x=1.0, sampled=150)
     others = [1 if i % 6 else 2**52 - 1 for i in range(300)]
@@ -558,30 +554,26 @@ def test_the_browser_refuses_tables_whose_levels_it_cannot_compute(tmp_path: Pat
             guarantee__attribute_level=[level] * 300,
             guarantee__user_level={"features": total, "label": "0", "total": total},
         )
-        assert "error" in in_node(tmp_path, "verify", [text])[0]
+        assert "error" in in_node("verify", [text])[0]
 
 
 @needs_node
 @pytest.mark.parametrize(("features", "sampled"), [(300, 150), (300, 299), (2000, 20)])
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 20.0])
-def test_the_browser_accepts_honest_campaigns_of_many_features(
-    features: int, sampled: int, epsilon: float, tmp_path: Path
-) -> None:
+def test_the_browser_accepts_honest_campaigns_of_many_features(features: int, sampled: int, epsilon: float) -> None:
     """Polynomials of hundreds of factors neither overflow nor vanish, whatever epsilon is."""
     schema = FeatureSchema(
         columns=tuple(Column(name=f"x{i}", values=tuple("abcde"[: 2 + i % 4])) for i in range(features)),
         classes=("a", "b"),
     )
     made = campaign(schema, epsilon_x=epsilon, sampled=sampled)
-    (reply,) = in_node(tmp_path, "verify", [made.to_json()], max_epsilon=1e9)
+    (reply,) = in_node("verify", [made.to_json()], max_epsilon=1e9)
     assert reply["result"]["epsilon"] == pytest.approx(made.guarantee.total_user_level, rel=1e-12)
 
 
 @needs_node
 @pytest.mark.parametrize(("largest", "copies", "sampled"), [(100, 1, 2), (30, 8, 3), (2, 16_384, 16)])
-def test_no_campaign_of_joint_features_takes_long_to_check(
-    largest: int, copies: int, sampled: int, tmp_path: Path
-) -> None:
+def test_no_campaign_of_joint_features_takes_long_to_check(largest: int, copies: int, sampled: int) -> None:
     """Joint domains are counted, not listed: at most 2**16 values, however many features have them."""
     columns = [
         Column(name=f"x{size}-{i}", values=tuple(map(str, range(size))))
@@ -590,7 +582,7 @@ def test_no_campaign_of_joint_features_takes_long_to_check(
     ]
     text = joint(FeatureSchema(columns=tuple(columns), classes=("a", "b")), sampled, 0.1).to_json()
     started = time.perf_counter()
-    (reply,) = in_node(tmp_path, "verify", [text])
+    (reply,) = in_node("verify", [text])
     assert time.perf_counter() - started < 10
     started = time.perf_counter()
     question, refusal = in_python(text)
@@ -601,7 +593,7 @@ def test_no_campaign_of_joint_features_takes_long_to_check(
 
 @needs_node
 @pytest.mark.parametrize("sampled", [1, 2, 3])
-def test_attribute_levels_of_joint_features_are_those_of_the_definition(sampled: int, tmp_path: Path) -> None:
+def test_attribute_levels_of_joint_features_are_those_of_the_definition(sampled: int) -> None:
     """Both clients accept the largest epsilon of the tables that can hold a feature, and refuse a millionth less."""
     sizes = (2, 3, 3, 4)
     rng = random.Random(sampled)
@@ -637,13 +629,13 @@ def test_attribute_levels_of_joint_features_are_those_of_the_definition(sampled:
         )
 
     texts = [stating(levels), *(stating([level - 1e-6 * (i == j) for j, level in enumerate(levels)]) for i in range(4))]
-    assert ["result" in reply for reply in in_node(tmp_path, "verify", texts)] == [True] + [False] * 4
+    assert ["result" in reply for reply in in_node("verify", texts)] == [True] + [False] * 4
     assert [in_python(text)[0] is not None for text in texts] == [True] + [False] * 4
 
 
 @needs_node
 @pytest.mark.parametrize("sampled", [1, 2, 4, 6, 7])
-def test_attribute_levels_of_different_tables_are_those_of_the_definition(sampled: int, tmp_path: Path) -> None:
+def test_attribute_levels_of_different_tables_are_those_of_the_definition(sampled: int) -> None:
     """Both clients accept what exact enumeration of the subsets gives, and refuse a millionth less for one feature."""
     rng = random.Random(sampled)
     tables = [{"domain_size": 2, "true": 2**53 - other, "other": other} for other in rng.sample(range(1, 2**52), 6)]
@@ -666,5 +658,5 @@ def test_attribute_levels_of_different_tables_are_those_of_the_definition(sample
         )
 
     texts = [stating(levels), *(stating([level - 1e-6 * (i == j) for j, level in enumerate(levels)]) for i in range(7))]
-    assert ["result" in reply for reply in in_node(tmp_path, "verify", texts)] == [True] + [False] * 7
+    assert ["result" in reply for reply in in_node("verify", texts)] == [True] + [False] * 7
     assert [in_python(text)[0] is not None for text in texts] == [True] + [False] * 7

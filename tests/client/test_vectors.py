@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,8 +98,8 @@ def test_the_report_of_a_vector_is_one_of_its_campaign(vector: dict[str, Any]) -
 
 
 @needs_node
-def test_the_browser_agrees(tmp_path: Path) -> None:
-    for vector, reply in zip(VECTORS, in_node(tmp_path, "vectors", VECTORS), strict=True):
+def test_the_browser_agrees() -> None:
+    for vector, reply in zip(VECTORS, in_node("vectors", VECTORS), strict=True):
         expected = [
             {"features": case["features"], "label": case["label"], "consumed": len(case["words"])}
             for case in vector["cases"]
@@ -109,7 +108,7 @@ def test_the_browser_agrees(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_the_browser_makes_words_of_53_bits_from_its_own_randomness(tmp_path: Path) -> None:
+def test_the_browser_makes_words_of_53_bits_from_its_own_randomness() -> None:
     """A word is 21 bits of one number and 32 of the next; the 11 bits that are dropped change nothing."""
     items = [
         {
@@ -124,7 +123,7 @@ def test_the_browser_makes_words_of_53_bits_from_its_own_randomness(tmp_path: Pa
         }
         for vector in VECTORS
     ]
-    for vector, reply in zip(VECTORS, in_node(tmp_path, "system", items), strict=True):
+    for vector, reply in zip(VECTORS, in_node("system", items), strict=True):
         assert reply == {"result": [[case["features"], case["label"]] for case in vector["cases"]]}, vector["name"]
 
 

@@ -79,7 +79,7 @@ def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name
 
 
 @needs_node
-def test_the_same_words_make_the_same_reports_in_the_browser(tmp_path: Path) -> None:
+def test_the_same_words_make_the_same_reports_in_the_browser() -> None:
     items, expected = [], []
     for series in SERIES.values():
         for values, words in histories(series, count=12):
@@ -87,7 +87,7 @@ def test_the_same_words_make_the_same_reports_in_the_browser(tmp_path: Path) -> 
             items.append({"campaigns": documents, "values": values, "words": words})
             reports, left = by_the_package(series, values, words)
             expected.append({"result": {"reports": reports, "consumed": len(words) - left}})
-    assert in_node(tmp_path, "waves", items) == expected
+    assert in_node("waves", items) == expected
 
 
 @by_name
@@ -133,9 +133,9 @@ def test_a_forged_series_is_refused(forgery: str) -> None:
 
 
 @needs_node
-def test_a_forged_series_is_refused_by_the_browser(tmp_path: Path) -> None:
+def test_a_forged_series_is_refused_by_the_browser() -> None:
     forged = [rewritten(MONTHLY, **change) for change in FORGERIES.values()]
-    replies = in_node(tmp_path, "verify", [*forged, *(series.to_json() for series in SERIES.values())])
+    replies = in_node("verify", [*forged, *(series.to_json() for series in SERIES.values())])
     accepted = [name for name, reply in zip(FORGERIES, replies, strict=False) if "error" not in reply]
     assert accepted == []
     for series, reply in zip(SERIES.values(), replies[len(forged) :], strict=True):
@@ -227,14 +227,14 @@ def test_a_crash_before_the_cost_is_recorded_keeps_the_permanent_answer(tmp_path
 
 
 @needs_node
-def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
+def test_the_browser_keeps_a_series_as_python_does() -> None:
     waves = [1, 1, 2, 3, 4, 3, 5]
     labels = ["c0", "c4", "c1", "c2", "c0", "c0", "c9"]
     requests = [
         {"campaign": at(MONTHLY, wave, version).to_json(), "record": {"label": label}, "node": "u", "maxEpsilon": 9}
         for wave, version, label in zip(waves, [1, 1, 2, 3, 4, 5, 6], labels, strict=True)
     ]
-    (reply,) = in_node(tmp_path, "sequence", [{"requests": requests}])
+    (reply,) = in_node("sequence", [{"requests": requests}])
     replies, kept = reply["result"]["replies"], reply["result"]["kept"]
     assert replies[0] == replies[1]
     assert replies[3] == replies[5], "an answered wave was drawn again"
@@ -247,5 +247,5 @@ def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
     assert set(memory["reports"]) == {"1", "2", "3", "4"}
     assert reply["result"]["spent"] == pytest.approx(mechanism(MONTHLY).series_loss.any_histories)
     planted = {place: text for place, text in kept.items() if "memory" not in place}
-    (reply,) = in_node(tmp_path, "sequence", [{"planted": planted, "requests": requests[-1:]}])
+    (reply,) = in_node("sequence", [{"planted": planted, "requests": requests[-1:]}])
     assert "damaged" in reply["result"]["replies"][0]["error"]

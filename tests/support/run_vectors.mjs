@@ -1,11 +1,10 @@
-// Reads a JSON request from standard input, answers with what the browser's module makes of it.
-import { readFileSync } from "node:fs";
+// Reads requests from standard input, one JSON document per line, and answers each with a line: what the browser's module
+// makes of it.
+import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
 const module = { ...await load("client.js"), ...await load("device.js") };
-const request = JSON.parse(readFileSync(0, "utf-8"));
-const now = new Date(request.now ?? Date.now());
-const maxEpsilon = request.maxEpsilon ?? 1e6;
+let now, maxEpsilon;
 
 function load(name) {
   return import(pathToFileURL(`${process.argv[2]}/${name}`));
@@ -123,4 +122,9 @@ const work = {
   canonical: (value) => attempt(() => module.canonical(value)),
 };
 
-console.log(JSON.stringify(await Promise.all(request.items.map((item) => work[request.work](item)))));
+for await (const line of createInterface({ input: process.stdin })) {
+  const request = JSON.parse(line);
+  now = new Date(request.now ?? Date.now());
+  maxEpsilon = request.maxEpsilon ?? 1e6;
+  console.log(JSON.stringify(await Promise.all(request.items.map((item) => work[request.work](item)))));
+}

@@ -6,6 +6,7 @@ import atexit
 import gc
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -119,6 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_app(app, arguments, resumable=_NOT_RESUMABLE.isdisjoint(arguments))
 
 
+@cache
+def parser_of(app: typer.Typer) -> Any:
+    """Return the parser of an application. Typer would build it for every call, from the types of all parameters."""
+    return typer.main.get_command(app)
+
+
 def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilgraph", resumable: bool = True) -> int:
     """Run a command of an application and return its exit code.
 
@@ -129,7 +136,7 @@ def run_app(app: typer.Typer, arguments: Sequence[str], *, program: str = "veilg
         resumable: whether an interrupted command keeps what it finished.
     """
     try:
-        code = app(args=list(arguments), prog_name=program, standalone_mode=False)
+        code = parser_of(app)(args=list(arguments), prog_name=program, standalone_mode=False)
     except VeilgraphError as error:
         return _fail(str(error))
     except _UsageError as error:
