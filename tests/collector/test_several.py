@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from io import BytesIO
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pandas as pd
+import pytest
+from benchmarks.performance.collecting import Server
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from tests.support.collection import Collection
+from tests.support.chromium import chromium, needs_chromium
+from tests.support.collection import CLOSES, Collection
 from tests.support.running_collector import listening
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key
+from veilgraph.cli import main
 from veilgraph.client import send, withdraw
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, Role
@@ -22,23 +32,44 @@ from veilgraph.collector.middleware import Limits
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
+from veilgraph.privacy.schema import FeatureSchema
 
 UNLIMITED = Limits(requests_per_second=0)
-SURVEYS = {"flu": 10, "mobility": 12}
+RING = Collection.ring(10)
 
 
-def collection(name: str, nodes: int) -> Collection:
+def credentials(name: str) -> Credentials:
     roles: dict[Role, str] = {role: f"a token of the {role.value} of {name}" for role in Role if role is not Role.OWNER}
-    credentials = Credentials(
+    return Credentials(
         keys=[new_key()],
         admin_token=f"an admin token of {name}, for tests",
         role_tokens=roles,
         session_cookie=f"{SESSION_COOKIE}_{name}",
     )
-    return replace(Collection.ring(nodes), credentials=credentials)
 
 
-COLLECTIONS = {name: collection(name, nodes) for name, nodes in SURVEYS.items()}
+class Series(Collection):
+    """A series of three waves on a ring; reports are of the first."""
+
+    def report(self, node: str, **_: Any) -> Report:
+        return Report(campaign=self.campaign.id, node=node, features=None, label=1, wave=1)
+
+
+SERIES = Campaign.new(
+    schema=FeatureSchema(classes=("by bicycle", "by car", "by train")),
+    graph=RING.graph,
+    purpose="Tests of waves",
+    contact="tests@example.org",
+    closes=CLOSES,
+    epsilon_y=1.0,
+    waves=3,
+    wave_epsilon=0.5,
+    label="commute",
+)
+COLLECTIONS = {
+    "flu": replace(RING, credentials=credentials("flu")),
+    "mobility": Series(campaign=SERIES, graph=RING.graph, credentials=credentials("mobility")),
+}
 FLU, MOBILITY = COLLECTIONS.values()
 
 
@@ -191,3 +222,84 @@ def test_what_a_campaign_shows_to_its_own_people_is_about_it_alone(tmp_path: Pat
         for text in shown(client, "flu"):
             assert FLU.campaign.id[:12] in text
             assert MOBILITY.campaign.id[:12] not in text
+
+
+ANSWER = """
+for (const e of document.querySelectorAll('#questions select')) e.selectedIndex = e.options.length - 1;
+for (const name of new Set([...document.querySelectorAll('#questions input[type=radio]')].map(e => e.name)))
+  document.querySelector(`#questions input[name="${CSS.escape(name)}"]`).checked = true;
+for (const e of document.querySelectorAll('#questions input[type=number], #questions input[inputmode=decimal]'))
+  e.value = '40';
+document.querySelector('#consent').checked = true;
+document.querySelector('#form').requestSubmit();
+"""
+
+
+@needs_chromium
+def test_one_tab_answers_both_campaigns_and_shows_both_dashboards(tmp_path: Path) -> None:
+    with together(f"sqlite:///{tmp_path}/reports.db") as (client, _, store), chromium() as page:
+        root = str(client.base_url).rstrip("/")
+        for number, (name, each) in enumerate(COLLECTIONS.items()):
+            page.open(f"{root}/c/{name}/")
+            page.until("!document.querySelector('#form').hidden")
+            # The tab remembers the invitation to the campaign before; it is none to this one.
+            assert page.run("document.querySelector('#node').offsetParent !== null"), "the page must ask who answers"
+            page.open(f"{root}/c/{name}/#node=n{number}&token={each.token(f'n{number}')}")
+            page.until("!document.querySelector('#form').hidden")
+            assert page.run("document.querySelector('#node').offsetParent === null")
+            page.run(ANSWER)
+            page.until("!document.querySelector('#review').hidden")
+            page.run("document.querySelector('#send').click()")
+            page.until("!document.querySelector('#done').hidden")
+            assert [report.node for report in store.iterate(each.campaign)] == [f"n{number}"]
+        costs = [each.campaign.guarantee.total_user_level for each in COLLECTIONS.values()]
+        spent = page.run("document.querySelector('#spent').textContent")
+        assert spent == f"So far: {ceil(100 * sum(costs) - 1e-5) / 100:g} of your limit of 4."
+        page.run("withdraw.click()")
+        page.until("document.querySelector('#done-heading').textContent === 'Your answers are withdrawn.'")
+        assert [store.count(each.campaign.id) for each in COLLECTIONS.values()] == [1, 0]
+        assert page.complaints == []
+        for _ in range(2):  # the second time both are signed in
+            for name, each in COLLECTIONS.items():
+                page.open(f"{root}/c/{name}/dashboard", width=390)
+                if page.run("document.querySelector('#token') !== null"):
+                    page.call("Input.insertText", text=each.credentials.admin_token)
+                    page.press("Enter")
+                    page.until("document.querySelector('.tiles') !== null")
+                assert page.run("location.pathname") == f"/c/{name}/dashboard"
+                assert page.run("document.documentElement.scrollWidth") == 390, "the page scrolls sideways"
+        assert page.run("document.querySelector('.tiles') !== null")
+        page.complaints.clear()  # the browser reports the 401 of a page that asks to sign in
+        page.open(root, width=390)
+        assert page.run("getComputedStyle(document.querySelector('main')).maxWidth") == "440px", (
+            "the style did not load"
+        )
+        assert page.complaints == []
+
+
+@pytest.mark.slow
+def test_an_operator_runs_a_campaign_and_a_series_through_sigkill(store_url: str, tmp_path: Path) -> None:
+    lines = []
+    for name, each in COLLECTIONS.items():
+        (tmp_path / name).mkdir()
+        options = each.write(tmp_path / name)
+        pairs = zip(options[::2], options[1::2], strict=True)
+        lines += [f"[{name}]", *(f"{option.removeprefix('--')} = {json.dumps(path)}" for option, path in pairs)]
+    (tmp_path / "campaigns.toml").write_text("\n".join(lines))
+    command = ["--campaigns", str(tmp_path / "campaigns.toml"), "--store", store_url]
+    kept = {"flu": {"n1", "n2"}, "mobility": {"n0", "n1", "n2"}}
+    with Server(command, log=tmp_path / "log") as server:
+        for name, each in COLLECTIONS.items():
+            for node in ("n0", "n1", "n2"):
+                assert send(f"{server.url}/c/{name}", each.report(node).document, each.token(node))
+        withdraw(f"{server.url}/c/flu/", "n0", FLU.token("n0"))
+        server.kill()
+    with Server(command, log=tmp_path / "log") as server:
+        for name, each in COLLECTIONS.items():
+            export = httpx.get(f"{server.url}/c/{name}/dashboard/reports.parquet", headers=each.admin).content
+            table = pd.read_parquet(BytesIO(export))
+            assert set(table["node"]) == kept[name]
+            assert set(table.get("wave", [])) == ({1} if each is MOBILITY else set())
+            assert send(f"{server.url}/c/{name}", each.report("n3").document, each.token("n3"))
+        assert server.stop() == 0
+    assert main(["campaign", "audit-log", "--store", store_url, "--check"]) == 0

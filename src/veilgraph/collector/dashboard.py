@@ -286,7 +286,7 @@ _ENVIRONMENT = Environment(
 
 
 def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> int:
-    """Write one row for each report, with the campaign in the file's metadata.
+    """Write one row for each report, in a series with its wave, and the campaign in the file's metadata.
 
     Args:
         campaign: campaign of the reports.
@@ -304,11 +304,13 @@ def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> 
         raise MissingExtraError(error.name or "pyarrow", "collector") from None
     label = pa.list_(pa.uint16()) if isinstance(campaign.label_mechanism, SubsetSelection) else pa.uint16()
     fields = [("node", pa.string()), ("features", pa.list_(pa.uint16())), ("label", label)]
+    if campaign.waves:
+        fields.append(("wave", pa.uint16()))
     schema = pa.schema(fields, metadata={"veilgraph.campaign": campaign.to_json()})
     written, remaining = 0, iter(reports)
     with parquet.ParquetWriter(path, schema) as writer:
         while group := list(islice(remaining, _ROW_GROUP)):
-            columns = [[r.node for r in group], [r.features for r in group], [r.label for r in group]]
+            columns = [[getattr(report, name) for report in group] for name, _ in fields]
             writer.write_table(pa.table(columns, schema=schema))
             written += len(group)
     return written

@@ -38,10 +38,10 @@ class RevisedFile:
             revised = Campaign.from_json(self._path.read_bytes())
         except (OSError, CampaignError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            logger.error("%s changed and cannot be read; the campaign stays as it is: %s", self._path.name, why)
+            logger.error("%s changed and cannot be read; the campaign stays as it is: %s", self._path, why)
             return None
         if (refusal := self._refusal(revised)) is not None:
-            logger.error("%s changed, and %s; the campaign stays as it is", self._path.name, refusal)
+            logger.error("%s changed, and %s; the campaign stays as it is", self._path, refusal)
             return None
         if revised == self._current:
             return None

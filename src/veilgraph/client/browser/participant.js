@@ -7,7 +7,8 @@ import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say
 
 const FEW = 6;
 const $ = (id) => document.getElementById(id);
-const LANGUAGE = "veilgraph:language", INVITATION = "veilgraph:invitation";
+// One server may have several surveys, each below a path: an invitation to one is none to another.
+const LANGUAGE = "veilgraph:language", INVITATION = `veilgraph:invitation ${location.pathname}`;
 const DEFAULT_LIMIT = 4; // from even odds, at most 98.3 in 100: below what the page calls weak
 const SKIP = "skip";
 
