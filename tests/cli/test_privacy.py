@@ -99,3 +99,43 @@ def graph_of(files: list[str]) -> Graph:
 def test_mistakes_are_one_line(changed: list[str], message: str, files: list[str], capsys: Capture) -> None:
     assert main(["plan", *files, *changed]) == 2
     assert message in capsys.readouterr().err
+
+
+LISTS = ["--classes=4", "--neighbours=histogram", "--edge-epsilon=1", "--edge-epsilon=3"]
+
+
+def test_account_of_private_neighbours_states_every_relation_beside_the_label(capsys: Capture) -> None:
+    assert main(["account", "--epsilon-y=2", *LISTS]) == 0
+    text = capsys.readouterr().out
+    assert "any two records with the same neighbour list: epsilon = 2.0000" in text
+    assert "Two neighbour lists of any length: not private." in text
+    assert "one with a neighbour more: epsilon = 4.0000 for 2 waves together; 6.0000 if the rest" in text
+    assert "which both ends report, or neither: epsilon = 8.0000" in text
+    assert main(["account", *LISTS, "--cap=2", "--json"]) == 0
+    lists = json.loads(capsys.readouterr().out)["neighbours"]["lists"]
+    assert lists == pytest.approx({"any_lists": 32, "one_entry": 4, "one_relationship": 8}, abs=1e-6)
+
+
+def test_audit_of_private_neighbours_draws_all_waves_for_each_relation(capsys: Capture) -> None:
+    assert main(["audit", *LISTS, "--trials=2000", "--seed=1", "--json"]) == 0
+    audits = json.loads(capsys.readouterr().out)["audits"]
+    assert [round(each["claim"], 6) for each in audits] == [4, 8]
+    assert not any(each["refuted"] for each in audits)
+    assert main(["audit", *LISTS, "--trials=5000", "--seed=1", "--claim=2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["refuted"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--neighbours=list", "--edge-epsilon=1"], "choose class or histogram"),
+        (["--neighbours=class"], "give --edge-epsilon once for each wave"),
+        (["--neighbours=class", "--edge-epsilon=1", "--cap=3"], "--cap is for histograms"),
+        (["--epsilon-y=1", "--edge-epsilon=1"], "give --neighbours"),
+    ],
+)
+def test_a_question_about_neighbours_that_makes_no_sense_is_refused(
+    options: list[str], reason: str, capsys: Capture
+) -> None:
+    assert main(["account", *options]) == 2
+    assert reason in capsys.readouterr().err

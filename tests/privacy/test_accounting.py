@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from veilgraph.campaign.strict_json import number_text
 from veilgraph.privacy.accounting import Guarantee, guarantee_of, theorem_1_figure
 from veilgraph.privacy.epsilon import PrivacyLoss, show_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS
+from veilgraph.privacy.mechanisms import GRR, GRRFS, NeighbourhoodClass, NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 
 FEATURES = PrivacyLoss(user_level=10.0, attribute_level=(0.25, 0.5))
@@ -164,3 +164,23 @@ def test_theorem_1_has_nothing_to_amplify_where_everything_is_sampled(epsilon_x:
 def test_theorem_1_does_not_jump_where_the_formula_would_overflow() -> None:
     below, above = (theorem_1_figure(epsilon, sampled=10, num_features=53) for epsilon in (70.0, 70.0 + 1e-9))
     assert 0 < above - below < 1.1e-8
+
+
+def test_waves_about_neighbours_add_up_with_features_and_label() -> None:
+    waves = [NeighbourhoodClass(4, 0.5), NeighbourhoodClass(4, 1.5)]
+    guarantee = guarantee_of(None, GRR(4, 1.0), waves)
+    assert guarantee.total_user_level == pytest.approx(3, abs=1e-9)
+    assert guarantee.total_user_level >= sum(each.list_loss.any_lists for each in waves) + guarantee.label_user_level
+    assert guarantee.neighbours is not None
+    assert guarantee.neighbours.total.one_relationship == pytest.approx(4, abs=1e-9)
+
+
+def test_whole_lists_without_a_cap_are_not_private_and_every_relation_is_said() -> None:
+    guarantee = guarantee_of(None, GRR(4, 1.0), [NeighbourhoodHistogram(4, 2.0, 60)])
+    assert guarantee.total_user_level == math.inf
+    sentences = " ".join(guarantee.in_words())
+    for part in ("same neighbour list: epsilon = 1.0000", "not private", "= 2.0000 for 1 wave", "3.0000", "= 4.0000"):
+        assert part in sentences
+    told = json.loads(json.dumps(guarantee.as_dict()))
+    assert told["user_level"]["total"] == told["neighbours"]["lists"]["any_lists"] == "not private"
+    assert told["neighbours"]["lists_and_record"]["one_entry"] == pytest.approx(3, abs=1e-9)

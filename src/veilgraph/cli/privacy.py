@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,8 +22,9 @@ from veilgraph.cli.completion import complete_mechanism
 from veilgraph.errors import BudgetError, RunError, SchemaError
 from veilgraph.graph import Graph, read_table
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
-from veilgraph.privacy.audit import AuditResult, statistical_audit
-from veilgraph.privacy.epsilon import NeighbourRelation, show_epsilon, state_epsilon
+from veilgraph.privacy.audit import AuditResult, statistical_audit, statistical_list_audit
+from veilgraph.privacy.belief_table import finest_scale
+from veilgraph.privacy.epsilon import ListLoss, ListRelation, NeighbourRelation, show_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms import (
     GRR,
     GRRFS,
@@ -30,6 +32,9 @@ from veilgraph.privacy.mechanisms import (
     LongitudinalFeatures,
     LongitudinalGRR,
     Mechanism,
+    NeighbourhoodClass,
+    NeighbourhoodHistogram,
+    NeighbourhoodMechanism,
     SubsetSelection,
 )
 from veilgraph.privacy.mechanisms.registry import (
@@ -62,6 +67,15 @@ _WaveEpsilon = Annotated[
 ]
 _WaveEpsilonX = Annotated[
     float | None, typer.Option(help="Series: budget of a feature in a wave's report; default: half of epsilon_x.")
+]
+_Neighbours = Annotated[
+    str | None, typer.Option(help="Answers about private neighbour lists: class (any two lists) or histogram.")
+]
+_EdgeEpsilon = Annotated[
+    list[float] | None, typer.Option(help="Private neighbours: budget of a wave's answer; once for each wave.")
+]
+_Cap = Annotated[
+    int | None, typer.Option(help="Histogram: neighbours that count for each class at most; protects whole lists.")
 ]
 
 
@@ -117,6 +131,9 @@ def account(
     values: _Values = 2,
     wave_epsilon: _WaveEpsilon = None,
     wave_epsilon_x: _WaveEpsilonX = None,
+    neighbours: _Neighbours = None,
+    edge_epsilon: _EdgeEpsilon = None,
+    cap: _Cap = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print what a report reveals at most: user level, attribute level, and why Theorem 1 is not used."""
@@ -125,8 +142,11 @@ def account(
         return
     if (epsilon_x is None) != (sampled is None):
         raise BudgetError("epsilon_x and sampled belong together: give both, or neither if no features are collected")
-    if epsilon_x is None and epsilon_y is None:
-        raise BudgetError("nothing is collected: give --epsilon-y, or --epsilon-x with --sampled, or all three")
+    if epsilon_x is None and epsilon_y is None and neighbours is None:
+        raise BudgetError(
+            "nothing is collected: give --epsilon-y, or --epsilon-x with --sampled, or all three; "
+            "for private neighbours --neighbours with --edge-epsilon"
+        )
     sizes: tuple[int, ...] = ()
     if schema is not None:
         declared = FeatureSchema.load(schema)
@@ -142,6 +162,7 @@ def account(
         if epsilon_x is None or sampled is None
         else _feature_mechanism(mechanism, sizes, sampled, epsilon_x, waves, values, wave_epsilon_x),
         None if epsilon_y is None else _label_mechanism(classes, epsilon_y, waves, values, wave_epsilon),
+        _neighbour_waves(neighbours, classes, edge_epsilon, cap),
     )
     _print_guarantee(guarantee, as_json)
 
@@ -165,6 +186,9 @@ def audit(
     values: _Values = 2,
     wave_epsilon: _WaveEpsilon = None,
     wave_epsilon_x: _WaveEpsilonX = None,
+    neighbours: _Neighbours = None,
+    edge_epsilon: _EdgeEpsilon = None,
+    cap: _Cap = None,
     mechanism: Annotated[
         str, typer.Option(help=f"Mechanism to audit: {_KNOWN}.", autocompletion=complete_mechanism)
     ] = grr_fs.name,
@@ -185,6 +209,12 @@ def audit(
         asked = _read_campaign(context, campaign, "trials", "seed", "as_json")
         parts = [each for each in (asked.feature_mechanism, asked.label_mechanism) if each is not None]
         results = [(_name_of(part), _audit(part, trials, seed, None)) for part in parts]
+    elif neighbours is not None and epsilon_x is None and epsilon_y is None:
+        asked_waves = _neighbour_waves(neighbours, classes, edge_epsilon, cap)
+        results = [
+            (f"{neighbours}, {counted(len(asked_waves), 'wave')} together", each)
+            for each in _list_audits(asked_waves, trials, seed, claim)
+        ]
     elif epsilon_x is not None and epsilon_y is None:
         sizes = _parse_domain_sizes(domain_sizes, features=features, domain_size=domain_size)
         audited = _feature_mechanism(mechanism, sizes, sampled, epsilon_x, waves, values, wave_epsilon_x)
@@ -194,11 +224,15 @@ def audit(
         results = [(_name_of(label), _audit(label, trials, seed, claim))]
     else:
         raise BudgetError(
-            "one mechanism is audited at a time: give --epsilon-x for features or --epsilon-y for labels, or a campaign"
+            "one mechanism is audited at a time: give --epsilon-x for features, --epsilon-y for labels or "
+            "--neighbours with --edge-epsilon for neighbour lists, or a campaign"
         )
     if as_json:
         documents = [_audit_document(result, name) | {"seed": seed} for name, result in results]
-        echo_json(documents[0] if campaign is None else {"campaign": asked.id, "audits": documents})
+        if campaign is None:
+            echo_json(documents[0] if len(documents) == 1 else {"audits": documents})
+        else:
+            echo_json({"campaign": asked.id, "audits": documents})
         return
     for name, result in results:
         _print_audit(name, result, seed)
@@ -215,6 +249,40 @@ def _audit(audited: Mechanism, trials: int, seed: int, claim: float | None) -> A
 
         rng = np.random.default_rng(seed)
         return statistical_audit(audited, trials=trials, rng=rng, claim=claim, progress=progress)
+
+
+def _list_audits(
+    waves: Sequence[NeighbourhoodMechanism], trials: int, seed: int, claim: float | None
+) -> list[AuditResult]:
+    """Audit all waves jointly, under each relation that they protect; a claim is about one entry."""
+    stated = ListLoss.sum_of(each.list_loss for each in waves)
+    relations = [each for each in ListRelation if math.isfinite(stated.under(each))] if claim is None else []
+    with show_progress("audit") as update:
+        found = []
+        for relation in relations or [ListRelation.ONE_ENTRY]:
+            update("reports drawn", 0, trials)
+            rng = np.random.default_rng(seed)
+            found.append(statistical_list_audit(waves, relation, trials=trials, rng=rng, claim=claim))
+        return found
+
+
+def _neighbour_waves(
+    kind: str | None, classes: int, epsilons: list[float] | None, cap: int | None
+) -> tuple[NeighbourhoodMechanism, ...]:
+    """Return the mechanism of each wave of answers about neighbour lists; none if no kind is given."""
+    if kind is None:
+        if epsilons or cap is not None:
+            raise BudgetError("--edge-epsilon and --cap are for private neighbours: give --neighbours class|histogram")
+        return ()
+    if not epsilons:
+        raise BudgetError("which budget has each wave? give --edge-epsilon once for each wave")
+    if kind == "class":
+        if cap is not None:
+            raise BudgetError("--cap is for histograms: the class protects lists of any length")
+        return tuple(NeighbourhoodClass(classes, epsilon) for epsilon in epsilons)
+    if kind == "histogram":
+        return tuple(NeighbourhoodHistogram(classes, epsilon, finest_scale(classes), cap) for epsilon in epsilons)
+    raise BudgetError(f"there is no answer '{kind}' about neighbours: choose class or histogram")
 
 
 def _audit_document(result: AuditResult, name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, ROUND_CEILING, Context, Decimal
 from functools import lru_cache
@@ -10,6 +11,8 @@ from functools import lru_cache
 from veilgraph.errors import BudgetError
 from veilgraph.privacy.epsilon import (
     HistoryRelation,
+    ListLoss,
+    ListRelation,
     NeighbourRelation,
     PrivacyLoss,
     SeriesLoss,
@@ -19,8 +22,9 @@ from veilgraph.privacy.epsilon import (
     show_epsilon,
     state_epsilon,
 )
-from veilgraph.privacy.mechanisms import GRRFS, LongitudinalFeatures, LongitudinalGRR, Mechanism
+from veilgraph.privacy.mechanisms import GRRFS, LongitudinalFeatures, LongitudinalGRR, Mechanism, NeighbourhoodMechanism
 from veilgraph.privacy.notebook_table import html_table
+from veilgraph.privacy.plain_text import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +81,51 @@ class SeriesTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NeighbourTerms:
+    """Waves of answers about a neighbour list, and what all of them together reveal about the list at most.
+
+    Attributes:
+        waves: privacy loss of each wave's answer.
+    """
+
+    waves: tuple[ListLoss, ...]
+
+    @property
+    def total(self) -> ListLoss:
+        """Privacy loss of all waves together: they compose by addition, rounded up."""
+        return ListLoss.sum_of(self.waves)
+
+    def as_dict(self, rest: float) -> dict[str, object]:
+        """Return a dictionary for JSON; every relation has the list alone, and with any two values of the `rest`."""
+        return {
+            "waves": len(self.waves),
+            "lists": {each.key: json_epsilon(state_epsilon(self.total.under(each))) for each in ListRelation},
+            "lists_and_record": {
+                each.key: json_epsilon(state_epsilon(add_epsilons(rest, self.total.under(each))))
+                for each in (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY)
+            },
+            "relations": {each.key: each.value for each in ListRelation},
+        }
+
+    def in_words(self, rest: float) -> list[str]:
+        """Return a sentence for each relation; `rest` is the user-level epsilon of features and label."""
+        together = f"{counted(len(self.waves), 'wave')} together"
+        sentences = []
+        for relation in (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY):
+            alone = self.total.under(relation)
+            if math.isinf(alone):
+                sentences.append(f"{relation.value.capitalize()}: not private. Whole lists are not protected.")
+                continue
+            both = show_epsilon(state_epsilon(add_epsilons(rest, alone)))
+            also = f"; {both} if the rest of the record differs as well" if rest else ""
+            sentences.append(f"{describe_epsilon(relation, state_epsilon(alone))} for {together}{also}.")
+        relationship = state_epsilon(self.total.one_relationship)
+        sentences.append(f"{describe_epsilon(ListRelation.ONE_RELATIONSHIP, relationship)}, twice that of one entry.")
+        sentences.append("That others list a person is protected by their answers, not by this person's.")
+        return sentences
+
+
+@dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """Upper bound on what a whole report reveals, features and label together.
 
@@ -87,12 +136,15 @@ class Guarantee:
             guarantee: enumeration refutes it (see docs/explanation/privacy.md). It labels reproduced tables.
         series: waves of a series, or None for a single report. The record is then a history, and the user level is
             that of any two histories.
+        neighbours: answers about the person's neighbour list, or None if the graph is public. The record then holds the
+            list as well, and the user level is that of any two records with any two lists.
     """
 
     features: PrivacyLoss | None
     label: PrivacyLoss | None
     unsound_theorem_1: float | None = None
     series: SeriesTerms | None = None
+    neighbours: NeighbourTerms | None = None
 
     @property
     def features_user_level(self) -> float:
@@ -106,14 +158,23 @@ class Guarantee:
 
     @property
     def total_user_level(self) -> float:
-        """User-level epsilon of the whole report: features and label compose by addition, rounded up."""
+        """User-level epsilon of the whole report: features, label and lists compose by addition, rounded up."""
+        return add_epsilons(self.features_user_level, self.label_user_level, self.lists_user_level)
+
+    @property
+    def lists_user_level(self) -> float:
+        """Epsilon of the neighbour list for any two lists; 0 where none is asked about."""
+        return self.neighbours.total.any_lists if self.neighbours else 0.0
+
+    @property
+    def _record_without_list(self) -> float:
         return add_epsilons(self.features_user_level, self.label_user_level)
 
     def _repr_html_(self) -> str:
         levels = {
             "features": self.features_user_level,
             "label": self.label_user_level,
-            "features and label": self.total_user_level,
+            "features and label": self._record_without_list,
         }
         facts = {f"epsilon of {part}": show_epsilon(state_epsilon(value)) for part, value in levels.items()}
         return html_table(f"Guarantee, {NeighbourRelation.USER_LEVEL}", facts, notes=self.in_words(theorem_1=False)[1:])
@@ -136,6 +197,7 @@ class Guarantee:
             "theorem_1_is_a_guarantee": False,
             "relations": {relation.key: relation.value for relation in NeighbourRelation},
             **({} if self.series is None else {"series": self.series.as_dict()}),
+            **({} if self.neighbours is None else {"neighbours": self.neighbours.as_dict(self._record_without_list)}),
         }
 
     def in_words(self, *, theorem_1: bool = True) -> list[str]:
@@ -148,25 +210,33 @@ class Guarantee:
         >>> print(label_only.in_words()[0])
         User level, any two records: epsilon = 1.0000 in total (the label alone).
         """
+        if self.features is None and self.label is None and self.neighbours is not None:
+            return self.neighbours.in_words(0.0)
         features, label = map(state_epsilon, (self.features_user_level, self.label_user_level))
         parts = f"features {show_epsilon(features)}, label {show_epsilon(label)}"
         if self.features is None or self.label is None:
             parts = "the label alone" if self.features is None else "the features alone"
-        total = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(self.total_user_level))
-        record, reports, would = "record", "no report is", "it would be"
+        without_list = self._record_without_list
+        total = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(without_list))
+        record, reports, would, other = "record", "no report is", "it would be", ""
+        if self.neighbours is not None:
+            total = total.replace(NeighbourRelation.USER_LEVEL.value, "any two records with the same neighbour list")
+            other = " and the same neighbour list"
         if self.series is not None:
             total = total.replace(NeighbourRelation.USER_LEVEL.value, HistoryRelation.ANY_HISTORIES.value)
             record, reports, would = "history", f"no reports of {self.series.waves} waves are", "they would be"
         sentences = [f"{total} in total ({parts})."]
-        if math.isinf(self.total_user_level):
+        if math.isinf(without_list):
             sentences.append("This is not private: a report can give its record away completely.")
         else:
             sentences.append(
-                f"Whatever a person's {record} is, {reports} more than {show_odds(self.total_user_level)} times as "
-                f"likely as {would} with any other {record}."
+                f"Whatever a person's {record} is, {reports} more than {show_odds(without_list)} times as "
+                f"likely as {would} with any other {record}{other}."
             )
         if self.series is not None:
             sentences.extend(self.series.in_words())
+        if self.neighbours is not None:
+            sentences.extend(self.neighbours.in_words(without_list))
         if self.features:
             level = describe_epsilon(
                 NeighbourRelation.ATTRIBUTE_LEVEL, *map(state_epsilon, self.features.attribute_level)
@@ -180,8 +250,15 @@ class Guarantee:
         return sentences
 
 
-def guarantee_of(features: Mechanism | None, label: Mechanism | None) -> Guarantee:
+def guarantee_of(
+    features: Mechanism | None, label: Mechanism | None, neighbours: Sequence[NeighbourhoodMechanism] = ()
+) -> Guarantee:
     """Compose the mechanisms of one report; None where nothing is collected.
+
+    Args:
+        features: mechanism of the features.
+        label: mechanism of the label.
+        neighbours: mechanism of each wave of answers about the neighbour list; none if the graph is public.
 
     They randomize independently, so their epsilons add up.
 
@@ -200,6 +277,7 @@ def guarantee_of(features: Mechanism | None, label: Mechanism | None) -> Guarant
         label=_privacy_loss_of(label) if label else None,
         unsound_theorem_1=theorem_1,
         series=_series_terms(features, label),
+        neighbours=NeighbourTerms(waves=tuple(each.list_loss for each in neighbours)) if neighbours else None,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -11,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.epsilon import NOT_PRIVATE, NeighbourRelation
-from veilgraph.privacy.mechanisms import Mechanism
+from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation, NeighbourRelation, Relation
+from veilgraph.privacy.mechanisms import Mechanism, NeighbourhoodMechanism
 from veilgraph.privacy.mechanisms.base import Record
 from veilgraph.privacy.mechanisms.integer_table import log_ratio
 
@@ -61,8 +62,50 @@ def worst_case_attribute_epsilon(mechanism: Mechanism, feature: int) -> float:
     )
 
 
+def worst_case_list_epsilon(
+    mechanism: NeighbourhoodMechanism, relation: ListRelation, *, scale: int, longest: int
+) -> float:
+    """Return the exact epsilon of an answer about a list, by enumeration of all lists up to a length.
+
+    Args:
+        mechanism: the mechanism to audit.
+        relation: any two lists, or two lists of which one has an entry more.
+        scale: units of a neighbour's belief; the neighbours may have any belief, or none.
+        longest: length of the longest lists.
+
+    >>> from veilgraph.privacy.mechanisms import NeighbourhoodClass
+    >>> answer = NeighbourhoodClass(num_classes=3, epsilon=1.0)
+    >>> round(worst_case_list_epsilon(answer, ListRelation.ANY_LISTS, scale=2, longest=2), 9)
+    1.0
+    """
+    if relation is ListRelation.ONE_RELATIONSHIP:  # both ends answer, independently of each other
+        one = worst_case_list_epsilon(mechanism, ListRelation.ONE_ENTRY, scale=scale, longest=longest)
+        return ListLoss(any_lists=NOT_PRIVATE, one_entry=one).one_relationship
+    entries = [
+        belief
+        for belief in itertools.product(range(scale + 1), repeat=mechanism.num_classes)
+        if sum(belief) in (0, scale)
+    ]
+    sums = {(0,) * mechanism.num_classes}
+    families = []  # lists that are neighbours of each other under the relation
+    for _ in range(longest):
+        longer = {each: {tuple(map(sum, zip(each, entry, strict=True))) for entry in entries} for each in sums}
+        families += [[each, other] for each, others in longer.items() for other in others]
+        sums |= set().union(*longer.values())
+    if relation is ListRelation.ANY_LISTS:
+        families = [sorted(sums)]
+    worst = 0.0
+    for report in mechanism.reports():
+        chances = {each: mechanism.probability(report, each) for each in sums}
+        worst = max(worst, *(_log_ratio_of([chances[each] for each in family]) for family in families))
+    return worst
+
+
 def _largest_log_ratio(mechanism: Mechanism, report: tuple[int, ...], records: list[Record]) -> float:
-    probabilities = [mechanism.probability(report, record) for record in records]
+    return _log_ratio_of([mechanism.probability(report, record) for record in records])
+
+
+def _log_ratio_of(probabilities: list[Fraction]) -> float:
     most, least = max(probabilities), min(probabilities)
     if most == 0:  # none of these records can give this report
         return 0.0
@@ -90,7 +133,7 @@ class AuditResult:
     confidence: float
     refuted: bool
     trials: int
-    relation: NeighbourRelation = NeighbourRelation.USER_LEVEL
+    relation: Relation = NeighbourRelation.USER_LEVEL
 
 
 def statistical_audit(
@@ -126,19 +169,77 @@ def statistical_audit(
     >>> statistical_audit(GRR(2, 1.0), trials=20_000, rng=np.random.default_rng(0), claim=0.5).refuted
     True
     """
+    claim = mechanism.privacy_loss.under(NeighbourRelation.USER_LEVEL) if claim is None else claim
+    _check_audit(trials, claim, confidence)
+    return _judge(_scores(mechanism, trials, rng, progress), claim, confidence, NeighbourRelation.USER_LEVEL)
+
+
+def statistical_list_audit(
+    waves: Sequence[NeighbourhoodMechanism],
+    relation: ListRelation,
+    *,
+    trials: int,
+    rng: np.random.Generator,
+    claim: float | None = None,
+    confidence: float = 0.99,
+    progress: Callable[[int], None] = lambda drawn: None,
+) -> AuditResult:
+    """Bound the epsilon of all waves of answers about a list from below, as `statistical_audit` does.
+
+    Each trial draws the answers of all waves, of one of two lists that differ most under the relation. For a
+    relationship that both ends report, two people answer.
+
+    Args:
+        waves: mechanism of each wave.
+        relation: relation between lists.
+        trials: number of people to draw the answers of.
+        rng: random generator of the answers.
+        claim: the epsilon to test. Default: the exact one of all waves together.
+        confidence: confidence of the lower bound.
+        progress: called with the number of trials since the last call.
+    """
+    claim = ListLoss.sum_of(each.list_loss for each in waves).under(relation) if claim is None else claim
+    _check_audit(trials, claim, confidence)
+    both = relation is ListRelation.ONE_RELATIONSHIP
+    single = ListRelation.ONE_ENTRY if both else relation
+    scores = np.empty(trials)
+    for start in range(0, trials, _CHUNK):
+        chunk = scores[start : start + _CHUNK]
+        coins = rng.integers(0, 2, size=len(chunk))
+        ratio = np.zeros(len(chunk))
+        for mechanism in tuple(waves) * (2 if both else 1):
+            first, second = mechanism.extreme_sums(single)
+            answers = mechanism.randomize(np.array([first, second])[coins], rng=rng)
+            ratio += mechanism.log_likelihood(answers, first) - mechanism.log_likelihood(answers, second)
+        chunk[:] = np.where(coins == 0, ratio, -ratio)
+        progress(len(chunk))
+    return _judge(scores, claim, confidence, relation)
+
+
+def _check_audit(trials: int, claim: float, confidence: float) -> None:
     if trials < 1000:
         raise BudgetError(f"trials is {trials}: an audit needs at least 1000 to say anything")
-    claim = mechanism.privacy_loss.under(NeighbourRelation.USER_LEVEL) if claim is None else claim
     if not claim >= 0:
         raise BudgetError(f"claim is {claim}: it must be a number of at least 0")
     if not 0 < confidence < 1:
         raise BudgetError(f"confidence is {confidence}: it must lie between 0 and 1")
-    scores = _scores(mechanism, trials, rng, progress)
+
+
+def _judge(scores: NDArray[np.float64], claim: float, confidence: float, relation: Relation) -> AuditResult:
+    """Return the bound of the main trials, with the threshold that the pilot chooses."""
+    trials = len(scores)
     pilot, main = np.split(scores, [int(trials * _PILOT_SHARE)])
     threshold = _choose_threshold(pilot, confidence)
     right, wrong = int((main >= threshold).sum()), int((main <= -threshold).sum())
     bound = max(0.0, float(_epsilon_bound(np.array(right), np.array(wrong), confidence)))
-    return AuditResult(claim=claim, lower_bound=bound, confidence=confidence, refuted=bound > claim, trials=trials)
+    return AuditResult(
+        claim=claim,
+        lower_bound=bound,
+        confidence=confidence,
+        refuted=bound > claim,
+        trials=trials,
+        relation=relation,
+    )
 
 
 def _scores(

@@ -12,6 +12,7 @@ An epsilon without its relation says nothing. The two relations of this package 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from enum import Enum
@@ -68,6 +69,20 @@ class HistoryRelation(Relation):
     ANY_HISTORIES = "any two histories"
 
 
+class ListRelation(Relation):
+    """Pairs of neighbour lists that an epsilon protects from each other.
+
+    A relationship stands in two lists. What both ends report about it reveals at most twice as much as one of them.
+
+    >>> print(ListRelation.ONE_ENTRY)
+    one entry (two neighbour lists, one with a neighbour more)
+    """
+
+    ANY_LISTS = "two neighbour lists of any length"
+    ONE_ENTRY = "two neighbour lists, one with a neighbour more"
+    ONE_RELATIONSHIP = "which both ends report, or neither"
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrivacyLoss:
     """Worst-case privacy loss of one mechanism: its exact epsilon under each neighbour relation.
@@ -110,6 +125,42 @@ class SeriesLoss:
     def under(self, relation: HistoryRelation) -> float:
         """Return the epsilon under a relation."""
         return float(getattr(self, relation.key))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListLoss:
+    """Worst-case privacy loss of answers about a neighbour list, under three relations between lists.
+
+    Attributes:
+        any_lists: epsilon for any two lists of any length; infinite if whole lists are not protected.
+        one_entry: epsilon for two lists, one of which has an entry more.
+    """
+
+    any_lists: float
+    one_entry: float
+
+    @property
+    def one_relationship(self) -> float:
+        """Epsilon for a relationship that both ends report: twice that of one entry, rounded up."""
+        return add_epsilons(self.one_entry, self.one_entry)
+
+    def under(self, relation: ListRelation) -> float:
+        """Return the epsilon under a relation."""
+        return float(getattr(self, relation.key))
+
+    @classmethod
+    def sum_of(cls, losses: Iterable[ListLoss]) -> ListLoss:
+        """Add up the answers of several waves. An answer may depend on all that was published before it.
+
+        >>> wave = ListLoss(any_lists=NOT_PRIVATE, one_entry=1.5)
+        >>> ListLoss.sum_of([wave, wave]).one_relationship
+        6.0
+        """
+        parts = tuple(losses)
+        return cls(
+            any_lists=add_epsilons(*(part.any_lists for part in parts)),
+            one_entry=add_epsilons(*(part.one_entry for part in parts)),
+        )
 
 
 def check_epsilon(epsilon: float, name: str = "epsilon") -> float:

@@ -8,6 +8,9 @@ from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED, JointGRR
 from veilgraph.privacy.mechanisms.longitudinal_features import LongitudinalFeatures
 from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit
+from veilgraph.privacy.mechanisms.neighbourhood import NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms.neighbourhood_class import NeighbourhoodClass
+from veilgraph.privacy.mechanisms.neighbourhood_histogram import NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.random_source import OSRandom, RandomIntegers
 from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
 from veilgraph.privacy.mechanisms.wave_evidence import WaveEvidence
@@ -22,6 +25,9 @@ __all__ = [
     "LongitudinalGRR",
     "Mechanism",
     "MultiBit",
+    "NeighbourhoodClass",
+    "NeighbourhoodHistogram",
+    "NeighbourhoodMechanism",
     "OSRandom",
     "RandomIntegers",
     "SubsetSelection",

@@ -1,0 +1,88 @@
+"""Answers about a neighbour list: the protocol of their mechanisms.
+
+A device looks up what is published about its own neighbours, a `BeliefTable`, and adds it up: one integer for each
+class. The sum stays on the device. What leaves it is an answer by one of these mechanisms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import DomainError
+from veilgraph.privacy.epsilon import ListLoss, ListRelation
+from veilgraph.privacy.mechanisms.base import Report
+from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+
+Sums = tuple[int, ...]
+"""Published beliefs of a person's neighbours, added up for each class, in units of 1 / scale."""
+
+
+class NeighbourhoodMechanism(Hashable, Protocol):
+    """A randomizer of what a neighbour list adds up to, with its privacy loss.
+
+    A neighbour adds whole numbers of at least 0, which sum to `scale`, or nothing if nothing is known about them.
+    """
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, k."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """Requested budget of one wave."""
+        ...
+
+    @property
+    def list_loss(self) -> ListLoss:
+        """Exact epsilon under each relation between lists, computed from the integers that `randomize` compares."""
+        ...
+
+    def randomize(self, sums: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Draw one answer for each row of `sums` [people, classes], independently."""
+        ...
+
+    def reports(self) -> Iterator[Report]:
+        """Iterate over all possible answers; small domains only."""
+        ...
+
+    def probability(self, report: Report, sums: Sums) -> Fraction:
+        """Return the exact probability of an answer given the sums of a list."""
+        ...
+
+    def log_likelihood(self, reports: NDArray[Any], sums: Sums) -> NDArray[np.float64]:
+        """Return the log-probability of each row of `reports` given the sums of a list, [reports]."""
+        ...
+
+    def extreme_sums(self, relation: ListRelation) -> tuple[Sums, Sums]:
+        """Return the sums of two lists that attain the epsilon under a relation about one person's list."""
+        ...
+
+    def blank(self, count: int) -> NDArray[Any]:
+        """Return an array for `count` answers, to be filled in."""
+        ...
+
+    def check_reports(self, reports: NDArray[Any]) -> None:
+        """Refuse an array whose rows are not possible answers."""
+        ...
+
+
+def check_sums(sums: NDArray[Any], num_classes: int) -> None:
+    """Refuse sums that are not whole numbers of at least 0, [people, classes].
+
+    >>> check_sums(np.array([[3, -1]]), 2)
+    Traceback (most recent call last):
+    veilgraph.errors.DomainError: row 0: beliefs of neighbours add up to numbers of at least 0 (value withheld)
+    """
+    if sums.ndim != 2 or sums.shape[1] != num_classes:
+        raise DomainError(f"sums have shape {sums.shape}: expected one row per person and {num_classes} classes")
+    if not np.issubdtype(sums.dtype, np.integer):
+        raise DomainError(f"sums of neighbours are {sums.dtype}: published beliefs are whole numbers")
+    if (sums < 0).any():
+        row = int(np.argwhere(sums < 0)[0][0])
+        raise DomainError(f"row {row}: beliefs of neighbours add up to numbers of at least 0 (value withheld)")

@@ -1,0 +1,107 @@
+"""The class that the neighbours point to, reported as a set of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.privacy.epsilon import ListLoss, ListRelation
+from veilgraph.privacy.mechanisms.base import Report
+from veilgraph.privacy.mechanisms.neighbourhood import Sums, check_sums
+from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
+
+
+@dataclass(frozen=True)
+class NeighbourhoodClass:
+    r"""Report the class whose published beliefs add up to most over the neighbours, by subset selection.
+
+    .. math:: \hat c = \arg\max_c \sum_{j \in N} b_j(c), \qquad r = \mathrm{SS}_\epsilon(\hat c)
+
+    Of several such classes the device draws one, uniformly; an empty list therefore names a uniform class. Whatever a
+    list is, the answer depends on it through one class alone. So the guarantee for **any two lists**, of any length, is
+    exactly epsilon; one entry can change the class, and costs the same.
+
+    Many answers are bit masks, [people, ceil(k / 64)], as those of `SubsetSelection`.
+
+    Args:
+        num_classes: k, the declared number of classes.
+        epsilon: the requested budget of one wave.
+        size: number of classes in a set; None chooses the one that carries most information.
+
+    >>> answer = NeighbourhoodClass(num_classes=4, epsilon=2.0)
+    >>> round(answer.list_loss.any_lists, 9), round(answer.list_loss.one_relationship, 9)
+    (2.0, 4.0)
+    >>> answer.randomize(np.array([[120, 0, 0, 60]]), rng=np.random.default_rng(0)).shape
+    (1, 1)
+    """
+
+    num_classes: int
+    epsilon: float
+    size: int | None = None
+    sets: SubsetSelection = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        sets = SubsetSelection(self.num_classes, self.epsilon, self.size)
+        object.__setattr__(self, "sets", sets)
+        object.__setattr__(self, "size", sets.set_size)
+
+    @property
+    def list_loss(self) -> ListLoss:
+        """Exact epsilon; for any two lists it is that of one entry."""
+        epsilon = self.sets.privacy_loss.user_level
+        return ListLoss(any_lists=epsilon, one_entry=epsilon)
+
+    def randomize(self, sums: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Draw one set of classes for each row of `sums`, as bit masks [people, words]."""
+        check_sums(sums, self.num_classes)
+        ranks = rng.integers(0, 2**32, size=sums.size).reshape(sums.shape)
+        return self.sets.randomize(_first_of_the_largest(sums, ranks), rng=rng)
+
+    def reports(self) -> Iterator[Report]:
+        """Iterate over all sets of classes."""
+        return self.sets.reports()
+
+    def probability(self, report: Report, sums: Sums) -> Fraction:
+        """Return the mean over the classes that the neighbours point to."""
+        pointed = [code for code, count in enumerate(sums) if count == max(sums)]
+        total = sum((self.sets.probability(report, (code,)) for code in pointed), Fraction(0))
+        return total / len(pointed)
+
+    def log_likelihood(self, reports: NDArray[Any], sums: Sums) -> NDArray[np.float64]:
+        """Return the log of `probability` for bit masks, [reports]."""
+        pointed = [code for code, count in enumerate(sums) if count == max(sums)]
+        chances = [np.exp(self.sets.log_likelihood(reports, (code,))) for code in pointed]
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.mean(chances, axis=0)))
+
+    def extreme_sums(self, relation: ListRelation) -> tuple[Sums, Sums]:
+        """Return two lists that point to different classes; for one entry, one of them has an entry more.
+
+        Two entries of class 1 and one of class 0 point to 1; the second entry of 0 makes a tie, so a list of that kind
+        cannot attain the epsilon. One neighbour who is half 0, half 1, and leans to 0, can be outvoted by one entry.
+        """
+        rest = (0,) * (self.num_classes - 2)
+        return ((2, 1, *rest), (2, 4, *rest)) if relation is ListRelation.ONE_ENTRY else ((3, 0, *rest), (0, 3, *rest))
+
+    def blank(self, count: int) -> NDArray[Any]:
+        """Return an array for `count` answers that name no class yet."""
+        return self.sets.blank(count)
+
+    def check_reports(self, reports: NDArray[Any]) -> None:
+        """Refuse answers that are not sets of the declared size."""
+        self.sets.check_reports(reports)
+
+
+def _first_of_the_largest(sums: NDArray[Any], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the class with the largest sum [people]; of several, the one with the largest random rank.
+
+    Equal ranks, one pair in 2**32, go to the first class. This is before the randomizer, so that it changes no epsilon.
+    """
+    largest = sums == sums.max(axis=1, keepdims=True)
+    return np.asarray(np.where(largest, ranks, -1).argmax(axis=1))

@@ -1,0 +1,143 @@
+"""A histogram of the neighbours: their published beliefs, added up, plus discrete Laplace noise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import BudgetError, DomainError
+from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation
+from veilgraph.privacy.mechanisms.base import Report
+from veilgraph.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from veilgraph.privacy.mechanisms.neighbourhood import Sums, check_sums
+from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+
+LARGEST_COUNT = 2**15 - 1
+
+
+@dataclass(frozen=True)
+class NeighbourhoodHistogram:
+    r"""Report the sum of the neighbours' published beliefs, with discrete Laplace noise in every class.
+
+    .. math:: r_c = \sum_{j \in N} b_j(c) + Z_c, \qquad P(Z_c = z) \propto e^{-\epsilon |z| / s}
+
+    A neighbour's belief b is a row of whole numbers that sum to s, so one entry changes the sums by s in L1. The
+    guarantee for **one entry** of a list is exactly epsilon, however long the list is.
+
+    Whole lists are protected only with a cap. Then at most `cap` neighbours count for each class: sums above cap * s
+    are cut. Cutting never moves two sums apart, so one entry still costs epsilon. Any two lists differ by at most
+    k cap s, and the epsilon for **any two lists** is exactly k cap epsilon.
+
+    Many answers are an array [people, classes] of int32. Counts beyond `largest` are cut after the noise.
+
+    Args:
+        num_classes: k, the declared number of classes.
+        epsilon: the requested budget of one entry, for one wave.
+        scale: s, the units of a belief.
+        cap: number of neighbours that count for each class at most; None for no limit.
+        largest: largest absolute count of an answer, in units.
+
+    >>> histogram = NeighbourhoodHistogram(num_classes=4, epsilon=2.0, scale=60)
+    >>> round(histogram.list_loss.one_entry, 9), histogram.list_loss.any_lists
+    (2.0, inf)
+    >>> capped = NeighbourhoodHistogram(num_classes=4, epsilon=0.1, scale=60, cap=5)
+    >>> round(capped.list_loss.any_lists, 9)
+    2.0
+    >>> histogram.randomize(np.array([[120, 0, 0, 60]]), rng=np.random.default_rng(0)).shape
+    (1, 4)
+    """
+
+    num_classes: int
+    epsilon: float
+    scale: int
+    cap: int | None = None
+    largest: int = LARGEST_COUNT
+    noise: DiscreteLaplace = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.num_classes < 2:
+            raise BudgetError(f"num_classes is {self.num_classes}: there must be at least 2 classes")
+        if self.cap is not None and self.cap < 1:
+            raise BudgetError(f"cap is {self.cap}: at least 1 neighbour must count, or leave it out for no limit")
+        if not self.scale <= self.largest <= LARGEST_COUNT:
+            raise BudgetError(f"largest is {self.largest}: choose {self.scale} to {LARGEST_COUNT} units")
+        object.__setattr__(self, "noise", DiscreteLaplace.of(epsilon=self.epsilon, sensitivity=self.scale))
+
+    @property
+    def list_loss(self) -> ListLoss:
+        """Exact epsilon under each relation between lists."""
+        whole = NOT_PRIVATE if self.cap is None else self.noise.epsilon(self.num_classes * self.cap * self.scale)
+        return ListLoss(any_lists=whole, one_entry=self.noise.epsilon(self.scale))
+
+    def cut(self, sums: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the sums with at most `cap` neighbours for each class, [people, classes]."""
+        check_sums(sums, self.num_classes)
+        wide = sums.astype(np.int64)
+        return wide if self.cap is None else np.minimum(wide, self.cap * self.scale)
+
+    def randomize(self, sums: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Draw one noisy histogram for each row of `sums`, int32 [people, classes]."""
+        counted = self.cut(sums)
+        noisy = counted + self.noise.draw(counted.size, rng=rng).reshape(counted.shape)
+        return np.asarray(np.clip(noisy, -self.largest, self.largest), dtype=np.int32)
+
+    def reports(self) -> Iterator[Report]:
+        """Iterate over all histograms."""
+        return itertools.product(range(-self.largest, self.largest + 1), repeat=self.num_classes)
+
+    def probability(self, report: Report, sums: Sums) -> Fraction:
+        """Return the product over the classes; the ends of the range hold the tails of the noise."""
+        counted = sums if self.cap is None else [min(each, self.cap * self.scale) for each in sums]
+        return math.prod(
+            (self._chance(value, count) for value, count in zip(report, counted, strict=True)), start=Fraction(1)
+        )
+
+    def _chance(self, value: int, count: int) -> Fraction:
+        if value == self.largest:
+            return self.noise.tail(value - count)
+        if value == -self.largest:
+            return self.noise.tail(count - value)  # the noise is symmetric
+        return self.noise.probability(value - count)
+
+    def log_likelihood(self, reports: NDArray[Any], sums: Sums) -> NDArray[np.float64]:
+        """Return the log of `probability` for many histograms at once, [reports]."""
+        (counted,) = self.cut(np.array([sums]))
+        found = np.asarray(self.noise.log_probability(np.asarray(reports, dtype=np.int64) - counted))
+        for end in (self.largest, -self.largest):
+            for row, column in np.argwhere(np.asarray(reports) == end).tolist():
+                chance = self._chance(end, int(counted[column]))
+                found[row, column] = math.log(chance) if chance else -math.inf
+        return np.asarray(found.sum(axis=1))
+
+    def extreme_sums(self, relation: ListRelation) -> tuple[Sums, Sums]:
+        """Return an empty list and one with a single certain neighbour, or with as many as count in every class."""
+        empty = (0,) * self.num_classes
+        if relation is ListRelation.ANY_LISTS and self.cap is not None:
+            return empty, (self.cap * self.scale,) * self.num_classes
+        return empty, (self.scale, *empty[1:])
+
+    def blank(self, count: int) -> NDArray[Any]:
+        """Return an array for `count` answers, all zero."""
+        return np.zeros((count, self.num_classes), dtype=np.int32)
+
+    def check_reports(self, reports: NDArray[Any]) -> None:
+        """Refuse answers that are not histograms within the declared range.
+
+        >>> NeighbourhoodHistogram(2, 1.0, scale=4).check_reports(np.array([[1, 40_000]], dtype=np.int32))
+        Traceback (most recent call last):
+        veilgraph.errors.DomainError: a histogram of neighbours has a count outside -32767..32767
+        """
+        shape = (len(reports), self.num_classes)
+        if reports.shape != shape or reports.dtype != np.int32:
+            raise DomainError(
+                f"histograms of neighbours have shape {reports.shape} and type {reports.dtype}: expected int32 {shape}"
+            )
+        if (np.abs(reports) > self.largest).any():
+            raise DomainError(f"a histogram of neighbours has a count outside -{self.largest}..{self.largest}")
