@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunicator
@@ -19,7 +20,14 @@ from veilgraph.graph.clustering import MAX_METIS_EDGES, clusterings, start_bisec
 from veilgraph.graph.partition import GraphPart
 from veilgraph.graph.spectrum import leading_eigenvectors
 from veilgraph.reconstruct.propagation import NeighbourhoodMean, add_self_loops, scaled_adjacency
-from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, select_rows
+from veilgraph.reconstruct.sparse import RowSums, SparseProduct, select_rows
+from veilgraph.reconstruct.threads import num_workers
+
+_MAX_KEPT_BYTES = 2**28
+"""Eigenvectors up to this size are kept for the next fit."""
+
+_BLOCK_WIDTH = 16
+"""Columns of eigenvectors that are propagated at once."""
 
 
 class GraphOperators:
@@ -56,6 +64,15 @@ class GraphOperators:
         matrix, transposed = scaled_adjacency(adjacency, rows=shares), scaled_adjacency(adjacency, columns=shares)
         return SparseProduct(matrix.to(self.device), transposed.to(self.device))
 
+    def neighbour_means(self, columns: Tensor) -> Tensor:
+        """Return D^-1 A @ columns, zero for isolated nodes, without a matrix of its own; columns are contiguous."""
+        starts, neighbours = (torch.from_numpy(each).to(self.device) for each in self.graph.adjacency)
+        sums, degrees = RowSums(starts, neighbours), starts.diff().clamp(min=1).unsqueeze(1)
+        means = columns.new_empty(columns.shape[1], columns.shape[0]).T
+        for block, out in zip(torch.split(columns, _BLOCK_WIDTH, 1), torch.split(means, _BLOCK_WIDTH, 1), strict=True):
+            out.copy_(sums(block.contiguous()).div_(degrees))
+        return means
+
     @cached_property
     def symmetric(self) -> SparseProduct:
         """D^-1/2 A D^-1/2: symmetric normalization without self loops."""
@@ -72,12 +89,26 @@ class GraphOperators:
         return torch.from_numpy(self.graph.edge_index).to(self.device)
 
     @cached_property
-    def target_incidence(self) -> Tensor:
-        """Incidence of directed edges and their target nodes, `[nodes, 2 edges]`: sums over arriving messages."""
-        targets = torch.from_numpy(self.graph.edge_index[1])
-        edges = len(targets)
-        ones = csr_from_entries(targets, torch.arange(edges), torch.ones(edges), (self.graph.num_nodes, edges))
-        return ones.to(self.device)
+    def edges(self) -> Tensor:
+        """One direction of every edge, `[2, edges]`; on a CPU it is the graph's own array."""
+        return torch.from_numpy(self.graph.edges).to(self.device)
+
+    @cached_property
+    def arriving(self) -> RowSums:
+        """Sums over the directed edges that arrive at each node, in the order of `Graph.edge_index`."""
+        (sources, targets), edges, nodes = self.graph.edges, self.graph.num_edges, self.graph.num_nodes
+        index = np.int32 if max(2 * edges, nodes) < 2**31 else np.int64
+        leaving = np.zeros(nodes + 1, dtype=index)
+        np.cumsum(np.bincount(sources, minlength=nodes), out=leaving[1:])
+        # Edges are sorted by source. Transposed, each target has the numbers of its edges in their order.
+        numbers = np.arange(edges, dtype=index), targets.astype(index), leaving
+        back = csr_array(numbers, shape=(nodes, nodes)).T.tocsr()
+        rows = np.empty(2 * edges, dtype=index)
+        count = np.arange(edges, dtype=index)
+        rows[count + np.repeat(leaving[:-1], np.diff(back.indptr))] = back.data
+        rows[count + np.repeat(back.indptr[1:], np.diff(leaving))] = count + edges
+        starts = torch.from_numpy(leaving) + torch.from_numpy(back.indptr)
+        return RowSums(starts.to(self.device), torch.from_numpy(rows).to(self.device))
 
     def clusters(self, num_clusters: int) -> NDArray[np.int64]:
         """Return the cluster of each node, `[nodes]`, computed once for each number of clusters."""
@@ -122,15 +153,19 @@ class GraphOperators:
         return codes
 
     def eigenvectors(self, count: int, *, regularised: bool = True) -> Tensor:
-        """Return `spectrum.leading_eigenvectors` of the graph `[nodes, count]`, computed once for each choice.
+        """Return `spectrum.leading_eigenvectors` of the graph `[nodes, count]`.
 
-        They have the norm sqrt(nodes), so that entries have a mean square of 1. Fewer are the first columns.
+        They have the norm sqrt(nodes), so that entries have a mean square of 1. Fewer are the first columns. They are
+        computed once for each choice, except on a graph of which they would take much memory until the next fit.
         """
         with self._decomposing:  # several threads may ask at the same time
-            if (count, regularised) not in self._eigenvectors:
-                vectors = torch.from_numpy(leading_eigenvectors(self.graph, count, regularised=regularised))
-                self._eigenvectors[count, regularised] = vectors.to(self.device) * math.sqrt(self.graph.num_nodes)
-        return self._eigenvectors[count, regularised]
+            if (known := self._eigenvectors.get((count, regularised))) is not None:
+                return known
+            found = leading_eigenvectors(self.graph, count, regularised=regularised, workers=num_workers())
+            vectors = torch.from_numpy(found).to(self.device).mul_(math.sqrt(self.graph.num_nodes))
+            if vectors.nbytes <= _MAX_KEPT_BYTES:
+                self._eigenvectors[count, regularised] = vectors
+        return vectors
 
     def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:
         scale = 1 / np.sqrt(degrees)

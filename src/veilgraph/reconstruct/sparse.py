@@ -14,10 +14,13 @@ from torch.nn.functional import embedding_bag, pad
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import ReconstructionError
 from veilgraph.progress import tracked
+from veilgraph.reconstruct.threads import map_in_threads, num_workers
 
 _CACHE_LINE = 16  # 32-bit numbers: one gather from memory always brings a whole line
 _CACHE_NUMBERS = 2**21
 _GPU_BLOCK_BYTES = 2**32
+_BLOCK_ENTRIES = 2**20
+"""Entries of a matrix that a thread multiplies at a time: some ten milliseconds."""
 
 
 class FusedFunction(Function):
@@ -124,15 +127,54 @@ def repeated_product(
         if columns.device.type != "cpu" or columns.dtype != torch.float32:
             columns = matrix @ columns
         else:
-            columns = embedding_bag(
-                matrix.col_indices(),
-                columns.contiguous(),
-                matrix.crow_indices(),
-                mode="sum",
-                per_sample_weights=matrix.values(),
-                include_last_offset=True,
-            )
+            columns = _row_sums(matrix.crow_indices(), matrix.col_indices(), matrix.values(), columns.contiguous())
     return columns
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Sums of some rows of a table, as a product with a sparse matrix of ones that stores no ones.
+
+    Attributes:
+        starts: `[sums + 1]`, where the rows of each sum start.
+        rows: numbers of the rows.
+
+    >>> RowSums(torch.tensor([0, 2, 2, 3]), torch.tensor([0, 2, 1]))(torch.tensor([[1.0], [2.0], [4.0]])).flatten()
+    tensor([5., 0., 2.])
+    """
+
+    starts: Tensor
+    rows: Tensor
+
+    def __call__(self, table: Tensor) -> Tensor:
+        """Return the sums, `[sums, columns]`, of a table `[rows, columns]`."""
+        return _row_sums(self.starts, self.rows, None, table)
+
+
+def _row_sums(starts: Tensor, rows: Tensor, weights: Tensor | None, table: Tensor) -> Tensor:
+    """Return weighted sums of rows of a table; within `thread_workers`, threads take blocks of sums.
+
+    Blocks are short, so that a thread on a busy core takes fewer of them.
+    """
+    sums = len(starts) - 1
+    blocks = min(sums, len(rows) // _BLOCK_ENTRIES)
+    if num_workers() == 1 or blocks <= 1:
+        return _bag(starts, rows, weights, table)
+    result = table.new_empty(sums, table.shape[1])
+    bounds = [sums * block // blocks for block in range(blocks + 1)]
+
+    def fill(block: int) -> None:
+        low, high = bounds[block], bounds[block + 1]
+        inside = slice(int(starts[low]), int(starts[high]))
+        some = None if weights is None else weights[inside]
+        result[low:high] = _bag(starts[low : high + 1] - starts[low], rows[inside], some, table)
+
+    map_in_threads(fill, range(blocks), "blocks of a sparse product")
+    return result
+
+
+def _bag(starts: Tensor, rows: Tensor, weights: Tensor | None, table: Tensor) -> Tensor:
+    return embedding_bag(rows, table, starts, mode="sum", per_sample_weights=weights, include_last_offset=True)
 
 
 def block_width(device: torch.device, nodes: int) -> int:

@@ -80,7 +80,7 @@ def test_without_a_share_the_channel_is_the_stated_one(label: LabelRandomizer) -
     assert torch.allclose(same.local_evidence, stated.local_evidence, atol=1e-6)
     assert torch.allclose(same.log_likelihood(logits), stated.log_likelihood(logits), atol=1e-6)
     assert torch.allclose(same.prior, stated.prior)
-    assert torch.equal(same.weighted_training_sets, stated.training_sets)
+    assert torch.equal(same.weighted_reports_of(slice(None)), stated.training_sets)
     assert same.log_scale == 0
 
 

@@ -15,8 +15,12 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LabelVeil, Veil
 from veilgraph.models.base import FitTask
-from veilgraph.models.veil.model import bytes_needed
+from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.fit_memory import bytes_needed, plan_within
+from veilgraph.models.veil.fit_plan import FitPlan
+from veilgraph.models.veil.views import structural_views
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.reconstruct.operators import GraphOperators
 
 PRIVATE = csbm(200, num_classes=3, num_features=6, seed=1)
 OTHER = csbm(150, num_classes=4, num_features=6, seed=2)
@@ -78,8 +82,36 @@ def test_concurrent_fits_stay_within_the_memory() -> None:
     tasks = [task for task in tasks_of()[:-1] if task.perturbed.graph is PRIVATE.graph]
     assert [len(batch) for batch in Veil.fit_together(tasks, memory=2 * need)] == [2, 1]
     assert [len(batch) for batch in Veil.fit_together(tasks, memory=2 * need - 1)] == [1, 1, 1]
+    least = bytes_needed(REPORTS[0][0], sets_at_once=1)
+    assert [len(batch) for batch in Veil.fit_together(tasks, memory=least)] == [1, 1, 1]
     with pytest.raises(FitError, match=r"one fit needs about .* MiB and .* MiB are allowed: allow more memory"):
-        list(Veil.fit_together(tasks, memory=need - 1))
+        list(Veil.fit_together(tasks, memory=least - 1))
+
+
+def test_less_memory_means_one_view_and_fewer_training_sets_at_once() -> None:
+    labels_only = replace(REPORTS[0][0], has_features=np.zeros(200, dtype=np.bool_))
+    need = [bytes_needed(labels_only, sets_at_once=sets) for sets in range(1, 7)]
+    assert need == sorted(need)
+    assert plan_within(bytes_needed(labels_only, views_at_once=2), labels_only, threads=2) == FitPlan(own_only=True)
+    for memory in need:
+        most = sum(each <= memory for each in need)
+        expected = FitPlan(own_only=True, sets_at_once=most, views_at_once=1)
+        assert plan_within(memory, labels_only, threads=2) == expected
+    assert not plan_within(2**30, REPORTS[0][0], threads=2).own_only
+
+
+def test_views_do_not_depend_on_the_memory() -> None:
+    perturbed, _ = REPORTS[0]
+    labels, operators = CrossFitting.random(perturbed, seed=0), GraphOperators(PRIVATE.graph)
+    divided = replace(labels, plan=FitPlan(own_only=True, sets_at_once=1, views_at_once=1))
+    nodes, whole = torch.arange(200), structural_views(labels, operators, seed=0)
+    for name, view in structural_views(divided, operators, seed=0).items():
+        parameters = view.candidates()[-1]
+        expected = whole[name].log_probabilities(labels.prior, parameters)[nodes, labels.own_sets].exp()
+        found = view.log_probabilities(labels.prior, parameters)[:, 0].exp()
+        # Each training set of the block model stops by itself, where its posterior changes by less than 0.01.
+        apart = (found - expected).abs()
+        assert float(apart.max()) < TOLERANCE or (name == "block model" and float(apart.mean()) < 0.01)
 
 
 def test_an_invalid_task_is_refused_before_any_task_is_fitted() -> None:

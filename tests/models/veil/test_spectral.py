@@ -17,7 +17,7 @@ from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, Split
 from veilgraph.models import LabelVeil, StructureOnly
 from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.models.veil.spectral import degree_corrected, logistic_log_posterior, spectral_views
+from veilgraph.models.veil.spectral import DegreeCorrected, logistic_log_posterior, spectral_views
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import GRR, SubsetSelection
 from veilgraph.reconstruct.operators import GraphOperators
@@ -126,7 +126,7 @@ def test_degree_corrected_columns_rotate_with_the_eigenvectors_and_have_rows_of_
     operators = GraphOperators(PRIVATE.graph)
     rotation = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(0))).Q
     # [nodes, parts, columns]
-    one, other = (degree_corrected(each, operators).view(-1, 4, 5) for each in (COLUMNS, COLUMNS @ rotation))
+    one, other = (DegreeCorrected.of(each, operators)[:].view(-1, 4, 5) for each in (COLUMNS, COLUMNS @ rotation))
     assert torch.allclose(one @ rotation, other, atol=1e-4)
     for part in (one[:, 1], one[:, 3]):
         norms = part.norm(dim=1)
@@ -136,6 +136,6 @@ def test_degree_corrected_columns_rotate_with_the_eigenvectors_and_have_rows_of_
 def test_an_isolated_node_has_no_mean_over_neighbours() -> None:
     lonely = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)
     operators = GraphOperators(lonely)
-    columns = degree_corrected(operators.eigenvectors(2), operators)
+    columns = DegreeCorrected.of(operators.eigenvectors(2), operators)[:]
     assert torch.isfinite(columns).all()
     assert (columns[3, 4:] == 0).all()

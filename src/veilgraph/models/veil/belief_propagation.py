@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from veilgraph.graph import Graph
+from veilgraph.progress import tracked
 from veilgraph.reconstruct.operators import operators_of
-from veilgraph.reconstruct.sparse import sparse_product
+from veilgraph.reconstruct.threads import map_in_threads
 
 _DAMPING = 0.2
 _MIN_RATIO = 1e-3
@@ -42,7 +43,7 @@ class BeliefPropagation:
     Args:
         graph: The public graph.
         prior: pi, [classes].
-        edge_strengths: t of both directions of every edge, in the order of `Graph.edge_index`.
+        edge_strengths: t of every edge [edges], in the order of `Graph.edges`, or one number for all, [1].
         affinity: K [classes, classes], with sum_y K_xy pi_y = 1. None means K = diag(1 / pi): a neighbour copies the
             class with probability t and draws it from pi otherwise.
         block_entries: Number of message entries computed at once; None chooses it by the device.
@@ -72,7 +73,7 @@ class BeliefPropagation:
             damping: Weight of the previous message.
         """
         messages, beliefs, results = self.no_messages(evidence), evidence, dict[int, Tensor]()
-        for iteration in range(1, max(iterations) + 1):
+        for iteration in tracked(range(1, max(iterations) + 1), "Veil, belief propagation, iterations"):
             beliefs = evidence + self.sweep(messages, beliefs, damping=damping if iteration > 1 else 0.0)
             if iteration in iterations:
                 results[iteration] = beliefs + self.prior.log()
@@ -93,26 +94,36 @@ class BeliefPropagation:
         operators, new_messages = operators_of(self.graph, beliefs.device), self._message_function(beliefs.shape[1])
         # A cavity belief exceeds the largest belief by at most one message: its exponential stays in range.
         senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).mul_(_LOG2_E).clamp_(min=_LEAST).flatten(1)
-        self._update_messages(messages, senders, operators.edge_index[0], new_messages, damping=damping)
-        return sparse_product(operators.target_incidence, messages.flatten(0, 1)).view_as(beliefs)
+        self._update_messages(messages, senders, operators.edges, new_messages, damping=damping)
+        return operators.arriving(messages.flatten(0, 1)).view_as(beliefs)
 
     def _update_messages(
         self, messages: Tensor, senders: Tensor, sources: Tensor, new_messages: _MessageFunction, *, damping: float
     ) -> None:
         """Replace the messages [2, edges, (K + 1) classes] of both directions in place, in blocks of edges.
 
-        A block needs the old messages of its own edges only, in the opposite direction.
+        A block needs the old messages of its own edges only, in the opposite direction. So threads share the blocks.
+
+        Args:
+            messages: The messages.
+            senders: Beliefs relative to the largest, logarithms to base 2, [nodes, (K + 1) classes].
+            sources: Sending node of every message, [2, edges].
+            new_messages: Function from cavity beliefs and strengths.
+            damping: Weight of the previous message.
         """
-        directions, strengths = sources.view(2, -1), self.edge_strengths.view(2, -1, 1)
+        strengths = self.edge_strengths.expand(self.graph.num_edges).unsqueeze(1)
         entries = self.block_entries or _BLOCK_ENTRIES[messages.device.type]
         step = max(1, entries // (2 * messages.shape[2]))
-        for start in range(0, self.graph.num_edges, step):
+
+        def update(start: int) -> None:
             block = slice(start, start + step)
             old = messages[:, block]
-            cavity = embedding(directions[:, block], senders)
+            cavity = embedding(sources[:, block], senders)
             for direction in (0, 1):
                 cavity[direction].sub_(old[1 - direction], alpha=_LOG2_E)
-            old.lerp_(new_messages(cavity, strengths[:, block]), 1 - damping)
+            old.lerp_(new_messages(cavity, strengths[block]), 1 - damping)
+
+        map_in_threads(update, range(0, self.graph.num_edges, step), "Veil, blocks of messages")
 
     def _message_function(self, training_sets: int) -> _MessageFunction:
         """Return the function from cavity beliefs relative to the prior (logarithms to base 2) and strengths.
@@ -142,12 +153,12 @@ class BeliefPropagation:
 
 
 def degree_scaled_strengths(graph: Graph, gain: float, *, maximum: float) -> Tensor:
-    r"""Return edge strengths :math:`t_{uv} = \min(maximum, gain / \sqrt{d_u d_v})` of both directions, [2 edges].
+    r"""Return edge strengths :math:`t_{uv} = \min(maximum, gain / \sqrt{d_u d_v})`, [edges].
 
     Near uniform beliefs, one iteration multiplies them by gain * S, and S = D^-1/2 A D^-1/2 has norm 1. Evidence grows
     with every iteration at any density and saturates where beliefs become certain. A constant strength would treat the
     many edges of a dense graph as independent evidence.
     """
     scale = torch.from_numpy(graph.degrees).clamp(min=1).to(torch.float32).rsqrt()
-    sources, targets = torch.from_numpy(graph.edge_index)
-    return (gain * scale[sources] * scale[targets]).clamp_(max=maximum)
+    sources, targets = torch.from_numpy(graph.edges)
+    return scale[sources].mul_(gain).mul_(scale[targets]).clamp_(max=maximum)

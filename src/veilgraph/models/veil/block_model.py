@@ -15,6 +15,8 @@ from veilgraph.models.veil.belief_propagation import BeliefPropagation
 from veilgraph.models.veil.calibration import softmax
 from veilgraph.models.veil.class_affinity import ClassAffinity
 from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.progress import tracked
+from veilgraph.reconstruct.threads import map_in_threads
 
 _START = 0.5
 _LEAST, _MOST = 1e-3, 0.95
@@ -28,6 +30,9 @@ _WORK = 45_000_000
 
 _DAMPING = 0.1
 _TOLERANCE = 0.01
+
+_BLOCK_ENTRIES = 2**22
+"""Entries of messages of one direction that are computed at once, where that takes temporary arrays."""
 
 _UNEQUAL = 2.0
 """Ratio of the largest class to the smallest, as expected, from which on sizes tell classes apart."""
@@ -70,7 +75,7 @@ class BlockModel:
     @property
     def messages(self) -> BeliefPropagation:
         """Belief propagation along the edges alone."""
-        strengths = self.prior.new_tensor(self.attraction).expand(2 * self.graph.num_edges)
+        strengths = self.prior.new_tensor([self.attraction])
         return BeliefPropagation(graph=self.graph, prior=self.prior, edge_strengths=strengths, affinity=self.affinity)
 
     def log_posterior(
@@ -98,7 +103,7 @@ class BlockModel:
             damping: Weight of the previous message, and of the previous field.
             tolerance: Mean change of a node's posterior (total variation) below which messages have converged.
         """
-        sweeps = max_sweeps or self._affordable_sweeps(evidence, _WORK)
+        sweeps = max_sweeps or self.affordable_sweeps(evidence[0].numel())
         state = self._iterate(evidence, sweeps, damping, tolerance)
         if self._exchangeable and (names := self._best_names(state.beliefs, evidence)) is not None:
             state = self._iterate(evidence, sweeps, damping, tolerance, start=state.renamed(names, evidence))
@@ -115,12 +120,16 @@ class BlockModel:
 
         The next t is the mean of this over the edges. At the maximum of the likelihood it does not move.
         """
-        sweeps = self._affordable_sweeps(evidence, _WORK // 2)
+        sweeps = self.affordable_sweeps(2 * evidence[0].numel())
         return self._iterate(evidence, sweeps, _DAMPING, _TOLERANCE, learning=True).model
 
-    def _affordable_sweeps(self, evidence: Tensor, work: int) -> int:
-        """Return the number of sweeps that compute about `work` entries of messages, within `_SWEEPS`."""
-        return min(max(work // (2 * self.graph.num_edges * evidence[0].numel()), _SWEEPS[0]), _SWEEPS[1])
+    def affordable_sweeps(self, columns: int) -> int:
+        """Return the number of sweeps that compute about `_WORK` entries of messages, within `_SWEEPS`.
+
+        Args:
+            columns: Numbers in a message: training sets times classes.
+        """
+        return min(max(_WORK // (2 * self.graph.num_edges * columns), _SWEEPS[0]), _SWEEPS[1])
 
     @property
     def _exchangeable(self) -> bool:
@@ -142,7 +151,7 @@ class BlockModel:
         messages = self.messages.no_messages(evidence) if start is None else start.messages
         beliefs = evidence if start is None else start.beliefs
         posterior = softmax(beliefs + log_prior)
-        for sweep in range(max_sweeps):
+        for sweep in tracked(range(max_sweeps), "Veil, block model, sweeps"):
             found = self._weighted_shares(posterior)
             shares = found if shares is None else torch.lerp(found, shares, damping)
             nothing_known = start is None and sweep == 0
@@ -173,10 +182,21 @@ class BlockModel:
 
     def _maximise(self, messages: Tensor) -> float:
         """Return the next attraction. A message says b / pi = 1 + (e^m - 1) / t, so it has what the equation needs."""
-        ratios = messages.view(2, self.graph.num_edges, -1, len(self.prior)).expm1()
-        excess = (ratios[0] * ratios[1]) @ self.prior / self.attraction  # t z
-        copied = (self.attraction + excess) / (1 + excess).clamp(min=_LEAST)
-        return min(max(float(copied.mean()), _LEAST), _MOST)
+
+        def copied(block: Tensor) -> float:
+            ratios = block.reshape(2, block.shape[1], -1, len(self.prior)).expm1()
+            excess = (ratios[0] * ratios[1]) @ self.prior / self.attraction  # t z
+            shares = (self.attraction + excess) / (1 + excess).clamp(min=_LEAST)
+            return float(shares.sum(dtype=torch.float64))
+
+        blocks = torch.split(messages, _block_edges(messages), dim=1)
+        total = sum(map_in_threads(copied, blocks, "Veil, block model, edges that copy a class"))
+        return min(max(total * len(self.prior) / messages[0].numel(), _LEAST), _MOST)
+
+
+def _block_edges(messages: Tensor) -> int:
+    """Return the number of edges whose messages are computed at once, where that takes temporary arrays."""
+    return max(1, _BLOCK_ENTRIES // messages.shape[2])
 
 
 def _assignment(scores: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -199,15 +219,20 @@ class _State(NamedTuple):
     beliefs: Tensor
 
     def renamed(self, names: Tensor, evidence: Tensor) -> _State:
-        """Return the state in which the class names[k, x] of training set k has the name x; reports stay."""
+        """Return the state in which the class names[k, x] of training set k has the name x; reports stay.
+
+        Messages are renamed in place: they are by far the largest array.
+        """
         sets, classes = names.shape
         columns = (torch.arange(sets, device=names.device).unsqueeze(1) * classes + names).flatten()
         from_others = (self.beliefs - evidence).flatten(1)[:, columns].view_as(evidence)
-        return _State(model=self.model, messages=self.messages[:, :, columns], beliefs=evidence + from_others)
+        for block in torch.split(self.messages, _block_edges(self.messages), dim=1):
+            block.copy_(block[:, :, columns])
+        return _State(model=self.model, messages=self.messages, beliefs=evidence + from_others)
 
 
 def block_model_log_posterior(labels: CrossFitting, affinity: ClassAffinity | None) -> Tensor:
-    """Return log-beliefs [nodes, K + 1, classes] of the block model with the graph's degrees.
+    """Return log-beliefs [nodes, K + 1 or 1, classes] of the block model with the graph's degrees.
 
     Where every class attracts itself equally, as far as reports show, one number is learned, the attraction.
     Otherwise the estimated affinity is used.
@@ -223,8 +248,11 @@ def block_model_log_posterior(labels: CrossFitting, affinity: ClassAffinity | No
     graph = labels.perturbed.graph
     weights = torch.from_numpy(graph.degrees).to(labels.prior)
     if affinity is None or affinity.uniformly_assortative:
-        model = BlockModel(graph=graph, prior=labels.prior, weights=weights).learned(labels.local_evidence[:, -1:])
+        last = labels.evidence_of(slice(labels.num_folds, None))
+        model = BlockModel(graph=graph, prior=labels.prior, weights=weights).learned(last)
     else:
         ends, matrix = affinity.end_shares.to(labels.prior), affinity.matrix.to(labels.prior)
         model = BlockModel(graph=graph, prior=ends, weights=weights, attraction=1.0, affinity=matrix)
-    return model.log_posterior(labels.local_evidence)
+    sweeps = model.affordable_sweeps((labels.num_folds + 1) * labels.num_classes)
+    (beliefs,) = labels.by_sets(lambda sets: [model.log_posterior(labels.evidence_of(sets), max_sweeps=sweeps)])
+    return beliefs

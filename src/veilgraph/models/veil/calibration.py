@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from veilgraph.models.engine.device import map_in_threads
 from veilgraph.models.veil.cross_fitting import CrossFitting
 
 FACTORS = tuple(np.geomspace(0.02, 4, 24).tolist())
@@ -120,19 +119,13 @@ def calibrate(view: View, labels: CrossFitting) -> Parameters:
     return tuple((posterior @ torch.tensor(candidates, dtype=torch.float64).log()).exp().tolist())
 
 
-def calibrated_log_probabilities(
-    views: Mapping[str, View], calibration: Mapping[str, Parameters], labels: CrossFitting
-) -> Tensor:
-    """Return class log-probabilities [views, nodes, K + 1, classes] with a floor.
+def calibrated_log_probabilities(view: View, parameters: Parameters, labels: CrossFitting) -> Tensor:
+    """Return class log-probabilities [nodes, K + 1 or 1, classes] with a floor.
 
     The floor keeps one view that is certain from deciding the pool alone.
     """
     floor = torch.tensor(math.log(_FLOOR / labels.num_classes), device=labels.device)
-
-    def floored(name: str) -> Tensor:
-        return torch.logaddexp(views[name].log_probabilities(labels.prior, calibration[name]), floor)
-
-    return torch.stack(map_in_threads(floored, list(calibration), "Veil, log-probabilities of views"))
+    return torch.logaddexp(view.log_probabilities(labels.prior, parameters), floor)
 
 
 def by_class(values: Tensor) -> Tensor:

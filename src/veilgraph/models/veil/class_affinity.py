@@ -84,10 +84,11 @@ def _observed_pairs(labels: CrossFitting) -> tuple[Tensor, int]:
     """Return the shares of edges whose reports name each pair of classes, [classes, classes], and how many edges."""
     sources, targets = torch.from_numpy(labels.perturbed.graph.edges)
     reporting = torch.from_numpy(labels.perturbed.has_label)
-    both = reporting[sources] & reporting[targets]
-    named, pairs = torch.from_numpy(labels.perturbed.named_classes()), int(both.sum())
-    counts = torch.zeros(labels.num_classes, labels.num_classes, dtype=torch.float64)
-    for first, second in zip(sources[both].split(_BLOCK), targets[both].split(_BLOCK), strict=True):
-        counts += named[first].T.float() @ named[second].float()  # whole numbers below 2**24: exact
+    named = torch.from_numpy(labels.perturbed.named_classes()).float()
+    counts, pairs = torch.zeros(labels.num_classes, labels.num_classes, dtype=torch.float64), 0
+    for first, second in zip(sources.split(_BLOCK), targets.split(_BLOCK), strict=True):
+        both = reporting[first] & reporting[second]
+        pairs += int(both.sum())
+        counts += named[first[both]].T @ named[second[both]]  # whole numbers below 2**24: exact
     counts = counts.float()
     return (counts + counts.T) / max(2 * pairs, 1), pairs

@@ -20,7 +20,7 @@ PURITY = 0.8
 def community_log_posterior(
     labels: CrossFitting, operators: GraphOperators, *, max_edges: int = MAX_METIS_EDGES
 ) -> Tensor:
-    """Return log-probabilities [nodes, K + 1, classes] of each node's class from the communities around it.
+    """Return log-probabilities [nodes, K + 1 or 1, classes] of each node's class from the communities around it.
 
     The graph is bisected recursively into several random trees. Each tree has an exact posterior; the result is their
     mean.
@@ -31,14 +31,15 @@ def community_log_posterior(
         max_edges: Number of edges above which the graph is not bisected.
     """
     depth, trees = bisection_plan(operators.graph, max_edges=max_edges)
-    total = torch.zeros_like(labels.training_sets)
-    for codes in operators.bisections(depth, trees):
-        total += tree_posterior(labels, codes, depth)
-    return (total / trees).log()
+    codes = operators.bisections(depth, trees)
+    total = tree_posterior(labels, codes[0], depth)
+    for each in codes[1:]:
+        total += tree_posterior(labels, each, depth)
+    return total.div_(trees).log_()
 
 
 def tree_posterior(labels: CrossFitting, codes: NDArray[np.int64], depth: int) -> Tensor:
-    r"""Return P(class | reports) [nodes, K + 1, classes] if some of the nested parts are the communities.
+    r"""Return P(class | reports) [nodes, K + 1 or 1, classes] if some of the nested parts are the communities.
 
     This is context-tree weighting (Willems, Shtarkov and Tjalkens 1995) on a tree of bisections. The number of
     communities is at least about the number of classes, so the tree begins at :math:`2^{[\log_2 c]}` parts. A part is
@@ -59,14 +60,17 @@ def tree_posterior(labels: CrossFitting, codes: NDArray[np.int64], depth: int) -
         codes: Number of each node's smallest part [nodes]; its bits are the sides of the bisections.
         depth: Number of bisections.
     """
-    device, prior = labels.training_sets.device, labels.prior.double()
+    device, prior = labels.device, labels.prior.double()
     members = torch.from_numpy(codes).to(device)
     classes = (1 - PURITY) * prior + PURITY * torch.eye(len(prior), dtype=torch.float64, device=device)
     levels = [_part_log_likelihoods(labels, members, classes, 2**depth)]
     for _ in range(depth - min(depth, round(math.log2(len(prior))))):
         levels.append(_sum_of_halves(levels[-1]))
     joint = [level + prior.log() for level in levels]
-    return _downward_pass(joint, classes).index_select(0, members).to(torch.float32)
+    posterior = _downward_pass(joint, classes).to(torch.float32)
+    if labels.plan.own_only:
+        return posterior[members, labels.own_sets].unsqueeze(1)
+    return posterior.index_select(0, members)
 
 
 def _part_log_likelihoods(labels: CrossFitting, members: Tensor, classes: Tensor, parts: int) -> Tensor:
@@ -78,15 +82,21 @@ def _part_log_likelihoods(labels: CrossFitting, members: Tensor, classes: Tensor
         classes: P(class of a member | class of its community), [classes, classes].
         parts: Number of parts.
     """
-    sums = torch.zeros(parts, *labels.training_sets.shape[1:], dtype=torch.float64, device=members.device)
+    return torch.cat([_summed(labels, members, sets, classes, parts) for sets in labels.set_slices()], dim=1)
+
+
+def _summed(labels: CrossFitting, members: Tensor, sets: slice, classes: Tensor, parts: int) -> Tensor:
+    """Return the log-likelihood of some training sets, [parts, sets, classes]."""
+    kept = labels.kept[:, sets]
+    sums = torch.zeros(parts, kept.shape[1], labels.num_classes, dtype=torch.float64, device=members.device)
     if labels.set_size == 1 and not isinstance(labels.outside, Tensor):
         # A report of one class is counted: the log-likelihood is linear in the counts.
         log_rates = (labels.outside + labels.contrast * classes).log()
-        return sums.index_add_(0, members, labels.training_sets.double()) @ log_rates.T
+        return sums.index_add_(0, members, labels.reports_of(sets).double()) @ log_rates.T
     named = labels.named.double() @ classes.T
     outside = labels.outside.unsqueeze(1) if isinstance(labels.outside, Tensor) else labels.outside
     rates = (outside + labels.contrast * named).log()
-    return sums.index_add_(0, members, rates.unsqueeze(1) * labels.kept.unsqueeze(2))
+    return sums.index_add_(0, members, rates.unsqueeze(1) * kept.unsqueeze(2))
 
 
 def _downward_pass(joint: list[Tensor], classes: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.veil.contamination import Contamination
 from veilgraph.models.veil.degree_columns import degree_columns
+from veilgraph.models.veil.fit_plan import FitPlan
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import project_to_simplex
 
@@ -33,11 +35,13 @@ class CrossFitting:
         perturbed: The graph and its reports.
         folds: Fold of each node's label report [nodes], -1 for a node without one.
         contamination: Reports that were not randomized; None if all were.
+        plan: What a fit has in memory at once.
     """
 
     perturbed: PerturbedGraph
     folds: Tensor
     contamination: Contamination | None = None
+    plan: FitPlan = field(default_factory=FitPlan)
 
     @classmethod
     def random(cls, perturbed: PerturbedGraph, *, seed: int, device: torch.device | str = "cpu") -> CrossFitting:
@@ -92,17 +96,19 @@ class CrossFitting:
         kept = self.folds.unsqueeze(1) != torch.arange(self.num_folds + 1, device=self.device)
         return kept & (self.folds >= 0).unsqueeze(1)
 
-    @cached_property
+    @property
     def training_sets(self) -> Tensor:
         """1 for each class that a report names [nodes, K + 1, classes]; 0 where a training set leaves it out."""
-        return (self.named.unsqueeze(1) & self.kept.unsqueeze(2)).to(torch.float32)
+        return self.reports_of(slice(None))
 
-    @property
-    def weighted_training_sets(self) -> Tensor:
-        """`training_sets`, each report weighted by the probability that it was randomized."""
-        return (
-            self.training_sets * self.honesty.view(-1, 1, 1) if isinstance(self.honesty, Tensor) else self.training_sets
-        )
+    def reports_of(self, sets: slice) -> Tensor:
+        """Return `training_sets` of some training sets, [nodes, sets, classes]."""
+        return (self.named.unsqueeze(1) & self.kept[:, sets].unsqueeze(2)).to(torch.float32)
+
+    def weighted_reports_of(self, sets: slice) -> Tensor:
+        """Return `reports_of`, each report weighted by the probability that it was randomized."""
+        reports = self.reports_of(sets)
+        return reports.mul_(self.honesty.view(-1, 1, 1)) if isinstance(self.honesty, Tensor) else reports
 
     @property
     def keep(self) -> float:
@@ -196,15 +202,64 @@ class CrossFitting:
         It is epsilon for the classes that the report names and 0 for the others, up to a constant. With contamination
         it is less where the report may not have been randomized.
         """
+        return self.evidence_of(slice(None))
+
+    def evidence_of(self, sets: slice) -> Tensor:
+        """Return `local_evidence` of some training sets, [nodes, sets, classes]."""
+        reports = self.reports_of(sets)
         if not isinstance(self.outside, Tensor):
-            return self.training_sets * _log_ratio(float(self.perturbed.label_mechanism.likelihood.keep), self.outside)
-        return self.training_sets * torch.log1p(self.contrast / self.outside.clamp(min=1e-13)).view(-1, 1, 1)
+            return reports.mul_(_log_ratio(float(self.perturbed.label_mechanism.likelihood.keep), self.outside))
+        return reports.mul_(torch.log1p(self.contrast / self.outside.clamp(min=1e-13)).view(-1, 1, 1))
+
+    @property
+    def report_evidence(self) -> Tensor:
+        """Log-likelihood of each report, [reports, classes]."""
+        return self.evidence_of(slice(self.num_folds, None))[self.reporting_nodes, 0]
+
+    @cached_property
+    def own_sets(self) -> Tensor:
+        """Training set without each node's own report [nodes]: the last one for a node without a report."""
+        return self.folds.masked_fill(self.folds < 0, self.num_folds)
+
+    def set_groups(self, max_sets: int | None = None) -> list[SetGroup]:
+        """Return the training sets in groups of at most `max_sets`, and of at most as many as the plan allows."""
+        return [SetGroup.of(sets, self) for sets in self.set_slices(max_sets)]
+
+    def set_slices(self, max_sets: int | None = None) -> list[slice]:
+        """Return the numbers of the training sets of each of the `set_groups`."""
+        sets = self.num_folds + 1
+        size = min(sets, max_sets or sets, self.plan.sets_at_once or sets)
+        return [slice(start, min(start + size, sets)) for start in range(0, sets, size)]
+
+    def by_sets(self, estimate: Callable[[slice], Sequence[Tensor]]) -> list[Tensor]:
+        """Compute estimates of every training set, a group of them at a time; return what the plan keeps of them.
+
+        Args:
+            estimate: Function from some training sets to one or more estimates, [nodes, sets, ...].
+
+        Returns:
+            Each estimate [nodes, K + 1, ...], or [nodes, 1, ...] from the node's own training set.
+        """
+        groups = self.set_groups()
+        parts = [[group.kept(each) for each in estimate(group.sets)] for group in groups]
+        return [self.join(groups, each) for each in zip(*parts, strict=True)]
+
+    def join(self, groups: Sequence[SetGroup], parts: Sequence[Tensor]) -> Tensor:
+        """Return estimates [nodes, K + 1 or 1, ...] from what `SetGroup.kept` returned for each group."""
+        if not self.plan.own_only:
+            return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=1)
+        joined = parts[0].new_empty(len(self.folds), 1, *parts[0].shape[2:])
+        for group, part in zip(groups, parts, strict=True):
+            joined[group.nodes] = part
+        return joined
 
     def subsample(self, max_reports: int) -> CrossFitting:
         """Return every n-th report, so that at most `max_reports` are left.
 
         Use the result to score estimates, not to make them: its training sets hold the selected reports alone.
         """
+        if len(self.reporting_nodes) <= max_reports:
+            return self
         selected = self.reporting_nodes[:: -(-len(self.reporting_nodes) // max_reports)]
         folds = torch.full_like(self.folds, -1)
         folds[selected] = self.folds[selected]
@@ -213,9 +268,13 @@ class CrossFitting:
     def out_of_fold(self, estimates: Tensor) -> Tensor:
         """Select, from estimates [nodes, K + 1, ...], those of reporting nodes without their own report.
 
+        Estimates [nodes, 1, ...] are those already.
+
         Returns:
             A tensor [reports, ...].
         """
+        if estimates.shape[1] == 1:
+            return estimates[self.reporting_nodes, 0]
         return estimates[self.reporting_nodes, self.folds[self.reporting_nodes]]
 
     def log_likelihood(self, log_probabilities: Tensor) -> Tensor:
@@ -228,6 +287,35 @@ class CrossFitting:
         index = self.reported_classes.expand(*log_probabilities.shape[:-1], -1)
         named = log_probabilities.gather(-1, index).exp().sum(-1)
         return torch.log(self.outside_of_reports + self.contrast * named)
+
+
+@dataclass(frozen=True, eq=False)
+class SetGroup:
+    """Training sets that are computed at once.
+
+    Attributes:
+        sets: Numbers of the training sets.
+        nodes: Nodes whose own training set is one of them [selected]; None if estimates of all sets are kept.
+        places: Place of that training set in the group, [selected].
+    """
+
+    sets: slice
+    nodes: Tensor | None
+    places: Tensor | None
+
+    @classmethod
+    def of(cls, sets: slice, labels: CrossFitting) -> SetGroup:
+        """Return the group of some training sets."""
+        if not labels.plan.own_only:
+            return cls(sets, None, None)
+        nodes = ((labels.own_sets >= sets.start) & (labels.own_sets < sets.stop)).nonzero().squeeze(1)
+        return cls(sets, nodes, labels.own_sets[nodes] - sets.start)
+
+    def kept(self, estimates: Tensor) -> Tensor:
+        """Return estimates [nodes, sets, ...] of all sets, or [selected, 1, ...] of the nodes' own training sets."""
+        if self.nodes is None:
+            return estimates
+        return estimates[self.nodes, self.places].unsqueeze(1)
 
 
 def _log_ratio(keep: float, other: float) -> float:

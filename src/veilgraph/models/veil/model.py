@@ -26,7 +26,7 @@ from veilgraph.models.base import (
     check_is_fitted,
 )
 from veilgraph.models.conformal import ConformalSets, calibrate_sets
-from veilgraph.models.engine.device import map_in_threads, resolve_device, thread_workers
+from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.saved_state import FittedState, check_types
 from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.models.veil.calibration import Parameters, View, calibrate, calibrated_log_probabilities, log_softmax
@@ -37,20 +37,14 @@ from veilgraph.models.veil.contamination_estimate import (
     greatest_contamination,
 )
 from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms, num_sparse_answers
+from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms
+from veilgraph.models.veil.fit_memory import bytes_needed, plan_within
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
-from veilgraph.models.veil.views import COMMUNITIES, structural_views
+from veilgraph.models.veil.views import COMMUNITIES, read_views
 from veilgraph.privacy.mechanisms import Mechanism
+from veilgraph.progress import say
 from veilgraph.reconstruct.operators import GraphOperators, operators_of
-
-_EDGE_ARRAYS, _NODE_ARRAYS = 3, 100
-"""Arrays of one fit in memory at once: those with an entry for each message, and for each node."""
-
-_EIGENVECTORS = 200
-"""Columns [nodes] of the eigenvectors and of the space in which they are searched."""
-
-_ANSWER_ARRAYS = 16
-"""Arrays with an entry for each answer in a feature report, while their sparse matrix is built."""
+from veilgraph.reconstruct.threads import map_in_threads, num_workers, thread_workers
 
 _COMMUNITIES_WEIGHT = 0.5
 """Prior weight of communities: where reports are weak, they bring the most of them together for each node."""
@@ -132,10 +126,17 @@ class Veil(Method):
         """Return None: features are used where there are any."""
         return None
 
-    def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
-        """Cross-fit every view, calibrate the views and fit the opinion pool."""
+    def fit(self, perturbed: PerturbedGraph, split: Split, *, memory: int = DEFAULT_MEMORY) -> Self:
+        """Cross-fit every view, calibrate the views and fit the opinion pool.
+
+        Args:
+            perturbed: The graph and its reports.
+            split: Checked only: folds of the reports replace it.
+            memory: Limit for the arrays of the fit, in bytes. If it is short, views and training sets are computed one
+                after another.
+        """
         begin_fit(self, perturbed, split)
-        _fit_shared([FitTask(method=self, perturbed=perturbed, split=split)])
+        _fit_shared([FitTask(method=self, perturbed=perturbed, split=split)], memory)
         return self
 
     @classmethod
@@ -152,7 +153,7 @@ class Veil(Method):
             first = batch[0][0]
             _bisecting_operators(first.method, first.perturbed.graph)  # once, before several threads need it
             with thread_workers(resolve_device(first.method.device)):
-                map_in_threads(_fit_shared, batch, "Veil, fits")
+                map_in_threads(partial(_fit_shared, memory=memory // len(batch)), batch, "Veil, fits")
             yield PendingFit([task for sharing in batch for task in sharing])
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
@@ -170,9 +171,14 @@ class Veil(Method):
         labels = _cross_fitting(self, perturbed, self.contamination_)
         operators = _bisecting_operators(self, perturbed.graph)
         with thread_workers(labels.device):
-            views = structural_views(labels, operators, seed=self.seed)
-            _check_calibration(self.calibration_, views)
-            terms = calibrated_log_probabilities(views, self.calibration_, labels)
+            labels = replace(labels, plan=plan_within(DEFAULT_MEMORY, labels.perturbed, threads=num_workers()))
+
+            def term(name: str, view: View) -> Tensor:
+                parameters = _checked_calibration(self.calibration_, name, view)
+                return calibrated_log_probabilities(view, parameters, labels)
+
+            found = read_views(labels, operators, term, seed=self.seed)
+            terms = torch.stack([found[name] for name in self.calibration_])
             return _posterior(_pooled(self.pool_, self.feature_pool_, terms, labels, operators), labels)
 
     def conformal_sets(self) -> ConformalSets:
@@ -191,7 +197,7 @@ class Veil(Method):
         labels = _cross_fitting(self, perturbed, self.contamination_)
         nodes = labels.reporting_nodes
         logs = torch.from_numpy(self.probabilities_).to(labels.device).double().clamp(min=_TINY).log()
-        logs[nodes] += _prior_without_fold(labels) - labels.local_evidence[nodes, -1]
+        logs[nodes] += _prior_without_fold(labels) - labels.report_evidence
         probabilities: NDArray[np.float64] = logs.softmax(dim=1).cpu().numpy()
         return probabilities
 
@@ -269,19 +275,20 @@ def _bias_by_degree(bias: Tensor) -> Tensor:
     return bias if bias.dim() == 2 else torch.cat([bias.unsqueeze(0), bias.new_zeros(_DEGREE_COLUMNS - 1, len(bias))])
 
 
-def _check_calibration(calibration: Mapping[str, Parameters], views: Mapping[str, View]) -> None:
-    """Raise FitError unless there are as many finite parameters as each view has."""
-    needed = {name: len(view.candidates()[0]) for name, view in views.items()}
-    given = {name: len(parameters) for name, parameters in calibration.items()}
-    if given != needed or not all(math.isfinite(number) for each in calibration.values() for number in each):
+def _checked_calibration(calibration: Mapping[str, Parameters], name: str, view: View) -> Parameters:
+    """Return the parameters of a view; raise FitError unless there are as many finite ones as the view has."""
+    parameters = calibration.get(name, ())
+    if len(parameters) != len(view.candidates()[0]) or not all(map(math.isfinite, parameters)):
         raise FitError("the calibration of Veil does not fit its views: train the model again")
+    return parameters
 
 
-def _fit_shared(tasks: Sequence[FitTask[Veil]]) -> None:
+def _fit_shared(tasks: Sequence[FitTask[Veil]], memory: int) -> None:
     """Fit tasks with the same label reports: everything that does not depend on features is computed once."""
     method, perturbed = tasks[0].method, tasks[0].perturbed
     shared, operators = _cross_fitting(method, perturbed), _bisecting_operators(method, perturbed.graph)
     with thread_workers(shared.device):
+        shared = replace(shared, plan=plan_within(memory, _most_reports(tasks), threads=num_workers()))
         fit = _fit_contaminated(_fit_structure(shared, operators, seed=method.seed), operators, seed=method.seed)
         contamination, calibration, terms, pool = fit.labels.contamination, fit.calibration, fit.terms, fit.pool
 
@@ -312,10 +319,18 @@ class _StructuralFit(NamedTuple):
 
 def _fit_structure(labels: CrossFitting, operators: GraphOperators, *, seed: int) -> _StructuralFit:
     """Cross-fit and calibrate every view that needs no features, and fit their pool."""
-    views = structural_views(labels, operators, seed=seed)
-    chosen = map_in_threads(partial(calibrate, labels=labels), list(views.values()), "Veil, calibrated views")
-    calibration = dict(zip(views, chosen, strict=True))
-    terms = calibrated_log_probabilities(views, calibration, labels)
+
+    def calibrated(_: str, view: View) -> tuple[Parameters, Tensor]:
+        parameters = calibrate(view, labels)
+        return parameters, calibrated_log_probabilities(view, parameters, labels)
+
+    found = read_views(labels, operators, calibrated, seed=seed)
+    calibration, terms = (
+        {name: each for name, (each, _) in found.items()},
+        _stacked([found.pop(name)[1] for name in list(found)]),
+    )
+    if labels.plan.views_at_once == 1:
+        say("Veil: opinion pool")
     held_out = _out_of_fold(terms, labels)
     weights = model_averaging_weights(held_out, labels, _prior_weights(calibration, labels.device))
     return _StructuralFit(labels, calibration, terms, fit_pool(held_out, labels, weights))
@@ -327,15 +342,17 @@ def _fit_contaminated(stated: _StructuralFit, operators: GraphOperators, *, seed
     Contamination is estimated again from the predictions that allow for it, until its share settles. Where the targets
     seem to be most people's class, predictions followed the liars: then the first fit has the greatest possible share.
     """
-    labels, contamination, fits = stated.labels, _estimate(stated), [stated]
+    labels, contamination, best = stated.labels, _estimate(stated), stated
     if contamination is not None and not contamination.group_shares and _apparent_share(contamination, labels) > 1 / 2:
         contamination = greatest_contamination(contamination, labels)
-    while contamination is not None and len(fits) <= _MAX_REFITS:
-        fits.append(_fit_structure(replace(labels, contamination=contamination), operators, seed=seed))
-        before, contamination = contamination, _estimate(fits[-1])
+    for _ in range(_MAX_REFITS):
+        if contamination is None:
+            break
+        fit = _fit_structure(replace(labels, contamination=contamination), operators, seed=seed)
+        best = max(best, fit, key=lambda each: each.log_likelihood)
+        before, contamination = contamination, _estimate(fit)
         if contamination is not None and abs(contamination.share - before.share) < _SETTLED:
             break
-    best = max(fits, key=lambda fit: fit.log_likelihood)
     gain = best.log_likelihood - stated.log_likelihood
     return best if gain > evidence_needed(labels.num_classes) else stated
 
@@ -354,10 +371,30 @@ def _apparent_share(contamination: Contamination, labels: CrossFitting) -> float
 
 def _cross_fitting(method: Veil, perturbed: PerturbedGraph, contamination: Contamination | None = None) -> CrossFitting:
     """Return the folds of the reports that a method uses, on its device."""
-    if not method.uses_features:
-        perturbed = replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
-    folds = CrossFitting.random(perturbed, seed=method.seed, device=resolve_device(method.device))
+    used = _used_reports(method, perturbed)
+    folds = CrossFitting.random(used, seed=method.seed, device=resolve_device(method.device))
     return replace(folds, contamination=contamination)
+
+
+def _used_reports(method: Veil, perturbed: PerturbedGraph) -> PerturbedGraph:
+    """Return the reports that a method uses."""
+    if method.uses_features or not perturbed.has_features.any():
+        return perturbed
+    return replace(perturbed, has_features=np.zeros_like(perturbed.has_features))
+
+
+def _most_reports(tasks: Sequence[FitTask[Veil]]) -> PerturbedGraph:
+    """Return the reports of a task that uses features if there is one, else those of the first."""
+    used = [_used_reports(task.method, task.perturbed) for task in tasks]
+    return next((each for each in used if each.has_features.any()), used[0])
+
+
+def _stacked(terms: list[Tensor]) -> Tensor:
+    """Return one tensor of all terms, [terms, ...]; each is freed when it was copied."""
+    stacked = terms[0].new_empty(len(terms), *terms[0].shape)
+    for number in range(len(terms)):
+        stacked[number] = terms.pop(0)
+    return stacked
 
 
 def _bisecting_operators(method: Veil, graph: Graph) -> GraphOperators:
@@ -384,7 +421,7 @@ def _pooled(
 def _posterior(pooled: Tensor, labels: CrossFitting) -> NDArray[np.float32]:
     """Return class probabilities [nodes, classes] from the pool and each node's own label report."""
     nodes, final = labels.reporting_nodes, pooled[:, -1].clone()
-    final[nodes] = labels.out_of_fold(pooled) + labels.local_evidence[nodes, -1]
+    final[nodes] = labels.out_of_fold(pooled) + labels.report_evidence
     probabilities: NDArray[np.float32] = log_softmax(final).exp().cpu().numpy()
     return probabilities
 
@@ -466,7 +503,7 @@ def _plan_batches(tasks: Sequence[FitTask[VeilT]], memory: int) -> Iterator[list
     A batch has at most as many groups as there are threads, and as fit the memory.
     """
     for groups in _groups(tasks):
-        size = _max_batch_size(groups[0][0], memory)
+        size = _max_batch_size(groups[0], memory)
         yield from (groups[start : start + size] for start in range(0, len(groups), size))
 
 
@@ -481,22 +518,7 @@ def _groups(tasks: Sequence[FitTask[VeilT]]) -> Iterator[list[list[FitTask[VeilT
     return (list(groups.values()) for groups in by_graph.values())
 
 
-def _max_batch_size(task: FitTask[Veil], memory: int) -> int:
+def _max_batch_size(tasks: Sequence[FitTask[Veil]], memory: int) -> int:
     """Return how many groups of tasks are fitted at once; one is enough for a GPU."""
-    need = bytes_needed(task.perturbed)
-    if need > memory:
-        raise FitError(
-            f"one fit needs about {need / 2**20:.1f} MiB and {memory / 2**20:.1f} MiB are allowed: allow more memory, "
-            "or choose another method"
-        )
-    threads = torch.get_num_threads() if resolve_device(task.method.device).type == "cpu" else 1
-    return min(threads, memory // need)
-
-
-def bytes_needed(perturbed: PerturbedGraph) -> int:
-    """Estimate the memory of one fit: messages of belief propagation, all views with temporaries, and answers."""
-    columns = (CrossFitting.max_folds(perturbed) + 1) * perturbed.schema.num_classes
-    messages, beliefs = 2 * perturbed.graph.num_edges * columns, perturbed.graph.num_nodes * columns
-    spectrum = perturbed.graph.num_nodes * _EIGENVECTORS
-    answers = _ANSWER_ARRAYS * num_sparse_answers(perturbed)
-    return 4 * (_EDGE_ARRAYS * messages + _NODE_ARRAYS * beliefs + spectrum + answers)
+    threads = torch.get_num_threads() if resolve_device(tasks[0].method.device).type == "cpu" else 1
+    return max(1, min(threads, memory // bytes_needed(_most_reports(tasks))))

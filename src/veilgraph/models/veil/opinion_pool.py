@@ -12,6 +12,7 @@ from torch import Tensor
 
 from veilgraph.models.veil.calibration import log_softmax
 from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.reconstruct.threads import map_in_threads
 
 _MAX_ITERATIONS, _MAX_HALVINGS = 60, 20
 _TOLERANCE = 1e-9
@@ -78,6 +79,9 @@ def _newton_step(point: Tensor, derivatives: Derivatives, nonnegative: int) -> T
 
 
 _WEIGHT_PRECISION, _BIAS_PRECISION = 100.0, 30.0
+_BLOCK = 2**17
+"""Reports whose derivatives are computed at once."""
+
 _LEARNING_RATE = 0.5
 """Power of the likelihood in model averaging."""
 
@@ -124,7 +128,8 @@ def model_averaging_weights(terms: Tensor, labels: CrossFitting, prior_weights: 
         labels: The reports.
         prior_weights: pi, the prior probability of each term.
     """
-    return (_LEARNING_RATE * labels.log_likelihood(terms).sum(1) + prior_weights.log()).softmax(dim=0)
+    likelihoods = labels.log_likelihood(terms).sum(1, dtype=torch.float64)
+    return (_LEARNING_RATE * likelihoods + prior_weights.log()).softmax(dim=0).to(terms)
 
 
 def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool:
@@ -172,14 +177,12 @@ class NegativeLogLikelihood:
     Args:
         terms: Out-of-fold terms, [terms, reports, classes].
         labels: The reports.
+        block: Number of reports that are computed at once.
     """
 
-    def __init__(self, terms: Tensor, labels: CrossFitting) -> None:
-        self.columns = labels.degree_columns[labels.reporting_nodes].T.contiguous().to(terms)
-        self.terms = terms.mT.contiguous()  # a sum over few classes is fast with reports in the last dimension
-        self.named = labels.named[labels.reporting_nodes].T.contiguous().to(terms)
-        self.single = self._with_biases(self.named) if labels.set_size == 1 else None
-        self.contrast, self.outside = labels.contrast, labels.outside_of_reports
+    def __init__(self, terms: Tensor, labels: CrossFitting, *, block: int = _BLOCK) -> None:
+        starts = range(0, terms.shape[1], block)
+        self.blocks = [_ReportLikelihood(terms, labels, slice(start, start + block)) for start in starts]
 
     def derivatives(self, weights: Tensor, bias: Tensor) -> Derivatives:
         """Return the value, the gradient, and the observed and the complete-data Hessian.
@@ -188,6 +191,30 @@ class NegativeLogLikelihood:
             weights: w, [terms].
             bias: b, [columns, classes].
         """
+        parts = map_in_threads(lambda block: block.derivatives(weights, bias), self.blocks, "Veil, reports of the pool")
+        hessians = zip(*(part.hessians for part in parts), strict=True)
+        return Derivatives(
+            sum(part.value for part in parts),
+            torch.stack([part.gradient for part in parts]).sum(0),
+            tuple(torch.stack(each).sum(0) for each in hessians),
+        )
+
+
+class _ReportLikelihood:
+    """The part of some reports in `NegativeLogLikelihood`."""
+
+    def __init__(self, terms: Tensor, labels: CrossFitting, block: slice) -> None:
+        nodes, outside = labels.reporting_nodes[block], labels.outside_of_reports
+        self.columns = labels.degree_columns[nodes].T.contiguous().to(terms)
+        self.terms = terms[
+            :, block
+        ].mT.contiguous()  # a sum over few classes is fast with reports in the last dimension
+        self.named = labels.named[nodes].T.contiguous().to(terms)
+        self.single = self._with_biases(self.named) if labels.set_size == 1 else None
+        self.contrast, self.outside = labels.contrast, outside[block] if isinstance(outside, Tensor) else outside
+
+    def derivatives(self, weights: Tensor, bias: Tensor) -> Derivatives:
+        """Return the derivatives of the part."""
         probabilities = (torch.tensordot(weights, self.terms, dims=1) + bias.T @ self.columns).softmax(dim=0)
         among_named = probabilities * self.named
         total = among_named.sum(0)

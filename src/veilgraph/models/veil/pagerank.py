@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from veilgraph.models.veil.calibration import Parameters, ParameterTensors, by_class, log_softmax
-from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.cross_fitting import CrossFitting, SetGroup
+from veilgraph.progress import tracked
 from veilgraph.reconstruct.sparse import block_width, sparse_product
 
 Range = tuple[float, int]
@@ -94,16 +95,32 @@ def pagerank_views(labels: CrossFitting, matrix: Tensor, *, seed: int) -> dict[R
         seed: Seed of the random signs.
     """
     squares = squared_weights(matrix, seed)
-    sources = labels.weighted_training_sets
-    reporting = sources.square().sum(dim=(0, 2)) / (labels.set_size * len(sources))
+    classes, nodes = labels.num_classes, matrix.shape[0]
+    groups = labels.set_groups(max(1, block_width(labels.device, nodes) // classes))
+    found: list[dict[Range, Tensor]] = []
+    reporting = []
+    for group in groups:
+        sources = labels.weighted_reports_of(group.sets)
+        shares = sources.square().sum(dim=(0, 2)) / (labels.set_size * nodes)
+        reporting.append(group.kept(shares.expand(nodes, -1)))
+        kept = partial(_kept, group, sources.shape)
+        found.append(
+            personalised_pagerank(matrix, sources.flatten(1), squares, read=kept, max_columns=sources[0].numel())
+        )
     needed = labels.num_classes * labels.other * (1 - labels.other) / (labels.keep - labels.other) ** 2 + 1
+    shares = labels.join(groups, reporting)
     views: dict[Range, PageRankView] = {}
-    for key, columns in personalised_pagerank(matrix, sources.flatten(1), squares).items():
-        scores = columns.view_as(sources)
+    for key in squares:
+        scores = labels.join(groups, [part.pop(key) for part in found])
         mass = scores.sum(2) / labels.set_size
-        sizes = mass.square() / (reporting * squares[key].unsqueeze(1))
+        sizes = mass.square() / (shares * squares[key].unsqueeze(1))
         views[key] = PageRankView(excess=_excess(scores, mass, labels), effective_sizes=sizes, reports_needed=needed)
     return views
+
+
+def _kept(group: SetGroup, shape: torch.Size, columns: Tensor) -> Tensor:
+    """Return what a group keeps of columns [nodes, sets classes]."""
+    return group.kept(columns.view(shape))
 
 
 @lru_cache(maxsize=4)
@@ -115,32 +132,52 @@ def squared_weights(matrix: Tensor, seed: int) -> dict[Range, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     signs = torch.randint(2, (matrix.shape[0], _PROBES), generator=generator).mul_(2).sub_(1).float()
     signs = signs.to(matrix.device)
-    return {
-        key: (probes.square().mean(1) - (probes * signs).mean(1).square()).clamp(min=_TINY)
-        for key, probes in personalised_pagerank(matrix, signs, RANGES).items()
-    }
+    found = personalised_pagerank(matrix, signs, RANGES)
+    return {key: _sum_of_squares(found.pop(key), signs) for key in RANGES}
 
 
-def personalised_pagerank(matrix: Tensor, columns: Tensor, ranges: Iterable[Range]) -> dict[Range, Tensor]:
+def _sum_of_squares(probes: Tensor, signs: Tensor) -> Tensor:
+    """Return Hutchinson's estimate for each node, from W z of all signs z, [nodes]."""
+    return (probes.square().mean(1) - (probes * signs).mean(1).square()).clamp(min=_TINY)
+
+
+def personalised_pagerank(
+    matrix: Tensor,
+    columns: Tensor,
+    ranges: Iterable[Range],
+    *,
+    read: Callable[[Tensor], Tensor] = lambda power: power,
+    max_columns: int | None = None,
+) -> dict[Range, Tensor]:
     r"""Apply K steps of :math:`Z \leftarrow (1 - a) S Z + a Y` to columns Y [nodes, columns], for every range (a, K).
 
     .. math:: Z = a \sum_{k < K} (1 - a)^k S^k Y + (1 - a)^K S^K Y
 
     All ranges share the powers :math:`S^k Y`: the number of sparse products is the number of steps of the longest.
+
+    Args:
+        matrix: S, sparse [nodes, nodes].
+        columns: Y, [nodes, columns].
+        ranges: The ranges.
+        read: Linear function of the powers whose sums are wanted; it takes all columns of a block.
+        max_columns: Number of columns in a block; default: `block_width`.
     """
-    results = {key: columns.new_empty(columns.shape) for key in ranges}
-    width = block_width(columns.device, len(columns))
-    for start in range(0, columns.shape[1], width):
-        power = columns[:, start : start + width].contiguous()
-        sums = {key: torch.zeros_like(power) for key in results}
-        for step in range(max(steps for _, steps in results) + 1):
+    keys = list(ranges)
+    results: dict[Range, list[Tensor]] = {key: [] for key in keys}
+    for block in torch.split(columns, max_columns or block_width(columns.device, len(columns)), dim=1):
+        power, sums = block.contiguous(), dict[Range, Tensor]()
+        for step in tracked(range(max(steps for _, steps in keys) + 1), "Veil, PageRank, steps"):
             power = sparse_product(matrix, power) if step else power
-            for (restart, steps), total in sums.items():
+            wanted = read(power)
+            for restart, steps in keys:
+                if step == 0:
+                    sums[restart, steps] = torch.zeros_like(wanted)
                 if step <= steps:
-                    total.add_(power, alpha=(1 - restart) ** step * (restart if step < steps else 1.0))
+                    factor = (1 - restart) ** step * (restart if step < steps else 1.0)
+                    sums[restart, steps].add_(wanted, alpha=factor)
         for key, total in sums.items():
-            results[key][:, start : start + width] = total
-    return results
+            results[key].append(total)
+    return {key: parts[0] if len(parts) == 1 else torch.cat(parts, dim=1) for key, parts in results.items()}
 
 
 def _excess(scores: Tensor, mass: Tensor, labels: CrossFitting) -> Tensor:

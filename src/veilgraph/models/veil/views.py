@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from veilgraph.graph import Graph
-from veilgraph.models.engine.device import map_in_threads
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
 from veilgraph.models.veil.block_model import block_model_log_posterior
 from veilgraph.models.veil.calibration import BeliefView, View
@@ -17,7 +19,11 @@ from veilgraph.models.veil.communities import community_log_posterior
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.pagerank import pagerank_views
 from veilgraph.models.veil.spectral import spectral_views
+from veilgraph.progress import say
 from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.threads import map_in_threads
+
+Result = TypeVar("Result")
 
 WEAK_GAIN, STRONG_GAIN = 2.0, 4.0
 """Factors by which one iteration of belief propagation amplifies weak evidence."""
@@ -35,23 +41,42 @@ _MAX_STRENGTH = 0.9
 _MAX_ITERATIONS = 40
 
 
+Read = Callable[[str, View], Result]
+"""Function from the name of a view and the view to what is kept of it."""
+
+
 def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: int) -> dict[str, View]:
     """Return every view that needs no features, by name."""
+    return read_views(labels, operators, lambda _, view: view, seed=seed)
+
+
+def read_views(labels: CrossFitting, operators: GraphOperators, read: Read[Result], *, seed: int) -> dict[str, Result]:
+    """Return what `read` keeps of every view that needs no features, by name.
+
+    The plan of the reports says how many kinds of views are in memory at once, and in how many parts.
+    """
     # The slowest first, so that the shorter ones fill the threads evenly. Communities wait for the bisections of the
     # graph, which other processes compute meanwhile.
     affinity = estimate_class_affinity(labels)
-    tasks = [
-        partial(_block_view, labels, affinity),
-        partial(_strong_views, labels, affinity),
-        partial(_weak_view, labels),
-        partial(spectral_views, labels, operators),
-        partial(_pagerank_views, labels, operators, seed),
-        partial(_community_view, labels, operators),
-    ]
-    block, strong, weak, spectral, pagerank, communities = map_in_threads(
-        lambda task: task(), tasks, "Veil, kinds of views"
-    )
-    return {**pagerank, **weak, **strong, **block, **spectral, **communities}
+    kinds: dict[str, Callable[[], dict[str, View]]] = {
+        "block model": partial(_block_view, labels, affinity),
+        "strong beliefs": partial(_strong_views, labels, affinity),
+        "weak beliefs": partial(_weak_view, labels),
+        "spectral": partial(spectral_views, labels, operators),
+        "PageRank": partial(_pagerank_views, labels, operators, seed),
+        COMMUNITIES: partial(_community_view, labels, operators),
+    }
+    at_once = labels.plan.views_at_once
+
+    def kept(kind: str) -> dict[str, Result]:
+        if at_once == 1:
+            say(f"Veil: {kind}")
+        views = kinds[kind]()
+        return {name: read(name, views.pop(name)) for name in list(views)}
+
+    found = dict(zip(kinds, map_in_threads(kept, list(kinds), "Veil, kinds of views", at_once=at_once), strict=True))
+    order = ("PageRank", "weak beliefs", "strong beliefs", "block model", "spectral", COMMUNITIES)
+    return {name: each for kind in order for name, each in found[kind].items()}
 
 
 def _block_view(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
@@ -72,14 +97,24 @@ def _weak_view(labels: CrossFitting) -> dict[str, View]:
     graph, equal = labels.perturbed.graph, torch.full_like(labels.prior, 1 / labels.num_classes)
     strengths = degree_scaled_strengths(graph, WEAK_GAIN, maximum=_MAX_STRENGTH)
     propagation = BeliefPropagation(graph=graph, prior=equal, edge_strengths=strengths).to(labels.device)
-    count = iteration_counts(graph)[1]
-    return {"beliefs weak": BeliefView(propagation.propagate(labels.local_evidence, [count])[count])}
+    (beliefs,) = _propagated(labels, propagation, [iteration_counts(graph)[1]])
+    return {"beliefs weak": BeliefView(beliefs)}
 
 
 def _strong_views(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
     counts = iteration_counts(labels.perturbed.graph)
-    beliefs = _strong_propagation(labels, affinity).propagate(labels.local_evidence, list(counts.values()))
-    return {f"beliefs strong {multiple}": BeliefView(beliefs[count]) for multiple, count in counts.items()}
+    found = _propagated(labels, _strong_propagation(labels, affinity), list(counts.values()))
+    return {f"beliefs strong {multiple}": BeliefView(beliefs) for multiple, beliefs in zip(counts, found, strict=True)}
+
+
+def _propagated(labels: CrossFitting, propagation: BeliefPropagation, counts: Sequence[int]) -> list[Tensor]:
+    """Return the log-beliefs after each number of iterations, [nodes, K + 1 or 1, classes]."""
+
+    def beliefs(sets: slice) -> list[Tensor]:
+        found = propagation.propagate(labels.evidence_of(sets), counts)
+        return [found[count] for count in counts]
+
+    return labels.by_sets(beliefs)
 
 
 def iteration_counts(graph: Graph) -> dict[int, int]:

@@ -1,0 +1,72 @@
+"""The memory of a fit of Veil, and the fastest plan within a limit."""
+
+from __future__ import annotations
+
+from veilgraph.errors import FitError
+from veilgraph.graph import PerturbedGraph
+from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.models.veil.feature_evidence import num_sparse_answers
+from veilgraph.models.veil.fit_plan import FitPlan
+
+_VIEWS = 16
+"""Number of views, each of which leaves one array of log-probabilities."""
+
+_COLUMNS = 176
+"""Columns [nodes] of the widest other view: sums of 16 random signs for eight ranges of PageRank, and signs at work.
+
+The space in which eigenvectors of a large graph are searched has 128.
+"""
+
+_NODE_ARRAYS = 10
+"""Arrays [nodes, sets, classes] of one view at work: evidence, beliefs, sums of messages and temporary ones."""
+
+_EDGE_ARRAYS = 3
+"""Numbers for each edge beside messages: its strength, and its place among the messages that arrive at both ends."""
+
+_ANSWER_ARRAYS = 16
+"""Arrays with an entry for each answer in a feature report, while their sparse matrix is built."""
+
+
+def plan_within(memory: int, perturbed: PerturbedGraph, *, threads: int) -> FitPlan:
+    """Return the fastest plan within a memory limit in bytes; raise FitError if there is none.
+
+    Args:
+        memory: Limit in bytes, beside the graph itself.
+        perturbed: The graph and its reports.
+        threads: Number of threads.
+    """
+    own_only, sets = not perturbed.has_features.any(), num_sets(perturbed)
+    if bytes_needed(perturbed, views_at_once=threads) <= memory:
+        return FitPlan(own_only=own_only)
+    for at_once in range(sets, 0, -1):
+        if bytes_needed(perturbed, sets_at_once=at_once) <= memory:
+            return FitPlan(own_only=own_only, sets_at_once=at_once, views_at_once=1)
+    least = bytes_needed(perturbed, sets_at_once=1)
+    raise FitError(
+        f"one fit needs about {least / 2**20:.1f} MiB and {memory / 2**20:.1f} MiB are allowed: allow more memory, "
+        "or choose another method"
+    )
+
+
+def bytes_needed(perturbed: PerturbedGraph, *, sets_at_once: int | None = None, views_at_once: int = 1) -> int:
+    """Estimate the memory of one fit beside the graph: views at work, log-probabilities of all views, and answers.
+
+    Args:
+        perturbed: The graph and its reports.
+        sets_at_once: Number of training sets that are computed at once; default: all.
+        views_at_once: Number of kinds of views that are computed at once.
+    """
+    sets = num_sets(perturbed)
+    nodes, edges, classes = perturbed.graph.num_nodes, perturbed.graph.num_edges, perturbed.schema.num_classes
+    kept = _VIEWS * nodes * classes * (sets if perturbed.has_features.any() else 1)
+    columns = classes * (sets_at_once or sets)
+    messages = columns * (2 * edges + _NODE_ARRAYS * nodes) + _EDGE_ARRAYS * edges
+    columns_of_others = _COLUMNS * nodes + 2 * edges
+    # Log-probabilities exist twice while the views are joined, and a part of them while views are at work.
+    working = max(views_at_once * max(messages, columns_of_others) + kept // 2, 2 * kept)
+    return 4 * (working + _ANSWER_ARRAYS * num_sparse_answers(perturbed))
+
+
+def num_sets(perturbed: PerturbedGraph) -> int:
+    """Return the number of training sets on a graph with enough label reports, K + 1."""
+    return CrossFitting.max_folds(perturbed) + 1
