@@ -212,6 +212,7 @@ class DeadlineProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _write_deadline: asyncio.TimerHandle | None = None
     _header_bytes = 0
+    _in_headers = False
     _sender: str | None = None
 
     def __init__(self, *arguments: Any, connections: OpenConnections, **options: Any) -> None:
@@ -233,27 +234,31 @@ class DeadlineProtocol(HttpToolsProtocol):
         self._start_deadline()
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes; close the connection if the headers are too long."""
-        # Empty lines before a request end the time of the idle connection, and begin no request.
-        if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
-            self._start_deadline()
+        """Parse received bytes; start the deadline of headers that are not complete, and close if they are too long."""
         self._header_bytes += len(data)
         super().data_received(data)
-        if self._deadline is not None and self._header_bytes > self.max_header_bytes:
+        # Empty lines before a request end the time of the idle connection, and begin no request.
+        if not (self._in_headers or self.cycle is None or self.cycle.response_complete):
+            return
+        if self._deadline is None:
+            self._start_deadline()
+        if self._header_bytes > self.max_header_bytes:
             self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """Start the deadline of a request; close a connection with too many that wait for an answer."""
+        """Stop the deadline of the request before; close a connection with too many that wait for an answer."""
         if len(self.pipeline) >= self.max_waiting_requests:
             self.transport.abort()
             # Ends the parsing of what was received already.
             raise ConnectionAbortedError
         super().on_message_begin()
-        self._start_deadline()
+        self._stop_deadline()
+        self._in_headers, self._header_bytes = True, 0
 
     def on_headers_complete(self) -> None:
         """Stop the deadline: the body of the request has its own."""
         self._stop_deadline()
+        self._in_headers = False
         super().on_headers_complete()
         # Its task has not begun.
         self.cycle.transport = _JoinedWrites(self.transport, self.cycle)
