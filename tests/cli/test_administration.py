@@ -55,6 +55,44 @@ def test_an_owner_withdraws_for_a_person(capsys: Capture) -> None:
     assert "n1" in log, "the owner's own act is named"
 
 
+def test_a_list_of_withdrawals_survives_an_older_backup(capsys: Capture) -> None:
+    older = ReportStore.open("sqlite:///older.db")
+    older.put([COLLECTION.report(f"n{i}") for i in range(5)], now=0)
+    older.close()
+    store = ReportStore.administer("sqlite:///reports.db")
+    for node in ("n1", "n2"):
+        store.withdraw(CAMPAIGN.id, node, now=0)
+    store.close()
+    write = ["campaign", "withdrawals", "--campaign", "c.json", "--out", "w.csv"]
+    assert "2 withdrawals added to w.csv. It names people: keep it secret" in printed(capsys, *write)
+    assert Path("w.csv").stat().st_mode & 0o077 == 0
+    assert json.loads(printed(capsys, *write, "--json"))["added"] == 0
+    # A store that has lost them takes no name off the list.
+    Path("older.db").replace("reports.db")
+    assert json.loads(printed(capsys, *write, "--json")) == {
+        "campaign": CAMPAIGN.id,
+        "withdrawals": 0,
+        "added": 0,
+        "out": "w.csv",
+    }
+    again = ["campaign", "withdraw", "--listed", "w.csv", "--campaign", "c.json"]
+    assert json.loads(printed(capsys, *again, "--json")) == {"listed": 2, "withdrawn": 2, "withdrawals": 2}
+    assert "2 nodes of this campaign in the list; withdrawn again: 0" in printed(capsys, *again)
+    store = ReportStore.open("sqlite:///reports.db", create=False)
+    assert {report.node for report in store.iterate(CAMPAIGN)} == {"n0", "n3", "n4"}
+    store.close()
+
+
+@pytest.mark.parametrize("content", ["", "node\nn1\n", "campaign,node\nx\n", "campaign,node\nx,..\n"])
+def test_another_file_is_no_list_of_withdrawals(capsys: Capture, content: str) -> None:
+    Path("w.csv").write_text(content)
+    for command in (["withdrawals", "--out"], ["withdraw", "--listed"]):
+        complaint = printed(capsys, "campaign", *command, "w.csv", "--campaign", "c.json", code=2)
+        assert "w.csv is no list of withdrawals: give a file that 'campaign withdrawals' wrote" in complaint
+    both = printed(capsys, "campaign", "withdraw", "n1", "--listed", "w.csv", "--campaign", "c.json", code=2)
+    assert "give NODE, or --listed" in both
+
+
 def test_acts_at_the_collector_are_in_the_log_and_participants_are_not_named(capsys: Capture) -> None:
     with collecting(COLLECTION, ReportStore.open("sqlite:///reports.db")) as client:
         client.post("/dashboard/login", data={"token": "wrong"})

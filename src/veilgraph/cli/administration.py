@@ -1,4 +1,4 @@
-"""`veilgraph campaign withdraw`, `purge` and `audit-log`: what an owner does with the reports in a store."""
+"""`veilgraph campaign withdraw`, `withdrawals`, `purge` and `audit-log`: what an owner does with stored reports."""
 
 from __future__ import annotations
 
@@ -28,13 +28,75 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def withdraw_node(
-    node: Annotated[str, typer.Argument(help="The node whose reports are deleted.", metavar="NODE")],
     campaign: CampaignFile,
     store: Store,
+    node: Annotated[
+        str | None, typer.Argument(help="The node whose reports are deleted.", metavar="NODE", show_default=False)
+    ] = None,
+    listed: Annotated[
+        Path | None,
+        typer.Option(help="Instead of NODE: a list that 'campaign withdrawals' wrote; withdraw again who is missing."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete the reports of a person who asked you to; none of this node is stored again."""
-    asked, name = Campaign.from_json(campaign.read_bytes()), check_node(node)
+    if (node is None) == (listed is None):
+        raise RunError("who withdraws is missing or given twice: give NODE, or --listed with a list of withdrawals")
+    asked = Campaign.from_json(campaign.read_bytes())
+    if listed is not None:
+        _withdraw_again(asked, store, listed, as_json=as_json)
+    elif node is not None:
+        _withdraw_one(asked, store, check_node(node), as_json=as_json)
+
+
+def _withdraw_again(asked: Campaign, store: str, listed: Path, *, as_json: bool) -> None:
+    """Withdraw every node of a list that the store, an older backup, does not know as withdrawn."""
+    opened = _open(store)
+    try:
+        from veilgraph.collector.withdrawal_list import read_list
+
+        nodes = read_list(listed, asked.id)
+        again = sorted(nodes - opened.withdrawn_nodes(asked.id))
+        for name in again:
+            opened.withdraw(asked.id, name, now=time.time(), actor="owner")
+        total = opened.withdrawals(asked.id)
+    finally:
+        opened.close()
+    if as_json:
+        echo_json({"listed": len(nodes), "withdrawn": len(again), "withdrawals": total})
+    else:
+        echo(
+            f"{counted(len(nodes), 'node')} of this campaign in the list; withdrawn again: {len(again)}.",
+            f"The campaign has {counted(total, 'withdrawal')}.",
+        )
+
+
+def list_withdrawals(
+    campaign: CampaignFile,
+    store: Store,
+    out: Annotated[Path, typer.Option(help="The list, .csv. Names are added to a list that exists.")],
+    as_json: AsJson = False,
+) -> None:
+    """Add who withdrew to a list in a file, which survives the loss of the database."""
+    asked = Campaign.from_json(campaign.read_bytes())
+    opened = _open(store)
+    try:
+        from veilgraph.collector.withdrawal_list import add_to_list
+
+        nodes = opened.withdrawn_nodes(asked.id)
+        added = add_to_list(out, asked.id, nodes)
+        if added:
+            detail = {"campaign": asked.id, "added": added}
+            opened.record("list withdrawals", detail, now=time.time(), actor="owner")
+    finally:
+        opened.close()
+    if as_json:
+        echo_json({"campaign": asked.id, "withdrawals": len(nodes), "added": added, "out": str(out)})
+    else:
+        echo(f"{counted(added, 'withdrawal')} added to {out}. It names people: keep it secret, and on another disk.")
+
+
+def _withdraw_one(asked: Campaign, store: str, name: str, *, as_json: bool) -> None:
     opened = _open(store)
     try:
         if opened.standing(asked.id, name).value == "missing":

@@ -14,7 +14,7 @@ import typer
 
 import veilgraph
 from veilgraph.cli._common import echo, needs_extra
-from veilgraph.cli.administration import audit_log, purge, withdraw_node
+from veilgraph.cli.administration import audit_log, list_withdrawals, purge, withdraw_node
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data_app
@@ -73,6 +73,7 @@ for command in (
 ):
     app.command()(command)
 campaign_app.command("withdraw")(withdraw_node)
+campaign_app.command("withdrawals")(list_withdrawals)
 campaign_app.command()(purge)
 campaign_app.command()(audit_log)
 campaign_app.command()(progress)

@@ -362,6 +362,12 @@ class ReportStore:
         with translate_errors(), self._engine.connect() as connection:
             return int(connection.execute(standing).scalar_one()) + int(connection.execute(forgotten).scalar() or 0)
 
+    def withdrawn_nodes(self, campaign_id: str) -> set[str]:
+        """Return the names of the nodes that withdrew; none after a purge, which forgets them."""
+        query = select(withdrawals.c.node).where(withdrawals.c.campaign == campaign_id)
+        with translate_errors(), self._engine.connect() as connection:
+            return set(connection.execute(query).scalars())
+
     def purge(self, campaign: Campaign, *, now: float, actor: str) -> int:
         """Delete all reports and tombstones of a campaign, and store none of it again.
 

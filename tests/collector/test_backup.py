@@ -1,0 +1,159 @@
+"""After a lost database and an older backup, devices send again, and nobody who withdrew returns unnoticed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from benchmarks.performance.collecting import Server
+
+from tests.support.collection import Collection
+from tests.support.services import find_program
+from veilgraph.cli import main
+from veilgraph.client import answer, check_receipt, send, withdraw
+from veilgraph.collector import audit_log
+from veilgraph.collector.store import ReportStore
+from veilgraph.errors import SendError
+
+pytestmark = pytest.mark.slow
+
+NODES = 60
+RECORD = {"age": 35, "smoker": "yes", "region": "west", "health": "ill"}
+
+
+class Devices:
+    """People with a device each, which keeps its one report, and what the collector acknowledged."""
+
+    def __init__(self, collection: Collection, folder: Path) -> None:
+        self._collection, self._folder = collection, folder
+        self.acknowledged: dict[str, dict[str, Any]] = {}
+
+    def send(self, url: str, node: str) -> bool:
+        """Send the node's report, which is drawn once; return whether it is new to the collector."""
+        text, store = self._collection.campaign.to_json(), self._folder / "devices" / node
+        report = answer(text, RECORD, node=node, store=store, max_epsilon=5.0)
+        receipt = send(url, report, self._collection.token(node), attempts=1)
+        self.acknowledged[node] = dict(report)
+        return bool(receipt)
+
+    def withdraw(self, url: str, node: str) -> dict[str, str]:
+        """Withdraw, and return the document of the receipt."""
+        receipt = withdraw(url, node, self._collection.token(node), attempts=1)
+        return {name: value for name, value in receipt._asdict().items() if name != "is_new"}
+
+
+def program(name: str) -> str:
+    """Return the path of a program of PostgreSQL, beside those of the server."""
+    initdb = find_program("initdb", places=["/usr/lib/postgresql/*/bin"])
+    assert initdb is not None
+    return str(initdb.with_name(name))
+
+
+def back_up(store: str, copy: Path) -> None:
+    """Back the database up as the documentation says, while the collector writes to it."""
+    if store.startswith("sqlite"):
+        connection = sqlite3.connect(store.removeprefix("sqlite:///"))
+        connection.execute("VACUUM INTO ?", [str(copy)])
+        connection.close()
+    else:
+        subprocess.run([program("pg_dump"), "--format=custom", f"--file={copy}", store], check=True)
+
+
+def lose(store: str) -> None:
+    """Lose the database, but for the write-ahead log of SQLite, which must not be applied to another file."""
+    if store.startswith("sqlite"):
+        Path(store.removeprefix("sqlite:///")).unlink()
+    else:
+        server, _, name = store.rpartition("/")
+        with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def restore(store: str, copy: Path) -> None:
+    """Put the copy in place, as the documentation says."""
+    if store.startswith("sqlite"):
+        path = store.removeprefix("sqlite:///")
+        for rest in ("-wal", "-shm"):
+            Path(path + rest).unlink(missing_ok=True)
+        copy.replace(path)
+    else:
+        server, _, name = store.rpartition("/")
+        with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0".encode())
+        subprocess.run([program("pg_restore"), f"--dbname={store}", str(copy)], check=True)
+
+
+def test_after_a_restored_backup_everyone_sends_again_and_withdrawn_ones_do_not_return(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    collection = Collection.ring(NODES)
+    campaign, nodes = collection.campaign, list(collection.graph.names)
+    devices, copy = Devices(collection, tmp_path), tmp_path / "backup"
+    options = [*collection.write(tmp_path), "--store", store_url]
+    commands = ["--campaign", "campaign.json", "--store", store_url]
+    early, late = nodes[: NODES // 3], nodes[NODES // 3 :]
+    # Who withdraws before the backup, after it, and after the list of withdrawals was written as well.
+    before, listed, after = early[:3]
+
+    with Server(options, log=tmp_path / "log") as collector:
+        for node in early:
+            assert devices.send(collector.url, node)
+        devices.withdraw(collector.url, before)
+        # The backup is made while reports arrive.
+        half = threading.Event()
+
+        def send_late(node: str) -> None:
+            assert devices.send(collector.url, node)
+            if len(devices.acknowledged) > NODES // 2:
+                half.set()
+
+        with ThreadPoolExecutor(4) as people:
+            sent = [people.submit(send_late, node) for node in late]
+            assert half.wait(60)
+            back_up(store_url, copy)
+            for each in sent:
+                each.result()
+        devices.withdraw(collector.url, listed)
+        assert main(["campaign", "withdrawals", *commands, "--out", "withdrawals.csv"]) == 0
+        receipt = devices.withdraw(collector.url, after)
+        collector.kill()
+    lose(store_url)
+    restore(store_url, copy)
+
+    with Server(options, log=tmp_path / "log") as collector:
+        store = ReportStore.open(store_url, create=False)
+        restored = {report.node: report.document for report in store.iterate(campaign)}
+        assert set(early) - {before} <= set(restored), "the backup lacks what was acknowledged before it began"
+        assert before not in restored
+        assert all(devices.acknowledged[node] == report for node, report in restored.items())
+        # Those who withdrew after the backup are back, and two things tell.
+        assert {listed, after} <= set(restored)
+        assert check_receipt(collector.url, receipt) == "another"
+        assert [entry.action for entry in store.audit_log(campaign.id)].count("withdraw") == 1
+
+        capsys.readouterr()
+        assert main(["campaign", "withdraw", "--listed", "withdrawals.csv", *commands, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"listed": 2, "withdrawn": 1, "withdrawals": 2}
+        first = dict(devices.acknowledged)
+        for node in set(nodes) - {before, listed}:
+            # The same report: nobody draws again, and what is stored already is stored once.
+            assert devices.send(collector.url, node) == (node not in restored)
+        assert devices.acknowledged == first
+        for node in (before, listed):
+            with pytest.raises(SendError, match="withdrawn"):
+                devices.send(collector.url, node)
+        devices.withdraw(collector.url, after)
+        assert check_receipt(collector.url, receipt) == "withdrawn"
+        assert collector.stop() == 0
+    final = {report.node: report.document for report in store.iterate(campaign)}
+    assert final == {node: report for node, report in first.items() if node not in (before, listed, after)}
+    audit_log.check(store.audit_log(campaign.id))
+    store.close()
