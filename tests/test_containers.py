@@ -17,10 +17,13 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
+from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
 from tests.support.services import Postgres, find_program
@@ -236,3 +239,41 @@ def test_the_recipe_gives_secrets_as_files_and_no_more_rights_than_needed(servic
     assert collector["cap_drop"] == ["ALL"]
     assert services["networks"]["inner"]["internal"] is True
     assert [name for name, service in services["services"].items() if "ports" in service] == ["proxy"]
+
+
+def test_the_recipe_for_several_campaigns_serves_them_from_their_folders(
+    services: dict[str, Any], tmp_path: Path
+) -> None:
+    text = (RECIPE / "compose.several.yaml").read_text(encoding="utf-8")
+    # The tag removes what the file before has.
+    several = yaml.safe_load(re.sub(r"!reset (\[\]|\{\})", "null", text))
+    one, changed = services["services"]["collector"], several["services"]["collector"]
+    (mount,), (replaced,) = changed["volumes"], one["volumes"]
+    assert mount.split(":")[1:] == replaced.split(":")[1:], "another place would leave the folder of one campaign"
+    assert changed["secrets"] is several["secrets"] is None
+    shared = {option for option in one["command"] if option.startswith(("--store", "--trusted-proxy"))}
+    assert shared < set(changed["command"])
+    collections = {"flu": Collection.ring(6), "mobility": Collection.ring(8)}
+    tables = []
+    for name, collection in collections.items():
+        (tmp_path / name).mkdir()
+        token = f"an admin token of {name}, for tests"
+        own = replace(collection, credentials=replace(collection.credentials, admin_token=token))
+        options = own.write(tmp_path / name)
+        keys = [f'{option[2:]} = "{name}/{Path(path).name}"' for option, path in zip(*[iter(options)] * 2, strict=True)]
+        tables.append("\n".join([f"[{name}]", *keys]))
+    (tmp_path / "campaigns.toml").write_text("\n".join(tables), encoding="utf-8")
+    store = f"sqlite:///{tmp_path}/reports.db"
+    places = {
+        "/campaign/": f"{tmp_path}/",
+        "postgresql://veilgraph@database/reports": store,
+        "172.31.250.2": "127.0.0.1",
+    }
+    command = changed["command"]
+    for original, here in places.items():
+        command = [part.replace(original, here) for part in command]
+    with Server(command, log=tmp_path / "log") as server:
+        for name, collection in collections.items():
+            served = httpx.get(f"{server.url}/c/{name}/v1/campaign").json()
+            assert served["id"] == collection.campaign.id
+        assert server.stop() == 0

@@ -19,7 +19,7 @@ from veilgraph.collector.retention import maintain_regularly, purge_if_due
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import StoreError, StoreUnavailableError
 
-RING = Collection.ring(5)
+RING, OTHER = Collection.ring(5), Collection.ring(6)
 DATE = datetime(2999, 1, 31, tzinfo=UTC)
 KEPT = replace(RING, campaign=replace(RING.campaign, retention=DATE))
 DUE = DATE.timestamp()
@@ -61,6 +61,26 @@ def test_a_running_collector_purges_and_says_so(store: ReportStore, caplog: pyte
         withdrawn = client.delete("/v1/reports/n1", headers=KEPT.headers("n1"))
         assert (withdrawn.status_code, withdrawn.json()["status"]) == (200, "same")
     assert "deleted 3 reports" in caplog.text
+
+
+def test_a_collector_purges_campaigns_of_its_database_that_it_does_not_serve(store: ReportStore) -> None:
+    store.register(KEPT.campaign, now=0)
+    store.put([OTHER.report("n1")], now=0)
+    now = [DUE - 10]
+    app = make_app(
+        campaign=OTHER.campaign,
+        graph=OTHER.graph,
+        store=store,
+        credentials=OTHER.credentials,
+        clock=lambda: now[0],
+        maintenance_seconds=0.01,
+    )
+    with listening(app):
+        assert store.count(KEPT.campaign.id) == 3
+        now[0] = DUE
+        wait_until(lambda: store.purged(KEPT.campaign.id) is not None and store.count(KEPT.campaign.id) == 0)
+        assert store.count(OTHER.campaign.id) == 1
+        assert [entry.action for entry in store.audit_log(KEPT.campaign.id)] == ["notice", "purge"]
 
 
 def test_a_revised_notice_is_kept_and_an_older_one_is_refused(store: ReportStore) -> None:

@@ -171,9 +171,10 @@ def audit_log(
     try:
         if campaign is None:
             logs = opened.audit_logs() or {"": []}
+            documents = opened.campaigns()
         else:
-            asked = Campaign.from_json(campaign.read_bytes()).id
-            logs = {asked: opened.audit_log(asked)}
+            asked = Campaign.from_json(campaign.read_bytes())
+            logs, documents = {asked.id: opened.audit_log(asked.id)}, {}
     finally:
         opened.close()
     noted = [each.strip().lower() for each in head or []]
@@ -186,7 +187,7 @@ def audit_log(
         return
     for name, log in logs.items():
         if len(logs) > 1:
-            echo(f"Campaign {name}:" if name else "Several campaigns, before each had a log of its own:")
+            echo(_heading(name, documents.get(name)))
         if checks:
             echo(
                 f"The audit log is unaltered: {counted(len(log), 'entry', 'entries')}"
@@ -211,6 +212,12 @@ def _checked(logs: Mapping[str, Sequence[Entry]], noted: Sequence[str]) -> dict[
         from veilgraph.collector.audit_log import check_all
 
     return check_all(logs, heads=noted)
+
+
+def _heading(campaign: str, document: str | None) -> str:
+    if not campaign:
+        return "Several campaigns, before each had a log of its own:"
+    return f"Campaign {campaign}{f', {Campaign.from_json(document).purpose!a}' if document else ''}:"
 
 
 def _line(entry: Entry) -> str:

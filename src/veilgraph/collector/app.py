@@ -111,7 +111,8 @@ def make_app(
     nodes = frozenset(graph.names) | frozenset(joined)
     validator = ReportValidator(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
     alone = shared is None
-    shared = shared or SharedParts(store, limits=limits, clock=clock)
+    shared = shared or SharedParts(store, limits=limits, clock=clock, maintenance_seconds=maintenance_seconds)
+    shared.served.add(campaign.id)
     writer = shared.writer
     metrics = Metrics(
         campaign=campaign.id[:_ID_DIGITS],

@@ -1,10 +1,13 @@
-"""Retention: a running collector deletes a campaign's reports after the date that its newest notice announces."""
+"""Retention: a running collector deletes a campaign's reports after the date that its newest notice announces.
+
+It does so for all campaigns in its database, whether it serves them or not.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from datetime import UTC, datetime
 
 from veilgraph.campaign import Campaign
@@ -58,3 +61,30 @@ async def maintain_regularly(
         except StoreError as error:
             logger.warning("the notice and its retention date could not be attended to: %s", type(error).__name__)
         await asyncio.sleep(seconds)
+
+
+async def purge_unserved_regularly(
+    store: ReportStore, served: Set[str], *, clock: Callable[[], float], seconds: float = 60.0
+) -> None:
+    """Purge campaigns of the database that this process does not serve, when their dates pass, until cancelled.
+
+    What a campaign announced holds also after it was taken out of the collector's configuration.
+
+    Args:
+        store: store of the reports.
+        served: ids of the campaigns that are served; `maintain_regularly` attends to them.
+        clock: Unix time.
+        seconds: time between two looks at the clock.
+    """
+    while True:
+        try:
+            await asyncio.to_thread(_purge_unserved, store, served, clock())
+        except StoreError as error:
+            logger.debug("retention dates could not be attended to: %s", type(error).__name__)
+        await asyncio.sleep(seconds)
+
+
+def _purge_unserved(store: ReportStore, served: Set[str], now: float) -> None:
+    for campaign_id, document in store.campaigns().items():
+        if campaign_id not in served:
+            purge_if_due(Campaign.from_json(document), store, now=now)

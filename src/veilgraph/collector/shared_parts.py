@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from veilgraph.collector.middleware import Limits, TokenBuckets
 from veilgraph.collector.outages import DatabaseWatch
 from veilgraph.collector.report_writer import ReportWriter
+from veilgraph.collector.retention import purge_unserved_regularly
 from veilgraph.collector.store import ReportStore
 
 
@@ -20,23 +21,31 @@ class SharedParts:
         store: store of the reports of all campaigns.
         limits: limits on requests. An address has one rate for all campaigns.
         clock: Unix time.
+        maintenance_seconds: time between two looks at the retention dates of campaigns that are not served.
 
     Attributes:
         store: store of the reports.
         writer: the only writer of the store in this process.
         buckets: rate limit of each sender.
         database: whether the database answers.
+        served: ids of the campaigns.
         assessing: held while a process computes an assessment, so that there is one such process at a time.
         clock: Unix time.
     """
 
     def __init__(
-        self, store: ReportStore, *, limits: Limits | None = None, clock: Callable[[], float] = time.time
+        self,
+        store: ReportStore,
+        *,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.time,
+        maintenance_seconds: float = 60.0,
     ) -> None:
         limits = limits or Limits()
-        self.store, self.clock = store, clock
+        self.store, self.clock, self._maintenance_seconds = store, clock, maintenance_seconds
         self.writer = ReportWriter(store, clock=clock)
         self.buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
+        self.served: set[str] = set()
         self.assessing = asyncio.Lock()
         self.database = DatabaseWatch(store)
 
@@ -44,10 +53,12 @@ class SharedParts:
     async def running(self) -> AsyncIterator[None]:
         """Write reports as long as the context lasts; then commit those that wait, and close the store."""
         self.writer.start()
-        watching = asyncio.create_task(self.database.watch())
+        purging = purge_unserved_regularly(self.store, self.served, clock=self.clock, seconds=self._maintenance_seconds)
+        tasks = [asyncio.create_task(self.database.watch()), asyncio.create_task(purging)]
         try:
             yield
         finally:
-            watching.cancel()
+            for task in tasks:
+                task.cancel()
             await self.writer.stop()
             self.store.close()
