@@ -463,10 +463,13 @@ def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
     ],
 )
 def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> None:
-    """Accepted campaigns state the guarantee of their tables; the others raise a veilgraph error, on devices too."""
+    """Accepted campaigns state the guarantee of their tables; the others raise a veilgraph error, on devices too.
+
+    `python -m benchmarks.studies.fuzz` tries as many as one likes.
+    """
     rng = random.Random(name)
     messages: list[str] = []
-    for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 2500, rng):
+    for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 1000, rng):
         read = question = None
         try:
             read = Campaign.from_json(text)
@@ -481,7 +484,7 @@ def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> N
             assert float(question.epsilon) == pytest.approx(read.guarantee.total_user_level, rel=1e-12, abs=1e-12)
             assert read.to_json() == Campaign.from_json(read.to_json()).to_json()
     assert max(map(len, messages)) < 1000
-    assert len(messages) > 2500, "hardly anything was refused"
+    assert len(messages) > 1000, "hardly anything was refused"
 
 
 def test_the_graph_is_named_by_its_content() -> None:

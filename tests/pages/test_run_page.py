@@ -38,8 +38,7 @@ def curve(selected: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def result() -> dict[str, Any]:
+def make_result() -> dict[str, Any]:
     return {
         "dataset": "village",
         "graph": {
@@ -90,6 +89,17 @@ def result() -> dict[str, Any]:
 
 
 @pytest.fixture
+def result() -> dict[str, Any]:
+    return make_result()
+
+
+@pytest.fixture(scope="module")
+def page_text() -> str:
+    """Return the page of the result, rendered once for the tests that change nothing."""
+    return render_run_page(make_result())
+
+
+@pytest.fixture
 def one_seed(result: dict[str, Any]) -> dict[str, Any]:
     result["configuration"]["seeds"] = 1
     for summary in result["methods"].values():
@@ -99,27 +109,25 @@ def one_seed(result: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def test_page_is_well_formed_and_needs_nothing_else(result: dict[str, Any]) -> None:
-    text = render_run_page(result)
-    page = Page(text)
+def test_page_is_well_formed_and_needs_nothing_else(page_text: str) -> None:
+    page = Page(page_text)
     assert not page.open
     assert not {"script", "link", "img", "iframe", "object", "embed"} & {tag for tag, _ in page.tags}
     references = [value or "" for _, a in page.tags for name, value in a.items() if name.endswith(("href", "src"))]
     assert references
     assert all(reference.startswith("#") for reference in references)
-    assert not re.search(r"https?://|@import|url\((?!#)", text)
+    assert not re.search(r"https?://|@import|url\((?!#)", page_text)
 
 
-def test_every_id_is_unique_and_every_reference_finds_one(result: dict[str, Any]) -> None:
-    text = render_run_page(result)
-    ids = Counter(a["id"] for _, a in Page(text).tags if "id" in a)
-    references = re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', text)
+def test_every_id_is_unique_and_every_reference_finds_one(page_text: str) -> None:
+    ids = Counter(a["id"] for _, a in Page(page_text).tags if "id" in a)
+    references = re.findall(r'(?:href="#|url\(#|aria-labelledby=")([^")]+)', page_text)
     assert max(ids.values()) == 1
     assert set(references) <= set(ids)
 
 
-def test_figures_have_labels_and_tables_have_captions(result: dict[str, Any]) -> None:
-    page = Page(render_run_page(result))
+def test_figures_have_labels_and_tables_have_captions(page_text: str) -> None:
+    page = Page(page_text)
     drawings = [a for tag, a in page.tags if tag == "svg"]
     assert len(drawings) == 6  # accuracy twice (desktop, phone), three learning curves, frequencies
     assert all(a["role"] == "img" and a["aria-label"] for a in drawings)
@@ -128,8 +136,8 @@ def test_figures_have_labels_and_tables_have_captions(result: dict[str, Any]) ->
     assert tags["h1"] == 1
 
 
-def test_every_method_is_named_with_its_epsilon_and_relation(result: dict[str, Any]) -> None:
-    text = Page(render_run_page(result)).text
+def test_every_method_is_named_with_its_epsilon_and_relation(page_text: str, result: dict[str, Any]) -> None:
+    text = Page(page_text).text
     for name in ("RGNN", "Plain GNN on reports", "Control: structure only", "Non-private GNN"):
         assert name in text
     for epsilon in ("3.0000", "2.0000", "1.0000", "0.2500 to 0.5000", "not private"):
@@ -140,8 +148,8 @@ def test_every_method_is_named_with_its_epsilon_and_relation(result: dict[str, A
     assert all(sentence in text for sentence in result["guarantee_in_words"])
 
 
-def test_label_reports_are_described_and_sets_of_veil_are_told_apart(result: dict[str, Any]) -> None:
-    text = Page(render_run_page(result)).text
+def test_label_reports_are_described_and_sets_of_veil_are_told_apart(page_text: str, result: dict[str, Any]) -> None:
+    text = Page(page_text).text
     assert "each report names one of 2 classes, the true one with probability 0.731" in text
     assert "They have the same label reports too." in text
     result["label"] = {"classes": 10, "set_size": 3, "names_true_class": 0.538}
@@ -166,15 +174,15 @@ def test_a_run_without_features_has_no_rgnn(result: dict[str, Any]) -> None:
     assert "the non-private Veil reaches 92.0 % ± 2.8" in text
 
 
-def test_theorem_1_is_marked_as_no_guarantee_and_may_be_missing(result: dict[str, Any]) -> None:
-    assert "Theorem 1 of the paper not a guarantee 1.7654" in Page(render_run_page(result)).text
+def test_theorem_1_is_marked_as_no_guarantee_and_may_be_missing(page_text: str, result: dict[str, Any]) -> None:
+    assert "Theorem 1 of the paper not a guarantee 1.7654" in Page(page_text).text
     result["guarantee"]["theorem_1"] = None
     assert "Theorem 1 of the paper" not in render_run_page(result)
 
 
-def test_differences_are_paired_by_seed(result: dict[str, Any]) -> None:
+def test_differences_are_paired_by_seed(page_text: str) -> None:
     # 0.80 - 0.84 and 0.90 - 0.92: mean -3 points, standard error 1 point.
-    assert "85.0 % ± 7.1 −3.0 ± 1.0" in Page(render_run_page(result)).text
+    assert "85.0 % ± 7.1 −3.0 ± 1.0" in Page(page_text).text
 
 
 @pytest.mark.parametrize(
@@ -197,26 +205,26 @@ def test_verdict_is_plain_about_the_control(result: dict[str, Any], rgnn: list[f
     assert verdict in headline(result).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_true_frequencies_within_their_interval_are_counted(result: dict[str, Any]) -> None:
-    assert "2 of 3 true frequencies lie within their 95 % interval" in Page(render_run_page(result)).text
+def test_true_frequencies_within_their_interval_are_counted(page_text: str) -> None:
+    assert "2 of 3 true frequencies lie within their 95 % interval" in Page(page_text).text
 
 
-def test_configuration_graph_and_version_are_shown(result: dict[str, Any]) -> None:
-    text = Page(render_run_page(result)).text
+def test_configuration_graph_and_version_are_shown(page_text: str) -> None:
+    text = Page(page_text).text
     for words in ("1,234", "5,678", "9.8.7", "Hops of feature reconstruction (K_x) chosen from the graph"):
         assert words in text
 
 
-def test_laboratory_notice_is_at_the_top_and_in_full(result: dict[str, Any]) -> None:
-    text = Page(render_run_page(result)).text
+def test_laboratory_notice_is_at_the_top_and_in_full(page_text: str) -> None:
+    text = Page(page_text).text
     assert text.index("Laboratory page from a simulation") < text.index("What can be learned from randomized")
     assert "They are not covered by the guarantee above." in text
     assert "Do not publish such a page for real private data." in text
 
 
-def test_same_result_gives_the_same_bytes(result: dict[str, Any]) -> None:
+def test_same_result_gives_the_same_bytes(page_text: str, result: dict[str, Any]) -> None:
     untouched = copy.deepcopy(result)
-    assert render_run_page(result) == render_run_page(result)
+    assert render_run_page(result) == page_text
     assert result == untouched
 
 

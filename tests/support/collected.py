@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,16 @@ class Collected:
         # The node table keeps the order of the simulation.
         pd.DataFrame({"id": names}).to_csv(folder / "nodes.csv", index=False)
         pd.DataFrame(np.array(names)[graph.edges.T], columns=["a", "b"]).to_csv(folder / "edges.csv", index=False)
+
+    @cached_property
+    def backwards(self) -> str:
+        """A store of the same reports, which were put one by one from the last to the first."""
+        address = f"sqlite:///{self.folder}/backwards.db"
+        store = ReportStore.open(address)
+        for report in reversed(list(reports_of(self.perturbed, self.campaign))):
+            store.put([report], now=0)
+        store.close()
+        return address
 
     def files(self) -> dict[str, Any]:
         """Return the arguments of `train_on_store` that are files."""

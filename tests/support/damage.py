@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ def strip_comment(path: Path) -> None:
     path.write_bytes(packed(unpacked(path.read_bytes())))
 
 
+@cache
 def bomb(size: int) -> bytes:
     """Return a small archive of an array of zeros that is `size` bytes large."""
     buffer = io.BytesIO()

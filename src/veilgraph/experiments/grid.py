@@ -296,7 +296,7 @@ def _grid_cells(
             label_mechanism=labels,
             parameters=parameters,
         )
-        yield json.dumps(asdict(cell))
+        yield json.dumps(vars(cell))
 
 
 def _budgets(name: str, grid: Mapping[str, Any], sampled: int) -> list[tuple[float, float]]:

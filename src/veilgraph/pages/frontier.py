@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.grid import load_experiment
@@ -103,9 +104,10 @@ class PublishedAccuracy:
         return SAMPLED * self.epsilon_x + self.epsilon_y
 
 
-def published_accuracies() -> list[PublishedAccuracy]:
+@cache
+def published_accuracies() -> tuple[PublishedAccuracy, ...]:
     """Return the accuracies of RGNN in Table 2 of the paper."""
-    return [
+    return tuple(
         PublishedAccuracy(
             dataset=row["dataset"],
             epsilon_x=row["epsilon_x"],
@@ -115,7 +117,7 @@ def published_accuracies() -> list[PublishedAccuracy]:
         )
         for row in load_experiment("table2").published
         if row["method"] == PAPER
-    ]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,14 +57,13 @@ def test_uninformative_reports_give_the_prior() -> None:
 
 @pytest.mark.parametrize("parameters", [{"num_classes": 3}, {"num_classes": 2, "homophily": 0.2}])
 def test_more_budget_gives_better_predictions(parameters: dict[str, float]) -> None:
-    found = []
-    for epsilon in (0.3, 1.0, 3.0):
-        runs = []
-        for seed in range(4):
-            private = csbm(300, num_features=2, mean_degree=6, seed=seed, **parameters)  # type: ignore[arg-type]
+    runs = []
+    for seed in range(4):
+        private = csbm(300, num_features=2, mean_degree=6, seed=seed, **parameters)  # type: ignore[arg-type]
+        for epsilon in (0.3, 1.0, 3.0):
             perturbed, split = collect(private, epsilon, seed)
             runs.append(accuracy(LabelVeil().fit(perturbed, split).predict(), private, split.test))
-        found.append(np.mean(runs))
+    found = np.reshape(runs, (4, 3)).mean(axis=0)
     # Each mean is over 300 test nodes: a standard error of at most 0.03.
     assert found[0] < found[1] + 0.06
     assert found[1] < found[2] + 0.06

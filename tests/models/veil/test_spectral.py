@@ -48,11 +48,14 @@ def test_no_other_weights_have_a_greater_penalised_likelihood(size: int) -> None
         scores = COLUMNS.double() @ torch.as_tensor(flat).view(5, 3) + labels.prior.double().log()
         return scores.log_softmax(1)
 
-    def loss(flat: Any) -> float:
-        reports = labels.log_likelihood(logits(flat)[labels.reporting_nodes])[kept]
-        return float(5 * np.square(flat).sum() - reports.sum())
+    def loss_and_gradient(flat: Any) -> tuple[float, Any]:
+        weights = torch.tensor(flat, requires_grad=True)
+        reports = labels.log_likelihood(logits(weights)[labels.reporting_nodes])[kept]
+        loss = 5 * weights.square().sum() - reports.sum()
+        loss.backward()
+        return float(loss.detach()), weights.grad
 
-    best = minimize(loss, np.zeros(15)).x
+    best = minimize(loss_and_gradient, np.zeros(15), jac=True).x
     found = logistic_log_posterior(COLUMNS, labels)[:, -1]
     # The iterations end near the optimum: probabilities agree to three digits.
     assert (found.exp() - logits(best).exp()).abs().max() < 5e-3
