@@ -6,10 +6,12 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
+from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
 from tests.support.running_collector import listening, wait_until
@@ -143,3 +145,44 @@ def test_a_database_that_does_not_answer_is_tried_again_and_an_error_is_logged(
     assert [record.getMessage() for record in caplog.records] == [
         "the notice and its retention date could not be attended to: StoreError"
     ]
+
+
+@pytest.mark.slow
+def test_the_date_passes_while_a_collector_serves(tmp_path: Path) -> None:
+    """Reports arrive until the end, are deleted when the date comes, and are refused from then on."""
+    # Time for the process to start; a purge waits for the date and not for the minute between two looks.
+    date = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=10)
+    campaign = Campaign.new(
+        schema=RING.campaign.schema,
+        graph=RING.graph,
+        purpose="Tests",
+        contact="tests@example.org",
+        closes=date,
+        retention=date,
+        epsilon_x=1.0,
+        sampled=1,
+        epsilon_y=1.0,
+        label="health",
+    )
+    collection, url = replace(RING, campaign=campaign), f"sqlite:///{tmp_path}/served.db"
+    with Server([*collection.write(tmp_path), "--store", url], log=tmp_path / "log") as collector:
+        with httpx.Client(base_url=collector.url) as client:
+
+            def put(node: str) -> httpx.Response:
+                document = collection.report(node).document
+                return client.put(f"/v1/reports/{node}", json=document, headers=collection.headers(node))
+
+            receipts = [put(f"n{i}").json()["receipt"] for i in range(3)]
+            assert client.post("/v1/receipts", json=receipts[0]).json() == {"status": "stored"}
+            assert datetime.now(UTC) < date, "the machine is too slow for this test"
+            wait_until(lambda: "deleted 3 reports" in collector.text)
+            assert date <= datetime.now(UTC) < date + timedelta(seconds=20)
+            assert [client.post("/v1/receipts", json=each).json()["status"] for each in receipts] == ["purged"] * 3
+            assert put("n4").status_code == 410
+            lines = client.get("/metrics", headers=collection.admin).text.splitlines()
+            assert [line[-4:] for line in lines if line.startswith("veilgraph_reports_stored")] == [" 0.0"]
+        assert collector.stop() == 0
+    store = ReportStore.open(url, create=False)
+    assert store.count(campaign.id) == 0
+    assert [(entry.actor, entry.action) for entry in store.audit_log(campaign.id)][-1] == ("collector", "purge")
+    store.close()

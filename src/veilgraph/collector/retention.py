@@ -49,7 +49,7 @@ async def maintain_regularly(
         clock: Unix time.
         counted: takes the number of stored reports.
         unavailable: called when the database does not answer; it is tried again.
-        seconds: time between two looks at the clock.
+        seconds: time between two looks at the clock, which is also looked at when the retention date comes.
     """
     while True:
         try:
@@ -60,7 +60,13 @@ async def maintain_regularly(
             unavailable()
         except StoreError as error:
             logger.warning("the notice and its retention date could not be attended to: %s", type(error).__name__)
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(_until_next_look(campaign(), clock(), seconds))
+
+
+def _until_next_look(campaign: Campaign, now: float, seconds: float) -> float:
+    """Return the time to sleep: until the retention date if that is soon, else as usual."""
+    left = seconds if campaign.retention is None else campaign.retention.timestamp() - now
+    return left if 0 < left < seconds else seconds
 
 
 async def purge_unserved_regularly(
