@@ -13,7 +13,7 @@ from tests.support.collection import Collection
 from tests.support.running_collector import listening
 from veilgraph.campaign.tokens import new_key
 from veilgraph.collector.auth import Credentials
-from veilgraph.collector.campaign_files import collector_of_several, read_campaigns
+from veilgraph.collector.campaign_files import load_campaigns, make_collector, read_campaigns
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import RunError
 
@@ -42,13 +42,13 @@ def write(folder: Path, **collections: Collection) -> Path:
 def test_every_campaign_of_the_file_is_served_below_its_name(tmp_path: Path) -> None:
     campaigns = {"flu": collection(10), "mobility-2027": collection(12)}
     file, store = write(tmp_path, **campaigns), f"sqlite:///{tmp_path}/reports.db"
-    with listening(collector_of_several(file, store=store, rate=0)) as client:
+    with listening(make_collector(load_campaigns(file, store=store), store=store, rate=0)) as client:
         for name, each in campaigns.items():
             assert client.get(f"/c/{name}/v1/campaign").json()["id"] == each.campaign.id
             sent = client.put(f"/c/{name}/v1/reports/n1", json=each.report("n1").document, headers=each.headers("n1"))
             assert sent.status_code == 201
     left = write(tmp_path, flu=campaigns["flu"])
-    with listening(collector_of_several(left, store=store, rate=0)) as client:
+    with listening(make_collector(load_campaigns(left, store=store), store=store, rate=0)) as client:
         # A campaign that is no longer named is not served, and its reports stay.
         assert client.get("/c/mobility-2027/v1/campaign").status_code == 404
     opened = ReportStore.open(store, create=False)
@@ -99,7 +99,7 @@ def test_a_mistake_in_a_file_of_a_campaign_names_its_table_and_opens_no_store(
     else:
         (tmp_path / "b" / name).write_text(content)
     with pytest.raises(RunError) as refusal:
-        collector_of_several(file, store=f"sqlite:///{tmp_path}/reports.db", rate=0)
+        load_campaigns(file, store=f"sqlite:///{tmp_path}/reports.db")
     assert message.format(folder=tmp_path) in str(refusal.value)
     assert str(file) in str(refusal.value)
     assert not (tmp_path / "reports.db").exists()
@@ -116,7 +116,7 @@ def test_campaigns_with_a_secret_in_common_are_refused_and_the_secret_is_not_quo
         (replace(first, credentials=second.credentials), "[a] and [b] have the same campaign: name it once"),
     ):
         with pytest.raises(RunError) as refusal:
-            collector_of_several(write(tmp_path, a=first, b=other), store=f"sqlite:///{tmp_path}/r.db", rate=0)
+            load_campaigns(write(tmp_path, a=first, b=other), store=f"sqlite:///{tmp_path}/r.db")
         assert message in str(refusal.value)
         assert key not in str(refusal.value)
         assert token not in str(refusal.value)

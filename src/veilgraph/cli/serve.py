@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from veilgraph.cli._common import needs_extra
+from veilgraph.campaign.notice import time_in_words
+from veilgraph.cli._common import echo, needs_extra
 from veilgraph.errors import RunError
+from veilgraph.privacy.plain_text import counted
 
 _REQUIRED = ("campaign", "graph", "keys_file", "admin_token_file")
 
@@ -58,10 +60,18 @@ def serve(
         str | None, typer.Option(help="Run 'campaign progress' this often, such as 6h, and write --assessment.")
     ] = None,
     rate: Annotated[float, typer.Option(help="Maximum requests per second of one address; 0 means no limit.")] = 50.0,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read and check all files, and end; the store is not opened.")
+    ] = False,
 ) -> None:
     """Collect reports over HTTP until stopped; every acknowledged report is on disk."""
     with needs_extra("collector"):
-        from veilgraph.collector.campaign_files import CampaignFiles, collector_of_one, collector_of_several
+        from veilgraph.collector.campaign_files import (
+            CampaignFiles,
+            ServedCampaign,
+            load_campaigns,
+            make_collector,
+        )
         from veilgraph.collector.server import serve as serve_app
 
     options: dict[str, Any] = {
@@ -77,18 +87,27 @@ def serve(
         "assess_every": assess_every,
     }
     given = {name: value for name, value in options.items() if value is not None}
+    served: ServedCampaign | dict[str, ServedCampaign]
     if campaigns is None:
         if missing := [name for name in _REQUIRED if name not in given]:
             raise RunError(
                 f"{_option(missing[0])} is missing: give {', '.join(map(_option, _REQUIRED))} for one campaign, "
                 "or --campaigns for several"
             )
-        app = collector_of_one(CampaignFiles(**given), store=store, rate=rate)
+        served = CampaignFiles(**given).load(store=store)
     elif given:
         raise RunError(f"{_option(next(iter(given)))} is of one campaign: write it into its table in {campaigns}")
     else:
-        app = collector_of_several(campaigns, store=store, rate=rate)
-    serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
+        served = load_campaigns(campaigns, store=store)
+    if not check:
+        app = make_collector(served, store=store, rate=rate)
+        serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)
+        return
+    places = {f"/c/{name}/": each for name, each in served.items()} if isinstance(served, dict) else {"/": served}
+    for address, each in places.items():
+        closes = time_in_words(each.campaign.closes)
+        echo(f"{address}: campaign {each.campaign.id}, {counted(each.campaign.nodes, 'node')}, open until {closes}.")
+    echo("All files are in order.")
 
 
 def _option(name: str) -> str:

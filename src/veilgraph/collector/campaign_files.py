@@ -155,26 +155,15 @@ def read_campaigns(path: Path) -> dict[str, CampaignFiles]:
     return found
 
 
-def collector_of_one(files: CampaignFiles, *, store: str, rate: float) -> ASGIApp:
-    """Make the collector of one campaign, which is served at the root.
-
-    Args:
-        files: its files.
-        store: URL of the store.
-        rate: maximum requests per second of one address; 0 means no limit.
-    """
-    served = files.load(store=store)
-    limits = Limits(report_bytes=max_report_bytes(served.campaign), requests_per_second=rate)
-    return make_app(**vars(served), store=ReportStore.open(store), limits=limits)
-
-
-def collector_of_several(path: Path, *, store: str, rate: float) -> ASGIApp:
-    """Make the collector of all campaigns of a file, each below /c/NAME/.
+def load_campaigns(path: Path, *, store: str) -> dict[str, ServedCampaign]:
+    """Read and check the files of all campaigns of a file, and that no two have a secret in common.
 
     Args:
         path: the file that `read_campaigns` reads.
         store: URL of the store of all of them.
-        rate: maximum requests per second of one address; 0 means no limit.
+
+    Returns:
+        The campaigns by name.
     """
     # Campaigns on the same graph share it.
     read_graph = cache(_read_graph)
@@ -185,11 +174,25 @@ def collector_of_several(path: Path, *, store: str, rate: float) -> ASGIApp:
     for (name, first), (other, second) in combinations(served.items(), 2):
         if common := _common(first, second):
             raise RunError(f"{path}: [{name}] and [{other}] have {common}")
+    return served
+
+
+def make_collector(served: ServedCampaign | Mapping[str, ServedCampaign], *, store: str, rate: float) -> ASGIApp:
+    """Open the store, and make the collector of one campaign at the root, or of several below /c/NAME/.
+
+    Args:
+        served: the campaign, or the campaigns by name.
+        store: URL of the store.
+        rate: maximum requests per second of one address; 0 means no limit.
+    """
     opened = ReportStore.open(store)
+    if isinstance(served, ServedCampaign):
+        limits = Limits(report_bytes=max_report_bytes(served.campaign), requests_per_second=rate)
+        return make_app(**vars(served), store=opened, limits=limits)
     shared = SharedParts(opened, limits=Limits(requests_per_second=rate))
     apps = {}
     for name, each in served.items():
-        with _naming(path, name):
+        with _naming(each.campaign_file, name):
             apps[name] = make_app(**vars(each), store=opened, shared=shared)
     return CampaignsTogether(apps, shared)
 
