@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.client.test_waves import LIMIT, at
+from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, ScriptedWords, campaign
 from tests.support.forgeries import rewritten
 from veilgraph.campaign import Campaign, Report
@@ -91,6 +92,37 @@ def test_the_same_words_make_the_same_reports_in_the_package_and_the_client(name
         assert len(list(left)) == len(rng.left)
 
 
+def answers(series: Campaign, history: list[list[int]], rng: random.Random) -> list[tuple[participant.Answers, Any]]:
+    """Return features and label of each wave; some are left out."""
+    made, label = mechanism(series), series.label_mechanism
+    return [
+        (
+            tuple(None if rng.random() < 0.2 else value for value in values),
+            None if label is None or rng.random() < 0.2 else rng.randrange(label.domain_size),
+        )
+        for values in history[: made.waves]
+    ]
+
+
+@needs_node
+def test_the_same_words_make_the_same_reports_in_python_and_in_the_browser(tmp_path: Path) -> None:
+    items, expected, rng = [], [], random.Random(2)
+    for series in SERIES.values():
+        asked = questions(series)
+        documents = [at(series, wave).to_json() for wave in range(1, len(asked) + 1)]
+        for history, words in histories(series, count=10):
+            left, memory, given = iter(words), participant.Memory(), answers(series, history, rng)
+            for question, (features, label) in zip(asked, given, strict=True):
+                memory = participant.randomize_wave(question, memory, features, label, word=left.__next__)
+            features_of, labels = [list(features) for features, _ in given], [label for _, label in given]
+            items.append({"campaigns": documents, "features": features_of, "values": labels, "words": words})
+            kept = {str(i): list(feature.reports.values()) for i, feature in memory.features.items()}
+            consumed = len(words) - len(list(left))
+            said = {"reports": list(memory.reports.values()), "features": kept, "consumed": consumed}
+            expected.append({"result": said})
+    assert in_node(tmp_path, "waves", items) == expected
+
+
 @by_name
 def test_the_client_computes_the_stated_guarantee_by_itself(name: str) -> None:
     series = SERIES[name]
@@ -137,6 +169,15 @@ def test_a_forged_series_is_refused(forgery: str) -> None:
         participant.verify(forged, max_epsilon=LIMIT, now=BEFORE)
     with pytest.raises(CampaignError):
         Campaign.from_json(forged)
+
+
+@needs_node
+def test_a_forged_series_is_refused_by_the_browser(tmp_path: Path) -> None:
+    forged = [rewritten(BOTH, **change) for change in FORGERIES.values()]
+    replies = in_node(tmp_path, "verify", [*forged, *(series.to_json() for series in SERIES.values())])
+    assert [name for name, reply in zip(FORGERIES, replies, strict=False) if "error" not in reply] == []
+    for series, reply in zip(SERIES.values(), replies[len(forged) :], strict=True):
+        assert reply["result"]["epsilon"] == pytest.approx(series.guarantee.total_user_level, rel=1e-9)
 
 
 def test_features_by_grr_are_refused_outside_a_series() -> None:
@@ -224,6 +265,38 @@ def damages(whole: dict[str, Any]) -> Sequence[dict[str, Any]]:
         whole | {"features": kept | {first: kept[first] | {"current": 9}}},
         whole | {"features": kept | {first: kept[first] | {"reports": {"2": 0}}}},
     ]
+
+
+@needs_node
+def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
+    left_out = dict.fromkeys(("smokes", "colour", "age", "drinks"))
+    records = [RECORD | left_out, RECORD, RECORD | {"label": None}, RECORD | {"label": None}, RECORD | {"age": 999}]
+    requests = [
+        {"campaign": at(BOTH, wave, version).to_json(), "record": record, "node": "u", "maxEpsilon": 99}
+        for wave, version, record in zip([1, 1, 2, 3, 4], [1, 1, 2, 3, 4], records, strict=True)
+    ]
+    (reply,) = in_node(tmp_path, "sequence", [{"requests": requests}])
+    replies, kept = reply["result"]["replies"], reply["result"]["kept"]
+    assert replies[0] == replies[1], "an answered wave was drawn again"
+    assert "'age' must be a number" in replies[4]["error"]
+    reports = [each["result"] for each in replies[:4]]
+    assert [Report.parse(each, BOTH).wave for each in reports] == [1, 1, 2, 3]
+    assert len({tuple(asked(each)) for each in reports}) == 1
+    assert [each["label"] is None for each in reports] == [False, False, True, True]
+    place = f"veilgraph-memory:{BOTH.id}:u"
+    memory = json.loads(kept[place])
+    for i, feature in memory["features"].items():
+        size = mechanism(BOTH).domain_sizes[int(i)]
+        assert set(feature["answers"]) == {str(size), str([1, 2, 1, 0][int(i)])}
+    assert reply["result"]["spent"] == pytest.approx(BOTH.guarantee.total_user_level)
+    again = [requests[-1] | {"record": RECORD}]
+    others = {key: text for key, text in kept.items() if key != place}
+    damaged = [{place: json.dumps(each, sort_keys=True, separators=(",", ":"))} for each in damages(memory)]
+    planted = [others, *(others | text for text in damaged), kept]
+    outcomes = in_node(tmp_path, "sequence", [{"planted": each, "requests": again} for each in planted])
+    *refused, accepted = [each["result"]["replies"][0] for each in outcomes]
+    assert all("damaged" in each["error"] for each in refused)
+    assert "result" in accepted
 
 
 def test_without_its_memory_a_device_draws_nothing_again(tmp_path: Path) -> None:

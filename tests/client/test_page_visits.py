@@ -18,7 +18,7 @@ from tests.support.chromium import NEEDS_CHROMIUM, Page
 from tests.support.forgeries import rewritten
 from tests.support.participant_page import CAMPAIGN, FILL, INVITATION, SUBMIT, Collector, ready, serving, shown
 from veilgraph.campaign import Report
-from veilgraph.privacy.schema import FeatureSchema
+from veilgraph.privacy.schema import Column, FeatureSchema
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -380,6 +380,71 @@ def test_a_series_is_answered_once_in_each_round_and_counted_once(page: Page) ->
         ready(page, collector.url + INVITATION)
         assert words(page, "done-heading") == "Your answers are withdrawn."
         assert not shown(page, "form")
+        assert page.complaints == []
+
+
+FEATURES_IN_WAVES = campaign(
+    FeatureSchema(
+        columns=(
+            Column(name="smokes", values=("no", "yes")),
+            Column(name="colour", values=("red", "green", "blue")),
+            Column(name="age", edges=(0.0, 30.0, 120.0)),
+        ),
+        classes=("well", "ill"),
+    ),
+    epsilon_x=0.4,
+    sampled=2,
+    epsilon_y=0.5,
+    waves=3,
+    label="health",
+)
+ANSWERS = """for (const name of ['q0', 'q1', 'q3']) document.querySelectorAll(`input[name=${name}]`)[1].click();
+document.querySelector('input[name=q2-skip]').click(); document.getElementById('consent').click();"""
+
+
+def test_features_of_a_series_are_the_same_ones_in_every_round(page: Page) -> None:
+    with serving(FEATURES_IN_WAVES.to_json()) as collector:
+        for wave in (1, 2):
+            ready(page, collector.url + INVITATION, width=390)
+            assert "2 are chosen at random in your first round, and stay the same" in words(page, "rounds")
+            assert "if none of your answers changes from round to round" in words(page, "levels")
+            assert "nobody can see that you left it out" in words(page, "questions")
+            page.run(ANSWERS + SUBMIT)
+            page.until("!document.getElementById('review').hidden")
+            assert "It speaks of 2 of your 3 answers" in words(page, "explained")
+            assert page.run("document.documentElement.scrollWidth") == 390
+            send(page)
+            page.until("!document.getElementById('done').hidden")
+            collector.campaign = FEATURES_IN_WAVES.revise(wave=wave + 1).to_json()
+        first, second = (Report.parse(document, FEATURES_IN_WAVES) for _, _, document in collector.received)
+        assert first.features is not None
+        assert second.features is not None
+        assert [code is None for code in first.features] == [code is None for code in second.features]
+        assert (first.wave, second.wave) == (1, 2)
+        assert page.complaints == []
+
+
+def test_a_limit_that_cannot_be_read_stops_every_draw_until_the_person_sets_one(page: Page) -> None:
+    with serving(SERIES.to_json()) as collector:
+        ready(page, collector.url + INVITATION)
+        assert "leave this page and send nothing" in words(page, "questions")
+        page.run("localStorage.setItem('veilgraph:limit', 'dam4ged')")
+        ready(page, collector.url + INVITATION)
+        assert "cannot read the limit" in words(page, "problem")
+        assert page.run("document.getElementById('limit-part').open")
+        assert words(page, "spent") == "So far: 0."
+        page.run(PICK.format(1) + SUBMIT)
+        page.until("document.getElementById('problem').textContent.includes('cannot read the limit')")
+        assert page.run("Object.entries(localStorage)") == [["veilgraph:limit", "dam4ged"]]
+        page.run(
+            "limit.value = '9'; limit.dispatchEvent(new Event('change'))".replace(
+                "limit.", "document.getElementById('limit')."
+            )
+        )
+        assert not shown(page, "problem")
+        assert words(page, "spent") == "So far: 0 of your limit of 9."
+        page.run(SUBMIT)
+        page.until("!document.getElementById('review').hidden")
         assert page.complaints == []
 
 

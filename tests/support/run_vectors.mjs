@@ -50,13 +50,14 @@ const work = {
     });
   }),
   // All waves of a series, one campaign for each, from one stream of words.
-  waves: ({ campaigns, values, words }) => attempt(async () => {
-    let next = 0, memory = { answers: {}, current: null, reports: {} };
+  waves: ({ campaigns, values, features, words }) => attempt(async () => {
+    let next = 0, memory = module.UNANSWERED;
     for (const [i, value] of values.entries()) {
       const question = await module.verify(campaigns[i], { maxEpsilon, now });
-      memory = module.randomizeWave(question, memory, value, () => words[next++]);
+      memory = module.randomizeWave(question, memory, features?.[i] ?? null, value, () => words[next++]);
     }
-    return { reports: Object.values(memory.reports), consumed: next };
+    const kept = Object.entries(memory.features ?? {}).map(([i, each]) => [i, Object.values(each.reports)]);
+    return { reports: Object.values(memory.reports), consumed: next, ...(features && { features: Object.fromEntries(kept) }) };
   }),
   verify: (campaign) => attempt(async () => {
     const { epsilon, id } = await module.verify(campaign, { maxEpsilon, now });

@@ -129,7 +129,7 @@ _MAX_FEATURES = 2**14
 _MAX_STEPS = 1_000_000
 _MAX_JOINT_SIZE = 2**16
 _MAX_WAVES = 36
-_MAX_SIZES_OF_SERIES = 16
+_MAX_KINDS_OF_SERIES = 16
 _MAX_TEXT_LENGTH = 4000
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 # Control, bidirectional and invisible characters could hide what a campaign says; the campaign format lists them.
@@ -1151,15 +1151,14 @@ def _series_features(stated: object, permanent: SampledFeatures, count: int, val
     parts = _object(stated, "epsilon tables", "waves.features")
     _epsilon(parts["epsilon"], "waves.features.epsilon")
     entries = _list(parts["tables"], "waves.features.tables")
-    if len(entries) != len(permanent.tables) or len(set(permanent.sizes)) > _MAX_SIZES_OF_SERIES:
-        raise CampaignError(
-            "waves.features: there is not one table for each feature, or they have more than "
-            f"{_MAX_SIZES_OF_SERIES} different numbers of values"
-        )
+    if len(entries) != len(permanent.tables):
+        raise CampaignError("waves.features: there is not one table for each feature")
     series = tuple(
         Series(table, _table(entry, table.domain_size), count, min(values, table.domain_size))
         for entry, table in zip(entries, permanent.tables, strict=True)
     )
+    if len(set(series)) > _MAX_KINDS_OF_SERIES:  # the costs of each take a moment
+        raise CampaignError(f"the features of a series have more than {_MAX_KINDS_OF_SERIES} different tables")
     return SeriesFeatures(series, permanent.sampled)
 
 

@@ -1,6 +1,6 @@
 // What a device remembers: it answers a campaign once, whatever node it is invited as, and adds its reports up.
 
-import { canonical, encode, need, parse, randomize, randomizeWave, shown, verify, within } from "./client.js";
+import { UNANSWERED, canonical, encode, need, parse, randomize, randomizeWave, shown, verify, wavesOf, within } from "./client.js";
 
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 const LIMIT = "veilgraph:limit";
@@ -38,10 +38,13 @@ export async function answer(campaign, record, options) {
 
 /** Return everything that this device has answered, what it has spent together, and the person's limit or null. */
 export function ledger(storage) {
-	const entries = answered(storage), said = storage.getItem(LIMIT), limit = said === null ? null : Number(said);
-	need(limit === null || limit > 0, "Your limit cannot be read.");
-	return { entries, spent: total(entries), limit };
+	const entries = answered(storage), said = storage.getItem(LIMIT);
+	need(!isLimitLost(storage), "Your limit cannot be read.");
+	return { entries, spent: total(entries), limit: said === null ? null : Number(said) };
 }
+
+/** Tell whether there is a limit that cannot be read: nothing is answered until the person sets one again. */
+export const isLimitLost = (storage) => !(Number(storage.getItem(LIMIT) ?? 1) > 0);
 
 /** Keep the most that the person accepts for all reports together: user level, any two records. */
 export function setLimit(storage, limit) {
@@ -105,8 +108,15 @@ function drawReport(question, node, record) {
 export function stored(question, storage) {
 	const kept = drawn(question, storage), { waves, notice } = question;
 	if (!waves) return kept;
-	const reports = [...kept].map(([node, report]) => [node, { ...report, label: remembered(question, node, storage).reports[notice.wave], wave: notice.wave }]);
-	return new Map(reports.filter(([, { label }]) => label !== undefined));
+	const memories = [...kept].map(([node, report]) => [node, report, remembered(question, node, storage)]);
+	const answered = memories.filter(([, , memory]) => wavesOf(memory).includes(notice.wave));
+	return new Map(answered.map(([node, report, memory]) => [node, saidInWave(question, report, memory)]));
+}
+
+/** Return the report of the open wave, as the device remembers it. */
+function saidInWave({ features, notice: { wave } }, report, memory) {
+	const codes = features && features.sizes.map((_, i) => memory.features[i]?.reports[wave] ?? null);
+	return { ...report, features: codes, label: memory.reports[wave] ?? null, wave };
 }
 
 /** Return the reports that were counted, by node; of a series, the first one. */
@@ -121,32 +131,40 @@ function drawn({ id, features, label, waves }, storage) {
 /** Return the report of the open wave. It is drawn once, and what the device remembers is stored before. */
 function reportOfWave(question, report, storage, record, isFirst) {
 	const { node } = report, { wave } = question.notice, before = remembered(question, node, storage, isFirst);
-	if (!Object.hasOwn(before.reports, wave))
-		storage.setItem(memoryOf(question, node), canonical(randomizeWave(question, before, encode(question, record)[1])));
-	return { ...report, label: remembered(question, node, storage).reports[wave], wave };
+	if (!wavesOf(before).includes(wave))
+		storage.setItem(memoryOf(question, node), canonical(randomizeWave(question, before, ...encode(question, record))));
+	return saidInWave(question, report, remembered(question, node, storage));
 }
 
 /** Where a device remembers a series of a person; private, because permanent answers are kept by value. */
 const memoryOf = ({ id }, node) => `veilgraph-memory:${id}:${node}`;
 
 /** Read what a device remembers; once a wave was answered it must be there. */
-function remembered(question, node, storage, isFirst) {
-	const text = storage.getItem(memoryOf(question, node)), { waves: { count, values }, label: { table: { k } } } = question;
-	if (text === null && isFirst) return { answers: {}, current: null, reports: {} };
-	const memory = parse(text ?? "") ?? {}, { answers, current, reports } = memory, known = Object.keys(answers ?? {});
-	const codes = [...known.map(Number), current, ...Object.values(answers ?? {}), ...Object.values(reports ?? {})];
-	need(Object.keys(memory).sort().join() === "answers,current,reports" && codes.every((code) => isCode(code, k)) && known.length <= values
-		&& Object.hasOwn(answers, current) && Object.keys(reports).every((wave) => isCode(wave - 1, count)), DAMAGED);
+function remembered({ id, features, label, waves }, node, storage, isFirst) {
+	const text = storage.getItem(memoryOf({ id }, node));
+	if (text === null && isFirst) return UNANSWERED;
+	const memory = parse(text ?? "") ?? {}, { features: kept = {}, ...said } = memory, chosen = Object.entries(kept);
+	const answered = Object.keys(said.reports ?? {}).length, isWhole = (each) => Object.keys(each).sort().join() === "answers,current,reports";
+	need(isWhole(said) && (!answered || (label && remembers(said, label.table.k, 0, waves))) && chosen.length === (features?.sampled ?? 0)
+		&& chosen.every(([i, each]) => isCode(Number(i), features.sizes.length) && isWhole(each) && remembers(each, features.sizes[i], 1, waves))
+		&& wavesOf(memory).length && chosen.every(([, each]) => Object.keys(each.reports).length === wavesOf(memory).length), DAMAGED);
 	return memory;
+}
+
+/** Tell whether this is what a device remembers of a question with k answers; the code k stands for one left out. */
+function remembers({ answers, current, reports }, k, isFeature, { count, values }) {
+	const known = Object.keys(Object(answers)).map(Number), codes = [...Object.values(Object(answers)), ...Object.values(Object(reports))];
+	return [...known, current].every((code) => isCode(code, k + isFeature)) && codes.every((code) => isCode(code, k)) && known.length <= values
+		&& Object.hasOwn(Object(answers), current) && Object.keys(Object(reports)).every((wave) => isCode(wave - 1, count));
 }
 
 const fits = (reported, asked, compare) => reported === null || Boolean(asked && compare(reported, asked));
 const isCode = (code, k) => Number.isSafeInteger(code) && code >= 0 && code < k;
 
-function featuresFit(codes, { sizes, sampled, joint }) {
+function featuresFit(codes, { sizes, sampled, joint, series }) {
 	if (!Array.isArray(codes)) return false;
 	const isAsked = (code, i) => isCode(code, sizes[i]), asked = codes.filter(isAsked).length;
-	return codes.length === sizes.length && asked === (joint ? sampled : sizes.length)
+	return codes.length === sizes.length && asked === (joint || series ? sampled : sizes.length)
 		&& codes.every((code, i) => isAsked(code, i) || code === null);
 }
 

@@ -2,7 +2,7 @@
 
 import { VeilgraphError, canonical, parse, verify, within } from "./client.js";
 import { Problem, fetchCampaign, need, standing, submit, withdraw } from "./delivery.js";
-import { answer, answered, brokenRetention, ledger, rename, setLimit, stored } from "./device.js";
+import { answer, answered, brokenRetention, isLimitLost, ledger, rename, setLimit, stored, total } from "./device.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
 
 const FEW = 6;
@@ -33,7 +33,7 @@ async function start() {
   text = await fetchCampaign();
   // No limit and no deadline yet, so that the page can explain them; both apply before a report is drawn.
   question = await verify(text, { maxEpsilon: Infinity, now: new Date(0) });
-  $("limit").value = ledger(localStorage).limit ?? DEFAULT_LIMIT;
+  $("limit").value = isLimitLost(localStorage) ? "" : ledger(localStorage).limit ?? DEFAULT_LIMIT;
   listen();
   setStatus();
   render();
@@ -48,7 +48,7 @@ function listen() {
   // A name alone hides nothing: the code is still to be typed.
   for (const field of [$("node"), $("code")])
     field.addEventListener("change", () => attempt(() => { if (!report && findReport()) render(); else explainPoints(); }));
-  $("limit").addEventListener("change", () => attempt(() => { keepLimit(); explainPoints(); }));
+  $("limit").addEventListener("change", () => attempt(() => { clearProblem(); keepLimit(); render(); }));
   addEventListener("hashchange", () => attempt(() => { if (readInvitation()) { entered = null; $("form").reset(); render(); } }));
 }
 
@@ -100,6 +100,7 @@ function render() {
   const isSent = Boolean(report) && (sent ?? withdrawn) !== null;
   say($("title"), isOver ? "title.closed" : "title");
   if (isClosed) problem ??= [isOver ? "problem.closed" : "problem.paused"];
+  else if (isLimitLost(localStorage)) problem ??= ["problem.limit.lost"];
   explain();
   buildForm();
   explainPoints();
@@ -169,7 +170,7 @@ function explain() {
   const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
   explainRounds();
   if (question.waves) $("levels").replaceChildren(level(user.total, "level.rounds", { count: question.waves.count }),
-    level(question.waves.costs.unchanged, "level.unchanged"));
+    level(question.waves.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all"));
   else $("levels").replaceChildren(level(user.total, isSingle ? "level.only" : "level.all"),
     ...(features && label ? [level(user.label, "level.last")] : []),
     ...(features && !isSingle ? [level(each, label ? "level.other" : "level.each")] : []));
@@ -187,7 +188,9 @@ function explainRounds() {
   if (!waves) return;
   const { count, values } = waves;
   say($("round"), "round", { wave: notice.wave ?? 0, count });
-  $("rounds").replaceChildren(...phrase("rounds", { count }), " ", ...phrase("rounds.values", { values }));
+  const { sampled: m, sizes } = question.features ?? {}, d = sizes?.length ?? 0;
+  $("rounds").replaceChildren(...phrase("rounds", { count }), " ", ...(d > m ? [...phrase("rounds.chosen", { m, d }), " "] : []),
+    ...phrase("rounds.values", { values }));
 }
 
 function level(epsilon, key, values) {
@@ -212,11 +215,13 @@ function factor(epsilon) {
 const points = (epsilon) => number(roundedUp(epsilon, 2));
 
 function explainPoints() {
-  const { entries, spent } = ledger(localStorage), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
+  const entries = answered(localStorage), spent = total(entries), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
   const [one, two, four] = [1, 2, 4].map((epsilon) => roundedUp(raised(epsilon), 0));
   say($("points-meaning"), "points.meaning", { one, two, four });
   say($("cost"), question.waves ? "points.rounds" : "points.cost", { cost: points(cost) });
-  say($("spent"), "points.used", { spent: points(spent), limit: points(limit()) });
+  const isLost = isLimitLost(localStorage);
+  $("limit-part").open ||= isLost;
+  say($("spent"), isLost ? "points.spent" : "points.used", { spent: points(spent), limit: points(isLost ? 0 : limit()) });
   $("sum").hidden = Boolean(report);
   say($("sum"), isCounted ? "points.counted" : "points.sum", { sum: points(spent + cost) });
   $("above").hidden = Boolean(report) || isCounted || within(spent + cost, limit());
@@ -233,10 +238,11 @@ function explainPoints() {
 /** Return the names as which this device has answered the survey, in any of its rounds. */
 const people = () => answered(localStorage).filter(({ campaign }) => campaign === question.id).map((each) => each.node);
 
-const limit = () => Number($("limit").value || DEFAULT_LIMIT);
+/** The person's limit; one that cannot be read is no number, until the person sets it again. */
+const limit = () => Number($("limit").value || (isLimitLost(localStorage) ? NaN : DEFAULT_LIMIT));
 
 function keepLimit() {
-  need(limit() > 0, "problem.limit.none");
+  need(limit() > 0, isLimitLost(localStorage) ? "problem.limit.lost" : "problem.limit.none");
   setLimit(localStorage, limit());
 }
 
@@ -274,8 +280,8 @@ function buildForm() {
     else input.value = chosen.get(input.name) ?? "";
   }
   if (question.label) $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords()));
-  const leftOut = [...phrase("skip.feature"), ...(question.label ? [" ", ...phrase("skip.label")] : [])];
-  if (question.features) $("questions").append(element("p", { class: "quiet" }, ...leftOut));
+  const leftOut = question.features ? ["skip.feature", ...(question.label ? ["skip.label"] : [])] : ["skip.alone"];
+  $("questions").append(element("p", { class: "quiet" }, ...leftOut.flatMap((key) => [...phrase(key), " "])));
 }
 
 /** Say how many answers to the last question a report names, and how likely the own one is among them. */
@@ -379,8 +385,8 @@ async function draw() {
 }
 
 function review() {
-  const { sizes, sampled: m, joint } = question.features ?? {}, d = sizes?.length ?? 0;
-  const which = `${joint ? "review.chosen" : "review.some"}${question.label ? ".before" : ""}`;
+  const { sizes, sampled: m, joint, series } = question.features ?? {}, d = sizes?.length ?? 0;
+  const which = `${joint || series ? "review.chosen" : "review.some"}${question.label ? ".before" : ""}`;
   const parts = [sentence(d ? "review.each" : "review.single"), ...(d && (joint || m < d) ? [sentence(which, { m, d })] : [])];
   $("explained").textContent = parts.join(" ");
   say($("review-as"), "as", { name: element("strong", {}, quoted(report.node)) });
@@ -568,7 +574,7 @@ const TOLD = {
   "This device has seen a later notice of the campaign.": "problem.older",
   "This device has seen another notice of this version.": "problem.altered",
   "Set your limit first.": "problem.limit.none",
-  "Your limit cannot be read.": "problem.limit.none",
+  "Your limit cannot be read.": "problem.limit.lost",
   "No wave is open.": "problem.paused",
   "This wave is over.": "problem.over",
 };

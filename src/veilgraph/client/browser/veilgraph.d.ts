@@ -61,6 +61,8 @@ export interface Question {
 		readonly sizes: readonly number[];
 		readonly sampled: number;
 		readonly joint?: boolean;
+		/** Of a series: tables of a wave's report about each feature; `tables` are those of permanent answers. */
+		readonly series?: readonly Table[];
 		readonly tables: readonly Table[] | Readonly<Record<number, Table>>;
 		readonly x: number;
 		readonly levels: readonly number[];
@@ -69,10 +71,13 @@ export interface Question {
 	/** A series: the label's table is that of permanent answers, this one that of each wave's report about them. */
 	readonly waves: {
 		readonly count: number;
-		/** Different values of a person that are answered. */
+		/** Different values of a person that are answered, for each question. */
 		readonly values: number;
-		readonly table: Table;
-		/** Epsilons of all waves, by the relation between two histories. */
+		/** Null if no label is asked for. */
+		readonly table: Table | null;
+		/** Epsilon of the label for any two histories; 0 without one. */
+		readonly y: number;
+		/** Epsilons of all waves, features and label together, by the relation between two histories. */
 		readonly costs: { readonly any_histories: number; readonly same_changes: number; readonly unchanged: number };
 	} | null;
 	/** What a report reveals at most, at user level: any two records; all waves of a series, any two histories. */
@@ -105,15 +110,29 @@ export function randomize(
 	question: Question, features: Features, label: number | null, word?: Word,
 ): [ReportedFeatures, ReportedLabel];
 
-/** What a device remembers of a series; private, because permanent answers are kept by value. */
-export interface Memory {
+/** What a device remembers of a question in a series; private, because permanent answers are kept by value. */
+export interface QuestionMemory {
+	/** Of a feature, the number of its values stands for an answer that was left out. */
 	readonly answers: Readonly<Record<number, number>>;
 	readonly current: number | null;
 	readonly reports: Readonly<Record<number, number>>;
 }
 
+/** What a device remembers of a series: of the label, and of each feature that was chosen. */
+export interface Memory extends QuestionMemory {
+	readonly features?: Readonly<Record<number, QuestionMemory>>;
+}
+
+/** What a device remembers before the first wave. */
+export const UNANSWERED: QuestionMemory;
+
+/** Return the numbers of the waves that a device has answered. */
+export function wavesOf(memory: Memory): number[];
+
 /** Add the report of the open wave to the memory; a wave is never drawn twice. */
-export function randomizeWave(question: Question, memory: Memory, label: number, word?: Word): Memory;
+export function randomizeWave(
+	question: Question, memory: Memory, features: Features, label: number | null, word?: Word,
+): Memory;
 
 /** Write an epsilon with four decimals, rounded up. */
 export function shown(epsilon: number): string;

@@ -57,14 +57,32 @@ export const randomize = (question, features, label, word = systemWord) =>
  * Return what a device remembers of a series, with the report of the open wave; an answered wave is never drawn again.
  * A value beyond those that the series answers counts as no change: refusing it would reveal the change.
  */
-export function randomizeWave({ label, waves, notice: { wave } }, { answers, current, reports }, value, word = systemWord) {
+export function randomizeWave({ features, label, waves, notice: { wave } }, memory, codes, value, word = systemWord) {
 	need(wave, "No wave is open.");
-	if (Object.hasOwn(reports, wave)) return { answers, current, reports };
-	need(Object.keys(reports).every((each) => each < wave), "This wave is over.");
-	const isKnown = Object.hasOwn(answers, value) || Object.keys(answers).length < waves.values, code = isKnown ? value : current;
-	const kept = { ...answers, [code]: answers[code] ?? respond(code, label.table, word) };
-	return { answers: kept, current: code, reports: { ...reports, [wave]: respond(kept[code], waves.table, word) } };
+	const before = wavesOf(memory), { features: chosen } = memory;
+	if (before.includes(wave)) return memory;
+	need(before.every((each) => each < wave), "This wave is over.");
+	const step = ({ answers, current, reports }, given, first, again) => {
+		const hasRoom = Object.keys(answers).length < Math.min(waves.values, first.k), code = hasRoom || Object.hasOwn(answers, given) ? given : current;
+		// What is left out has the code k, and pure chance as its permanent answer.
+		const kept = { ...answers, [code]: answers[code] ?? (code === first.k ? below(code, word) : respond(code, first, word)) };
+		return { answers: kept, current: code, reports: { ...reports, [wave]: respond(kept[code], again, word) } };
+	};
+	let kept = chosen ?? {};
+	if (codes) {
+		const taken = chooser(features.sampled, codes.length, word);
+		if (!chosen) codes.forEach((_, i) => { if (taken()) kept[i] = UNANSWERED; });
+		kept = Object.fromEntries(Object.entries(kept).map(([i, each]) => [i, step(each, codes[i] ?? features.sizes[i], features.tables[i], features.series[i])]));
+	}
+	return { ...(value === null ? memory : step(memory, value, label.table, waves.table)), ...(codes && { features: kept }) };
 }
+
+/** What a device remembers of a question before its first wave. */
+export const UNANSWERED = { answers: {}, current: null, reports: {} };
+
+/** Numbers of the waves that a device has answered. */
+export const wavesOf = ({ reports, features = {} }) =>
+	[...new Set([reports, ...Object.values(features).map((each) => each.reports)].flatMap(Object.keys))].map(Number);
 
 function draw({ sizes, sampled, joint, tables }, given, word) {
 	const values = given.map((code, i) => code ?? below(sizes[i], word)); // pure chance where an answer is left out
@@ -136,27 +154,47 @@ function read({ id, format, waves, graph, schema, features: asked, label: answer
 	distinct([name, ...columns.map((each) => each.name)], isName, 1);
 	distinct(classes, isName);
 	need((asked || answered) && ([2, 3].includes(format) || (format === 1 && columns[0] && asked?.mechanism !== "joint_grr" && !size)));
-	part(asked, "epsilon mechanism sampled tables", "grr_fs", "joint_grr");
+	part(asked, "epsilon mechanism sampled tables", ...(waves ? ["grr"] : ["grr_fs", "joint_grr"]));
 	part(answered, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
-	const features = asked && readFeatures(asked, sizes.filter((_, i) => i % group === 0));
+	const once = asked && readFeatures(asked, sizes.filter((_, i) => i % group === 0));
 	const table = answered && readTable(answered.table, classes.length, size);
-	const closes = readNotice(notice, [...columns, { name, values: classes }]), series = waves && readWaves(waves, !asked && table);
+	const closes = readNotice(notice, [...columns, { name, values: classes }]);
+	const [series, features] = waves ? readWaves(waves, once, table) : [null, once];
 	need(notice.wave === null || (whole(notice.wave) && notice.wave <= series?.count));
 	const question = { id, closes, columns, group, features, label: answered && { name, values: classes, table }, waves: series, guarantee };
 	return { ...question, epsilon: check(guarantee, features, table, series) };
 }
 
-/** A series asks for the label alone, by GRR; its three epsilons follow from both tables. */
-function readWaves({ count, values, table, guarantee, epsilon, ...others }, label) {
-	keys(others, "");
-	need(label && !label.w && number(epsilon) > 0 && whole(count) && count <= 36 && whole(values) && values <= label.k);
-	const series = { count, values, table: readTable(table, label.k) }, costs = seriesCosts(label, series);
+/** A series is by GRR; its epsilons follow from the permanent tables and those of the waves. */
+function readWaves(stated, asked, label) {
+	const { count, values, epsilon, table, guarantee, features } = keys(stated, `count epsilon ${asked ? "features " : ""}guarantee table values`);
+	need(whole(count) && count <= 36 && whole(values) && (label ? !label.w && values <= label.k && number(epsilon) > 0 : epsilon === null && table === null));
+	const again = label && readTable(table, label.k), own = label && seriesCosts(label, again, count, values);
+	const series = asked && readSeries(features, asked, count, values), costs = totals([own, series?.costs].filter(Boolean));
 	agree(Object.values(keys(guarantee, "any_histories same_changes unchanged")), Object.values(costs));
-	return { ...series, costs };
+	return [{ count, values, table: again, costs, y: own?.any_histories ?? 0 }, series];
 }
 
+/** The sampled features that cost most bound what all of them cost. */
+function readSeries(stated, { sizes, sampled, tables }, count, values) {
+	const { epsilon, tables: waves } = keys(stated, "epsilon tables"), known = new Map();
+	need(number(epsilon) > 0 && list(waves).length === sizes.length);
+	const series = sizes.map((k, i) => readTable(waves[i], k)), each = tables.map((first, i) => {
+		const kind = canonical([first.k, first.yes, series[i].yes]);
+		if (!known.has(kind)) known.set(kind, seriesCosts(first, series[i], count, Math.min(values, first.k)));
+		need(known.size <= 16); // each takes a moment
+		return known.get(kind);
+	});
+	const costs = totals(each, sampled);
+	return { sizes, sampled, tables, series, costs, x: costs.any_histories, levels: each.map((one) => one.any_histories) };
+}
+
+/** Sum the costs that are largest under each relation. */
+const totals = (parts, most) => Object.fromEntries(Object.keys(parts[0]).map((name) =>
+	[name, parts.map((one) => one[name]).sort((a, b) => b - a).slice(0, most).reduce((a, b) => a + b)]));
+
 /** Epsilons of all waves; with x = rho ** n - 1 for n equal reports, a value costs ln((1 + p x) / (1 + q x)). */
-function seriesCosts({ k, yes, no }, { count, values, table }) {
+function seriesCosts({ k, yes, no }, table, count, values) {
 	const rho = table.yes / table.no, c = Math.min(values, count), sum = (all) => all.reduce((a, b) => a + b, 0);
 	const log = (share, n) => Math.log1p((share / WORDS) * Math.expm1(n * Math.log(rho))), single = (n) => log(yes, n) - log(no, n);
 	const most = (parts, value) => Math.max(...[...partitions(count, parts)].map(value));
@@ -211,7 +249,7 @@ function readFeatures({ mechanism, sampled: m, tables: stated }, sizes) {
 	need(list(stated).length === domains.length);
 	const read = domains.map((k, i) => readTable(stated[i], k)), costs = read.map(cost).sort((a, b) => b - a);
 	const x = costs.slice(0, joint ? 1 : m).reduce((a, b) => a + b);
-	if (!joint) return { sizes, sampled: m, tables: read, x, levels: levelsOf(read, m) };
+	if (!joint) return { sizes, sampled: m, tables: read, x, levels: mechanism === "grr" ? [] : levelsOf(read, m) };
 	const tables = {}, found = {}, others = (i) => products(sizes.filter((_, j) => j !== i), m - 1);
 	domains.forEach((k, i) => (tables[k] = read[i]));
 	const levels = sizes.map((k, i) => (found[k] ??= Math.max(...others(i).map((rest) => cost(tables[rest * k])))));
@@ -241,7 +279,7 @@ const cost = ({ k, w, yes, no }) => Math.log(((w ? (k - w) / w : 1) * yes) / no)
 function check(stated, asked, table, series) {
 	const { user_level: user, attribute_level: levels } = keys(stated, "attribute_level user_level");
 	keys(user, "features label total");
-	const x = asked?.x ?? 0, y = series?.costs.any_histories ?? (table ? cost(table) : 0), exact = [x, y, x + y, ...(asked?.levels ?? [])];
+	const x = asked?.x ?? 0, y = series?.y ?? (table ? cost(table) : 0), exact = [x, y, x + y, ...(asked?.levels ?? [])];
 	const texts = [user.features, user.label, user.total, ...list(levels)];
 	agree(texts, exact);
 	return x + y;
