@@ -105,7 +105,7 @@ def answers(series: Campaign, history: list[list[int]], rng: random.Random) -> l
 
 
 @needs_node
-def test_the_same_words_make_the_same_reports_in_python_and_in_the_browser(tmp_path: Path) -> None:
+def test_the_same_words_make_the_same_reports_in_python_and_in_the_browser() -> None:
     items, expected, rng = [], [], random.Random(2)
     for series in SERIES.values():
         asked = questions(series)
@@ -120,7 +120,7 @@ def test_the_same_words_make_the_same_reports_in_python_and_in_the_browser(tmp_p
             consumed = len(words) - len(list(left))
             said = {"reports": list(memory.reports.values()), "features": kept, "consumed": consumed}
             expected.append({"result": said})
-    assert in_node(tmp_path, "waves", items) == expected
+    assert in_node("waves", items) == expected
 
 
 @by_name
@@ -172,9 +172,9 @@ def test_a_forged_series_is_refused(forgery: str) -> None:
 
 
 @needs_node
-def test_a_forged_series_is_refused_by_the_browser(tmp_path: Path) -> None:
+def test_a_forged_series_is_refused_by_the_browser() -> None:
     forged = [rewritten(BOTH, **change) for change in FORGERIES.values()]
-    replies = in_node(tmp_path, "verify", [*forged, *(series.to_json() for series in SERIES.values())])
+    replies = in_node("verify", [*forged, *(series.to_json() for series in SERIES.values())])
     assert [name for name, reply in zip(FORGERIES, replies, strict=False) if "error" not in reply] == []
     for series, reply in zip(SERIES.values(), replies[len(forged) :], strict=True):
         assert reply["result"]["epsilon"] == pytest.approx(series.guarantee.total_user_level, rel=1e-9)
@@ -268,14 +268,14 @@ def damages(whole: dict[str, Any]) -> Sequence[dict[str, Any]]:
 
 
 @needs_node
-def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
+def test_the_browser_keeps_a_series_as_python_does() -> None:
     left_out = dict.fromkeys(("smokes", "colour", "age", "drinks"))
     records = [RECORD | left_out, RECORD, RECORD | {"label": None}, RECORD | {"label": None}, RECORD | {"age": 999}]
     requests = [
         {"campaign": at(BOTH, wave, version).to_json(), "record": record, "node": "u", "maxEpsilon": 99}
         for wave, version, record in zip([1, 1, 2, 3, 4], [1, 1, 2, 3, 4], records, strict=True)
     ]
-    (reply,) = in_node(tmp_path, "sequence", [{"requests": requests}])
+    (reply,) = in_node("sequence", [{"requests": requests}])
     replies, kept = reply["result"]["replies"], reply["result"]["kept"]
     assert replies[0] == replies[1], "an answered wave was drawn again"
     assert "'age' must be a number" in replies[4]["error"]
@@ -293,7 +293,7 @@ def test_the_browser_keeps_a_series_as_python_does(tmp_path: Path) -> None:
     others = {key: text for key, text in kept.items() if key != place}
     damaged = [{place: json.dumps(each, sort_keys=True, separators=(",", ":"))} for each in damages(memory)]
     planted = [others, *(others | text for text in damaged), kept]
-    outcomes = in_node(tmp_path, "sequence", [{"planted": each, "requests": again} for each in planted])
+    outcomes = in_node("sequence", [{"planted": each, "requests": again} for each in planted])
     *refused, accepted = [each["result"]["replies"][0] for each in outcomes]
     assert all("damaged" in each["error"] for each in refused)
     assert "result" in accepted
