@@ -11,7 +11,7 @@ import typer
 
 from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_method
-from veilgraph.errors import MissingExtraError
+from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
@@ -219,15 +219,23 @@ def predict(
     with needs_extra("server"):
         _start_workers(graph)
         from veilgraph.deploy import Model, predict_nodes
+        from veilgraph.deploy.model_folder import is_shard_model
         from veilgraph.deploy.prediction import COVERAGE, check_table_format, write_prediction_shards
         from veilgraph.deploy.stored_reports import withdrawn_since
     from veilgraph.graph import read_ids
     from veilgraph.graph.shards import read_graph
 
     as_shards = graph.is_dir() and nodes is None and not out.suffix
+    if as_shards and ("RANK" in os.environ or is_shard_model(model)):
+        _predict_shards(model, graph, out, store=store, coverage=coverage, certain=certain, device=device, json=as_json)
+        return
     if not as_shards:
         check_table_format(out)
     loaded = Model.load(model, device=device)
+    if is_shard_model(model):
+        raise RunError(
+            f"{model} was trained by several processes on shards: give them as --graph, and a folder as --out"
+        )
     wanted = None if nodes is None else [str(node) for node in read_ids(nodes)]
     found = predict_nodes(
         loaded,
@@ -258,6 +266,34 @@ def predict(
     if others:
         echo(f"Not in {graph}: {counted(others, 'node')} of the training; --nodes predicts them too.")
     _print_withdrawals(withdrawn)
+
+
+def _predict_shards(
+    model: Path,
+    graph: Path,
+    out: Path,
+    *,
+    store: str | None,
+    coverage: float | None,
+    certain: float,
+    device: str,
+    json: bool,
+) -> None:
+    """Predict all nodes of shards, together with the other processes if there are some."""
+    from veilgraph.deploy import predict_under_torchrun
+
+    if store is not None or coverage is not None:
+        option = "--store" if store is not None else "--coverage"
+        raise RunError(f"{option} needs a model of one process: leave it out; reports are those of the shards")
+    found = predict_under_torchrun(model, graph, out, device=device, certain=certain, watch=show_progress)
+    if found is None:  # another process leads and prints
+        return
+    loaded, sure = found
+    if json:
+        echo_json({"file": str(out), "nodes": loaded.facts["nodes"], "certain": sure, "certain_from": certain})
+        return
+    echo(f"Predicted {counted(loaded.facts['nodes'], 'node')}: {out}")
+    echo(f"Certain enough, with a probability of {certain:g} or more: {counted(sure, 'answer')}.")
 
 
 def _describe_sets(found: Predictions, model: Model, coverage: float) -> dict[str, float] | None:

@@ -28,7 +28,7 @@ from veilgraph.deploy.model_folder import (
 )
 from veilgraph.deploy.shard_reports import perturbed_from_shards
 from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
-from veilgraph.distributed.process_group import ProcessGroup, join_process_group
+from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.shards import ShardFolder, ShardGraph, read_graph
@@ -36,7 +36,7 @@ from veilgraph.models import Method, StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.checkpoint import Checkpoint, digest_of_task
 from veilgraph.models.engine.device import resolve_device
-from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distributed, join_fit
+from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distributed
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import find_method_for_campaign
 from veilgraph.models.unused_reports import UnusedReports
@@ -141,32 +141,6 @@ def _write_card(model: Model, prepared: PreparedFit | None, folder: Path, *, mem
     except KeyboardInterrupt:
         say(f"the model in {folder} is complete, its card is not: veilgraph card writes it")
         raise
-
-
-def train_under_torchrun(
-    store: str | None,
-    campaign: Path,
-    graph: Path | Graph,
-    *,
-    out: Path,
-    device: str = "auto",
-    memory: int = DEFAULT_MEMORY,
-    **options: Any,
-) -> Model | None:
-    """Call `train_on_store` in every process that torchrun started; each holds a part of the graph.
-
-    Without torchrun there is one process, which holds all of it.
-
-    Returns:
-        The model in the process that leads, None in the others.
-    """
-    with join_process_group(resolve_device(device)) as processes:
-        if not processes.is_leader:
-            join_fit(processes, memory=memory)
-            return None
-        return train_on_store(
-            store, campaign, graph, out=out, device=device, memory=memory, processes=processes, **options
-        )
 
 
 def fit_reports(
@@ -328,6 +302,7 @@ def prepare_fit(
     hold_out: float = 0.0,
     folder: Path | None = None,
     facts: Mapping[str, Any] | None = None,
+    shards: str | None = None,
 ) -> PreparedFit:
     """Split the reported labels: two thirds for training and one third for the selection of the epoch.
 
@@ -340,11 +315,9 @@ def prepare_fit(
             control.
         folder: folder of the model. A checkpoint in it is continued, and a new one is written there.
         facts: further facts for the description of the training, JSON-ready.
+        shards: digest of the folder of shards that graph and reports are from; None if they are from elsewhere.
     """
-    if (count := int(perturbed.has_label.sum())) < _LEAST_LABELS:
-        raise FitError(f"the nodes of the graph sent {count} label report(s): training needs at least {_LEAST_LABELS}")
-    if not 0 <= hold_out < 1:
-        raise FitError(f"hold_out is {hold_out}: give a share from 0 to below 1")
+    check_labels(int(perturbed.has_label.sum()), hold_out)
     split = _draw_split(perturbed, seed, hold_out)
     # The model's folder holds the reports of the training: no label that is held out, no feature that nothing reads.
     seen = replace(
@@ -352,7 +325,14 @@ def prepare_fit(
         has_label=perturbed.has_label & split.labelled,
         has_features=perturbed.has_features & method.uses_features,
     )
-    checkpoint = None if folder is None else _checkpoint(check_model_folder(folder), method, seen, split)
+    checkpoint = None
+    if folder is not None and isinstance(method, GNNMethod):
+        check_model_folder(folder)
+        checkpoint = (
+            _checkpoint(folder, method, seen, split)
+            if shards is None
+            else open_shard_checkpoint(folder, method, shards=shards, seed=seed, hold_out=hold_out)
+        )
     described: dict[str, Any] = {
         "campaign": campaign.id,
         "method": method.name,
@@ -374,13 +354,36 @@ def prepare_fit(
     )
 
 
+def check_labels(count: int, hold_out: float) -> None:
+    """Refuse a training with too few label reports, or with a share to hold out that leaves none."""
+    if count < _LEAST_LABELS:
+        raise FitError(f"the nodes of the graph sent {count} label report(s): training needs at least {_LEAST_LABELS}")
+    if not 0 <= hold_out < 1:
+        raise FitError(f"hold_out is {hold_out}: give a share from 0 to below 1")
+
+
 def _draw_split(perturbed: PerturbedGraph, seed: int, hold_out: float) -> Split:
     """Draw a split; on shards by the numbers of the nodes, so that it does not depend on the number of processes."""
-    train, validation = _TRAIN_SHARE * (1 - hold_out), (1 - _TRAIN_SHARE) * (1 - hold_out)
     nodes, eligible = perturbed.graph.num_nodes, perturbed.has_label
     if isinstance(perturbed.graph, ShardGraph):
-        return Split.counted(np.arange(nodes), seed=seed, train=train, validation=validation, eligible=eligible)
-    return Split.random(nodes, seed=seed, train=train, validation=validation, eligible=eligible)
+        return draw_counted_split(np.arange(nodes), eligible, seed=seed, hold_out=hold_out)
+    return Split.random(nodes, seed=seed, eligible=eligible, **_shares(hold_out))
+
+
+def draw_counted_split(numbers: NDArray[np.int64], eligible: NDArray[np.bool_], *, seed: int, hold_out: float) -> Split:
+    """Draw the split of a training on shards from the numbers of nodes in the whole graph.
+
+    Args:
+        numbers: numbers of the nodes, [nodes].
+        eligible: nodes that sent a label report, [nodes].
+        seed: seed of the split.
+        hold_out: share of the label reports that only estimate the accuracy.
+    """
+    return Split.counted(numbers, seed=seed, eligible=eligible, **_shares(hold_out))
+
+
+def _shares(hold_out: float) -> dict[str, float]:
+    return {"train": _TRAIN_SHARE * (1 - hold_out), "validation": (1 - _TRAIN_SHARE) * (1 - hold_out)}
 
 
 def _contamination_facts(method: Method, campaign: Campaign) -> dict[str, Any] | None:
@@ -407,11 +410,27 @@ def _held_out_labels(perturbed: PerturbedGraph, seen: PerturbedGraph, split: Spl
     )
 
 
-def _checkpoint(folder: Path, method: Method, perturbed: PerturbedGraph, split: Split) -> Checkpoint | None:
+def open_shard_checkpoint(folder: Path, method: GNNMethod, *, shards: str, seed: int, hold_out: float) -> Checkpoint:
+    """Open the checkpoint of a fit on shards, which no process reads as a whole.
+
+    Args:
+        folder: folder of the model.
+        method: the method.
+        shards: digest of the folder of shards.
+        seed: seed of the split.
+        hold_out: share of the label reports that are held out.
+    """
+    settings = _settings(method) | {"shards": shards, "split": [seed, hold_out]}
+    return Checkpoint.open(folder / CHECKPOINT, digest_of_task(settings, []))
+
+
+def _settings(method: GNNMethod) -> dict[str, Any]:
+    return {"method": method.name, **method.saved_parameters(), "device": resolve_device(method.device).type}
+
+
+def _checkpoint(folder: Path, method: GNNMethod, perturbed: PerturbedGraph, split: Split) -> Checkpoint:
     """Open the checkpoint of this fit. It depends on graph, reports, split and settings, but not on the processes."""
-    if not isinstance(method, GNNMethod):
-        return None
-    settings = {"method": method.name, **method.saved_parameters(), "device": resolve_device(method.device).type}
+    settings = _settings(method)
     reports = perturbed.features, perturbed.labels, perturbed.has_features, perturbed.has_label
     digest = digest_of_task(settings, [perturbed.graph.edges, *reports, split.train, split.validation])
     return Checkpoint.open(folder / CHECKPOINT, digest)
@@ -440,6 +459,7 @@ def _prepare_from_store(
     public = check_graph(asked, graph if isinstance(graph, Graph) else read_graph(graph, nodes=nodes))
     chosen = method_for_campaign(method, asked, public, seed=seed, device=device, **parameters)
     perturbed, withdrawals = _read_reports(store, asked, public, graph, waves=waves, watch=watch)
+    shards = ShardFolder.open(graph).digest if store is None and isinstance(graph, Path) else None
     screening = screen(perturbed)
     facts = {
         "method": method,
@@ -451,7 +471,16 @@ def _prepare_from_store(
     if screened:
         perturbed = screening.exclude(perturbed)
     with watch("train"):
-        return prepare_fit(asked, perturbed, chosen, seed=seed, hold_out=hold_out, folder=folder, facts=facts)
+        return prepare_fit(
+            asked,
+            perturbed,
+            chosen,
+            seed=seed,
+            hold_out=hold_out,
+            folder=folder,
+            facts=facts,
+            shards=None if screened else shards,  # a screened fit has other reports
+        )
 
 
 def _read_reports(

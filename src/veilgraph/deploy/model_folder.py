@@ -3,6 +3,7 @@
 The folder holds the method (`model.json`, `weights.npz`), the campaign (`campaign.json`), the reports of the training
 (`reports.jsonl`: randomized, as they left the devices), the order of the nodes (`nodes.json`; a fit in several
 processes writes none) and a description of the training (`training.json`), with a manifest: the digest of every file.
+A fit of several processes on shards keeps neither reports nor probabilities: predictions read the shards again.
 A card may stand beside them: `card.json`, `card.html`, and `people.csv`, which names people.
 Until the training is finished, it holds the state of the fit (`checkpoint.npz`) and drafts of these files. No file
 contains code. Who reads the folder learns the graph's node names, and of each person what their report reveals.
@@ -37,6 +38,7 @@ _CAMPAIGN = "campaign.json"
 _NODES = "nodes.json"
 _FILES = (DOCUMENT, WEIGHTS, _CAMPAIGN, REPORTS)
 _MANIFEST = "manifest"
+_SHARDS = "shards"
 _REMEDY = "copy the folder again, or train again"
 
 
@@ -103,7 +105,8 @@ class Model:
         if facts.get("campaign") != campaign.id:
             raise RunError(f"{folder}: {_CAMPAIGN} is not the campaign that the model was trained for; {_REMEDY}")
         method = kind.load(folder, device=device)
-        shape, expected = method.predict_proba().shape, (facts.get("nodes"), campaign.schema.num_classes)
+        rows = 0 if _SHARDS in facts else facts.get("nodes")
+        shape, expected = method.predict_proba().shape, (rows, campaign.schema.num_classes)
         if shape != expected:
             raise RunError(f"{folder}: the weights are of {shape} nodes and classes, not {expected}; {_REMEDY}")
         lines = partial(read_lines, folder / REPORTS)
@@ -136,6 +139,14 @@ def check_model_folder(folder: Path) -> Path:
     if DOCUMENT not in held and (others := [name for name in held if name not in (CHECKPOINT, WEIGHTS)]):
         raise RunError(f"{folder} holds '{others[0]}' and no model: choose another folder")
     return folder
+
+
+def is_shard_model(folder: Path) -> bool:
+    """Tell whether a folder holds a model that several processes trained on shards."""
+    try:
+        return _SHARDS in read_object(folder / _TRAINING)
+    except (OSError, ValueError):
+        return False  # `load` says what is wrong
 
 
 def remove_drafts(folder: Path) -> None:

@@ -20,9 +20,12 @@ class Communicator(ABC):
 
     Attributes:
         is_local: whether this process holds the whole graph.
+        counted_nodes: numbers of this process's nodes, `[local nodes]`, if random draws come from counters of nodes;
+            None if they come from streams.
     """
 
     is_local: bool
+    counted_nodes: Tensor | None = None
 
     @abstractmethod
     def global_nodes(self, local_nodes: int) -> int:
@@ -65,11 +68,17 @@ class Communicator(ABC):
 class LocalCommunicator(Communicator):
     """Communicator of a process that holds the whole graph: nothing is exchanged.
 
+    Args:
+        counted_nodes: numbers of the nodes, if random draws come from counters of nodes.
+
     >>> LOCAL.all_reduce_sum(torch.tensor([3.0]))
     tensor([3.])
     """
 
     is_local = True
+
+    def __init__(self, counted_nodes: Tensor | None = None) -> None:
+        self.counted_nodes = counted_nodes
 
     def global_nodes(self, local_nodes: int) -> int:
         """Return `local_nodes`."""
@@ -119,6 +128,7 @@ class HaloCommunicator(Communicator):
             torch.from_numpy(index).to(device)
             for index in (part.send_rows, part.own_rows, part.halo_rows, part.global_ids)
         )
+        self.counted_nodes = self._global_ids if part.counts_nodes else None
 
     def global_nodes(self, local_nodes: int) -> int:
         """Return the number of nodes of the whole graph."""

@@ -183,3 +183,31 @@ def _exit_without(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
+
+
+def weighted_partition(edges: NDArray[np.int64], weights: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+    """Partition a small graph with weights by METIS; return the part of each node, `[nodes]`.
+
+    Args:
+        edges: weights of edges, `[nodes, nodes]`, symmetric; the diagonal is ignored.
+        weights: weights of nodes, `[nodes]`.
+        parts: number of parts.
+
+    >>> pairs = np.array([[0, 9, 0, 1], [9, 0, 1, 0], [0, 1, 0, 9], [1, 0, 9, 0]])
+    >>> found = weighted_partition(pairs, np.ones(4, dtype=np.int64), 2)
+    >>> bool(found[0] == found[1] and found[2] == found[3] and found[0] != found[2])
+    True
+    """
+    joined = edges.copy()
+    np.fill_diagonal(joined, 0)
+    sources, targets = np.nonzero(joined)
+    starts = np.searchsorted(sources, np.arange(len(joined) + 1))
+    scale = max(1, int(joined.sum()) // 2**24, int(weights.sum()) // 2**24)  # METIS adds in 32 bits
+    result = pymetis.part_graph(
+        parts,
+        pymetis.CSRAdjacency(starts, targets),
+        vweights=np.maximum(weights // scale, 1),
+        eweights=np.maximum(joined[sources, targets] // scale, 1),
+        options=pymetis.Options(seed=0),
+    )
+    return np.asarray(result.vertex_part, dtype=np.int64)

@@ -14,7 +14,7 @@ from veilgraph.graph.graph import Graph
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _ExtendedPart(Graph):
+class ExtendedPart(Graph):
     """A part together with its halo. Halo nodes have further edges, which are not stored here."""
 
     global_degrees: NDArray[np.int64] = field(repr=False)
@@ -40,6 +40,7 @@ class GraphPart(Graph):
         send_counts: number of rows that this part sends to each part.
         max_extended_nodes: size of the largest part of the partition, halo included.
         clusters: cluster of each node, `[nodes]`, for each number of clusters of the whole graph.
+        counts_nodes: whether random draws come from counters of nodes, as on shards, and not from a stream.
     """
 
     global_ids: NDArray[np.int64] = field(repr=False)
@@ -52,6 +53,7 @@ class GraphPart(Graph):
     send_counts: tuple[int, ...]
     max_extended_nodes: int
     clusters: Mapping[int, NDArray[np.int64]] = field(repr=False)
+    counts_nodes: bool = False
 
     @property
     def halo_size(self) -> int:
@@ -120,7 +122,7 @@ class Partition:
             edges=np.searchsorted(own, np.stack([low[inside], high[inside]])),
             global_ids=own,
             num_global_nodes=self._graph.num_nodes,
-            extended=_ExtendedPart(
+            extended=ExtendedPart(
                 num_nodes=len(extended),
                 edges=np.searchsorted(extended, np.stack([low, high])),
                 global_degrees=self._degrees[extended],

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veilgraph.distributed.communicator import Communicator
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method, PendingFit, begin_fit, check_is_fitted
 from veilgraph.models.engine.device import resolve_device, torch_threads_for
@@ -69,7 +70,8 @@ class StructureOnly(Method):
         """Fit many tasks: those on one graph share sparse products."""
         by_graph: dict[tuple[Graph, torch.device], list[FitTask[Self]]] = {}
         for task in tasks:
-            begin_fit(task.method, task.perturbed, task.split)
+            communicator = operators_of(task.perturbed.graph, resolve_device(task.method.device)).communicator
+            begin_fit(task.method, task.perturbed, task.split, communicator)
             by_graph.setdefault((task.perturbed.graph, resolve_device(task.method.device)), []).append(task)
         for (graph, device), same_graph in by_graph.items():
             operators = operators_of(graph, device)
@@ -121,7 +123,8 @@ def _class_probabilities(
     restarts, steps = zip(*settings, strict=True)
     for step, scores in _propagations(operators, sources, restarts, steps):
         for run in (run for run, last in enumerate(steps) if last == step):
-            results[run] = _debias(scores[:, run], sources[:, run], reports[run]).cpu().numpy()
+            debiased = _debias(scores[:, run], sources[:, run], reports[run], operators.communicator)
+            results[run] = debiased.cpu().numpy()
     return [results[run] for run in range(len(settings))]
 
 
@@ -131,7 +134,8 @@ def _select_settings(tasks: Sequence[FitTask[StructureOnly]], operators: GraphOp
     sources = named_class_draws([task.perturbed for task in tasks], operators.device)
     sources *= torch.from_numpy(training).to(operators.device).unsqueeze(2)
     held_out = [_held_out(task, operators.device) for task in tasks]
-    together = max(1, block_width(operators.device, len(sources)) // sources.shape[2])
+    rows = operators.communicator.max_extended_rows(len(sources))
+    together = max(1, block_width(operators.device, rows) // sources.shape[2])
     pairs, hits = list(itertools.product(range(len(tasks)), RESTARTS)), dict[tuple[int, float, int], Tensor]()
     for start in range(0, len(pairs), together):
         which, restarts = zip(*pairs[start : start + together], strict=True)
@@ -145,6 +149,7 @@ def _select_settings(tasks: Sequence[FitTask[StructureOnly]], operators: GraphOp
     # Ties go to fewer steps, then to the larger restart.
     settings = [(restart, steps) for steps in STEPS for restart in RESTARTS]
     counts = torch.stack([hits[run, *setting] for run in range(len(tasks)) for setting in settings])
+    counts = operators.communicator.all_reduce_sum(counts)
     return [settings[row.index(max(row))] for row in counts.view(len(tasks), -1).tolist()]
 
 
@@ -170,14 +175,16 @@ def _propagations(
     scores = reports.flatten(1)
     sources = scores * weight
     for step in range(1, max(steps) + 1):
-        scores = torch.addcmul(sources, repeated_product(operators.symmetric.matrix, scores, 1), 1 - weight)
+        arriving = repeated_product(operators.symmetric.matrix, scores, 1, communicator=operators.communicator)
+        scores = torch.addcmul(sources, arriving, 1 - weight)
         if step in steps:
             yield step, scores.view_as(reports)
 
 
-def _debias(scores: Tensor, reports: Tensor, perturbed: PerturbedGraph) -> Tensor:
+def _debias(scores: Tensor, reports: Tensor, perturbed: PerturbedGraph, communicator: Communicator) -> Tensor:
     """Return class probabilities from propagated reports; where none arrived, those of all reports."""
-    mass, count = scores.sum(dim=1, keepdim=True), int(perturbed.has_label.sum())
-    mass = mass / perturbed.label_mechanism.set_size
-    shares = torch.where(mass > 0, scores / mass.clamp(min=torch.finfo(mass.dtype).tiny), reports.sum(0) / count)
+    count = int(communicator.all_reduce_sum(torch.tensor(int(perturbed.has_label.sum()))))
+    mass = scores.sum(dim=1, keepdim=True) / perturbed.label_mechanism.set_size
+    overall = communicator.all_reduce_sum(reports.sum(0)) / count
+    shares = torch.where(mass > 0, scores / mass.clamp(min=torch.finfo(mass.dtype).tiny), overall)
     return project_to_simplex(estimate_frequencies(shares, perturbed.label_mechanism.channel))

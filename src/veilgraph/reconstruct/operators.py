@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunicator
+from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunicator, LocalCommunicator
+from veilgraph.distributed.exchange import Exchange
+from veilgraph.distributed.graph_rows import Halo, whole_rows
+from veilgraph.distributed.label_propagation import partition_rows
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.graph.clustering import MAX_METIS_EDGES, clusterings, start_bisections, start_clusterings
 from veilgraph.graph.partition import GraphPart
+from veilgraph.graph.shards import ShardGraph
 from veilgraph.graph.spectrum import leading_eigenvectors
 from veilgraph.reconstruct.propagation import NeighbourhoodMean, add_self_loops, scaled_adjacency
 from veilgraph.reconstruct.sparse import RowSums, SparseProduct, select_rows
@@ -173,6 +177,34 @@ class GraphOperators:
         return SparseProduct.of(matrix.to(self.device), symmetric=True)
 
 
+class ShardOperators(GraphOperators):
+    """Matrices and clusterings of a whole graph that was read from shards.
+
+    Clusters are found by label propagation and masks are drawn from counters, as with several processes.
+
+    Args:
+        graph: the graph of all shards.
+        device: device of the matrices.
+    """
+
+    def __init__(self, graph: ShardGraph, device: torch.device | str = "cpu") -> None:
+        super().__init__(graph, device)
+        self.communicator = LocalCommunicator(torch.arange(graph.num_nodes, device=self.device))
+
+    def prepare_clusters(
+        self, counts: Iterable[int], *, workers: int = 1, max_metis_edges: int = MAX_METIS_EDGES
+    ) -> None:
+        """Compute clusterings that are not known yet; the arguments about METIS are not used."""
+        missing = sorted(set(counts) - set(self._clusters))
+        if missing:
+            rows, nowhere = whole_rows(self.graph), np.empty(0, dtype=np.int64)
+            halo = Halo.of(Exchange(rank=0, world_size=1), rows.numbers, nowhere, nowhere)
+            self._clusters |= {count: partition_rows(rows, halo, count) for count in missing}
+
+    def start_clusters(self, counts: Iterable[int]) -> None:
+        """Do nothing: `clusters` computes them."""
+
+
 class PartOperators(GraphOperators):
     """Rows of a graph's matrices for one part of a partition; products exchange halo rows with the other parts.
 
@@ -232,4 +264,6 @@ class PartOperators(GraphOperators):
 @lru_cache(maxsize=8)
 def operators_of(graph: Graph, device: torch.device) -> GraphOperators:
     """Return the operators of a graph or of a part of a graph, cached for the next fit."""
-    return PartOperators(graph, device) if isinstance(graph, GraphPart) else GraphOperators(graph, device)
+    if isinstance(graph, GraphPart):
+        return PartOperators(graph, device)
+    return ShardOperators(graph, device) if isinstance(graph, ShardGraph) else GraphOperators(graph, device)

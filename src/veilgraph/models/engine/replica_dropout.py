@@ -13,6 +13,8 @@ from veilgraph.distributed.communicator import LOCAL, Communicator
 
 _LEVELS = 256
 _MASKS = 1
+_WORD_BYTES = 8
+_STEP = "step"
 
 
 class ReplicaDropout:
@@ -27,7 +29,8 @@ class ReplicaDropout:
         seeds: seed of each replica.
         device: device of the masks.
         communicator: collective operations over the processes that share the graph. A unit's mask depends on its node
-            and not on the process: every process draws the masks of all nodes and selects its own.
+            and not on the process. On shards it is a hash of seed, step, node and unit; otherwise every process draws
+            the masks of all nodes from a stream and selects its own.
 
     Attributes:
         active: whether any replica drops units.
@@ -47,8 +50,9 @@ class ReplicaDropout:
     def __init__(
         self, probabilities: list[float], seeds: list[int], device: torch.device, communicator: Communicator = LOCAL
     ) -> None:
-        self._communicator = communicator
+        self._communicator, self._step = communicator, 0
         distinct = sorted(set(seeds))
+        self._mask_seeds = [_mask_seed(seed) for seed in distinct]
         self.generators = [torch.Generator(device).manual_seed(_mask_seed(seed)) for seed in distinct]
         dropped = [min(round(probability * _LEVELS), _LEVELS - 1) for probability in probabilities]
         self.active = any(dropped)
@@ -68,18 +72,27 @@ class ReplicaDropout:
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """States of the generators, by name."""
+        """States of the generators, by name; of counters, the number of masks that were drawn."""
+        if self._communicator.counted_nodes is not None:
+            return {_STEP: torch.tensor(self._step)}
         return {f"generator.{i}": generator.get_state() for i, generator in enumerate(self.generators)}
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Restore the states of the generators."""
+        """Restore the states of the generators, or the counter."""
+        if self._communicator.counted_nodes is not None:
+            self._step = int(state[_STEP])
+            return
         for i, generator in enumerate(self.generators):
             generator.set_state(state[f"generator.{i}"])
 
     def masks(self, units: int, nodes: int) -> Tensor:
         """Draw new masks [distinct, units, nodes]: 0 where a unit is dropped and 1 elsewhere."""
-        draw = self._all_bytes if self._communicator.is_local else self._local_bytes
-        bits = torch.stack([draw(generator, units, nodes) for generator in self.generators])
+        if (numbers := self._communicator.counted_nodes) is not None:
+            self._step += 1
+            bits = torch.stack([counted_bytes(numbers, units, seed, self._step) for seed in self._mask_seeds])
+        else:
+            draw = self._all_bytes if self._communicator.is_local else self._local_bytes
+            bits = torch.stack([draw(generator, units, nodes) for generator in self.generators])
         if bits.device.type != "cpu":
             return (bits[self._generator_of] >= self._thresholds).to(torch.float32)
         # numpy compares and converts bytes five times as fast as torch.
@@ -105,6 +118,39 @@ class ReplicaDropout:
             unit.copy_(self._communicator.select_local(drawn[:whole]))
             rest = drawn[whole:]
         return local
+
+
+def counted_bytes(numbers: Tensor, units: int, seed: int, step: int) -> Tensor:
+    """Return a random byte for each unit and node, `[units, nodes]`: those of `counter_words`, on any device.
+
+    Args:
+        numbers: numbers of the nodes in the whole graph, `[nodes]`.
+        units: number of units.
+        seed: seed of the masks.
+        step: number of the mask.
+
+    >>> whole = counted_bytes(torch.arange(4), 3, seed=0, step=1)
+    >>> torch.equal(counted_bytes(torch.tensor([2, 3]), 3, seed=0, step=1), whole[:, 2:])
+    True
+    """
+    key = np.random.SeedSequence([seed, step]).generate_state(2, np.uint64).view(np.int64).tolist()
+    words = _mixed(numbers ^ key[0]) ^ key[1]
+    blocks = [
+        _mixed(words + block).view(torch.uint8).view(-1, _WORD_BYTES) for block in range(-(-units // _WORD_BYTES))
+    ]
+    return torch.cat(blocks, dim=1).T[:units].contiguous()
+
+
+def _mixed(words: Tensor) -> Tensor:
+    """Mix the bits of 64-bit words as `veilgraph.graph.counters.mix` does; torch has no unsigned shift."""
+    mixed = words + _signed(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> shift & (1 << 64 - shift) - 1)) * _signed(factor)
+    return mixed ^ (mixed >> 31 & (1 << 33) - 1)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
 
 
 def random_bytes(generator: torch.Generator, min_count: int) -> Tensor:

@@ -209,8 +209,9 @@ class ReplicaNetworks:
 
     @property
     def generators(self) -> list[torch.Generator] | None:
-        """Generators that an epoch uses; None with several processes, whose communication cannot be captured."""
-        return self.dropout.generators if self._communicator.is_local else None
+        """Generators that an epoch uses; None where it cannot be captured: with other processes, or with counters."""
+        captured = self._communicator.is_local and self._communicator.counted_nodes is None
+        return self.dropout.generators if captured else None
 
     def epoch_logits(self) -> tuple[Tensor, Tensor]:
         """Return logits with dropout, for the loss, and without, for the score; both share the hidden layer."""
