@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.assemble import ReportCodes, perturbed_graph_of_codes
+from veilgraph.campaign.assemble import perturbed_graph_of_codes
 from veilgraph.campaign.plausibility import LEVEL, shift_per_liar
 from veilgraph.deploy.fit_collected import (
     check_labels,
@@ -184,15 +184,13 @@ class _Part:
             )
         part = ShardPart.read(folder, exchange)
         codes = [read_shard_codes(folder, shard, folder.nodes(shard).keys, campaign) for shard in part.homes.shards]
-        arrays = {
+        arrays: dict[str, Any] = {
             name: part.from_homes(np.concatenate([getattr(each, name) for each in codes]))
             for name in ("features", "labels", "has_features", "has_label")
         }
-        mechanism = codes[0].label_mechanism
-        del codes
-        perturbed = perturbed_graph_of_codes(
-            campaign, part.graph_part(bag_counts), ReportCodes(**arrays, label_mechanism=mechanism)
-        )
+        here = replace(codes[0], **arrays)
+        del codes, arrays
+        perturbed = perturbed_graph_of_codes(campaign, part.graph_part(bag_counts), here)
         return cls(
             perturbed=perturbed,
             numbers=part.rows.numbers,

@@ -1,7 +1,7 @@
 """The part of a sharded graph that one process holds: read from its own shards, and exchanged with the others.
 
-No process ever holds more than its share. Each reads its own shards (it is the *home* of their nodes), asks the homes
-of other nodes for their numbers, and sends every edge to the process whose part its ends belong to.
+No process ever holds more than its share. Each reads its own shards: it is the *home* of their nodes. It asks the homes
+of other nodes for their numbers, and sends every edge to the processes whose parts its ends belong to.
 """
 
 from __future__ import annotations

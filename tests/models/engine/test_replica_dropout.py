@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veilgraph.models.engine.replica_dropout import ReplicaDropout
+from veilgraph.distributed.communicator import LocalCommunicator
+from veilgraph.graph.counters import mix
+from veilgraph.models.engine.replica_dropout import ReplicaDropout, counted_bytes
 
 CPU = torch.device("cpu")
 
@@ -70,3 +73,28 @@ def test_a_probability_of_zero_drops_nothing() -> None:
     assert float(dropout.scales[0]) == 1
     assert dropout.active
     assert not ReplicaDropout([0.0, 0.0], [0, 1], CPU).active
+
+
+def test_counted_masks_of_a_part_are_those_of_the_whole_graph_and_resume() -> None:
+    numbers = torch.tensor([3, 4, 9, 17])
+    whole = ReplicaDropout([0.5, 0.25], [0, 1], CPU, LocalCommunicator(torch.arange(20)))
+    part = ReplicaDropout([0.5, 0.25], [0, 1], CPU, LocalCommunicator(numbers))
+    for _ in range(2):
+        assert torch.equal(whole.masks(11, 20)[:, :, numbers], part.masks(11, 4))
+    again = ReplicaDropout([0.5, 0.25], [0, 1], CPU, LocalCommunicator(numbers))
+    again.resume(part.state)
+    assert torch.equal(whole.masks(11, 20)[:, :, numbers], again.masks(11, 4))
+
+
+def test_counted_masks_drop_the_asked_share_and_differ_by_step() -> None:
+    dropout = ReplicaDropout([0.25], [0], CPU, LocalCommunicator(torch.arange(4000)))
+    first, second = dropout.masks(10, 4000), dropout.masks(10, 4000)
+    # Five standard errors of the share of 40,000 independent units.
+    assert abs(float(1 - first.mean()) - 0.25) < 5 * math.sqrt(0.25 * 0.75 / 40_000)
+    assert abs(float((first == second).float().mean()) - 0.625) < 5 * math.sqrt(0.625 * 0.375 / 40_000)
+
+
+def test_counted_bytes_are_the_words_of_counters() -> None:
+    key = np.random.SeedSequence([5, 1]).generate_state(2, np.uint64)
+    words = mix(mix(np.arange(6, dtype=np.uint64) ^ key[0]) ^ key[1])
+    assert counted_bytes(torch.arange(6), 8, seed=5, step=1).T.numpy().tobytes() == words.tobytes()

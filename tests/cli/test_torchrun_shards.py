@@ -1,0 +1,79 @@
+"""`veilgraph train` and `predict` on shards under torchrun: the answers of one process, from the share of each."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.test_torchrun import PATIENCE, epochs_done, kill_after_checkpoint
+from tests.support.collected import Collected
+from tests.support.torchrun import torchrun
+from veilgraph.cli import main
+
+pytestmark = pytest.mark.slow
+
+EPOCHS = 60
+PARTS = 7
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Collected:
+    collected = Collected(tmp_path_factory.mktemp("collected"))
+    tables = {"edges": "edges.csv", "nodes": "nodes.csv", "campaign": "campaign.json", "out": "shards"}
+    words = [word for key, name in tables.items() for word in (f"--{key}", str(collected.folder / name))]
+    assert main(["graph", "shard", *words, "--reports", collected.store, "--parts", str(PARTS)]) == 0
+    return collected
+
+
+def words(command: str, **options: object) -> list[str]:
+    given = [str(word) for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
+    return [command, "--device", "cpu", *given]
+
+
+def together(*command: str) -> str:
+    started = torchrun(4, "veilgraph", *command)
+    said, _ = started.communicate(timeout=PATIENCE)
+    assert started.returncode == 0, said
+    return said
+
+
+def probabilities(folder: Path) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    table = pd.concat([pd.read_parquet(folder / f"predictions-{part:05d}.parquet") for part in range(PARTS)])
+    return table.filter(like="probability_").to_numpy(dtype=np.float64)
+
+
+def test_four_processes_answer_as_one_and_go_on_after_one_was_killed(collected: Collected, tmp_path: Path) -> None:
+    shards, model, alone = collected.folder / "shards", tmp_path / "model", tmp_path / "alone"
+    learned = {"campaign": collected.folder / "campaign.json", "graph": shards, "method": "rgnn", "epochs": EPOCHS}
+    started: subprocess.Popen[str] = torchrun(4, "veilgraph", *words("train", out=model, **learned))
+    kill_after_checkpoint(started, 2, model, epochs=0)
+    said, _ = started.communicate(timeout=PATIENCE)
+    assert started.returncode != 0
+    assert "error: process 0 of 4 stops, since another one ended or did not answer" in said
+    assert "partition: 4 parts by label propagation" in said
+    first = epochs_done(model / "checkpoint.npz")
+
+    said = together(*words("train", out=model, **learned))
+    assert "by label propagation" not in said  # the parts are kept
+    facts = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    assert 0 < first <= facts["resumed_after_epochs"] < EPOCHS
+    assert facts["processes"] == 4
+    together(*words("predict", model=model, graph=shards, out=tmp_path / "predicted"))
+
+    assert main(words("train", out=alone, **learned)) == 0
+    assert main(words("predict", model=alone, graph=shards, out=tmp_path / "expected")) == 0
+    found, expected = probabilities(tmp_path / "predicted"), probabilities(tmp_path / "expected")
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_mistake_is_told_once_by_the_name_of_the_shard(collected: Collected, tmp_path: Path) -> None:
+    learned = {"campaign": collected.folder / "campaign.json", "graph": collected.folder / "shards"}
+    started = torchrun(2, "veilgraph", *words("train", out=tmp_path / "model", method="veil", **learned))
+    said, _ = started.communicate(timeout=PATIENCE)
+    assert started.returncode != 0
+    assert said.count("the method 'veil' needs the whole graph in one process") == 1
