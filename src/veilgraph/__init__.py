@@ -6,6 +6,7 @@ extra is an error only for the names that need it.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from veilgraph.privacy.schema import Column, FeatureSchema, propose_schema
 
     __version__: str
+
+# OpenMP reads this when torch is imported. By default a thread that waits for the others keeps its core busy for some
+# milliseconds. If another program needs that core, the thread it waits for does not run: epochs take ten times longer.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOME = {
     "AuditResult": "privacy.audit",
