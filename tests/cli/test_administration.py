@@ -144,6 +144,31 @@ def test_a_log_that_someone_altered_is_found(capsys: Capture) -> None:
     assert "the hash that was noted" in printed(capsys, "campaign", "audit-log", "--head", head, code=2)
 
 
+def test_an_auditor_checks_what_the_collector_answered_without_the_store(capsys: Capture) -> None:
+    with collecting(COLLECTION, ReportStore.open("sqlite:///reports.db")) as client:
+        client.get("/dashboard/missing.csv", headers=COLLECTION.admin)
+        Path("log.json").write_bytes(client.get("/v1/audit-log", headers=COLLECTION.admin).content)
+    command = ["campaign", "audit-log", "--file", "log.json", "--check"]
+    assert main([*command, "--campaign", "c.json"]) == 0
+    checked = capsys.readouterr().out
+    assert "The audit log is unaltered: 3 entries." in checked
+    assert checked == printed(capsys, "campaign", "audit-log", "--check")
+    log = json.loads(Path("log.json").read_text())
+    head = log["entries"].pop()["hash"]
+    for altered, options, message in (
+        (log, ["--head", head], "has the hash that was noted"),
+        ({"entries": log["entries"][1:]}, [], "entry 1 is missing"),
+        ({"entries": [log["entries"][0] | {"actor": "nobody"}]}, [], "entry 1 is not what was written"),
+        ({"entries": [{"sequence": 1}]}, [], "this is no audit log: give the answer of GET /v1/audit-log"),
+        ([], [], "this is no audit log"),
+        ({"entries": [log["entries"][0] | {"detail": []}]}, [], "this is no audit log"),
+    ):
+        Path("log.json").write_text(json.dumps(altered))
+        assert main([*command, *options]) == 2
+        assert message in capsys.readouterr().err
+    assert "give either --store, or --file" in printed(capsys, *command, code=2)
+
+
 def test_mistakes_are_one_line(capsys: Capture) -> None:
     assert main(["campaign", "audit-log", "--store", "sqlite:///none.db"]) == 2
     assert "none.db does not exist" in capsys.readouterr().err

@@ -157,7 +157,10 @@ def purge(
 
 
 def audit_log(
-    store: Store,
+    store: Annotated[str | None, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Instead of --store: what an auditor downloaded from /v1/audit-log, .json.")
+    ] = None,
     campaign: Annotated[Path | None, typer.Option(help="Only this campaign, .json; default: all of them.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Check that no entry was changed, removed or moved.")] = False,
     head: Annotated[
@@ -167,16 +170,22 @@ def audit_log(
     as_json: AsJson = False,
 ) -> None:
     """Show who did what with the reports: exports, sign-ins, withdrawals, purges; or check that it is unaltered."""
-    opened = _open(store)
-    try:
-        if campaign is None:
-            logs = opened.audit_logs() or {"": []}
+    asked = None if campaign is None else Campaign.from_json(campaign.read_bytes())
+    documents: dict[str, str] = {}
+    if store is not None and file is None:
+        opened = _open(store)
+        try:
+            logs = opened.audit_logs() if asked is None else {asked.id: opened.audit_log(asked.id)}
             documents = opened.campaigns()
-        else:
-            asked = Campaign.from_json(campaign.read_bytes())
-            logs, documents = {asked.id: opened.audit_log(asked.id)}, {}
-    finally:
-        opened.close()
+        finally:
+            opened.close()
+    elif file is not None and store is None:
+        logs = _downloaded(file)
+        if asked is not None and asked.id not in logs:
+            raise RunError(f"{file} holds the audit log of another campaign than {campaign}")
+    else:
+        raise RunError("give either --store, or --file with what an auditor downloaded from /v1/audit-log")
+    logs = logs or {"": []}
     noted = [each.strip().lower() for each in head or []]
     checks = check or bool(noted)
     heads = _checked(logs, noted) if checks else {}
@@ -205,6 +214,14 @@ def _open(store: str) -> ReportStore:
         from veilgraph.collector.store import ReportStore
 
     return ReportStore.administer(store)
+
+
+def _downloaded(path: Path) -> dict[str, list[Entry]]:
+    with needs_extra("collector"):
+        from veilgraph.collector.audit_log import parse
+
+    entries = parse(path.read_bytes())
+    return {str(entries[0].document["detail"].get("campaign", "")): entries} if entries else {}
 
 
 def _checked(logs: Mapping[str, Sequence[Entry]], noted: Sequence[str]) -> dict[str, str]:

@@ -76,6 +76,26 @@ class Entry:
         return vars(self) | {"detail": json.loads(self.detail)}
 
 
+def parse(text: str | bytes) -> list[Entry]:
+    """Return the entries of a campaign's log as `GET /v1/audit-log` answers it, unchecked.
+
+    >>> entry = Entry.after(None, hour=7200, actor="owner", action="export", detail={"reports": 3})
+    >>> parse(json.dumps({"entries": [entry.document]})) == [entry]
+    True
+    """
+    try:
+        return [_parse_entry(**entry) for entry in json.loads(text)["entries"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise StoreError("this is no audit log: give the answer of GET /v1/audit-log, unchanged") from None
+
+
+def _parse_entry(*, sequence: object, hour: object, detail: object, **texts: object) -> Entry:
+    if not (isinstance(sequence, int) and isinstance(hour, int) and isinstance(detail, dict)):
+        raise TypeError
+    content: dict[str, Any] = {name: str(value) for name, value in texts.items()}
+    return Entry(**content, sequence=sequence, hour=hour, detail=canonical_json(detail))
+
+
 def append(connection: Connection, *, now: float, actor: str, action: str, detail: Mapping[str, Any]) -> Entry:
     """Append an entry in the connection's transaction, so that it is stored if and only if the act is.
 
