@@ -45,8 +45,7 @@ class Devices:
 
     def withdraw(self, url: str, node: str) -> dict[str, str]:
         """Withdraw, and return the document of the receipt."""
-        receipt = withdraw(url, node, self._collection.token(node), attempts=1)
-        return {name: value for name, value in receipt._asdict().items() if name != "is_new"}
+        return withdraw(url, node, self._collection.token(node), attempts=1).document
 
 
 def program(name: str) -> str:

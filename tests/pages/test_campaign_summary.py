@@ -6,11 +6,13 @@ import math
 import re
 import subprocess
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from tests.support.blocked_imports import run_without
+from tests.support.campaigns import CAMPAIGNS, FORMAT_1, campaign
 from tests.support.chromium import CHROMIUM, needs_chromium
 from tests.support.collection import SCHEMA, Collection
 from veilgraph.campaign import Campaign
@@ -63,6 +65,47 @@ def test_a_label_alone_has_one_figure_and_names_the_size_of_its_sets() -> None:
     assert [each.part for each in exposures(LABEL_ALONE)] == ["The whole report"]
     (sentence,) = methods(LABEL_ALONE)
     assert sentence.startswith("A report names 6 answers to “health”, the true one among them with a chance of")
+
+
+def words_of(document: str) -> str:
+    """Return the words of a page or a draft, without tags, entities and signs of Markdown."""
+    return " ".join(unescape(re.sub(r"<style.*?</style>|<[^>]+>|\\\\", " ", document, flags=re.DOTALL)).split())
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("name", ["binary", "label only", "a set of 6 of 18 classes", "joint features"])
+def test_campaigns_of_formats_1_and_2_are_described_as_those_of_format_3(name: str, template: Template) -> None:
+    """Documents of earlier formats have no notice of their own: no retention date, no texts, no waves."""
+    earlier = CAMPAIGNS[name]
+    assert earlier.format == (1 if name in FORMAT_1 else 2)
+    assert Campaign.from_json(earlier.to_json()) == earlier
+    said = words_of(render_summary(earlier, template=template))
+    assert earlier.id in said or template == "consent"
+    assert exposures(earlier)[0].guess in said
+    assert "None" not in said
+    assert not re.search(r"\brounds?\b", said)
+    today = words_of(render_summary(replace(earlier, format=3), template=template))
+    assert said.replace(earlier.id, "") == today.replace(replace(earlier, format=3).id, "")
+
+
+SERIES = campaign(
+    FeatureSchema.binary(5, classes=("no", "yes")), epsilon_x=0.5, sampled=2, epsilon_y=1.0, waves=12, values=2
+)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_series_of_features_says_what_all_its_rounds_reveal(template: Template) -> None:
+    terms = SERIES.guarantee.series
+    assert terms is not None
+    assert float(exposures(SERIES)[0].epsilon) >= terms.total.any_histories
+    assert float(exposures(SERIES)[-1].epsilon) >= terms.total.unchanged
+    assert [each.relation for each in exposures(SERIES)][-2:] == [
+        "attribute level (two histories that differ in one feature)",
+        "two values that never change",
+    ]
+    said = words_of(render_summary(SERIES, template=template))
+    assert "All answers of all rounds, if none of them ever changes" in said
+    assert template != "page" or "the same ones in every round" in said
 
 
 def test_questions_are_shown_as_people_see_them() -> None:

@@ -60,6 +60,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal, localcontext
 from email.utils import parsedate_to_datetime
@@ -266,17 +267,15 @@ class NoticeWarning(UserWarning):
     """A notice promises less than the one that the person agreed to."""
 
 
-class Receipt(NamedTuple):
-    """The collector's signed statement that it stored a report; true if the report was stored now, not before.
+@dataclass(frozen=True, kw_only=True)
+class _Statement:
+    """What the collector signed about a node; true if it happened now, and not before.
 
     The signature is the collector's: only a holder of its keys can check it.
     """
 
     campaign: str
     node: str
-    report_sha256: str
-    stored: str
-    """The hour in which the report was stored, such as 2027-01-31T17:00:00Z."""
     signature: str
     is_new: bool
 
@@ -286,7 +285,24 @@ class Receipt(NamedTuple):
     @property
     def document(self) -> dict[str, str]:
         """The receipt as JSON values, to keep."""
-        return {key: value for key, value in self._asdict().items() if key != "is_new"}
+        return {key: value for key, value in vars(self).items() if key != "is_new"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt(_Statement):
+    """The collector's signed statement that it stored a report; true if the report was stored now, not before."""
+
+    report_sha256: str
+    stored: str
+    """The hour in which the report was stored, such as 2027-01-31T17:00:00Z."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithdrawalReceipt(_Statement):
+    """The collector's signed statement that it deleted a node's reports; true if that was now, and not before."""
+
+    withdrawn: str
+    """The hour from which nothing of the node is stored, such as 2027-01-31T17:00:00Z."""
 
 
 # --- The report ------------------------------------------------------------------------------------------------------
@@ -1702,25 +1718,6 @@ def check_receipt(
     if set(document) != {"status"} or status not in ("stored", "another", "missing", "withdrawn", "purged"):
         raise SendError("what answered did not check the receipt: it may be the login page of a network")
     return str(status)
-
-
-class WithdrawalReceipt(NamedTuple):
-    """The collector's signed statement that it deleted a node's reports; true if that was now, and not before."""
-
-    campaign: str
-    node: str
-    withdrawn: str
-    """The hour from which nothing of the node is stored, such as 2027-01-31T17:00:00Z."""
-    signature: str
-    is_new: bool
-
-    def __bool__(self) -> bool:
-        return self.is_new
-
-    @property
-    def document(self) -> dict[str, str]:
-        """The receipt as JSON values, to keep."""
-        return {key: value for key, value in self._asdict().items() if key != "is_new"}
 
 
 def _deliver(
