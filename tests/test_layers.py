@@ -40,6 +40,7 @@ MODELS = [
     "baselines",
     "structure_only",
     "veil",
+    "neighbour_waves",
     "rivals",
     "registry",
     "plugins",

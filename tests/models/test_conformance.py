@@ -17,7 +17,17 @@ from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.experiments.simulation import randomize_labels
 from veilgraph.graph import PerturbedGraph, Split
-from veilgraph.models import LPGNN, RGNN, LabelVeil, MajorityClass, Method, PlainGNN, StructureOnly, Veil
+from veilgraph.models import (
+    LPGNN,
+    RGNN,
+    LabelVeil,
+    MajorityClass,
+    Method,
+    NeighbourWaves,
+    PlainGNN,
+    StructureOnly,
+    Veil,
+)
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.rivals import RTGNN, FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
 from veilgraph.privacy.budget import PrivacyBudget
@@ -60,6 +70,7 @@ MAKERS: dict[str, Callable[[], Method]] = {
     "majority": MajorityClass,
     "veil": Veil,
     "veil-labels": LabelVeil,
+    "neighbour-waves": NeighbourWaves,
     "spectral": SpectralRegression,
     "forward-gnn": lambda: ForwardGNN(epochs=5, feature_hops=2),
     "featfree": lambda: FeatFree(epochs=5, dimensions=8, steps=2),

@@ -85,6 +85,16 @@ class Graph:
         )
 
     @classmethod
+    def without_edges(cls, num_nodes: int, *, node_ids: Sequence[Hashable] | None = None) -> Graph:
+        """Return the people of a collection whose neighbours are private: nodes, and no edge.
+
+        >>> Graph.without_edges(3)
+        Graph(3 nodes, 0 edges, 3 isolated)
+        """
+        ids = None if node_ids is None else tuple(node_ids)
+        return cls(num_nodes=num_nodes, edges=np.empty((2, 0), dtype=np.int64), node_ids=ids)
+
+    @classmethod
     def from_data(cls, data: Any) -> Graph:
         """Build a graph from the edges of a `torch_geometric.data.Data`; its features and labels are not read."""
         return cls.from_edges(data.edge_index.cpu().numpy(), int(data.num_nodes))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import DomainError, GraphError
 from veilgraph.graph.graph import Graph
+from veilgraph.graph.neighbour_wave import NeighbourWave, most_answered
 from veilgraph.graph.pyg import make_data
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.mechanisms import LabelMechanism, Mechanism
@@ -36,6 +37,8 @@ class PerturbedGraph:
         label_mechanism: mechanism that randomized the labels.
         feature_waves: features in each wave of a series, `[nodes, waves, features]`, of which `features` is the
             evidence; None if features were asked once. Methods do not read it.
+        neighbour_waves: answers about private neighbour lists, wave by wave; none if the graph is public. With private
+            neighbours, `graph` has the people and no edge.
     """
 
     graph: Graph
@@ -47,6 +50,7 @@ class PerturbedGraph:
     feature_mechanism: Mechanism | None
     label_mechanism: LabelMechanism
     feature_waves: NDArray[Any] | None = field(default=None, repr=False)
+    neighbour_waves: tuple[NeighbourWave, ...] = ()
 
     def __post_init__(self) -> None:
         nodes, features = self.graph.num_nodes, self.schema.num_features
@@ -70,6 +74,12 @@ class PerturbedGraph:
                 f"the label mechanism is for {self.label_mechanism.domain_size} classes, "
                 f"the schema has {self.schema.num_classes}"
             )
+        for number, wave in enumerate(self.neighbour_waves, start=1):
+            if len(wave.table) != nodes or wave.table.num_classes != self.schema.num_classes:
+                raise GraphError(
+                    f"wave {number} of neighbour answers is for {len(wave.table)} people and "
+                    f"{wave.table.num_classes} classes: there are {nodes} nodes and {self.schema.num_classes} classes"
+                )
         if len(self.labels) != nodes:
             raise GraphError(f"labels has {len(self.labels)} rows: there are {nodes} nodes")
         try:
@@ -126,4 +136,4 @@ class PerturbedGraph:
     @property
     def guarantee(self) -> Guarantee:
         """Privacy guarantee of a whole report, features and label."""
-        return guarantee_of(self.feature_mechanism, self.label_mechanism)
+        return guarantee_of(self.feature_mechanism, self.label_mechanism, most_answered(self.neighbour_waves))

@@ -3,6 +3,7 @@
 from veilgraph.models.base import Method
 from veilgraph.models.baselines import MajorityClass, PlainGNN
 from veilgraph.models.lpgnn import LPGNN
+from veilgraph.models.neighbour_waves import NeighbourWaves
 from veilgraph.models.registry import register_method
 from veilgraph.models.rgnn import RGNN
 from veilgraph.models.structure_only import StructureOnly
@@ -14,6 +15,7 @@ __all__ = [
     "LabelVeil",
     "MajorityClass",
     "Method",
+    "NeighbourWaves",
     "PlainGNN",
     "StructureOnly",
     "Veil",

@@ -13,6 +13,7 @@ from veilgraph.errors import FitError, RunError, nearest_names
 from veilgraph.models.base import Method
 from veilgraph.models.baselines import MajorityClass, PlainGNN
 from veilgraph.models.lpgnn import LPGNN
+from veilgraph.models.neighbour_waves import NeighbourWaves
 from veilgraph.models.rgnn import RGNN
 from veilgraph.models.rivals import RTGNN, FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
 from veilgraph.models.structure_only import StructureOnly
@@ -162,6 +163,12 @@ METHODS: dict[str, MethodEntry] = {
         abbreviation="Control",
         description="randomized labels and the graph; no features",
         estimator=StructureOnly,
+        features=None,
+    ),
+    "neighbour_waves": MethodEntry(
+        title="Private neighbours",
+        description="randomized labels and answers about neighbour lists, wave by wave; no edge and no features",
+        estimator=NeighbourWaves,
         features=None,
     ),
     "majority": MethodEntry(

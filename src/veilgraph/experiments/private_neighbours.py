@@ -1,0 +1,59 @@
+"""A simulated collection with private neighbours: labels, then waves of answers, each with its published table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from veilgraph.datasets import PrivateGraph
+from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
+from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph, Split
+from veilgraph.models.neighbour_waves import NeighbourWaves
+from veilgraph.privacy.mechanisms import LabelMechanism, NeighbourhoodMechanism
+
+_ANSWERS, _TURNS = 3, 4
+
+
+def simulate_neighbour_waves(
+    private: PrivateGraph,
+    split: Split,
+    label: LabelMechanism,
+    waves: Sequence[NeighbourhoodMechanism],
+    *,
+    seed: int,
+    in_turn: bool = False,
+) -> tuple[PerturbedGraph, NeighbourWaves]:
+    """Simulate all waves; return what the server knows at the end, and the method that it fitted.
+
+    Before each wave the server fits `NeighbourWaves` to all reports so far and publishes its table. Then every device
+    adds up the beliefs of its own neighbours and answers. The server has no edge at any time.
+
+    Args:
+        private: the true records; its edges are the neighbour lists.
+        split: nodes that report a label are its training and validation nodes.
+        label: mechanism of the labels.
+        waves: mechanism of each wave.
+        seed: seed of labels, answers and method.
+        in_turn: each person answers one wave, drawn at random, and not all of them. Everybody spends the budget of one
+            wave, and later waves know the answers of earlier ones.
+    """
+    labels = randomize_labels(private, label, split, rng=label_rng(seed))
+    known = replace(
+        simulated_collection(private, split, label, labels),
+        graph=Graph.without_edges(private.graph.num_nodes, node_ids=private.graph.node_ids),
+    )
+    turns = np.random.default_rng([seed, _TURNS]).permutation(private.graph.num_nodes) % max(len(waves), 1)
+    ends = private.graph.edge_index
+    rng = np.random.default_rng([seed, _ANSWERS])
+    method = NeighbourWaves(seed=seed).fit(known, split)
+    for number, mechanism in enumerate(waves):
+        answering = turns == number if in_turn else np.ones(len(turns), dtype=np.bool_)
+        table = method.next_table(known)
+        answers = mechanism.blank(len(table))
+        answers[answering] = mechanism.randomize(table.sums_over(ends[0], ends[1])[answering], rng=rng)
+        wave = NeighbourWave(mechanism=mechanism, table=table, answers=answers, has_answer=answering)
+        known = replace(known, neighbour_waves=(*known.neighbour_waves, wave))
+        method = NeighbourWaves(seed=seed).fit(known, split)
+    return known, method

@@ -1,0 +1,60 @@
+"""One wave of answers about private neighbour lists, as the server holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilgraph.errors import DomainError, GraphError
+from veilgraph.privacy.belief_table import BeliefTable
+from veilgraph.privacy.epsilon import ListLoss
+from veilgraph.privacy.mechanisms import NeighbourhoodMechanism
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NeighbourWave:
+    """The answers of a wave, with the table that was published before it. The lists themselves stay on devices.
+
+    Attributes:
+        mechanism: mechanism that randomized the answers.
+        table: beliefs that devices added up over their neighbours.
+        answers: `[nodes, ...]`, as the mechanism reports them.
+        has_answer: `[nodes]`, which rows of `answers` are reports.
+    """
+
+    mechanism: NeighbourhoodMechanism
+    table: BeliefTable
+    answers: NDArray[Any] = field(repr=False)
+    has_answer: NDArray[np.bool_] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        nodes = len(self.table)
+        if len(self.answers) != nodes or self.has_answer.shape != (nodes,):
+            raise GraphError(
+                f"a wave has {len(self.answers)} answers and a mask of shape {self.has_answer.shape}: "
+                f"the table is for {nodes} people"
+            )
+        if self.mechanism.num_classes != self.table.num_classes:
+            raise GraphError(
+                f"the answers are about {self.mechanism.num_classes} classes, the table has {self.table.num_classes}"
+            )
+        try:
+            self.mechanism.check_reports(self.answers[self.has_answer])
+        except DomainError as error:
+            raise GraphError(str(error)) from None
+
+
+def most_answered(waves: Sequence[NeighbourWave]) -> list[NeighbourhoodMechanism]:
+    """Return the mechanisms of the waves that one person answered, of the person who spent most on one entry.
+
+    Where each person answers one wave of several, a person's answers cost one wave.
+    """
+    if not waves:
+        return []
+    patterns = np.unique(np.stack([wave.has_answer for wave in waves], axis=1), axis=0)
+    answered = [[wave.mechanism for wave, has in zip(waves, row, strict=True) if has] for row in patterns]
+    return max(answered, key=lambda each: ListLoss.sum_of(one.list_loss for one in each).one_entry)

@@ -1,0 +1,253 @@
+"""Classes of people whose neighbours are private: label reports and waves of answers in one posterior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from veilgraph.errors import FitError
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.models.base import Method, begin_fit, check_is_fitted
+from veilgraph.models.engine.device import torch_threads_for
+from veilgraph.models.neighbour_waves.answer_columns import answer_columns, share_columns
+from veilgraph.models.neighbour_waves.class_networks import HIDDEN, Inputs, Weights, logits, standardise, train
+from veilgraph.models.unused_reports import UnusedReports
+from veilgraph.privacy.accounting import Guarantee
+from veilgraph.privacy.belief_table import BeliefTable
+from veilgraph.privacy.epsilon import add_epsilons
+from veilgraph.privacy.mechanisms import Mechanism
+
+_QUIET_SHARE, _MOST_QUIET = 0.1, 1000
+_FOLDS = 5
+_MAX_REPORTS = 12_000
+_SHARPNESS = 3.0
+_FACTORS = np.geomspace(0.25, 2, 31)
+_FACTOR_SPREAD = 0.3
+_PASSES = 100
+_TINY = 1e-12
+
+
+@dataclass(kw_only=True)
+class NeighbourWaves(Method):
+    r"""Learn from label reports and answers about neighbour lists; no edge is read.
+
+    The posterior of a person's class joins their own label report y' and the answers a of all waves:
+
+    .. math:: P(x \mid y', a) \propto P(y' \mid x)\, \pi(x) \left( \frac{q(x \mid a)}{\pi(x)} \right)^{f}
+
+    The networks q learn what answers are worth from randomized labels alone, by forward correction. They are
+    cross-fitted: a person's q comes from networks that did not learn from their report. All waves enter together,
+    because they are looks at the same neighbours.
+
+    One reporter in ten is *quiet*: their report is in no table, so no answer echoes it. The factor f is calibrated on
+    quiet reporters, and they alone judge the model.
+
+    Args:
+        seed: seed of folds, quiet reporters and initial weights. It must be the same in all waves of a series.
+
+    Attributes:
+        prior_: After fitting, estimated shares of the classes, [classes].
+        factor_: After fitting, calibration factor f.
+        probabilities_: After fitting, class probabilities with the own report, [nodes, classes].
+        without_own_report_: After fitting, the same without it, out of fold, [nodes, classes].
+
+    >>> NeighbourWaves().uses_features
+    False
+    """
+
+    name: ClassVar[str] = "neighbour_waves"
+    uses_features: ClassVar[bool] = False
+
+    seed: int = 0
+    prior_: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+    factor_: float = field(init=False, repr=False, compare=False)
+    scaling_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+    weights_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+    probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+    without_own_report_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+
+    def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
+        """Learn from all label reports; the split only has to have some, as for every method."""
+        begin_fit(self, perturbed, split)
+        likelihood = _report_likelihood(perturbed)
+        self.prior_ = _class_shares(likelihood[perturbed.has_label])
+        self.factor_, self.scaling_, self.weights_ = 1.0, np.zeros(0, np.float32), np.zeros(0, np.float32)
+        out_of_fold = np.zeros(likelihood.shape)
+        if perturbed.neighbour_waves:
+            with torch_threads_for(perturbed.graph.num_nodes):
+                out_of_fold = self._learn(perturbed, likelihood)
+        plain = np.log(self.prior_) + self.factor_ * out_of_fold
+        self.without_own_report_ = _normalised(plain).astype(np.float32)
+        self.probabilities_ = self._posterior(perturbed)
+        return self
+
+    def _learn(self, perturbed: PerturbedGraph, likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Train the networks and calibrate them; return log-odds of the answers against the prior, out of fold."""
+        quiet = self.quiet(perturbed)
+        public = np.flatnonzero(perturbed.has_label & ~quiet)
+        rng = np.random.default_rng(self.seed)
+        taught = np.sort(rng.permutation(public)[:_MAX_REPORTS])
+        folds = rng.permutation(np.arange(len(taught)) % _FOLDS)
+        if len(taught) < _FOLDS:
+            raise FitError(
+                f"{len(taught)} label reports are too few to learn from: at least {_FOLDS} people must report"
+            )
+        self.scaling_ = _scaling(perturbed, np.isin(np.arange(len(quiet)), taught))
+        inputs = _inputs(perturbed, self.scaling_)
+        networks, own = train(
+            inputs.of(torch.from_numpy(taught)),
+            torch.from_numpy(likelihood[taught].astype(np.float32)),
+            torch.from_numpy(folds),
+            torch.from_numpy(self.prior_.astype(np.float32)),
+            num_folds=_FOLDS,
+            seed=self.seed,
+        )
+        self.weights_ = np.concatenate([each.numpy().ravel() for each in networks])
+        found = logits(networks, inputs).mean(dim=0)
+        found[torch.from_numpy(taught)] = own
+        evidence = _against_prior(found, perturbed, self.prior_)
+        self.factor_ = _calibrated_factor(evidence[quiet], likelihood[quiet], self.prior_)
+        return evidence
+
+    def quiet(self, perturbed: PerturbedGraph) -> NDArray[np.bool_]:
+        """Return the reporters whose reports are in no table, [nodes]. Who is quiet does not depend on reports."""
+        nodes = perturbed.graph.num_nodes
+        chosen = np.random.default_rng([self.seed, 1]).random(nodes) < min(_QUIET_SHARE, _MOST_QUIET / nodes)
+        return np.asarray(chosen & perturbed.has_label)
+
+    def next_table(self, perturbed: PerturbedGraph) -> BeliefTable:
+        r"""Return the table to publish before the next wave.
+
+        .. math:: b(x) \propto \left( P(x) / \pi(x) \right)^{3}
+
+        Sharper beliefs fill the sensitivity that the noise is made for: a belief in two classes alike adds little to
+        either. People without a report and without an answer are unknown.
+        """
+        check_is_fitted(self)
+        public = perturbed.has_label & ~self.quiet(perturbed)
+        own = np.where(public[:, None], _log(_report_likelihood(perturbed)), 0)
+        evidence = _log(self.without_own_report_) + own - np.log(self.prior_)
+        known = np.logical_or.reduce([public, *(wave.has_answer for wave in perturbed.neighbour_waves)])
+        return BeliefTable.of(_normalised(_SHARPNESS * evidence), known=known)
+
+    def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
+        """Return class probabilities [nodes, classes] of the people of the fit, or of others who answered the same."""
+        check_is_fitted(self)
+        return self.probabilities_ if perturbed is None else self._posterior(perturbed)
+
+    def _posterior(self, perturbed: PerturbedGraph) -> NDArray[np.float32]:
+        """Return class probabilities from the mean of all networks and the own reports, [nodes, classes]."""
+        plain = np.log(self.prior_) + _log(_report_likelihood(perturbed))
+        if len(self.weights_):
+            inputs = _inputs(perturbed, self.scaling_)
+            found = logits(_unpack(self.weights_, inputs, len(self.prior_)), inputs).mean(dim=0)
+            plain = plain + self.factor_ * _against_prior(found, perturbed, self.prior_)
+        return _normalised(plain).astype(np.float32)
+
+    def epsilon_spent(self, guarantee: Guarantee) -> float:
+        """Return the user-level epsilon of label and lists, for any two records with any two lists."""
+        return add_epsilons(guarantee.label_user_level, guarantee.lists_user_level)
+
+    @classmethod
+    def unmet_need(cls, features: Mechanism | None) -> str | None:
+        """Return that the method needs answers about neighbours, which no campaign collects yet."""
+        return "answers about private neighbours"
+
+    def predict_without_own_report(self, perturbed: PerturbedGraph) -> NDArray[np.float64]:
+        """Return class probabilities without the own report, out of fold, [nodes, classes].
+
+        A report that is in a table can echo in the answers; `unused_reports` has none of these.
+        """
+        check_is_fitted(self)
+        return self.without_own_report_.astype(np.float64)
+
+    def unused_reports(self, perturbed: PerturbedGraph) -> UnusedReports:
+        """Return the reports of quiet people with predictions that did not use them."""
+        nodes = np.flatnonzero(self.quiet(perturbed))
+        return UnusedReports(
+            nodes=nodes,
+            probabilities=self.predict_without_own_report(perturbed)[nodes],
+            named=perturbed.label_mechanism.named(perturbed.labels[nodes]),
+            mechanism=perturbed.label_mechanism,
+        )
+
+
+def _against_prior(found: Tensor, perturbed: PerturbedGraph, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what answers say about each class, as log-odds against the prior; 0 for people who answered nothing."""
+    answered = np.logical_or.reduce([wave.has_answer for wave in perturbed.neighbour_waves])
+    evidence = found.double().log_softmax(dim=1).numpy() - np.log(prior)
+    return np.where(answered[:, None], evidence, 0)
+
+
+def _report_likelihood(perturbed: PerturbedGraph) -> NDArray[np.float64]:
+    """Return the probability of each label report given each class, up to a factor; 1 where there is none."""
+    channel = perturbed.label_mechanism.likelihood
+    likelihood = np.where(perturbed.named_classes(), float(channel.keep), float(channel.other))
+    return np.where(perturbed.has_label[:, None], likelihood, 1.0)
+
+
+def _class_shares(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the class shares with the greatest likelihood, by expectation maximisation from uniform shares.
+
+    A hundred passes, and one pseudo-person in each class, keep rare classes possible.
+    """
+    shares = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    for _ in range(_PASSES):
+        weighted = likelihood * shares
+        counts = 1 + (weighted / weighted.sum(axis=1, keepdims=True)).sum(axis=0)
+        shares = counts / counts.sum()
+    return np.asarray(shares)
+
+
+def _calibrated_factor(
+    evidence: NDArray[np.float64], likelihood: NDArray[np.float64], prior: NDArray[np.float64]
+) -> float:
+    """Return the factor of the evidence that explains unused reports best; its logarithm is normal around 0."""
+    heights = []
+    for factor in _FACTORS:
+        chance = (_normalised(np.log(prior) + factor * evidence) * likelihood).sum(axis=1)
+        heights.append(_log(chance).sum() - (np.log(factor) / _FACTOR_SPREAD) ** 2 / 2)
+    return float(_FACTORS[int(np.argmax(heights))])
+
+
+def _scaling(perturbed: PerturbedGraph, nodes: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return means and standard deviations of all columns, [2, columns and shares]."""
+    columns = standardise(answer_columns(perturbed.neighbour_waves), nodes, (0, 1))
+    shares = standardise(share_columns(perturbed.neighbour_waves), nodes, (0,))
+    return np.stack([np.concatenate([first, second]) for first, second in zip(columns, shares, strict=True)])
+
+
+def _inputs(perturbed: PerturbedGraph, scaling: NDArray[np.float32]) -> Inputs:
+    if not perturbed.neighbour_waves:
+        raise FitError("the model learned from answers about neighbours, and there are none: give the same waves")
+    columns, shares = answer_columns(perturbed.neighbour_waves), share_columns(perturbed.neighbour_waves)
+    if scaling.shape != (2, columns.shape[2] + shares.shape[1]):
+        raise FitError("the model learned from other waves: predict with answers to the same questions")
+    (mean, share_mean), (deviation, share_deviation) = (np.split(each, [columns.shape[2]]) for each in scaling)
+    return Inputs(
+        columns=torch.from_numpy((columns - mean) / deviation),
+        shares=torch.from_numpy((shares - share_mean) / share_deviation),
+    )
+
+
+def _unpack(flat: NDArray[np.float32], inputs: Inputs, classes: int) -> Weights:
+    """Return the weights of all networks from the array that `fit` keeps."""
+    width, shares = inputs.columns.shape[2], inputs.shares.shape[1]
+    shapes = ((width, HIDDEN), (1, HIDDEN), (HIDDEN, 1), (width, 1), (shares, classes), (1, classes))
+    ends = np.cumsum([_FOLDS * rows * columns for rows, columns in shapes])[:-1]
+    parts = np.split(flat, ends)
+    return Weights(*(torch.from_numpy(part.reshape(_FOLDS, *shape)) for part, shape in zip(parts, shapes, strict=True)))
+
+
+def _normalised(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _log(values: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(np.log(np.maximum(values, _TINY)), dtype=np.float64)

@@ -1,0 +1,111 @@
+"""Classes from answers about private neighbours: no edge, no true value, and honest probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from veilgraph.datasets import csbm
+from veilgraph.errors import FitError, GraphError
+from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
+from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.models import NeighbourWaves
+from veilgraph.privacy.belief_table import finest_scale
+from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, NeighbourhoodHistogram
+
+PRIVATE = csbm(400, num_classes=3, mean_degree=12, num_features=0, seed=0)
+SPLIT = Split.random(400, seed=0)
+LABEL = GRR(3, 2.0)
+HISTOGRAMS = [NeighbourhoodHistogram(3, epsilon, finest_scale(3)) for epsilon in (1.0, 3.0)]
+
+
+@pytest.fixture(scope="module")
+def collected() -> tuple[PerturbedGraph, NeighbourWaves]:
+    return simulate_neighbour_waves(PRIVATE, SPLIT, LABEL, HISTOGRAMS, seed=0)
+
+
+def correct(method: NeighbourWaves) -> float:
+    return method.score(PRIVATE.labels, nodes=SPLIT.test)
+
+
+def test_answers_tell_what_silence_hides(collected: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    perturbed, method = collected
+    floor = NeighbourWaves().fit(replace(perturbed, neighbour_waves=()), SPLIT)
+    one_wave = NeighbourWaves().fit(replace(perturbed, neighbour_waves=perturbed.neighbour_waves[:1]), SPLIT)
+    # 100 silent people: five standard errors of a share are at most 0.25.
+    assert correct(method) > correct(floor) + 0.25
+    assert correct(method) >= correct(one_wave)
+
+
+def test_the_server_holds_no_edge_and_its_guarantee_has_every_wave(
+    collected: tuple[PerturbedGraph, NeighbourWaves],
+) -> None:
+    perturbed, method = collected
+    assert perturbed.graph.num_edges == 0
+    assert perturbed.guarantee.neighbours is not None
+    assert perturbed.guarantee.neighbours.total.one_entry == pytest.approx(4, abs=1e-9)
+    assert method.epsilon_spent(perturbed.guarantee) == np.inf  # whole lists are not protected by histograms
+    assert method.unmet_need(None) == "answers about private neighbours"
+
+
+def test_a_saved_model_predicts_the_same_for_the_same_answers(
+    collected: tuple[PerturbedGraph, NeighbourWaves], tmp_path: Path
+) -> None:
+    perturbed, method = collected
+    method.save(tmp_path)
+    loaded = NeighbourWaves.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict_proba(), method.predict_proba())
+    np.testing.assert_allclose(loaded.predict_proba(perturbed), method.predict_proba(), atol=1e-6)
+    with pytest.raises(FitError, match="there are none"):
+        loaded.predict_proba(replace(perturbed, neighbour_waves=()))
+    with pytest.raises(FitError, match="learned from other waves"):
+        loaded.predict_proba(replace(perturbed, neighbour_waves=perturbed.neighbour_waves[:1]))
+
+
+def test_reports_of_quiet_people_are_in_no_table(collected: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    perturbed, method = collected
+    quiet = method.quiet(perturbed)
+    assert 0.05 < quiet.sum() / perturbed.has_label.sum() < 0.2
+    changed = perturbed.labels.copy()
+    changed[quiet] = (changed[quiet] + 1) % 3
+    unheard = replace(perturbed, labels=changed, neighbour_waves=())
+    first, second = (
+        NeighbourWaves().fit(each, SPLIT).next_table(each) for each in (replace(perturbed, neighbour_waves=()), unheard)
+    )
+    # Class shares are estimated from all reports, so beliefs may move by a unit, but nobody becomes known.
+    np.testing.assert_array_equal(first.codes == 0, second.codes == 0)
+    assert (first.codes[quiet] == 0).all()
+    assert set(method.unused_reports(perturbed).nodes) == set(np.flatnonzero(quiet))
+
+
+def test_people_who_answer_nothing_have_their_report_and_the_prior(
+    collected: tuple[PerturbedGraph, NeighbourWaves],
+) -> None:
+    perturbed, _ = collected
+    first = perturbed.neighbour_waves[0]
+    half = np.arange(400) % 2 == 0
+    partial = replace(perturbed, neighbour_waves=(replace(first, has_answer=half),))
+    method = NeighbourWaves().fit(partial, SPLIT)
+    silent = ~half & ~perturbed.has_label
+    np.testing.assert_allclose(method.predict_proba()[silent], np.tile(method.prior_, (silent.sum(), 1)), atol=1e-6)
+
+
+def test_in_turn_each_person_spends_one_wave() -> None:
+    waves = [NeighbourhoodClass(3, 2.0)] * 2
+    perturbed, method = simulate_neighbour_waves(PRIVATE, SPLIT, LABEL, waves, seed=0, in_turn=True)
+    answered = np.stack([wave.has_answer for wave in perturbed.neighbour_waves])
+    assert (answered.sum(axis=0) == 1).all()
+    assert perturbed.guarantee.total_user_level == pytest.approx(4, abs=1e-9)
+    assert correct(method) > 0.5
+
+
+def test_a_wave_of_other_people_or_classes_is_refused(collected: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    perturbed, _ = collected
+    wave = perturbed.neighbour_waves[0]
+    with pytest.raises(GraphError, match="a mask of shape"):
+        replace(wave, has_answer=wave.has_answer[1:])
+    with pytest.raises(GraphError, match="the answers are about 4 classes"):
+        replace(wave, mechanism=NeighbourhoodClass(4, 1.0))
