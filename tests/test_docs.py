@@ -96,6 +96,7 @@ ASSUMED = {
     "docs/reference/cli.md": {
         "sample.csv": "id,age,smoker,ill\n1,20,no,n\n2,35,yes,y\n3,50,no,n\n4,65,no,y\n5,80,yes,y\n",
         "knows.csv": "from,to\n1,2\n2,3\n",
+        "edges.csv": "from,to\n" + "".join(f"{i},{i + 1}\n" for i in range(20)),
         "record.json": '{"age": 35, "smoker": "yes", "ill": "y"}',
     },
     "docs/explanation/waves.md": {
