@@ -68,7 +68,12 @@ class Image:
         self.root.mkdir(parents=True)
         subprocess.run([sys.executable, "-m", "venv", str(self.python)], check=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VEILGRAPH"))}
-        self.environment = {**kept, "PATH": f"{self.python / 'bin'}:/usr/bin:/bin", "VIRTUAL_ENV": str(self.python)}
+        self.environment = {
+            **kept,
+            "PATH": f"{self.python / 'bin'}:/usr/bin:/bin",
+            "VIRTUAL_ENV": str(self.python),
+            "PIP_NO_COMPILE": "no",  # pip's way to say yes: most of what is installed is never imported
+        }
 
     def place(self, path: str) -> Path:
         """Return where a path of the image is on this machine."""

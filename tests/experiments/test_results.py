@@ -16,7 +16,7 @@ import pytest
 from veilgraph.errors import RunError
 from veilgraph.experiments.cells import DatasetLoader, key_of
 from veilgraph.experiments.grid import Cell, Experiment
-from veilgraph.experiments.results import ResultStore, Row, read_rows, to_frame
+from veilgraph.experiments.results import Results, ResultStore, Row, read_rows
 from veilgraph.privacy.accounting import theorem_1_figure
 
 ROW = Row(
@@ -112,12 +112,25 @@ def test_a_row_in_json_has_every_figure_under_its_name() -> None:
 
 
 def test_a_frame_has_mean_spread_epsilon_and_relation_in_columns() -> None:
-    frame = to_frame([ROW, replace(ROW, method="veil")])
+    frame = Results([ROW, replace(ROW, method="veil")]).to_frame()
     assert frame["accuracy_mean"].tolist() == [ROW.mean, ROW.mean]
     assert frame["accuracy_std"].tolist() == [ROW.std, ROW.std]
     assert frame["method"].tolist() == [ROW.method, "veil"]
     assert set(frame["epsilon_relation"]) == {"user level (any two records)"}
     assert frame["epsilon_user_level"].tolist() == [ROW.epsilon_user_level] * 2
+
+
+def test_a_notebook_shows_settings_with_spread_published_figures_and_as_many_as_fit_a_screen() -> None:
+    plain = replace(ROW, published_mean=None, published_std=None, epsilon_user_level="not private")
+    html = Results([plain])._repr_html_().replace("\N{NO-BREAK SPACE}", " ")
+    assert html.count("<th") == 5
+    assert "60.0 % ± 10.0" in html
+    assert "not private" in html
+    swept = replace(ROW, swept={"label_hops": 4}, variant="<b>", label_mechanism="best")
+    html = Results([swept] * 30)._repr_html_().replace("\N{NO-BREAK SPACE}", " ")
+    assert html.count("&lt;b&gt;; label_hops = 4; labels by the best mechanism") == 24
+    assert html.count("58.0 % ± 5.0") == 24
+    assert "6 more settings: to_frame() has all of them." in html
 
 
 def test_seeds_of_one_setting_become_one_row(tmp_path: Path) -> None:

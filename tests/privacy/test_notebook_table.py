@@ -8,9 +8,11 @@ from typing import Protocol
 import numpy as np
 import pytest
 
+from tests.support.result_rows import control, row
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
 from veilgraph.experiments.budget_planner import Candidate, Plan, Scenario
+from veilgraph.experiments.results import Results
 from veilgraph.graph import Split
 from veilgraph.models import RGNN, LabelVeil, MajorityClass
 from veilgraph.privacy.budget import PrivacyBudget
@@ -40,6 +42,7 @@ SHOWN: dict[str, Shown] = {
     "perturbed graph": PERTURBED,
     "method": RGNN(),
     "fitted method": MajorityClass().fit(PERTURBED, SPLIT),
+    "results": Results([row(0.8), control(0.7)]),
     "plan": Plan(recommended=CANDIDATE, candidates=(CANDIDATE,), scenarios=(SCENARIO,), assumptions=("None.",)),
 }
 
@@ -74,7 +77,7 @@ def test_a_representation_is_balanced_and_inherits_its_colours(name: str) -> Non
 
 
 def test_every_epsilon_names_its_relation() -> None:
-    for name in ("budget", "budget of the label", "guarantee", "perturbed graph", "plan"):
+    for name in ("budget", "budget of the label", "guarantee", "perturbed graph", "plan", "results"):
         assert "any two records" in SHOWN[name]._repr_html_().lower()
 
 

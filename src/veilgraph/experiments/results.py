@@ -25,9 +25,13 @@ from veilgraph.privacy.accounting import theorem_1_figure
 from veilgraph.privacy.epsilon import NeighbourRelation
 from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.mechanisms.registry import grr_fs
+from veilgraph.privacy.notebook_table import html_columns
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_MAX_SHOWN = 24
+"""Number of settings that a notebook shows."""
 
 
 class ResultStore:
@@ -155,12 +159,62 @@ class Row:
         }
 
 
-def to_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return rows as a tidy table: one line for each setting, with mean, spread, epsilon and relation in columns."""
-    import pandas as pd
+class Results(tuple[Row, ...]):
+    """Rows of an experiment: a sequence that a notebook shows as a table."""
 
-    relation = str(NeighbourRelation.USER_LEVEL)
-    return pd.DataFrame([row.as_dict() | {"epsilon_relation": relation} for row in rows])
+    __slots__ = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy table: one line for each setting, with mean, spread, epsilon and relation in columns."""
+        import pandas as pd
+
+        relation = str(NeighbourRelation.USER_LEVEL)
+        return pd.DataFrame([row.as_dict() | {"epsilon_relation": relation} for row in self])
+
+    def _repr_html_(self) -> str:
+        settings = [_setting_in_words(row) for row in self]
+        names = ["data set", "method", f"epsilon, {NeighbourRelation.USER_LEVEL}", "accuracy", "seeds"]
+        columns: list[list[object]] = [
+            [row.dataset for row in self],
+            [row.method for row in self],
+            [_number_in_words(row.epsilon_user_level) for row in self],
+            [_accuracy_in_words(row.mean, row.std) for row in self],
+            [len(row.accuracies) for row in self],
+        ]
+        if any(settings):
+            names.insert(2, "setting")
+            columns.insert(2, list(settings))
+        if any(row.published_mean is not None for row in self):
+            names.append("published")
+            columns.append([_accuracy_in_words(row.published_mean, row.published_std) for row in self])
+        notes = ["Accuracy: mean and standard deviation between seeds, against true labels of a simulation."]
+        if len(self) > _MAX_SHOWN:
+            notes.insert(0, f"{len(self) - _MAX_SHOWN} more settings: to_frame() has all of them.")
+        shown = list(zip(*columns, strict=True))[:_MAX_SHOWN]
+        return html_columns(f"Results of {len(self)} settings", names, shown, notes=notes)
+
+
+def _setting_in_words(row: Row) -> str:
+    """Return what distinguishes a row beside its data set, method and epsilon; often nothing."""
+    labels = "" if row.label_mechanism == GRR_LABELS else f"labels by the {row.label_mechanism} mechanism"
+    swept = ", ".join(f"{key} = {value}" for key, value in row.swept.items())
+    return "; ".join(filter(None, [row.variant, swept, labels]))
+
+
+def _number_in_words(epsilon: float | str) -> str:
+    return epsilon if isinstance(epsilon, str) else f"{epsilon:.4g}"
+
+
+def _accuracy_in_words(mean: float | None, std: float | None) -> str:
+    """Return a percentage with its spread, in one line: the spaces do not break.
+
+    >>> _accuracy_in_words(0.812, 0.014).split(), _accuracy_in_words(0.5, None).split()
+    (['81.2', '%', '±', '1.4'], ['50.0', '%'])
+    """
+    if mean is None:
+        return ""
+    spread = "" if std is None else f" ± {100 * std:.1f}"
+    return f"{100 * mean:.1f} %{spread}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def summarize_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -207,7 +261,7 @@ def label_facts(mechanism: LabelMechanism) -> dict[str, Any]:
     }
 
 
-def read_rows(experiment: Experiment, store: ResultStore, *, data: DataSource | None = None) -> list[Row]:
+def read_rows(experiment: Experiment, store: ResultStore, *, data: DataSource | None = None) -> Results:
     """Return a row for each setting with at least one finished seed, in the order of the experiment.
 
     Args:
@@ -221,12 +275,12 @@ def read_rows(experiment: Experiment, store: ResultStore, *, data: DataSource | 
         groups.setdefault(_setting(cell), []).append((cell, result))
     if not groups:
         raise RunError(f"nothing of {experiment.name} is finished: veilgraph paper run {experiment.argument}")
-    return [_row(experiment, cells, data) for cells in groups.values()]
+    return Results(_row(experiment, cells, data) for cells in groups.values())
 
 
 def read_all_rows(
     experiments: Sequence[Experiment], store: ResultStore, *, data: DataSource | None = None
-) -> dict[str, list[Row]]:
+) -> dict[str, Results]:
     """Return the finished rows of each experiment by its name, without experiments that have no finished cell.
 
     A data set that is not on this machine counts as not run, because its cells cannot be identified.
@@ -238,7 +292,7 @@ def read_all_rows(
         for experiment in experiments:
             if part := _finished_part(experiment, dataset, store, data):
                 rows[experiment.name] += read_rows(part, store, data=data)
-    finished = {name: own for name, own in rows.items() if own}
+    finished = {name: Results(own) for name, own in rows.items() if own}
     if not finished:
         names = ", ".join(rows)
         raise RunError(f"nothing of {names} is finished: veilgraph paper run {experiments[0].argument}")
