@@ -88,6 +88,22 @@ def together(url: str) -> Iterator[tuple[httpx.Client, dict[str, FastAPI], Repor
         yield client, apps, store
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Client, ReportStore]]:
+    with together(f"sqlite:///{tmp_path_factory.mktemp('together')}/reports.db") as (client, _, store):
+        yield client, store
+
+
+@pytest.fixture
+def client(served: tuple[httpx.Client, ReportStore]) -> httpx.Client:
+    return served[0]
+
+
+@pytest.fixture
+def store(served: tuple[httpx.Client, ReportStore]) -> ReportStore:
+    return served[1]
+
+
 def requests_of(app: FastAPI, token: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield a request to each route and method of the campaign on mobility, with the token wherever one belongs."""
     bodies: dict[tuple[str, str], dict[str, Any]] = {
@@ -150,58 +166,54 @@ def test_a_receipt_of_one_campaign_is_none_of_another(store_url: str) -> None:
         assert client.post("/c/mobility/v1/receipts", json=stored["receipt"]).json()["error"] == "wrong_receipt"
 
 
-def test_clients_use_the_address_of_a_campaign(tmp_path: Path) -> None:
-    with together(f"sqlite:///{tmp_path}/reports.db") as (client, _, store):
-        root = str(client.base_url).rstrip("/")
-        for ending in ("", "/"):
-            for name, each in COLLECTIONS.items():
-                url = f"{root}/c/{name}{ending}"
-                node = f"n{3 + len(ending)}"
-                send(url, each.report(node).document, each.token(node))
-        withdraw(f"{root}/c/flu", "n3", FLU.token("n3"))
-        assert {name: store.count(each.campaign.id) for name, each in COLLECTIONS.items()} == {"flu": 1, "mobility": 2}
-
-
-def test_outside_of_the_campaigns_nothing_is_said_about_them(tmp_path: Path) -> None:
-    with together(f"sqlite:///{tmp_path}/reports.db") as (client, _, _):
-        page = client.get("/")
-        assert page.status_code == 200
-        assert not any(word in page.text for each in COLLECTIONS for word in (each, COLLECTIONS[each].campaign.id[:12]))
-        assert client.get("/health").json() == {"status": "ok"}
-        unknown = client.get("/c/unknown/v1/campaign")
-        for path in (
-            "/c",
-            "/c/",
-            "/c/unknown",
-            "/c/unknown/",
-            "/v1/campaign",
-            "/metrics",
-            "/dashboard",
-            "/openapi.json",
-        ):
-            response = client.get(path, headers=FLU.admin)
-            assert (response.status_code, response.json()) == (404, unknown.json()), path
-            assert "Content-Security-Policy" in response.headers
-
-
-def test_the_slash_after_a_name_may_be_left_out(tmp_path: Path) -> None:
-    with together(f"sqlite:///{tmp_path}/reports.db") as (client, _, _):
-        redirect = client.get("/c/flu")
-        # Relative: it leads to the right address below a path of a proxy, too.
-        assert (redirect.status_code, redirect.headers["location"]) == (308, "flu/")
-        assert client.get("/c/flu", follow_redirects=True).text == client.get("/c/flu/").text
-
-
-def test_a_browser_can_be_signed_in_to_several_dashboards(tmp_path: Path) -> None:
-    with together(f"sqlite:///{tmp_path}/reports.db") as (client, _, _):
+def test_clients_use_the_address_of_a_campaign(client: httpx.Client, store: ReportStore) -> None:
+    root = str(client.base_url).rstrip("/")
+    for ending in ("", "/"):
         for name, each in COLLECTIONS.items():
-            token = each.credentials.admin_token
-            client.post(f"/c/{name}/dashboard/login", data={"token": token}, follow_redirects=True)
-        pages = {name: client.get(f"/c/{name}/dashboard") for name in COLLECTIONS}
-        assert {page.status_code for page in pages.values()} == {200}
-        assert MOBILITY.campaign.id[:12] not in pages["flu"].text
-        client.post("/c/flu/dashboard/logout", follow_redirects=True)
-        assert [client.get(f"/c/{name}/dashboard").status_code for name in COLLECTIONS] == [401, 200]
+            url = f"{root}/c/{name}{ending}"
+            node = f"n{3 + len(ending)}"
+            send(url, each.report(node).document, each.token(node))
+    withdraw(f"{root}/c/flu", "n3", FLU.token("n3"))
+    assert {name: store.count(each.campaign.id) for name, each in COLLECTIONS.items()} == {"flu": 1, "mobility": 2}
+
+
+def test_outside_of_the_campaigns_nothing_is_said_about_them(client: httpx.Client) -> None:
+    page = client.get("/")
+    assert page.status_code == 200
+    assert not any(word in page.text for each in COLLECTIONS for word in (each, COLLECTIONS[each].campaign.id[:12]))
+    assert client.get("/health").json() == {"status": "ok"}
+    unknown = client.get("/c/unknown/v1/campaign")
+    for path in (
+        "/c",
+        "/c/",
+        "/c/unknown",
+        "/c/unknown/",
+        "/v1/campaign",
+        "/metrics",
+        "/dashboard",
+        "/openapi.json",
+    ):
+        response = client.get(path, headers=FLU.admin)
+        assert (response.status_code, response.json()) == (404, unknown.json()), path
+        assert "Content-Security-Policy" in response.headers
+
+
+def test_the_slash_after_a_name_may_be_left_out(client: httpx.Client) -> None:
+    redirect = client.get("/c/flu")
+    # Relative: it leads to the right address below a path of a proxy, too.
+    assert (redirect.status_code, redirect.headers["location"]) == (308, "flu/")
+    assert client.get("/c/flu", follow_redirects=True).text == client.get("/c/flu/").text
+
+
+def test_a_browser_can_be_signed_in_to_several_dashboards(client: httpx.Client) -> None:
+    for name, each in COLLECTIONS.items():
+        token = each.credentials.admin_token
+        client.post(f"/c/{name}/dashboard/login", data={"token": token}, follow_redirects=True)
+    pages = {name: client.get(f"/c/{name}/dashboard") for name in COLLECTIONS}
+    assert {page.status_code for page in pages.values()} == {200}
+    assert MOBILITY.campaign.id[:12] not in pages["flu"].text
+    client.post("/c/flu/dashboard/logout", follow_redirects=True)
+    assert [client.get(f"/c/{name}/dashboard").status_code for name in COLLECTIONS] == [401, 200]
 
 
 def test_what_a_campaign_shows_to_its_own_people_is_about_it_alone(tmp_path: Path) -> None:
