@@ -16,6 +16,7 @@ import asyncio
 import json
 import random
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,7 +146,8 @@ def kill_rounds(
     ledger = Ledger(collection=collection, rng=rng, withdrawal_share=0.2)
     options = [*ledger.collection.write(folder), "--store", store]
     for number in range(rounds):
-        servers = [Server(options, log=folder / f"serve{i}.log") for i in range(collectors)]
+        with ThreadPoolExecutor(collectors) as starting:
+            servers = list(starting.map(lambda i: Server(options, log=folder / f"serve{i}.log"), range(collectors)))
         asyncio.run(_load_and_kill(ledger, servers, answers=rng.randrange(1, 200)))
         reading = ReportStore.open(store)
         stored = ledger.check(reading)
