@@ -6,6 +6,7 @@ The number of open connections stays below what the process may open, and one se
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -41,6 +42,8 @@ _MOST_DESCRIPTORS = 65_536
 _MOST_CONNECTIONS = 10_000
 _MOST_OF_ONE_SENDER = 256
 _FEWEST_CONNECTIONS = 128
+# Number of new objects after which Python looks for cyclic garbage among them.
+_GARBAGE_THRESHOLD = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,6 +336,7 @@ def serve(app: ASGIApp, *, host: str, port: int, trusted_proxy: str | None = Non
     # uvicorn shuts down and then raises the signal again, which would end the process with a failure.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
+    _collect_garbage_rarely()
     limits = ConnectionLimits.within(raise_descriptor_limit())
     make_server(app, host=host, port=port, trusted_proxy=trusted_proxy, limits=limits).run()
 
@@ -377,6 +381,17 @@ def make_server(
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
     return _Server(config)
+
+
+def _collect_garbage_rarely() -> None:
+    """Let Python look for cyclic garbage rarely, and not among what lives as long as the process.
+
+    With the default, requests that are answered at the same time start the search again and again, which takes a
+    fifth of their processor time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE_THRESHOLD, 10, 10)
 
 
 def _check_address(host: str, port: int) -> None:
