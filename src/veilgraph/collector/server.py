@@ -42,6 +42,7 @@ _MOST_DESCRIPTORS = 65_536
 _MOST_CONNECTIONS = 10_000
 _MOST_OF_ONE_SENDER = 256
 _FEWEST_CONNECTIONS = 128
+_MOST_JOINED_BYTES = 64 * 1024
 # Number of new objects after which Python looks for cyclic garbage among them.
 _GARBAGE_THRESHOLD = 20_000
 
@@ -178,6 +179,10 @@ class _JoinedWrites(asyncio.Transport):
             self._held, self._has_headers = bytes(data), True
             return
         held, self._held = self._held, b""
+        if len(data) > _MOST_JOINED_BYTES:
+            # A copy of it would take longer than a second system call.
+            self._transport.write(held)
+            held = b""
         if held or data:
             self._transport.write(held + data)
 
