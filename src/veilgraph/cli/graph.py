@@ -1,4 +1,4 @@
-"""Command `veilgraph graph`: write a graph and its reports as shards, which several processes can read."""
+"""Command `veilgraph graph`: write a graph and its reports as shards, from tables or generated."""
 
 from __future__ import annotations
 
@@ -54,6 +54,62 @@ def shard(
     loops, twice = facts["dropped_self_loops"], facts["dropped_duplicates"]
     if loops or twice:
         echo(f"Dropped: {counted(loops, 'self loop')}, {counted(twice, 'duplicate edge')}.")
+
+
+@graph_app.command()
+def generate(
+    nodes: Annotated[int, typer.Option(help="Number of nodes.")],
+    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist yet.")],
+    mean_degree: Annotated[float, typer.Option(help="Mean number of neighbours.")] = 20.0,
+    classes: Annotated[int, typer.Option(help="Number of classes, of equal probability.")] = 4,
+    homophily: Annotated[float, typer.Option(help="Probability that an edge is within a class.")] = 0.8,
+    features: Annotated[int, typer.Option(help="Number of binary features; 0 collects the label alone.")] = 16,
+    signal: Annotated[float, typer.Option(help="Dependence of features on the class, 0 to 1.")] = 0.5,
+    epsilon_x: Annotated[float, typer.Option(help="Epsilon of each sampled feature.")] = 1.0,
+    sampled: Annotated[int, typer.Option(help="Number of features that a device samples.")] = 4,
+    epsilon_y: Annotated[float, typer.Option(help="Epsilon of the label (user level, any two records).")] = 2.0,
+    label_share: Annotated[float, typer.Option(help="Share of the nodes that report their label.")] = 0.75,
+    parts: Annotated[int, typer.Option(help="Number of shards; another number is another graph.")] = 64,
+    jobs: Annotated[int, typer.Option(help="Number of processes; the result does not depend on it.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of graph, records and reports.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Generate a large graph of the model csbm with simulated reports, as shards with their campaign."""
+    with needs_extra("lab"):
+        from veilgraph.datasets.csbm_blocks import CsbmBlocks
+        from veilgraph.experiments.shard_simulation import CAMPAIGN, write_simulated_shards
+        from veilgraph.privacy.budget import PrivacyBudget
+
+    model = CsbmBlocks(
+        num_nodes=nodes,
+        num_classes=classes,
+        mean_degree=mean_degree,
+        homophily=homophily,
+        num_features=features,
+        feature_signal=signal,
+        blocks=parts,
+        seed=seed,
+    )
+    budget = PrivacyBudget(epsilon_x, epsilon_y, sampled) if features else PrivacyBudget(epsilon_y=epsilon_y)
+    with show_progress("generate") as progress:
+        folder = write_simulated_shards(out, model, budget, label_share=label_share, jobs=jobs, progress=progress)
+    if as_json:
+        echo_json(
+            {
+                "folder": str(out),
+                "campaign": str(out / CAMPAIGN),
+                "parts": folder.parts,
+                "nodes": folder.num_nodes,
+                "edges": folder.num_edges,
+                "reports": folder.manifest["reports"],
+            }
+        )
+        return
+    echo(
+        f"Generated {counted(folder.num_nodes, 'node')} and {counted(folder.num_edges, 'edge')} with "
+        f"{counted(folder.manifest['reports'], 'simulated report')} in {counted(folder.parts, 'shard')}: {out}"
+    )
+    echo(f"Train on them: veilgraph train --graph {out} --campaign {out / CAMPAIGN} --out model")
 
 
 def _reports_of(source: str, campaign: Path) -> dict[str, Any]:

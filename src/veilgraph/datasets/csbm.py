@@ -75,15 +75,15 @@ def csbm(
     Traceback (most recent call last):
     veilgraph.errors.GraphError: homophily is 1.2: give a number in 0..1
     """
-    _check_count("num_classes", num_classes, least=2, most=_MAX_NODES)
-    _check_count("num_nodes", num_nodes, least=num_classes, most=_MAX_NODES)
-    _check_count("num_features", num_features, least=0)
-    _check_count("domain_size", domain_size, least=2, most=_MAX_DOMAIN_SIZE)
-    _check_count("seed", seed, least=0)
-    _check_count("chunk_size", chunk_size, least=1)
-    _check_share("homophily", homophily)
-    _check_share("feature_signal", feature_signal)
-    num_edges = _checked_num_edges(num_nodes, mean_degree)
+    check_count("num_classes", num_classes, least=2, most=_MAX_NODES)
+    check_count("num_nodes", num_nodes, least=num_classes, most=_MAX_NODES)
+    check_count("num_features", num_features, least=0)
+    check_count("domain_size", domain_size, least=2, most=_MAX_DOMAIN_SIZE)
+    check_count("seed", seed, least=0)
+    check_count("chunk_size", chunk_size, least=1)
+    check_share("homophily", homophily)
+    check_share("feature_signal", feature_signal)
+    num_edges = checked_num_edges(num_nodes, mean_degree)
     shares = _checked_shares(class_shares, num_classes)
 
     label_stream, edge_stream, feature_stream = np.random.default_rng(seed).spawn(3)
@@ -92,7 +92,7 @@ def csbm(
     return PrivateGraph(
         name="csbm",
         graph=Graph.from_edges(edges, num_nodes),
-        schema=(schema := _schema(num_features, domain_size, num_classes)),
+        schema=(schema := csbm_schema(num_features, domain_size, num_classes)),
         features=draw_features(labels, schema, feature_signal, feature_stream),
         labels=labels,
     )
@@ -247,7 +247,8 @@ def draw_features(
     return codes
 
 
-def _schema(num_features: int, domain_size: int, num_classes: int) -> FeatureSchema:
+def csbm_schema(num_features: int, domain_size: int, num_classes: int) -> FeatureSchema:
+    """Return the schema of a contextual stochastic block model."""
     values = tuple(str(code) for code in range(domain_size))
     return FeatureSchema(
         columns=tuple(Column(name=f"x{i}", values=values) for i in range(num_features)),
@@ -256,18 +257,21 @@ def _schema(num_features: int, domain_size: int, num_classes: int) -> FeatureSch
     )
 
 
-def _check_count(name: str, value: object, *, least: int, most: int | None = None) -> None:
+def check_count(name: str, value: object, *, least: int, most: int | None = None) -> None:
+    """Refuse a setting that is not a whole number in its range."""
     if not isinstance(value, (int, np.integer)) or value < least or (most is not None and value > most):
         wanted = f"{least} or more" if most is None else f"from {least} to {most}"
         raise GraphError(f"{name} is {value}: give a whole number, {wanted}")
 
 
-def _check_share(name: str, value: object) -> None:
+def check_share(name: str, value: object) -> None:
+    """Refuse a setting that is not a number in 0..1."""
     if not isinstance(value, _NUMBER) or not 0 <= value <= 1:
         raise GraphError(f"{name} is {value}: give a number in 0..1")
 
 
-def _checked_num_edges(num_nodes: int, mean_degree: float) -> int:
+def checked_num_edges(num_nodes: int, mean_degree: float) -> int:
+    """Return the number of edges, round(n D / 2); refuse a mean degree that these nodes cannot have."""
     if not isinstance(mean_degree, _NUMBER) or not 0 < mean_degree <= num_nodes - 1:
         raise GraphError(
             f"mean_degree is {mean_degree}: give a number above 0, at most {num_nodes - 1} for these nodes"

@@ -24,6 +24,21 @@ def mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed
 
 
+def unmix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the words that `mix` maps to the given ones.
+
+    >>> unmix(mix(np.arange(3, dtype=np.uint64))).tolist()
+    [0, 1, 2]
+    """
+    found: NDArray[np.uint64] = words ^ (words >> np.uint64(31)) ^ (words >> np.uint64(62))
+    found *= np.uint64(0x319642B2D24D8EC3)  # inverse of 0x94D049BB133111EB modulo 2^64
+    found ^= (found >> np.uint64(27)) ^ (found >> np.uint64(54))
+    found *= np.uint64(0x96DE1B173F119089)  # inverse of 0xBF58476D1CE4E5B9
+    found ^= (found >> np.uint64(30)) ^ (found >> np.uint64(60))
+    found -= np.uint64(0x9E3779B97F4A7C15)
+    return found
+
+
 def counter_words(numbers: NDArray[np.int64], *, seed: int, stream: int) -> NDArray[np.uint64]:
     """Return a random 64-bit word for each number, `[numbers]`.
 

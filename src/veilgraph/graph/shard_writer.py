@@ -117,7 +117,9 @@ def write_shard(folder: Path, kind: str, shard: int, table: ArrowTable) -> dict[
     pq = arrow("parquet")
 
     path = folder / shard_name(kind, shard)
-    pq.write_table(table, path, compression="zstd")
+    # Whole numbers that are hashes do not compress, and a dictionary of them would be as large as they are.
+    numbers = any(arrow().types.is_int64(each) for each in table.schema.types)
+    pq.write_table(table, path, compression="none" if numbers else "zstd", use_dictionary=not numbers)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"rows": table.num_rows, "bytes": path.stat().st_size, "sha256": digest}
@@ -146,6 +148,7 @@ class ShardWriter:
         *,
         loops: int = 0,
         described: Mapping[str, Any] | None = None,
+        identity: str | None = None,
         fingerprint_edges: int = MAX_FINGERPRINT_EDGES,
     ) -> None:
         """Write the manifest, from the descriptions of all shards in `shards`.
@@ -153,6 +156,7 @@ class ShardWriter:
         Args:
             loops: number of self loops that were dropped.
             described: facts about the reports, JSON-ready.
+            identity: identity of the graph, if it is known already.
             fingerprint_edges: number of edges up to which the fingerprint of the whole graph is computed.
         """
         counts = {
@@ -172,12 +176,12 @@ class ShardWriter:
             **(described or {}),
             "dropped_self_loops": loops,
             "dropped_duplicates": self.duplicates,
-            "graph": hashlib.sha256(json.dumps(digests).encode()).hexdigest(),
+            "graph": identity or hashlib.sha256(json.dumps(digests).encode()).hexdigest(),
             "shards": self.shards,
         }
         path = self.folder / MANIFEST
         path.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        if counts["edges"] <= fingerprint_edges:
+        if identity is None and counts["edges"] <= fingerprint_edges:
             graph = ShardFolder.open(self.folder).graph()
             plain = Graph(num_nodes=graph.num_nodes, edges=graph.edges, node_ids=graph.node_ids)
             manifest["graph"] = plain.fingerprint

@@ -1,0 +1,43 @@
+"""Memory of a training on shards: under torchrun, each process writes by how much its memory grew with the graph.
+
+The fixed cost of Python, torch and the process group is what a training on a tiny graph takes; it is done first in the
+same process and does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from veilgraph.deploy import train_on_store
+from veilgraph.deploy.fit_shards import train_on_shards
+from veilgraph.distributed.process_group import join_process_group
+
+
+def peak() -> int:
+    """Return the peak of the resident memory of this process in bytes."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+def main(tiny: Path, shards: Path, out: Path) -> None:
+    """Train on the tiny graph, then on the other one, and write both peaks."""
+    with join_process_group(torch.device("cpu")) as processes:
+        peaks, size = [], processes.world_size
+        for folder in (tiny, shards):
+            given: dict[str, Any] = {"method": "rgnn", "epochs": 3, "device": "cpu"}
+            campaign, model = folder / "campaign.json", out / f"{folder.name}-{size}"
+            if size > 1:
+                train_on_shards(processes, campaign, folder, out=model, **given)
+            else:
+                train_on_store(None, campaign, folder, out=model, card=False, **given)
+            peaks.append(peak())
+        (out / f"memory-{size}-{processes.rank}.json").write_text(json.dumps(peaks), encoding="ascii")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
