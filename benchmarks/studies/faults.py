@@ -116,7 +116,8 @@ class Ledger:
         if len(by_key) < len(found):
             raise AssertionError("a node has two reports of one wave")
         with store.engine.connect() as connection:
-            tombstones = set(connection.execute(select(withdrawals.c.node)).scalars())
+            own = withdrawals.c.campaign == self.collection.campaign.id
+            tombstones = set(connection.execute(select(withdrawals.c.node).where(own)).scalars())
         if missing := self.withdrawn - tombstones:
             raise AssertionError(f"the acknowledged withdrawal of {min(missing)} is lost")
         if returned := tombstones & {node for node, _ in by_key}:
