@@ -408,6 +408,7 @@ def test_features_of_a_series_are_the_same_ones_in_every_round(page: Page) -> No
             ready(page, collector.url + INVITATION, width=390)
             assert "2 are chosen at random in your first round, and stay the same" in words(page, "rounds")
             assert "if none of your answers changes from round to round" in words(page, "levels")
+            assert "for any one of your other answers, even by someone who knows all the rest" in words(page, "levels")
             assert "nobody can see that you left it out" in words(page, "questions")
             page.run(ANSWERS + SUBMIT)
             page.until("!document.getElementById('review').hidden")

@@ -344,7 +344,7 @@ def _print_training(model: Model, content: dict[str, Any]) -> None:
         echo(f"Left out: {counted(withdrawals, 'person', 'people')} who withdrew.")
     if waves := facts.get("waves"):
         of_each = "all their reports of the series together" if waves == "all" else "their latest report of the series"
-        echo(f"Of each person counts one class, from {of_each}.")
+        echo(f"Of each person counts one answer to each question, from {of_each}.")
     if facts["resumed_after_epochs"]:
         echo(f"Continued after epoch {facts['resumed_after_epochs']:,} of an earlier run.")
     for suspicion in facts["screening"]["suspicions"]:

@@ -169,10 +169,10 @@ function explain() {
   if (promised) say($("broken"), "organisers.broken", { time: moment(new Date(promised)) });
   const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
   explainRounds();
-  if (question.waves) $("levels").replaceChildren(level(user.total, "level.rounds", { count: question.waves.count }),
-    level(question.waves.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all"));
-  else $("levels").replaceChildren(level(user.total, isSingle ? "level.only" : "level.all"),
-    ...(features && label ? [level(user.label, "level.last")] : []),
+  const all = question.waves ? [level(user.total, "level.rounds", { count: question.waves.count }),
+    level(question.waves.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all")]
+    : [level(user.total, isSingle ? "level.only" : "level.all")];
+  $("levels").replaceChildren(...all, ...(features && label ? [level(user.label, "level.last")] : []),
     ...(features && !isSingle ? [level(each, label ? "level.other" : "level.each")] : []));
   say($("exact"), "details.exact", { factor: factor(Number(user.total)) });
   say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
