@@ -21,6 +21,7 @@ from veilgraph.cli.data import data_app
 from veilgraph.cli.doctor import doctor
 from veilgraph.cli.graph import graph_app
 from veilgraph.cli.model import card, predict, train
+from veilgraph.cli.neighbours import neighbours_app
 from veilgraph.cli.paper import paper_app, tune
 from veilgraph.cli.participant import ledger, randomize, submit
 from veilgraph.cli.privacy import account, audit, plan, schema_app
@@ -34,7 +35,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 # Exit code of a command that was interrupted, by the shell's convention.
 _INTERRUPTED = 130
-_NOT_RESUMABLE = {"plan"}
+_NOT_RESUMABLE = {"plan", "neighbours"}
 """Commands that keep no partial results."""
 
 _STOPPED = {
@@ -83,6 +84,7 @@ for group, name in (
     (campaign_app, "campaign"),
     (receipt_app, "receipt"),
     (graph_app, "graph"),
+    (neighbours_app, "neighbours"),
     (data_app, "data"),
     (paper_app, "paper"),
 ):

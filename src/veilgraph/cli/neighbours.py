@@ -1,0 +1,127 @@
+"""`veilgraph neighbours`: what can be learned if nobody holds the graph, and how to spend a total on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from veilgraph.atomic_files import write_atomically
+from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
+from veilgraph.cli.completion import complete_dataset
+from veilgraph.errors import RunError
+
+neighbours_app = typer.Typer(help="Private neighbours: collections in which nobody holds the graph.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+@neighbours_app.command("run")
+def run_neighbours(
+    dataset: Annotated[
+        str,
+        typer.Option(help="A name that `veilgraph data list` shows, or a path.", autocompletion=complete_dataset),
+    ] = "voters",
+    epsilon_y: Annotated[float, typer.Option(help="Budget of the label, any two labels.")] = 2.0,
+    edge_epsilon: Annotated[
+        list[float] | None,
+        typer.Option(help="Budget of a person's neighbour list; repeat it. Default: 1, 2, 4 and 8."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 3,
+    out: Annotated[Path | None, typer.Option(help="Folder of results; default: runs/DATASET-neighbours.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets, and of your own.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate waves of answers about private neighbour lists, and draw accuracy against the edge epsilon."""
+    import json
+
+    with needs_extra("lab"):
+        from veilgraph.datasets import load
+        from veilgraph.experiments.neighbour_curve import EDGE_EPSILONS, neighbour_curve
+        from veilgraph.pages.neighbour_page import headline, write_neighbour_page
+    private = load(dataset, data_dir)
+    folder = out or Path("runs") / f"{private.name}-neighbours-y{epsilon_y:g}"
+    if folder.exists() and any(folder.iterdir()):
+        raise RunError(f"{folder} exists and is not empty: choose another --out")
+    with show_progress("neighbours") as progress:
+        result = neighbour_curve(
+            private,
+            epsilon_y=epsilon_y,
+            edge_epsilons=tuple(edge_epsilon or EDGE_EPSILONS),
+            seeds=seeds,
+            progress=progress,
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "result.json", json.dumps(result, indent=2) + "\n")
+    page = write_neighbour_page(result, folder)
+    if as_json:
+        echo_json(result | {"folder": str(folder)})
+        return
+    table = Table(title="Accuracy on silent people", title_justify="left")
+    table.add_column("edge epsilon")
+    for name in ("histogram\none entry", "class\nany two lists"):
+        table.add_column(name, justify="right")
+    for i, total in enumerate(result["edge_epsilons"]):
+        table.add_row(f"{total:g}", *(f"{100 * each[i]['accuracy_mean']:.1f}" for each in result["answers"].values()))
+    Console().print(table)
+    echo(headline(result), f"The page is {page}.")
+
+
+@neighbours_app.command("plan")
+def plan_command(
+    epsilon: Annotated[float, typer.Option(help="Total of label and list, under the relation of the answer.")],
+    people: Annotated[int, typer.Option(help="Number of people.")],
+    degree: Annotated[float, typer.Option(help="How many neighbours a person lists, roughly.")],
+    classes: Annotated[int, typer.Option(help="Number of classes.")],
+    answer: Annotated[
+        str, typer.Option(help="histogram protects one entry of a list, class any two lists.")
+    ] = "histogram",
+    homophily: Annotated[
+        list[float] | None, typer.Option(help="Share of relationships within a class; repeat it. Default 0.6, 0.85.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Recommend waves and budgets for a total, from public information alone."""
+    with needs_extra("lab"):
+        from veilgraph.experiments.neighbour_planner import HOMOPHILIES, plan_neighbours
+    with show_progress("plan") as progress:
+        found = plan_neighbours(
+            people=people,
+            mean_degree=degree,
+            num_classes=classes,
+            total_epsilon=epsilon,
+            answer=answer,
+            homophilies=tuple(homophily or HOMOPHILIES),
+            seed=seed,
+            progress=progress,
+        )
+    best = found[0].design
+    if as_json:
+        designs = [
+            {
+                "title": each.design.title,
+                "answer": each.design.answer,
+                "epsilon_y": each.design.epsilon_y,
+                "edge_epsilons": list(each.design.edge_epsilons),
+                "in_turn": each.design.in_turn,
+                "accuracies": list(each.accuracies),
+                "guarantee": each.design.guarantee(classes).as_dict(),
+            }
+            for each in found
+        ]
+        echo_json({"recommended": designs[0], "designs": designs, "homophilies": list(homophily or HOMOPHILIES)})
+        return
+    echo(f"Recommended: label {best.epsilon_y:g}, then {best.title}.", *best.guarantee(classes).in_words())
+    table = Table(title="\nDesigns, in simulations", title_justify="left")
+    for name in ("label", "neighbours", "accuracy"):
+        table.add_column(name, justify="left" if name == "neighbours" else "right")
+    for each in found:
+        accuracies = " / ".join(f"{100 * one:.0f} %" for one in each.accuracies)
+        table.add_row(f"{each.design.epsilon_y:g}", each.design.title, accuracies)
+    Console().print(table)
+    shares = " / ".join(f"{100 * each:.0f} %" for each in homophily or HOMOPHILIES)
+    echo(f"Accuracies are for {shares} of the relationships within a class; 75 % of the people report a label.")

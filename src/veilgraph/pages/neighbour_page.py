@@ -1,0 +1,113 @@
+"""The page of private neighbours, with its figure: accuracy against the edge epsilon, between floor and ceiling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from veilgraph.atomic_files import write_atomically
+from veilgraph.errors import MissingExtraError
+from veilgraph.pages.epsilon_axis import Band, draw_band, draw_epsilon_axis, draw_level, in_words
+from veilgraph.pages.formatting import accuracy_text, percent
+from veilgraph.pages.rendering import inline_svg, render_template
+
+try:
+    from matplotlib.figure import Figure
+except ImportError:
+    raise MissingExtraError("matplotlib", "lab") from None
+
+ANSWER_TITLES = {"histogram": "Histogram (protects one entry)", "class": "Class (protects any two lists)"}
+LEVEL_TITLES = {"public_graph": "Veil, if the graph were public", "label_alone": "Own label alone"}
+EDGE_AXIS = "ε of a person's neighbour list, under the relation of the answer"
+
+_COLOURS = {"histogram": "veil", "class": "rgnn"}
+_MARKERS = {"histogram": "o", "class": "s"}
+_LEVEL_COLOURS = {"public_graph": "non_private", "label_alone": "muted"}
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """Accuracies of one point."""
+
+    mean: float
+    std: float | None
+
+
+def write_neighbour_page(result: dict[str, Any], folder: Path) -> Path:
+    """Write the page of a curve beside its result and return its path."""
+    path = folder / "report.html"
+    write_atomically(path, render_neighbour_page(result))
+    return path
+
+
+def render_neighbour_page(result: dict[str, Any]) -> str:
+    """Render the page of a curve, as `neighbour_curve` returns it."""
+    rows = [
+        {
+            "epsilon": f"{total:g}",
+            "cells": [
+                {"accuracy": accuracy_text(points[i]), "design": points[i]["design"]}
+                for points in result["answers"].values()
+            ],
+        }
+        for i, total in enumerate(result["edge_epsilons"])
+    ]
+    return render_template(
+        "neighbour_page.html",
+        result=result,
+        headline=headline(result),
+        figure=curve_figure(result),
+        titles=[ANSWER_TITLES[answer] for answer in result["answers"]],
+        rows=rows,
+        levels=[(LEVEL_TITLES[level], accuracy_text(found)) for level, found in result["levels"].items()],
+        guarantees=[
+            (f"{ANSWER_TITLES[answer]}, {points[-1]['design']}", points[-1]["guarantee_in_words"])
+            for answer, points in result["answers"].items()
+        ],
+    )
+
+
+def headline(result: dict[str, Any]) -> str:
+    """Say what both answers reach at the largest edge epsilon."""
+    last = {answer: points[-1] for answer, points in result["answers"].items()}
+    levels = {level: percent(found["accuracy_mean"]) for level, found in result["levels"].items()}
+    total = f"{result['edge_epsilons'][-1]:g}"
+    return (
+        f"Without an edge, and with a label epsilon of {result['epsilon_y']:g} (any two labels), "
+        f"{accuracy_text(last['histogram'])} of silent people are predicted at {total} for one entry of a list, and "
+        f"{accuracy_text(last['class'])} at {total} for any two lists; {levels['label_alone']} without any neighbour, "
+        f"{levels['public_graph']} if the graph were public."
+    )
+
+
+def curve_figure(result: dict[str, Any], width: int = 760, height: int = 400) -> str:
+    """Return the figure of a curve as inline SVG."""
+    bands = [
+        Band(
+            label=ANSWER_TITLES[answer],
+            points=[
+                (point["edge_epsilon"], _Spread(point["accuracy_mean"], point["accuracy_std"])) for point in points
+            ],
+            colour=_COLOURS[answer],
+            marker=_MARKERS[answer],
+        )
+        for answer, points in result["answers"].items()
+    ]
+    levels = {level: found["accuracy_mean"] for level, found in result["levels"].items()}
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.07, 0.14, 0.9, 0.66))
+        draw_epsilon_axis(axes, result["edge_epsilons"])
+        for level in LEVEL_TITLES:
+            draw_level(axes, levels[level], label=LEVEL_TITLES[level], paint=_LEVEL_COLOURS[level])
+        for band in bands:
+            draw_band(axes, band)
+        axes.set_xlabel(EDGE_AXIS)
+        figure.legend(loc="upper left", ncols=2, frameon=False, bbox_to_anchor=(0.05, 1.0))
+        axes.set_title("accuracy on silent people, %", loc="left", fontsize=10)
+
+    spoken = "; ".join(
+        [*(in_words(band) for band in bands), *(f"{LEVEL_TITLES[k]}: {100 * v:.1f}" for k, v in levels.items())]
+    )
+    return inline_svg(paint, width=width, height=height, name="neighbours", label=f"Accuracy in percent. {spoken}")

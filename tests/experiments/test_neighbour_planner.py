@@ -1,0 +1,41 @@
+"""A plan for private neighbours divides exactly the total, and ranks designs by simulations alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from veilgraph.datasets import PrivateGraph
+from veilgraph.errors import BudgetError
+from veilgraph.experiments.neighbour_design import CLASS, HISTOGRAM, NeighbourDesign
+from veilgraph.experiments.neighbour_planner import candidate_designs, plan_neighbours
+
+
+@pytest.mark.parametrize("answer", [HISTOGRAM, CLASS])
+def test_every_design_spends_the_total_and_no_more(answer: str) -> None:
+    for design in candidate_designs(answer, 4.0):
+        guarantee = design.guarantee(5)
+        assert guarantee.neighbours is not None
+        lists = guarantee.neighbours.total
+        spent = guarantee.label_user_level + (lists.any_lists if answer == CLASS else lists.one_entry)
+        assert 4 - 1e-6 < spent <= 4 + 1e-12
+
+
+def test_the_best_design_in_simulations_comes_first() -> None:
+    seen: list[tuple[int, int]] = []
+
+    def simulate(design: NeighbourDesign, private: PrivateGraph, seed: int) -> float:
+        seen.append((private.graph.num_nodes, private.schema.num_classes))
+        return design.epsilon_y / 10
+
+    found = plan_neighbours(
+        people=10_000_000, mean_degree=6, num_classes=3, total_epsilon=4, answer=CLASS, simulate=simulate
+    )
+    assert [each.mean for each in found] == sorted((each.mean for each in found), reverse=True)
+    assert found[0].design.epsilon_y == 3
+    assert set(seen) == {(1200, 3)}  # as large as needed for a plan, whatever the number of people is
+
+
+@pytest.mark.parametrize(("answer", "total"), [("list", 4.0), (CLASS, 0.0)])
+def test_an_unknown_answer_or_an_impossible_total_is_refused(answer: str, total: float) -> None:
+    with pytest.raises(BudgetError):
+        candidate_designs(answer, total)
