@@ -78,7 +78,7 @@ class Stages:
     def _charge(self) -> None:
         if self._device.type == "cuda":
             torch.cuda.synchronize()
-        now, peak = time.perf_counter(), _peak_bytes()
+        now, peak = time.perf_counter(), peak_bytes()
         if self._active:
             name = self._active[-1]
             self.seconds[name] = self.seconds.get(name, 0) + now - self._since
@@ -142,7 +142,7 @@ def measure(
         block_nodes: number of nodes in a block, if hidden units of all nodes do not fit into memory.
         max_metis_edges: larger graphs are clustered by a streaming algorithm.
     """
-    where, before = resolve_device(device), _peak_bytes()
+    where, before = resolve_device(device), peak_bytes()
     stages = Stages(where)
     with stages("generate"):
         private = csbm(nodes, mean_degree=MEAN_DEGREE, num_features=FEATURES, seed=0)
@@ -191,7 +191,7 @@ def _seconds_per_epoch(method: StagedRGNN, device: torch.device) -> float:
     return float(np.median(np.diff(method.epoch_starts)))
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """Return the peak resident memory since the last call; on systems other than Linux, since the start."""
     status, clear = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     if not clear.exists():
