@@ -31,7 +31,7 @@ from veilgraph.evaluation import accuracy, majority_share
 from veilgraph.models import LabelVeil
 
 CLASSES, MEAN_DEGREE = 4, 20.0
-BYTES_PER_NODE = 1300
+BYTES_PER_NODE = 1500
 """Memory limit for each node. It is enough for two training sets at once, at any size."""
 
 _PREFIX = "Veil: "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,15 @@ from veilgraph.distributed.graph_rows import Halo, whole_rows
 from veilgraph.distributed.label_propagation import partition_rows
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
-from veilgraph.graph.clustering import MAX_METIS_EDGES, clusterings, start_bisections, start_clusterings
+from veilgraph.graph.clustering import (
+    BISECTION_VECTORS,
+    MAX_METIS_EDGES,
+    bisection_plan,
+    clusterings,
+    spectral_bisections,
+    start_bisections,
+    start_clusterings,
+)
 from veilgraph.graph.partition import GraphPart
 from veilgraph.graph.shards import ShardGraph
 from veilgraph.graph.spectrum import leading_eigenvectors
@@ -51,6 +60,7 @@ class GraphOperators:
         self._clusters: dict[int, NDArray[np.int64]] = {}
         self._pending_clusters: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
         self._bisections: dict[tuple[int, int], Callable[[], list[NDArray[np.int64]]]] = {}
+        self._spectral_bisections: dict[tuple[int, int], list[NDArray[np.int32]]] = {}
         self._bisecting = threading.RLock()
         self._eigenvectors: dict[tuple[int, bool], Tensor] = {}
         self._decomposing = threading.Lock()
@@ -143,18 +153,40 @@ class GraphOperators:
             self._pending_clusters = missing, start_clusterings(self.graph, missing)
 
     def start_bisections(self, depth: int, trees: int, *, workers: int = 1) -> None:
-        """Start `clustering.bisections` of the graph in worker processes; `bisections` waits for them."""
+        """Start `clustering.bisections` of the graph in worker processes; `bisections` waits for them.
+
+        Those of a graph that is too large for METIS need its eigenvectors, and are not started.
+        """
+        if self.graph.num_edges > MAX_METIS_EDGES:
+            return
         with self._bisecting:
             if (depth, trees) not in self._bisections:
                 self._bisections[depth, trees] = start_bisections(self.graph, depth, trees, workers=workers)
 
-    def bisections(self, depth: int, trees: int) -> list[NDArray[np.int64]]:
-        """Return `clustering.bisections` of the graph, computed once for each depth and number of trees."""
+    def bisections(
+        self, depth: int, trees: int, *, max_metis_edges: int = MAX_METIS_EDGES
+    ) -> Sequence[NDArray[np.signedinteger[Any]]]:
+        """Return `clustering.bisections` of the graph, computed once for each depth and number of trees.
+
+        Args:
+            depth: number of levels.
+            trees: number of trees.
+            max_metis_edges: graphs of more edges are bisected by their leading eigenvectors.
+        """
+        if self.graph.num_edges > max_metis_edges:
+            if (depth, trees) not in self._spectral_bisections:
+                known = max((count for count, regularised in self._eigenvectors if regularised), default=0)
+                self._bisect(self.eigenvectors(max(known, BISECTION_VECTORS)), depth, trees)
+            return self._spectral_bisections[depth, trees]
         with self._bisecting:  # several threads may ask at the same time
             self.start_bisections(depth, trees)
             codes = self._bisections[depth, trees]()
             self._bisections[depth, trees] = lambda: codes
         return codes
+
+    def _bisect(self, vectors: Tensor, depth: int, trees: int) -> None:
+        leading = vectors[:, :BISECTION_VECTORS].cpu().numpy()
+        self._spectral_bisections[depth, trees] = spectral_bisections(leading, depth, trees, workers=num_workers())
 
     def eigenvectors(self, count: int, *, regularised: bool = True) -> Tensor:
         """Return `spectrum.leading_eigenvectors` of the graph `[nodes, count]`.
@@ -169,6 +201,8 @@ class GraphOperators:
             vectors = torch.from_numpy(found).to(self.device).mul_(math.sqrt(self.graph.num_nodes))
             if vectors.nbytes <= _MAX_KEPT_BYTES:
                 self._eigenvectors[count, regularised] = vectors
+            elif regularised and self.graph.num_edges > MAX_METIS_EDGES:
+                self._bisect(vectors, *bisection_plan(self.graph))  # while the vectors are there
         return vectors
 
     def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:

@@ -149,11 +149,14 @@ def test_results_are_distributions() -> None:
     assert found.min() > 0
 
 
-def test_a_graph_too_large_for_metis_is_one_community() -> None:
-    labels = cross_fitted(1.0, nodes=100, classes=3)
-    graph = labels.perturbed.graph
-    found = community_log_posterior(labels, GraphOperators(graph), max_edges=graph.num_edges - 1)
-    assert torch.allclose(found, found[:1].expand_as(found))
+def test_a_graph_too_large_for_metis_has_communities_from_its_eigenvectors() -> None:
+    """Two dense halves with few edges between them: the first bisection separates them."""
+    private = csbm(200, num_classes=2, homophily=0.99, mean_degree=30, num_features=1, seed=0)
+    perturbed, _ = collect(private, 1.0, 0)
+    labels = CrossFitting.random(perturbed, seed=0)
+    found = community_log_posterior(labels, GraphOperators(private.graph), max_edges=0)[:, -1]
+    # Communities are halves of equal size, and classes are not: 100 nodes have a standard deviation of 7.
+    assert (found.argmax(1).numpy() == private.labels).mean() > 1 - 4 * 7 / 200
 
 
 def test_a_small_graph_is_one_community_and_a_large_graph_has_fewer_trees() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,17 +29,17 @@ def community_log_posterior(
     Args:
         labels: Label reports in folds.
         operators: The graph, with its bisections.
-        max_edges: Number of edges above which the graph is not bisected.
+        max_edges: Number of edges above which the graph is bisected by its eigenvectors.
     """
     depth, trees = bisection_plan(operators.graph, max_edges=max_edges)
-    codes = operators.bisections(depth, trees)
+    codes = operators.bisections(depth, trees, max_metis_edges=max_edges)
     total = tree_posterior(labels, codes[0], depth)
     for each in codes[1:]:
         total += tree_posterior(labels, each, depth)
     return total.div_(trees).log_()
 
 
-def tree_posterior(labels: CrossFitting, codes: NDArray[np.int64], depth: int) -> Tensor:
+def tree_posterior(labels: CrossFitting, codes: NDArray[np.signedinteger[Any]], depth: int) -> Tensor:
     r"""Return P(class | reports) [nodes, K + 1 or 1, classes] if some of the nested parts are the communities.
 
     This is context-tree weighting (Willems, Shtarkov and Tjalkens 1995) on a tree of bisections. The number of
@@ -61,7 +62,7 @@ def tree_posterior(labels: CrossFitting, codes: NDArray[np.int64], depth: int) -
         depth: Number of bisections.
     """
     device, prior = labels.device, labels.prior.double()
-    members = torch.from_numpy(codes).to(device)
+    members = torch.from_numpy(codes).to(device, torch.int64)
     classes = (1 - PURITY) * prior + PURITY * torch.eye(len(prior), dtype=torch.float64, device=device)
     levels = [_part_log_likelihoods(labels, members, classes, 2**depth)]
     for _ in range(depth - min(depth, round(math.log2(len(prior))))):

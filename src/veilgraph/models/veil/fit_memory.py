@@ -17,6 +17,9 @@ _COLUMNS = 176
 The space in which eigenvectors of a large graph are searched has 128.
 """
 
+_EIGENVECTORS, _REPORT_COLUMNS, _MAX_REPORTS = 128, 256, 2**21
+"""Columns [nodes] of eigenvectors and their means, and columns of the reports to which spectral views are fitted."""
+
 _NODE_ARRAYS = 10
 """Arrays [nodes, sets, classes] of one view at work: evidence, beliefs, sums of messages and temporary ones."""
 
@@ -61,9 +64,10 @@ def bytes_needed(perturbed: PerturbedGraph, *, sets_at_once: int | None = None, 
     kept = _VIEWS * nodes * classes * (sets if perturbed.has_features.any() else 1)
     columns = classes * (sets_at_once or sets)
     messages = columns * (2 * edges + _NODE_ARRAYS * nodes) + _EDGE_ARRAYS * edges
-    columns_of_others = _COLUMNS * nodes + 2 * edges
+    spectral = _EIGENVECTORS * nodes + _REPORT_COLUMNS * min(int(perturbed.has_label.sum()), _MAX_REPORTS)
+    others = max(_COLUMNS * nodes + 2 * edges, spectral)
     # Log-probabilities exist twice while the views are joined, and a part of them while views are at work.
-    working = max(views_at_once * max(messages, columns_of_others) + kept // 2, 2 * kept)
+    working = max(views_at_once * max(messages, others) + kept // 2, 2 * kept)
     return 4 * (working + _ANSWER_ARRAYS * num_sparse_answers(perturbed))
 
 
