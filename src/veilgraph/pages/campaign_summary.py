@@ -171,6 +171,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "hidden": len(asked) - len(shown),
         "waves": None if campaign.guarantee.series is None else campaign.guarantee.series.waves,
         "methods": list(methods(campaign, language)),
+        "leaving_out": _leaving_out(campaign, language),
         "exposures": exposures(campaign, language),
         "comparison": comparison(campaign),
         "sources": list(dict.fromkeys(each.source for each in DEPLOYMENTS)),
@@ -243,7 +244,7 @@ def exposures(campaign: Campaign, language: str = "en") -> list[Exposure]:
     whole, level = "The whole report", str(NeighbourRelation.ATTRIBUTE_LEVEL)
     if guarantee.series is not None:
         whole = f"All {guarantee.series.waves} reports together"
-        user = f"{NeighbourRelation.USER_LEVEL.title} ({HistoryRelation.ANY_HISTORIES.value})"
+        user = f"{NeighbourRelation.USER_LEVEL.title} ({_any_two(campaign)})"
         level = level.replace("records", "histories")
     found = [_exposure(whole, guarantee.total_user_level, user)]
     if guarantee.label is not None and guarantee.features is not None:
@@ -255,11 +256,26 @@ def exposures(campaign: Campaign, language: str = "en") -> list[Exposure]:
             part = "One answer, for someone who knows all the rest"
         found.append(_exposure(part, max(guarantee.features.attribute_level), level))
     if guarantee.series is not None:
-        part = f"The answers to “{name}”, if they never change"
+        part, never = f"The answers to “{name}”, if they never change", HistoryRelation.UNCHANGED.value
         if guarantee.features is not None:
-            part = "All answers of all rounds, if none of them ever changes"
-        found.append(_exposure(part, guarantee.series.total.unchanged, HistoryRelation.UNCHANGED.value))
+            part, never = "All answers of all rounds, if none of them ever changes", never.replace("values", "records")
+        found.append(_exposure(part, guarantee.series.total.unchanged, never))
     return found
+
+
+def _any_two(campaign: Campaign) -> str:
+    """Return the relation of the user level in words: the record of a series is a history."""
+    return str((NeighbourRelation.USER_LEVEL if campaign.waves is None else HistoryRelation.ANY_HISTORIES).value)
+
+
+def _leaving_out(campaign: Campaign, language: str) -> str:
+    """Say which questions a person may leave out, and whether that shows; empty if the label alone is asked."""
+    if campaign.feature_mechanism is None:
+        return ""
+    shows = (
+        "" if campaign.label_mechanism is None else f", except for “{_label_text(campaign, language)}”, where it shows"
+    )
+    return f"A person may leave out any question, and nobody can tell{shows}."
 
 
 def _exposure(part: str, epsilon: float, relation: str) -> Exposure:
@@ -310,7 +326,7 @@ def comparison(campaign: Campaign) -> list[dict[str, Any]]:
             "name": "This campaign",
             "value": total,
             "epsilon": short_epsilon(total),
-            "unit": "all that one person reports: any two records",
+            "unit": f"all that one person reports: {_any_two(campaign)}",
             "model": "local",
             "own": True,
         }
