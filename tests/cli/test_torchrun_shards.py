@@ -71,9 +71,21 @@ def test_four_processes_answer_as_one_and_go_on_after_one_was_killed(collected: 
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_a_mistake_is_told_once_by_the_name_of_the_shard(collected: Collected, tmp_path: Path) -> None:
-    learned = {"campaign": collected.folder / "campaign.json", "graph": collected.folder / "shards"}
-    started = torchrun(2, "veilgraph", *words("train", out=tmp_path / "model", method="veil", **learned))
-    said, _ = started.communicate(timeout=PATIENCE)
-    assert started.returncode != 0
-    assert said.count("the method 'veil' needs the whole graph in one process") == 1
+def test_no_process_holds_more_than_its_share(tmp_path: Path) -> None:
+    # Few edges between parts: rows of neighbours in other parts come on top of the share.
+    for name, nodes in (("small", 20_000), ("large", 200_000)):
+        given = ["--nodes", str(nodes), "--homophily", "0.98", "--parts", "32", "--out", str(tmp_path / name)]
+        assert main(["graph", "generate", *given]) == 0
+    measured = [str(tmp_path / name) for name in ("small", "large", "")]
+    for processes in (1, 4):
+        started = torchrun(processes, "tests.support.shard_memory", *measured)
+        said, _ = started.communicate(timeout=2 * PATIENCE)
+        assert started.returncode == 0, said
+    growth = {
+        path.stem: large - small
+        for path in tmp_path.glob("memory-*.json")
+        for small, large in [json.loads(path.read_text(encoding="ascii"))]
+    }
+    alone = growth.pop("memory-1-0")
+    assert len(growth) == 4
+    assert max(growth.values()) <= 1.4 / 4 * alone, (growth, alone)

@@ -1,7 +1,7 @@
 """Memory of a training on shards: under torchrun, each process writes by how much its memory grew with the graph.
 
-The fixed cost of Python, torch and the process group is what a training on a tiny graph takes; it is done first in the
-same process and does not count.
+The fixed cost of Python, torch, the process group and buffers of constant size is what a training on a small graph
+takes. It is done first in the same process, and does not count.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def peak() -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-def main(tiny: Path, shards: Path, out: Path) -> None:
-    """Train on the tiny graph, then on the other one, and write both peaks."""
+def main(small: Path, large: Path, out: Path) -> None:
+    """Train on the small graph, then on the large one, and write both peaks."""
     with join_process_group(torch.device("cpu")) as processes:
         peaks, size = [], processes.world_size
-        for folder in (tiny, shards):
+        for folder in (small, large):
             given: dict[str, Any] = {"method": "rgnn", "epochs": 3, "device": "cpu"}
             campaign, model = folder / "campaign.json", out / f"{folder.name}-{size}"
             if size > 1:

@@ -42,7 +42,7 @@ def train_under_torchrun(
     with join_process_group(resolve_device(device)) as processes:
         if processes.world_size > 1 and isinstance(graph, Path) and graph.is_dir():
             return train_on_shards(
-                processes, campaign, graph, out=out, device=device, memory=memory, **_options_of_shards(store, options)
+                processes, campaign, graph, out=out, device=device, memory=memory, **options_of_shards(store, options)
             )
         if not processes.is_leader:
             join_fit(processes, memory=memory)
@@ -74,7 +74,7 @@ def predict_under_torchrun(
         return None if sure is None else (model, sure)
 
 
-def _options_of_shards(store: str | None, options: dict[str, Any]) -> dict[str, Any]:
+def options_of_shards(store: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of `train_on_shards`; refuse those that need one process."""
     if store is not None:
         raise RunError(

@@ -22,6 +22,7 @@ from veilgraph.distributed.exchange import Exchange
 from veilgraph.distributed.graph_rows import GraphRows, Halo, graph_part, neighbours_elsewhere, with_clusters
 from veilgraph.distributed.label_propagation import REVISION, measure_cut, partition_rows
 from veilgraph.errors import GraphError
+from veilgraph.graph.arrow import arrow
 from veilgraph.graph.partition import GraphPart
 from veilgraph.graph.shards import ShardFolder, shard_name, shard_of, unknown_node
 from veilgraph.progress import say
@@ -193,6 +194,7 @@ def read_rows(homes: ShardHomes, part_of: NDArray[np.int64]) -> GraphRows:
         del keys, named, inverse, found, ends
         received.append(exchange.send(pairs, parts.ravel())[0])
         del pairs, parts
+    arrow().default_memory_pool().release_unused()  # pyarrow keeps freed memory for the next table
     return GraphRows.from_pairs(np.concatenate(received), numbers, n)
 
 

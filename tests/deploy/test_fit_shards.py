@@ -1,0 +1,87 @@
+"""Training and prediction on shards, in one process; tests/cli/test_torchrun_shards.py has four."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from veilgraph.datasets.csbm_blocks import CsbmBlocks
+from veilgraph.deploy import Model, predict_under_torchrun, train_on_store
+from veilgraph.deploy.fit_shards import train_on_shards
+from veilgraph.deploy.under_torchrun import options_of_shards
+from veilgraph.distributed.process_group import ProcessGroup
+from veilgraph.errors import FitError, RunError
+from veilgraph.experiments.shard_simulation import write_simulated_shards
+from veilgraph.models import RGNN
+from veilgraph.privacy.budget import PrivacyBudget
+
+ALONE = ProcessGroup(rank=0, world_size=1)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shards") / "simulated"
+    blocks = CsbmBlocks(num_nodes=300, num_features=6, blocks=3)
+    write_simulated_shards(folder, blocks, PrivacyBudget(2.0, 2.0, 3))
+    return folder
+
+
+def predictions(folder: Path) -> pd.DataFrame:
+    return pd.concat([pd.read_parquet(folder / f"predictions-{part:05d}.parquet") for part in range(3)])
+
+
+@pytest.mark.parametrize("method", ["rgnn", "structure_only"])
+def test_the_model_of_shards_has_the_weights_and_answers_of_the_whole_graph(
+    shards: Path, tmp_path: Path, method: str
+) -> None:
+    options = {"method": method, "hold_out": 0.2, "device": "cpu"} | ({"epochs": 5} if method == "rgnn" else {})
+    campaign = shards / "campaign.json"
+    trained = train_on_shards(ALONE, campaign, shards, out=tmp_path / "shards", **options)  # type: ignore[arg-type]
+    whole = train_on_store(None, campaign, shards, out=tmp_path / "whole", card=False, **options)  # type: ignore[arg-type]
+    assert trained is not None
+    same = trained.facts.keys() & whole.facts.keys() - {"screening", "plausibility"}
+    assert {"estimated_accuracy", "train", "nodes"} <= same
+    assert {key: trained.facts[key] for key in same} == {key: whole.facts[key] for key in same}
+    if isinstance(whole.method, RGNN):
+        weights = RGNN.load(tmp_path / "shards", device="cpu").weights_
+        assert all(np.array_equal(weights[name], each) for name, each in whole.method.weights_.items())
+    found = predict_under_torchrun(tmp_path / "shards", shards, tmp_path / "predicted", device="cpu")
+    assert found is not None
+    kept = whole.method.predict_proba()
+    answers = predictions(tmp_path / "predicted").filter(like="probability_").to_numpy(dtype=np.float64)
+    np.testing.assert_allclose(answers, kept, atol=1e-6)
+    assert found[1] == int((kept.max(axis=1) >= 0.8).sum())
+
+
+def test_a_model_of_shards_keeps_no_report_and_no_probability(shards: Path, tmp_path: Path) -> None:
+    train_on_shards(
+        ALONE, shards / "campaign.json", shards, out=tmp_path / "model", method="rgnn", epochs=2, device="cpu"
+    )
+    model = Model.load(tmp_path / "model", device="cpu")
+    assert list(model.reports()) == []
+    assert model.method.predict_proba().shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "veil"}, "the method 'veil' needs the whole graph in one process"),
+        ({"method": "rgnn", "backbone": "gat"}, "the backbone 'gat' walks along edges"),
+        ({"method": "rgnn", "hold_out": 1.0}, "hold_out is 1.0"),
+    ],
+)
+def test_what_several_processes_cannot_do_is_refused(
+    shards: Path, tmp_path: Path, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(FitError, match=message):
+        train_on_shards(ALONE, shards / "campaign.json", shards, out=tmp_path / "model", **options)  # type: ignore[arg-type]
+
+
+def test_options_of_one_process_are_refused_under_torchrun() -> None:
+    for store, options in (("sqlite:///reports.db", {}), (None, {"screened": True}), (None, {"nodes": Path("n.csv")})):
+        with pytest.raises(RunError, match=r"leave --store out|needs one process"):
+            options_of_shards(store, options)
+    assert options_of_shards(None, {"screened": False, "waves": "all", "seed": 3}) == {"method": "veil", "seed": 3}
