@@ -4,7 +4,11 @@ L-GRR on public graphs, the label alone; 75 % of the people report in every wave
 never change, over all waves; the table says what any two histories cost. "changed" is the share of people who had
 another label in the first half of the waves; accuracy is that of today's labels.
 
+With --features, label and features of block models with 1,500 nodes are asked: 8 of 32 features, which are reported
+by everyone.
+
 python -m benchmarks.studies.waves --datasets FOLDER --only cora lastfm
+python -m benchmarks.studies.waves --features
 """
 
 from __future__ import annotations
@@ -25,12 +29,12 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.studies.deployed import read_labels
-from veilgraph.datasets import PrivateGraph
+from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import simulate_waves
 from veilgraph.graph import Split
-from veilgraph.models import LabelVeil, Method, StructureOnly
-from veilgraph.privacy.mechanisms import LongitudinalGRR
+from veilgraph.models import LabelVeil, Method, StructureOnly, Veil
+from veilgraph.privacy.mechanisms import LongitudinalFeatures, LongitudinalGRR
 from veilgraph.privacy.schema import NO_LABEL
 
 WAVES = 12
@@ -68,6 +72,23 @@ def draw(cell: Cell, seed: int, folder: Path) -> dict[str, float]:
     return found
 
 
+def draw_features(seed: int) -> dict[str, float]:
+    """Fit Veil after 3 and 12 waves, with and without features; return accuracies."""
+    torch.set_num_threads(1)
+    private = csbm(1500, num_classes=4, mean_degree=5.0, homophily=0.5, feature_signal=0.8, seed=seed)
+    split = Split.random(1500, seed=seed, train=0.5, validation=0.25)
+    label = LongitudinalGRR(4, 2.0, 1.0, waves=WAVES)
+    features = LongitudinalFeatures(private.schema.domain_sizes, 8, 1.0, 0.5, waves=WAVES)
+    found = dict[str, float]()
+    for (waves, latest), asked in itertools.product(((3, False), (WAVES, True), (WAVES, False)), (None, features)):
+        rng = np.random.default_rng([seed, 0])
+        reports = simulate_waves(private, label, split, rng=rng, features=asked, waves=waves, latest=latest)
+        predicted = Veil(seed=seed, device="cpu").fit(reports, split).predict()
+        which = f"{'label' if asked is None else 'label and features'}, {waves} {'latest' if latest else 'all'}"
+        found[which] = accuracy(predicted, private, split.test)
+    return found
+
+
 def _histories(private: PrivateGraph, changed: float, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return labels in each wave, [nodes, waves]; some people had another label in the first half."""
     labels = np.where(private.labels == NO_LABEL, 0, private.labels).astype(np.int64)
@@ -92,12 +113,19 @@ def summary(cell: Cell, draws: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 def main() -> None:
     """Print the rows as JSON, one line each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", type=Path, required=True, help="folder of public graphs, .npz")
+    parser.add_argument("--datasets", type=Path, help="folder of public graphs, .npz")
+    parser.add_argument("--features", action="store_true", help="ask for features, too, on block models")
     parser.add_argument("--only", nargs="+", default=["cora", "lastfm"], help="names of graphs")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     options = parser.parse_args()
+    if options.features:
+        seeds = range(options.first_seed, options.first_seed + options.draws)
+        print(json.dumps(summary(("block model", 2.0, 1.0, 0.0), [draw_features(seed) for seed in seeds])))
+        return
+    if options.datasets is None:
+        parser.error("give --datasets, or --features")
     budgets = [(1.0, 0.5), (2.0, 1.0), (2.0, 2.0), (4.0, 2.0)]
     cells = [(name, *each, 0.0) for name, each in itertools.product(options.only, budgets)]
     cells += [(name, 2.0, 2.0, 0.2) for name in options.only]

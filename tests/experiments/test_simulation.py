@@ -15,8 +15,18 @@ from veilgraph.errors import BudgetError
 from veilgraph.experiments import simulate
 from veilgraph.experiments.simulation import coupling_key, randomize_coupled, simulate_waves
 from veilgraph.graph import Split
+from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.budget import PrivacyBudget
-from veilgraph.privacy.mechanisms import GRRFS, JointGRR, LongitudinalGRR, Mechanism, MultiBit, OSRandom
+from veilgraph.privacy.mechanisms import (
+    GRRFS,
+    NOT_ASKED,
+    JointGRR,
+    LongitudinalFeatures,
+    LongitudinalGRR,
+    Mechanism,
+    MultiBit,
+    OSRandom,
+)
 from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
 
 PRIVATE = csbm(300, num_features=5, seed=0)
@@ -147,3 +157,20 @@ def test_waves_become_one_class_for_each_labelled_node_that_all_reports_name_bet
         keep, people = float(perturbed.label_mechanism.channel.keep), int(SPLIT.labelled.sum())
         assert abs(right - keep) < 5 * (keep * (1 - keep) / people) ** 0.5
     assert found[False].label_mechanism.channel.keep > found[True].label_mechanism.channel.keep
+
+
+def test_features_in_waves_become_one_code_of_each_sampled_feature() -> None:
+    series = LongitudinalGRR(PRIVATE.schema.num_classes, 8.0, 1.0, waves=6)
+    features = LongitudinalFeatures(PRIVATE.schema.domain_sizes, 2, 8.0, 2.0, waves=6)
+    perturbed = simulate_waves(PRIVATE, series, SPLIT, features=features, waves=4, rng=np.random.default_rng(0))
+    asked = perturbed.features != NOT_ASKED
+    assert (asked.sum(axis=1) == 2).all()
+    assert perturbed.feature_waves is not None
+    assert (perturbed.feature_waves[:, 4:] == NOT_ASKED).all()
+    assert isinstance(perturbed.feature_mechanism, LongitudinalFeatures)
+    assert perturbed.feature_mechanism.people == (0, 0, 0, PRIVATE.graph.num_nodes)
+    for i in range(PRIVATE.schema.num_features):
+        said, true = perturbed.features[asked[:, i], i], PRIVATE.features[asked[:, i], i]
+        keep = float(perturbed.feature_mechanism.channel(i).keep)
+        assert abs(float((said == true).mean()) - keep) < 5 * (keep * (1 - keep) / len(true)) ** 0.5
+    assert perturbed.guarantee.series == guarantee_of(features, series).series

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import (
     GRRFS,
+    NOT_ASKED,
     LabelMechanism,
+    LongitudinalFeatures,
     LongitudinalGRR,
     Mechanism,
     MultiBit,
@@ -120,17 +123,19 @@ def simulate_waves(
     split: Split,
     *,
     rng: RandomIntegers,
+    features: LongitudinalFeatures | None = None,
     histories: NDArray[Any] | None = None,
     waves: int | None = None,
     latest: bool = False,
 ) -> PerturbedGraph:
-    """Randomize the labels of labelled nodes in every wave of a series, and combine the reports of each node.
+    """Randomize labels of labelled nodes, and features of all, in every wave, and combine the reports of each node.
 
     Args:
         private: the true records.
-        series: mechanism of the waves.
+        series: mechanism of the label in the waves.
         split: nodes that report a label are its training and validation nodes.
         rng: source of randomness.
+        features: mechanism of the features, which never change here; default: none are asked.
         histories: true labels in each wave, [nodes, waves]; default: they never change.
         waves: number of waves that are over; default: all of them.
         latest: learn from each node's latest report alone, and not from the most frequent one.
@@ -142,7 +147,13 @@ def simulate_waves(
     reports[reporting] = series.randomize(histories[reporting], rng=rng)
     reports[:, series.waves if waves is None else waves :] = NO_REPORT
     evidence = WaveEvidence.of(series, reports[reporting], latest=latest)
-    return simulated_collection(private, split, evidence, reports)
+    if features is None:
+        return simulated_collection(private, split, evidence, reports)
+    columns = features.randomize(np.tile(private.features, features.waves), rng=rng).reshape(nodes, features.waves, -1)
+    columns[:, series.waves if waves is None else waves :] = NOT_ASKED
+    asked = features.combining(columns, latest=latest)
+    collected = simulated_collection(private, split, evidence, reports, asked, asked.evidence(columns))
+    return replace(collected, feature_waves=columns)
 
 
 def simulated_collection(
