@@ -1,0 +1,28 @@
+"""The study of private edges: the known way is drawn as its definition says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from benchmarks.studies.private_edges import randomized_adjacency
+
+from veilgraph.datasets import csbm
+
+
+def test_randomized_adjacency_keeps_and_adds_pairs_as_both_ends_would() -> None:
+    graph = csbm(1000, num_classes=2, mean_degree=10, num_features=0, seed=0).graph
+    keep = 1 / (1 + math.exp(-2.0))
+    noisy = randomized_adjacency(graph, 2.0, np.random.default_rng(0))
+    true, found = (set(map(tuple, each.edges.T.tolist())) for each in (graph, noisy))
+    # Binomial counts: five standard deviations.
+    kept = len(true & found)
+    assert abs(kept - 5000 * keep**2) < 5 * math.sqrt(5000 * keep**2 * (1 - keep**2)) + 5000 * (1 - keep) ** 2
+    added, expected = len(found - true), (1000 * 999 / 2 - 5000) * (1 - keep) ** 2
+    # Drawn pairs that repeat another, are true or have equal ends are lost: about 1 in 50 here.
+    assert 0.96 * expected < added < expected + 5 * math.sqrt(expected)
+
+
+def test_without_noise_the_graph_stays_as_it_is() -> None:
+    graph = csbm(100, num_classes=2, mean_degree=6, num_features=0, seed=0).graph
+    np.testing.assert_array_equal(randomized_adjacency(graph, 60.0, np.random.default_rng(0)).edges, graph.edges)
