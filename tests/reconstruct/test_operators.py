@@ -74,3 +74,18 @@ def test_each_is_computed_once_and_on_first_use() -> None:
     assert "mean" not in vars(operators)
     assert operators.mean is operators.mean
     assert "mean" in vars(operators)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10_000))
+def test_messages_of_directed_edges_are_summed_at_their_targets(seed: int) -> None:
+    graph = random_graph(seed)
+    messages = torch.randn(2 * graph.num_edges, 3, generator=torch.Generator().manual_seed(seed))
+    expected = torch.zeros(15, 3).index_add_(0, torch.from_numpy(graph.edge_index[1]), messages)
+    assert torch.allclose(GraphOperators(graph).arriving(messages), expected, atol=1e-6)
+
+
+def test_means_over_neighbours_are_those_of_the_matrix() -> None:
+    graph, columns = random_graph(1), torch.randn(15, 20, generator=torch.Generator().manual_seed(0))
+    operators = GraphOperators(graph)
+    assert torch.allclose(operators.neighbour_means(columns), operators.neighbours(columns), atol=1e-6)

@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 
 from veilgraph.errors import ReconstructionError
 from veilgraph.reconstruct.sparse import (
+    RowSums,
     SparseProduct,
     csr_from_entries,
+    csr_from_rows,
     product_formula,
     repeated_product,
     select_columns,
     select_rows,
+    sparse_product,
 )
+from veilgraph.reconstruct.threads import thread_workers
 
 
 def random_matrix(seed: int, shape: tuple[int, int], dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -110,3 +114,21 @@ def test_nan_in_one_column_does_not_spread_to_others() -> None:
 def test_negative_powers_are_refused() -> None:
     with pytest.raises(ReconstructionError, match="hops is -1"):
         product_of(random_matrix(4, (3, 3)))(torch.ones(3, 1, dtype=torch.float64), -1)
+
+
+def test_threads_that_share_the_rows_of_a_large_matrix_give_the_same_product() -> None:
+    generator, entries = torch.Generator().manual_seed(0), 3 * 2**20
+    starts = torch.randint(entries, (999,), generator=generator).sort().values
+    starts = torch.cat([torch.tensor([0]), starts, torch.tensor([entries])])
+    rows = torch.randint(500, (entries,), generator=generator)
+    matrix = csr_from_rows(starts, rows, torch.rand(entries, generator=generator), (1000, 500))
+    table = torch.rand(500, 2, generator=generator)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with thread_workers(torch.device("cpu")):
+            product, sums = sparse_product(matrix, table), RowSums(starts, rows)(table)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(product, sparse_product(matrix, table))
+    assert torch.equal(sums, RowSums(starts, rows)(table))

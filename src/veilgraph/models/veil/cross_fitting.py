@@ -222,13 +222,13 @@ class CrossFitting:
         return self.folds.masked_fill(self.folds < 0, self.num_folds)
 
     def set_groups(self, max_sets: int | None = None) -> list[SetGroup]:
-        """Return the training sets in groups of at most `max_sets`, and of at most as many as the plan allows."""
+        """Return the training sets in groups of at most `max_sets`; default: as many as the plan allows."""
         return [SetGroup.of(sets, self) for sets in self.set_slices(max_sets)]
 
     def set_slices(self, max_sets: int | None = None) -> list[slice]:
         """Return the numbers of the training sets of each of the `set_groups`."""
         sets = self.num_folds + 1
-        size = min(sets, max_sets or sets, self.plan.sets_at_once or sets)
+        size = min(sets, max_sets or self.plan.sets_at_once or sets)
         return [slice(start, min(start + size, sets)) for start in range(0, sets, size)]
 
     def by_sets(self, estimate: Callable[[slice], Sequence[Tensor]]) -> list[Tensor]:

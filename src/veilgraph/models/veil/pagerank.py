@@ -96,6 +96,7 @@ def pagerank_views(labels: CrossFitting, matrix: Tensor, *, seed: int) -> dict[R
     """
     squares = squared_weights(matrix, seed)
     classes, nodes = labels.num_classes, matrix.shape[0]
+    # The plan limits messages. Columns of all training sets take less than the random signs did.
     groups = labels.set_groups(max(1, block_width(labels.device, nodes) // classes))
     found: list[dict[Range, Tensor]] = []
     reporting = []
