@@ -15,7 +15,7 @@ import pytest
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
 from veilgraph.graph.shard_writer import write_shards
-from veilgraph.graph.shards import ShardFolder, node_keys, read_graph, shard_of
+from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys, read_graph, shard_of
 
 
 def edge_table(path: Path, *, integer: bool = False, seed: int = 0) -> pd.DataFrame:
@@ -43,6 +43,7 @@ def test_the_graph_of_the_shards_is_that_of_the_table(tmp_path: Path, suffix: st
     read = read_graph(tmp_path / "shards")
     assert folder.manifest["ids"] == ("integer" if integer else "text")
     assert read.fingerprint == whole.fingerprint == folder.identity
+    assert repr(read).startswith(f"Graph({whole.num_nodes} nodes, {whole.num_edges} edges")
     plain = Graph(num_nodes=read.num_nodes, edges=read.edges, node_ids=read.node_ids)
     assert plain.fingerprint == whole.fingerprint
     assert folder.manifest["dropped_self_loops"] == whole.dropped_self_loops
@@ -155,3 +156,12 @@ def test_ids_must_be_given_and_of_one_type(tmp_path: Path) -> None:
         write_shards(tmp_path / "shards", tmp_path / "mixed.parquet", parts=1)
     with pytest.raises(GraphError, match="parts is 0"):
         write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=0)
+
+
+def test_an_index_finds_every_key_and_no_other() -> None:
+    for count in (0, 1, 2, 1000):
+        drawn = np.random.default_rng(count).integers(2**64, size=2 * count, dtype=np.uint64)
+        keys = np.unique(drawn[:count])
+        wanted = np.concatenate([drawn, np.array([0, 2**64 - 1], dtype=np.uint64)])
+        expected = [int(np.searchsorted(keys, key)) if key in keys else -1 for key in wanted]
+        np.testing.assert_array_equal(KeyIndex(keys).find(wanted), expected)

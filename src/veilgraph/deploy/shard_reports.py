@@ -17,7 +17,7 @@ from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import CampaignError, DomainError, GraphError, ReportError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow
-from veilgraph.graph.shards import ShardFolder, node_keys, shard_name
+from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys, shard_name
 from veilgraph.privacy.mechanisms import GRRFS, SubsetSelection
 from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
 from veilgraph.progress import Watch, unwatched
@@ -93,7 +93,7 @@ def read_shard_codes(folder: ShardFolder, shard: int, keys: NDArray[np.uint64], 
     labels = mechanism.blank(nodes)
     has_features, has_label = np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)
     if table.num_rows:
-        rows = folder.numbers(node_keys(table.column("node").combine_chunks()), keys, path.name)
+        rows = folder.positions(node_keys(table.column("node").combine_chunks()), KeyIndex(keys), path.name)
         if len(np.unique(rows)) < len(rows):
             raise GraphError(f"{path} holds two reports of one node: write the shards again")
         try:

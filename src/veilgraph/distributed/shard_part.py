@@ -24,7 +24,7 @@ from veilgraph.distributed.label_propagation import REVISION, measure_cut, parti
 from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import arrow
 from veilgraph.graph.partition import GraphPart
-from veilgraph.graph.shards import ShardFolder, shard_name, shard_of, unknown_node
+from veilgraph.graph.shards import KeyIndex, ShardFolder, shard_name, shard_of, unknown_node
 from veilgraph.progress import say
 
 Number = TypeVar("Number", bound=np.generic)
@@ -62,6 +62,11 @@ class ShardHomes:
     def keys(self) -> NDArray[np.uint64]:
         """Keys of the nodes of these shards, `[home]`, sorted."""
         return np.concatenate([self.folder.nodes(shard).keys for shard in self.shards])
+
+    @cached_property
+    def index(self) -> KeyIndex:
+        """Index of these keys."""
+        return KeyIndex(self.keys)
 
     @property
     def numbers(self) -> NDArray[np.int64]:
@@ -187,7 +192,7 @@ def read_rows(homes: ShardHomes, part_of: NDArray[np.int64]) -> GraphRows:
         keys = np.empty((2, 0), dtype=np.uint64) if shard is None else folder.edges(shard)
         named, inverse = np.unique(keys, return_inverse=True)
         found = _resolve(homes, named, part_of)
-        if shard is not None and (found[:, 0] < 0).any():
+        if shard is not None and (found < 0).any():
             raise unknown_node(folder.path / shard_name("edges", shard))
         ends, parts = (found[:, column][inverse].reshape(keys.shape) for column in (0, 1))
         pairs = np.concatenate([ends[0] * n + ends[1], ends[1] * n + ends[0]])
@@ -201,12 +206,11 @@ def read_rows(homes: ShardHomes, part_of: NDArray[np.int64]) -> GraphRows:
 def _resolve(homes: ShardHomes, keys: NDArray[np.uint64], part_of: NDArray[np.int64]) -> NDArray[np.int64]:
     """Ask the homes of keys for numbers and parts, `[keys, 2]`; -1 for a key that is not there."""
     arrived, answer = homes.exchange.ask(keys, homes.of_keys(keys))
-    here = homes.keys
-    if not len(here):
-        return answer(np.full((len(arrived), 2), -1))
-    places = np.minimum(np.searchsorted(here, arrived), len(here) - 1)
-    known = here[places] == arrived
-    return answer(np.stack([np.where(known, homes.numbers[places], -1), part_of[places]], axis=1))
+    places = homes.index.find(arrived)
+    first, known = (homes.numbers[0] if len(homes.numbers) else 0), places >= 0
+    parts = np.full(len(places), -1)
+    parts[known] = part_of[places[known]]
+    return answer(np.stack([np.where(known, places + first, -1), parts], axis=1))
 
 
 def _moved_rows(homes: ShardHomes, rows: GraphRows, part_of: NDArray[np.int64]) -> GraphRows:
