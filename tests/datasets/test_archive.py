@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,8 +109,8 @@ def test_a_small_file_of_gigabytes_is_refused_before_it_is_unpacked(tmp_path: Pa
 
 
 def test_a_file_with_pickled_objects_is_refused(tmp_path: Path) -> None:
-    arrays = dict(small_archive().arrays) | {"class_names": np.array(["a", None], dtype=object)}
-    np.savez(tmp_path / "objects.npz", allow_pickle=True, **arrays)
+    arrays: dict[str, Any] = dict(small_archive().arrays) | {"class_names": np.array(["a", None], dtype=object)}
+    np.savez(tmp_path / "objects.npz", **arrays)
     with pytest.raises(GraphError, match=r"objects\.npz is not a readable data set"):
         Archive.read(tmp_path / "objects.npz")
 

@@ -90,7 +90,7 @@ def test_a_member_that_is_a_program_is_not_executed(tmp_path: Path) -> None:
             return os.system, (f"touch {tmp_path}/executed",)
 
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=True, adj_matrix=np.array(Payload(), dtype=object))
+    np.savez(buffer, adj_matrix=np.array(Payload(), dtype=object))
     with pytest.raises(pickle.UnpicklingError, match="which such a file does not need"):
         convert_graph2gauss("small", {"archive": buffer.getvalue()})
     assert not list(tmp_path.iterdir())

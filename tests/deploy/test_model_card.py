@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,6 +129,18 @@ def test_the_command_completes_the_curve_once_and_counts_withdrawals(
     predict = {"model": folder, "graph": sets.folder / "edges.csv", "out": folder.with_suffix(".csv")}
     assert sets.command("predict", store=sets.store, **predict) == 0
     assert "1 person withdrew since the training" in capsys.readouterr().out
+
+
+def test_without_the_laboratory_there_is_no_page_and_one_sentence_with_the_remedy(
+    collected: Collected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib" or "veilgraph.pages" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert collected.train(out=tmp_path / "model", epochs=1) == 0
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if "card.html" in each]
+    assert line == "No card.html: this needs matplotlib, which is not installed: pip install 'veilgraph[lab]'"
+    assert {path.name for path in (tmp_path / "model").glob("card.*")} == {"card.json"}
 
 
 def test_a_card_of_another_graph_is_refused(sets: Collected, folder: Path, tmp_path: Path, capsys: Capture) -> None:

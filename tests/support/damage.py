@@ -110,7 +110,7 @@ def packed(arrays: Arrays, comment: str = "") -> bytes:
     """Return an archive of any arrays, also of objects."""
     buffer = io.BytesIO()
     named: dict[str, Any] = dict(arrays)
-    np.savez(buffer, allow_pickle=True, **named)
+    np.savez(buffer, **named)
     with zipfile.ZipFile(buffer, "a") as archive:
         archive.comment = comment.encode()
     return buffer.getvalue()

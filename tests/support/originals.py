@@ -101,14 +101,14 @@ def graph2gauss_file(archive: Archive, *, pickled: bool = False, weight: float =
     ones = np.ones(2 * low.size, dtype=np.float32)
     both = sp.csr_matrix((ones, (np.r_[low, high], np.r_[high, low])), shape=size)
     features, labels = matrix_of(archive, weight), archive.arrays["y"].astype(np.int64)
-    members: dict[str, NDArray[Any]] = {"labels": labels, "idx_to_node": np.array({"not": "read"}, dtype=object)}
+    members: dict[str, Any] = {"labels": labels, "idx_to_node": np.array({"not": "read"}, dtype=object)}
     for name, matrix in (("adj", both), ("attr", features)):
         members |= {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
         members[f"{name}_shape"] = np.array(matrix.shape)
     if pickled:
         members = {"adj_matrix": _object(both), "node_attr": _object(features), "node_label": labels}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=True, **members)
+    np.savez_compressed(buffer, **members)
     return {"archive": buffer.getvalue()}
 
 
