@@ -419,7 +419,7 @@ def _sorted_ids(ids: Any, *, repeated: bool, path: Path | None = None) -> tuple[
         raise GraphError("two different ids have the same 64-bit key: rename one of the nodes")
     first = np.ones(len(keys), dtype=np.bool_)
     first[1:] = keys[1:] != keys[:-1]
-    return ids.filter(first), keys[first]
+    return ids.filter(arrow().array(first)), keys[first]
 
 
 def _distinct_edges(table: Any) -> Any:
