@@ -17,7 +17,7 @@ from veilgraph.cli import main
 
 pytestmark = pytest.mark.slow
 
-EPOCHS = 60
+EPOCHS = 40
 PARTS = 7
 
 
@@ -71,7 +71,10 @@ def test_four_processes_answer_as_one_and_go_on_after_one_was_killed(collected: 
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_no_process_holds_more_than_its_share(tmp_path: Path) -> None:
+def test_no_process_holds_more_than_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The C library gives arrays of more than 32 MB back when they are freed, and smaller ones with this setting. So
+    # a small graph is measured as a large one behaves, and not by how its freed arrays are scattered.
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(2**18))
     # Few edges between parts: rows of neighbours in other parts come on top of the share.
     for name, nodes in (("small", 20_000), ("large", 200_000)):
         given = ["--nodes", str(nodes), "--homophily", "0.98", "--parts", "32", "--out", str(tmp_path / name)]

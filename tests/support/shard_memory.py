@@ -29,7 +29,7 @@ def main(small: Path, large: Path, out: Path) -> None:
     with join_process_group(torch.device("cpu")) as processes:
         peaks, size = [], processes.world_size
         for folder in (small, large):
-            given: dict[str, Any] = {"method": "rgnn", "epochs": 3, "device": "cpu"}
+            given: dict[str, Any] = {"method": "rgnn", "epochs": 3, "num_clusters": 4, "device": "cpu"}
             campaign, model = folder / "campaign.json", out / f"{folder.name}-{size}"
             if size > 1:
                 train_on_shards(processes, campaign, folder, out=model, **given)
