@@ -100,7 +100,7 @@ def _variants(array: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
         yield "empty", array[:0]
     if array.ndim == 2 and len(set(array.shape)) > 1:
         yield "transposed", array.T
-    for value in (np.nan, np.inf, -np.inf) if array.dtype.kind == "f" else ():
+    for value in (np.nan, np.inf, -np.inf) if array.dtype.kind == "f" and array.size else ():
         changed = array.copy()
         changed.flat[-1] = value
         yield f"with {value}", changed
