@@ -94,7 +94,7 @@ def _variants(array: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
         if (changed := array.astype(kind)).dtype != array.dtype:
             yield f"of {changed.dtype}", changed
     yield "with one more dimension", array[None]
-    if array.ndim:
+    if array.ndim and len(array):
         yield "without a row", array[1:]
         yield "doubled", np.concatenate([array, array])
         yield "empty", array[:0]

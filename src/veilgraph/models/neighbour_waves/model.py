@@ -16,6 +16,7 @@ from veilgraph.models.base import Method, begin_fit, check_is_fitted
 from veilgraph.models.engine.device import torch_threads_for
 from veilgraph.models.neighbour_waves.answer_columns import answer_columns, share_columns
 from veilgraph.models.neighbour_waves.class_networks import HIDDEN, Inputs, Weights, logits, standardise, train
+from veilgraph.models.saved_state import FittedState
 from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.privacy.accounting import Guarantee
 from veilgraph.privacy.belief_table import BeliefTable
@@ -166,6 +167,14 @@ class NeighbourWaves(Method):
         check_is_fitted(self)
         return self.without_own_report_.astype(np.float64)
 
+    def restore(self, state: FittedState) -> None:
+        """Set the fitted attributes to a state that `fitted_state` returned; refuse one of another form."""
+        super().restore(state)
+        shapes = {name: state.arrays[name].shape for name in ("prior", "probabilities", "without_own_report")}
+        nodes_and_classes = (*self.probabilities_.shape[:1], *self.prior_.shape)
+        if self.prior_.ndim != 1 or {self.probabilities_.shape, self.without_own_report_.shape} != {nodes_and_classes}:
+            raise FitError(f"shapes of the fitted arrays disagree about people or classes: {shapes}")
+
     def unused_reports(self, perturbed: PerturbedGraph) -> UnusedReports:
         """Return the reports of quiet people with predictions that did not use them."""
         nodes = np.flatnonzero(self.quiet(perturbed))
@@ -239,8 +248,10 @@ def _unpack(flat: NDArray[np.float32], inputs: Inputs, classes: int) -> Weights:
     """Return the weights of all networks from the array that `fit` keeps."""
     width, shares = inputs.columns.shape[2], inputs.shares.shape[1]
     shapes = ((width, HIDDEN), (1, HIDDEN), (HIDDEN, 1), (width, 1), (shares, classes), (1, classes))
-    ends = np.cumsum([_FOLDS * rows * columns for rows, columns in shapes])[:-1]
-    parts = np.split(flat, ends)
+    ends = np.cumsum([_FOLDS * rows * columns for rows, columns in shapes])
+    if flat.shape != (ends[-1],):
+        raise FitError(f"the networks of the model have {flat.size} weights, not {ends[-1]}: it is damaged")
+    parts = np.split(flat, ends[:-1])
     return Weights(*(torch.from_numpy(part.reshape(_FOLDS, *shape)) for part, shape in zip(parts, shapes, strict=True)))
 
 
