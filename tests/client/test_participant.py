@@ -42,8 +42,7 @@ from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.client import answer, answered, check_receipt, participant, send, withdraw
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
 from veilgraph.privacy.mechanisms import SubsetSelection
-from veilgraph.privacy.mechanisms.feature_sampling import mean_over_subsets
-from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, mean_over_subsets
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 BINARY = CAMPAIGNS["binary"]

@@ -13,7 +13,7 @@ from tests.support.browser_module import in_node, needs_node
 from tests.support.campaigns import BEFORE, CAMPAIGNS, ScriptedWords
 from veilgraph.campaign import Campaign, Report
 from veilgraph.client import participant
-from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.privacy.schema import NO_LABEL
 
 VECTORS: list[dict[str, Any]] = json.loads(make_vectors.PATH.read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ from veilgraph.collector.statistics import (
 )
 from veilgraph.collector.store import ReportStore
 from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
-from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 
 COLLECTION = Collection.ring(10)
 CAMPAIGN = COLLECTION.campaign

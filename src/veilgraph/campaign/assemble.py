@@ -21,7 +21,7 @@ from veilgraph.privacy.mechanisms import (
     SubsetSelection,
     WaveEvidence,
 )
-from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.privacy.mechanisms.wave_evidence import NO_REPORT
 
 WAVES = ("all", "latest")

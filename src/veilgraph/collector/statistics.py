@@ -25,7 +25,7 @@ from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.frequency import count_named, estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import GRRFS, SymmetricChannel
-from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 
 Z_95 = 1.959964
 # One report has no variance estimate.

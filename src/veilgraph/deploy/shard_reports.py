@@ -19,7 +19,7 @@ from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow
 from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys, shard_name
 from veilgraph.privacy.mechanisms import GRRFS, SubsetSelection
-from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.progress import Watch, unwatched
 
 BATCH_REPORTS = 2**14

@@ -2,9 +2,10 @@
 
 from veilgraph.privacy.mechanisms.base import LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.grr_fs import GRRFS
-from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED, JointGRR
+from veilgraph.privacy.mechanisms.joint_grr import JointGRR
 from veilgraph.privacy.mechanisms.longitudinal_features import LongitudinalFeatures
 from veilgraph.privacy.mechanisms.longitudinal_grr import LongitudinalGRR
 from veilgraph.privacy.mechanisms.multi_bit import MultiBit

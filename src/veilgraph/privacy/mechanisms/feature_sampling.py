@@ -1,16 +1,48 @@
-"""Sampling m out of d features: drawing subsets, and averaging over all subsets without listing them."""
+"""Sampling m out of d features: what all such reports share, drawing subsets, and averages over all subsets."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
+
+NOT_ASKED = -1
+"""Code in a report of a feature that was not sampled."""
+
+
+@dataclass(frozen=True)
+class SampledAnswers:
+    """What mechanisms share whose reports hold m of d features and `NOT_ASKED` for the others.
+
+    >>> SampledAnswers(domain_sizes=(2, 2, 3), sampled=1).answering_rate
+    Fraction(1, 3)
+    """
+
+    domain_sizes: tuple[int, ...]
+    sampled: int
+
+    @property
+    def num_features(self) -> int:
+        """Number of features, d."""
+        return len(self.domain_sizes)
+
+    @property
+    def code_type(self) -> type[np.int8] | type[np.int32]:
+        """Type of the codes in reports: a byte unless a domain is too large for it."""
+        return np.int8 if max(self.domain_sizes) <= 2**7 else np.int32
+
+    @property
+    def answering_rate(self) -> Fraction:
+        """m / d, the share of people who answer about a given feature."""
+        return Fraction(self.sampled, self.num_features)
 
 
 def draw_subsets(

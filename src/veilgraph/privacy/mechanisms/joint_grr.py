@@ -17,17 +17,14 @@ from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import PrivacyLoss, check_epsilon
 from veilgraph.privacy.mechanisms.base import Record, Report, check_table
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
-from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets, joint_sizes
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, SampledAnswers, draw_subsets, joint_sizes
 from veilgraph.privacy.mechanisms.grr import GRR
 from veilgraph.privacy.mechanisms.integer_table import LARGEST_DOMAIN
 from veilgraph.privacy.mechanisms.random_source import WORDS, RandomIntegers
 
-NOT_ASKED = -1
-"""Code in a report of a feature that was not sampled."""
-
 
 @dataclass(frozen=True)
-class JointGRR:
+class JointGRR(SampledAnswers):
     r"""Randomize m of d features as *one* value by GRR, and leave the others out of the report.
 
     The features are sampled independently of the record. Which ones are sampled therefore reveals nothing, and no
@@ -62,8 +59,6 @@ class JointGRR:
     [4, 4, 4]
     """
 
-    domain_sizes: tuple[int, ...]
-    sampled: int
     epsilon: float
     responses: Mapping[int, GRR] = field(init=False, repr=False, compare=False)
 
@@ -100,21 +95,6 @@ class JointGRR:
     def _mean_variance(self) -> float:
         of_size = {size: self._channel_of_size(size).gain for size in set(self.domain_sizes)}
         return math.fsum((size - 1) / (size * float(of_size[size])) ** 2 for size in self.domain_sizes) / self.sampled
-
-    @property
-    def num_features(self) -> int:
-        """Number of features, d."""
-        return len(self.domain_sizes)
-
-    @property
-    def code_type(self) -> type[np.int8] | type[np.int32]:
-        """Type of the codes in reports: a byte unless a domain is too large for it."""
-        return np.int8 if max(self.domain_sizes) <= 2**7 else np.int32
-
-    @property
-    def answering_rate(self) -> Fraction:
-        """m / d, the share of people who answer about a given feature."""
-        return Fraction(self.sampled, self.num_features)
 
     @property
     def privacy_loss(self) -> PrivacyLoss:

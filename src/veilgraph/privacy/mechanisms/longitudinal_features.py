@@ -28,14 +28,13 @@ from veilgraph.privacy.budget import check_sampled
 from veilgraph.privacy.epsilon import HistoryRelation, PrivacyLoss, SeriesLoss, add_epsilons
 from veilgraph.privacy.mechanisms.base import Record, Report, check_table
 from veilgraph.privacy.mechanisms.channel import SymmetricChannel
-from veilgraph.privacy.mechanisms.feature_sampling import draw_subsets
-from veilgraph.privacy.mechanisms.joint_grr import NOT_ASKED
+from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, SampledAnswers, draw_subsets
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 from veilgraph.privacy.mechanisms.wave_evidence import WaveEvidence, people_by_reports
 
 
 @dataclass(frozen=True)
-class LongitudinalFeatures:
+class LongitudinalFeatures(SampledAnswers):
     """Randomize the same m of d features in each of W waves, each by L-GRR.
 
     A record is a history: the values of all features in the first wave, then those in the second, and so on. Reports
@@ -63,8 +62,6 @@ class LongitudinalFeatures:
     [3, 3, 3, 3]
     """
 
-    domain_sizes: tuple[int, ...]
-    sampled: int
     epsilon: float
     wave_epsilon: float
     waves: int
@@ -89,21 +86,6 @@ class LongitudinalFeatures:
     def responses(self) -> tuple[WaveEvidence, ...]:
         """L-GRR of each feature, [features]."""
         return tuple(self.series[size] for size in self.domain_sizes)
-
-    @property
-    def num_features(self) -> int:
-        """Number of features, d; a record has as many values in each wave."""
-        return len(self.domain_sizes)
-
-    @property
-    def code_type(self) -> type[np.int8] | type[np.int32]:
-        """Type of the codes in reports: a byte unless a domain is too large for it."""
-        return np.int8 if max(self.domain_sizes) <= 2**7 else np.int32
-
-    @property
-    def answering_rate(self) -> Fraction:
-        """m / d, the share of people who answer about a given feature."""
-        return Fraction(self.sampled, self.num_features)
 
     @cached_property
     def series_loss(self) -> SeriesLoss:
