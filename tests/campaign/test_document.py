@@ -138,8 +138,8 @@ def test_format_1_has_columns_grr_fs_and_grr_alone() -> None:
         with pytest.raises(CampaignError, match="format 1 has columns, GRR-FS and GRR alone"):
             replace(CAMPAIGNS[name], format=1)
     assert replace(BINARY, format=2).id != BINARY.id
-    with pytest.raises(CampaignError, match="format is not 1 to 3"):
-        Campaign.from_json(rewritten(BINARY, format=4))
+    with pytest.raises(CampaignError, match="format is not 1 to 4"):
+        Campaign.from_json(rewritten(BINARY, format=5))
 
 
 def test_new_campaigns_are_of_format_3_and_ask_for_the_best_set() -> None:

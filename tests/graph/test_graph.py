@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,16 @@ def test_a_networkx_graph_keeps_its_nodes_in_order_and_its_edges() -> None:
 def test_a_table_of_edges_gives_the_graph_back() -> None:
     graph = Graph.from_edges([[0, 1], [1, 3]], 4, node_ids=["d", "c", "b", "a"])
     assert Graph.from_table(graph.to_frame(), nodes=graph.names).fingerprint == graph.fingerprint
+
+
+def test_a_table_with_ids_alone_has_people_and_no_edge(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("id\nu1\nu2\n")
+    people = Graph.from_files(path)
+    assert (people.names, people.num_edges) == (("u1", "u2"), 0)
+    assert people.reordered(["u2"]).names == ("u2", "u1")
+    with pytest.raises(GraphError, match="leave the node table out"):
+        Graph.from_files(path, nodes=path)
+    path.write_text("id\nu1\nu1\n")
+    with pytest.raises(GraphError, match="occurs twice"):
+        Graph.from_files(path)

@@ -4,10 +4,13 @@ It is one JSON document of text and whole numbers, in two parts. Reports are bou
 mechanisms with the integers that decide every report, the guarantee that these integers give, and the graph. The id is
 the SHA-256 of its canonical form, so a campaign with another epsilon is another campaign. The second one is the notice,
 which has a version and may change: purpose, contact, closing and retention dates, and texts in several languages.
+
+A wave of answers about private neighbours is a document of its own, in format 4: `NeighbourSeries` says what it binds.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +19,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries, people_file
 from veilgraph.campaign.notice import NOTICE_KEYS, check_texts, time_in_words
 from veilgraph.campaign.strict_json import (
     TIME_FORMAT,
@@ -34,12 +38,13 @@ from veilgraph.campaign.strict_json import (
 from veilgraph.errors import BudgetError, CampaignError, SchemaError
 from veilgraph.graph import Graph
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
-from veilgraph.privacy.epsilon import HistoryRelation, state_epsilon
+from veilgraph.privacy.epsilon import HistoryRelation, ListRelation, describe_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms import (
     GRR,
     GRRFS,
     JointGRR,
     LongitudinalFeatures,
+    NeighbourhoodClass,
     SubsetSelection,
     SymmetricChannel,
     WaveEvidence,
@@ -52,7 +57,9 @@ from veilgraph.privacy.schema import Column, FeatureSchema
 
 FORMAT = 3
 """Format of new documents. Formats 1 and 2, in which reports are bound to everything, are read and keep their ids."""
-_FORMATS = (1, 2, FORMAT)
+WAVE_FORMAT = 4
+"""Format of the documents of waves about private neighbours."""
+_FORMATS = (1, 2, FORMAT, WAVE_FORMAT)
 
 _FeatureMechanism = GRRFS | JointGRR | LongitudinalFeatures
 _LabelMechanism = GRR | SubsetSelection | WaveEvidence
@@ -88,6 +95,8 @@ class Campaign:
         notice_version: version of the notice; every change raises it by one.
         retention: time after which the organiser deletes the reports; None if there is none.
         wave: number of the wave that is open; None without waves.
+        neighbours: the series about private neighbours whose wave this is; None for all other campaigns. Then no
+            features and no label are collected.
 
     >>> campaign = Campaign.new(
     ...     schema=FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_x=0.5, sampled=2, epsilon_y=1.0,
@@ -125,9 +134,11 @@ class Campaign:
     notice_version: int = 1
     retention: datetime | None = None
     wave: int | None = None
+    neighbours: NeighbourSeries | None = None
 
     def __post_init__(self) -> None:
-        if self.feature_mechanism is None and self.label_mechanism is None:
+        self._check_neighbours()
+        if self.feature_mechanism is None and self.label_mechanism is None and self.neighbours is None:
             raise CampaignError(
                 "the campaign collects nothing: give a budget for the features, for the label, or for both"
             )
@@ -143,6 +154,19 @@ class Campaign:
         self._check_mechanisms()
         if self.stated is not None:
             self.stated.check(self.guarantee)
+
+    def _check_neighbours(self) -> None:
+        if (self.neighbours is None) != (self.format != WAVE_FORMAT):
+            raise CampaignError(f"a wave about private neighbours has format {WAVE_FORMAT}, and nothing else has")
+        if self.neighbours is None:
+            return
+        if self.feature_mechanism is not None or self.label_mechanism is not None or self.schema.columns:
+            raise CampaignError("a wave about private neighbours asks for no features and no label")
+        if self.neighbours.label.domain_size != self.schema.num_classes:
+            raise CampaignError(
+                f"the series asks for one of {self.neighbours.label.domain_size} classes, "
+                f"the schema has {self.schema.num_classes}"
+            )
 
     def _check_notice(self) -> None:
         expect_whole(self.notice_version, "notice.version", 1, 2**53 - 1)
@@ -199,6 +223,7 @@ class Campaign:
         values: int = 2,
         wave_epsilon: float | None = None,
         wave_epsilon_x: float | None = None,
+        private_neighbours: bool = False,
     ) -> Campaign:
         """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
 
@@ -209,7 +234,15 @@ class Campaign:
         `epsilon_x` are those of permanent answers, `wave_epsilon` and `wave_epsilon_x` those of a wave's reports, by
         default half of them. A device answers `values` different values of a person for each question. The first wave
         is open.
+
+        With `private_neighbours` it is the first document of a series: it asks for the label alone, once, by GRR, of
+        which the waves that follow learn most. The graph has the people and no edge.
         """
+        if private_neighbours and (graph.num_edges or epsilon_x is not None or epsilon_y is None or waves is not None):
+            raise CampaignError(
+                "a series about private neighbours begins with the label alone, asked once of people without edges: "
+                "give epsilon_y, and a node table as the graph"
+            )
         if (epsilon_x is None) != (sampled is None):
             raise CampaignError("epsilon_x and sampled belong together: give both, or neither to collect no features")
         if waves is None and (wave_epsilon is not None or wave_epsilon_x is not None):
@@ -229,7 +262,9 @@ class Campaign:
         response: _LabelMechanism | None = None
         if epsilon_y is not None:
             response = (
-                best_label_mechanism(schema.num_classes, float(epsilon_y))
+                GRR(schema.num_classes, float(epsilon_y))
+                if private_neighbours
+                else best_label_mechanism(schema.num_classes, float(epsilon_y))
                 if waves is None
                 else WaveEvidence(
                     schema.num_classes, float(epsilon_y), _of_each_wave(wave_epsilon, epsilon_y), waves, values
@@ -247,6 +282,63 @@ class Campaign:
             nodes=graph.num_nodes,
             graph=graph.fingerprint,
             retention=retention,
+        )
+
+    def next_wave(
+        self,
+        answer: Answer,
+        *,
+        graph: Graph,
+        table: str,
+        closes: datetime,
+        purpose: str | None = None,
+        contact: str | None = None,
+        retention: datetime | None = None,
+    ) -> Campaign:
+        """Return the document of the next wave of answers about private neighbours.
+
+        Purpose, contact, retention date and texts stay as they are unless they are given.
+
+        Args:
+            answer: mechanism of the wave.
+            graph: the people, without edges, that the series was made for.
+            table: SHA-256 of the belief table that is published for the wave.
+            closes: time until which answers are accepted.
+            purpose: purpose of the collection.
+            contact: contact for participants.
+            retention: time after which the organiser deletes all reports of the series; it may only be earlier.
+        """
+        series = self.neighbours
+        label = self.label_mechanism if series is None else series.label
+        if not isinstance(label, GRR | SubsetSelection) or self.schema.columns or (series is None and self.format != 3):
+            raise CampaignError("a series about private neighbours begins with a campaign for the label alone, once")
+        if graph.fingerprint != self.graph or graph.num_edges:
+            raise CampaignError("the people are not those of the series: give its node table, and no edges")
+        if self.retention is not None and retention is not None and retention > self.retention:
+            raise CampaignError(
+                f"retention is {time_in_words(retention)}, later than {time_in_words(self.retention)}, "
+                "which participants agreed to: give an earlier time"
+            )
+        before = ((), ()) if series is None else (series.documents, series.answers)
+        return Campaign(
+            schema=self.schema,
+            feature_mechanism=None,
+            label_mechanism=None,
+            label=self.label,
+            purpose=purpose or self.purpose,
+            contact=contact or self.contact,
+            closes=closes,
+            nodes=self.nodes,
+            graph=self.graph,
+            format=WAVE_FORMAT,
+            retention=retention or self.retention,
+            neighbours=NeighbourSeries(
+                documents=(*before[0], self.id),
+                label=label,
+                answers=(*before[1], answer),
+                people=hashlib.sha256(people_file(graph.names)).hexdigest(),
+                table=table,
+            ),
         )
 
     @classmethod
@@ -269,18 +361,25 @@ class Campaign:
                 notice_version=notice["version"],
                 retention=None if notice["retention"] is None else expect_time(notice["retention"], "retention"),
                 wave=notice["wave"],
+                neighbours=_series(stated["neighbours"], schema) if version == WAVE_FORMAT else None,
             )
         except (BudgetError, SchemaError) as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from error
-        _check_tables(stated, campaign.bound)
-        if campaign.waves is not None:
-            _check_waves(stated["waves"], campaign.bound["waves"])
-        guarantee = StatedGuarantee.parse(stated["guarantee"])
-        if guarantee != StatedGuarantee.of(campaign.guarantee):
-            campaign = replace(campaign, stated=guarantee)
+        if campaign.neighbours is not None:
+            _check_series(stated, campaign.bound, campaign.neighbours)
+        else:
+            campaign = campaign._checked_against(stated)
         if canonical_json(document) != campaign.to_json():
             raise CampaignError("a number or a date is not written in its canonical form; write it with 'campaign new'")
         return campaign
+
+    def _checked_against(self, stated: dict[str, Any]) -> Campaign:
+        """Return the campaign with the epsilons that its document states; refuse other integers, or a false promise."""
+        _check_tables(stated, self.bound)
+        if self.waves is not None:
+            _check_waves(stated["waves"], self.bound["waves"])
+        guarantee = StatedGuarantee.parse(stated["guarantee"])
+        return self if guarantee == StatedGuarantee.of(self.guarantee) else replace(self, stated=guarantee)
 
     def revise(
         self,
@@ -366,9 +465,19 @@ class Campaign:
         parts = (self.label_mechanism, self.feature_mechanism)
         return next((part for part in parts if isinstance(part, WaveEvidence | LongitudinalFeatures)), None)
 
+    @property
+    def series(self) -> str:
+        """Id of the first document of a series about private neighbours; of other campaigns, their own id."""
+        return self.id if self.neighbours is None else self.neighbours.first
+
     @cached_property
     def guarantee(self) -> Guarantee:
-        """Upper bound of what a whole report reveals, computed from the integers."""
+        """Upper bound of what a whole report reveals, computed from the integers.
+
+        Of a wave about private neighbours, it is what the label and all waves so far reveal together.
+        """
+        if self.neighbours is not None:
+            return self.neighbours.guarantee
         return guarantee_of(self.feature_mechanism, self.label_mechanism)
 
     def in_words(self, *, width: int = 80) -> list[str]:
@@ -381,8 +490,9 @@ class Campaign:
             width: columns of the terminal.
         """
         return [
-            *self.guarantee.in_words(theorem_1=False),
-            "Not protected: who takes part and when, whether a part of a report is left out, and the public graph. "
+            *self.guarantee_in_words,
+            "Not protected: who takes part and when, whether a part of a report is left out, and "
+            f"{'the public graph' if self.neighbours is None else 'the list of people'}. "
             "Reports to several campaigns add up.",
             *self.method_in_words,
             f"Open until {time_in_words(self.closes)}.",
@@ -399,11 +509,27 @@ class Campaign:
         ]
 
     @property
+    def guarantee_in_words(self) -> list[str]:
+        """Sentences about the guarantee; of a wave about neighbours, about it alone and with all before it."""
+        whole = self.guarantee.in_words(theorem_1=False)
+        if self.neighbours is None:
+            return whole
+        before = f"The label and {counted(self.neighbours.wave, 'wave')} so far, together:"
+        alone = self.neighbours.wave_guarantee.in_words(theorem_1=False)[:-1]  # the last sentence is said once
+        return [f"Wave {self.neighbours.wave} alone:", *alone, before, *whole]
+
+    @property
     def method_in_words(self) -> list[str]:
         """Sentences that say what is asked, and how a device randomizes it."""
         return list(self._methods())
 
     def _methods(self) -> Iterator[str]:
+        if self.neighbours is not None:
+            yield (
+                f"Asked in wave {self.neighbours.wave} of series {self.neighbours.first}: the neighbours of a person. "
+                "A device adds up what is published about them; the list never leaves it."
+            )
+            yield _answer_in_words(self.neighbours.answer)
         features = self.feature_mechanism
         asked = counted(self.schema.num_features, "feature")
         if isinstance(features, GRRFS):
@@ -476,6 +602,10 @@ class Campaign:
             "guarantee": (self.stated or StatedGuarantee.of(self.guarantee)).document,
             "graph": {"nodes": self.nodes, "sha256": self.graph},
         }
+        if self.neighbours is not None:
+            stated = {**self.neighbours.document, "label": _label_document(self.neighbours.label)}
+            kept = {key: parts[key] for key in ("format", "schema", "graph")}
+            return {**kept, "neighbours": stated, "guarantee": self.neighbours.guarantee_document}
         if self.format >= 3:
             return {**parts, "waves": self._waves_document()}
         parts["schema"]["note"] = self.schema.note
@@ -516,6 +646,10 @@ class Campaign:
 
 
 _BOUND = {"format", "schema", "features", "label", "guarantee", "graph"}
+_BOUND_BY_FORMAT = {
+    FORMAT: {*_BOUND, "waves"},
+    WAVE_FORMAT: {"format", "schema", "guarantee", "graph", "neighbours"},
+}
 
 
 def _parts(document: object) -> tuple[dict[str, Any], dict[str, Any], int]:
@@ -523,13 +657,13 @@ def _parts(document: object) -> tuple[dict[str, Any], dict[str, Any], int]:
     stated = document.get("format") if isinstance(document, dict) else None
     version = next((known for known in _FORMATS if known == stated), None)
     if version is None and isinstance(document, dict) and "format" in document:
-        raise CampaignError(f"its format is not 1 to {FORMAT}: it needs another version of veilgraph")
-    if version == FORMAT:
+        raise CampaignError(f"its format is not 1 to {WAVE_FORMAT}: it needs another version of veilgraph")
+    if version in _BOUND_BY_FORMAT:
         whole = expect_object(document, {"format", "id", "bound", "notice"}, "campaign")
-        bound = expect_object(whole["bound"], {*_BOUND, "waves"}, "bound")
+        bound = expect_object(whole["bound"], _BOUND_BY_FORMAT[version], "bound")
         notice = expect_object(whole["notice"], NOTICE_KEYS, "notice")
         _check_id(whole["id"], bound)
-        return bound, notice, FORMAT
+        return bound, notice, version
     bound = dict(expect_object(document, {*_BOUND, "id", "purpose", "contact", "closes"}, "campaign"))
     _check_id(bound.pop("id"), bound)
     schema = expect_object(bound["schema"], {*_SCHEMA, "note"}, "schema")
@@ -610,7 +744,37 @@ def _question_text(name: str, answers: Sequence[str]) -> str:
     return f"{quote(name)}: {', '.join(map(quote, answers))}"
 
 
+def _answer_in_words(answer: Answer) -> str:
+    if isinstance(answer, NeighbourhoodClass):
+        chance = _probability_text(answer.sets.channel)
+        named = f"{answer.sets.set_size} of {answer.num_classes} classes"
+        return f"It names {named}; the one that the neighbours point to is among them with {chance}."
+    capped = "" if answer.cap is None else f", at most {counted(answer.cap, 'neighbour')} in each"
+    return f"It reports a number for each of {answer.num_classes} classes{capped}, with noise."
+
+
+def _series(stated: object, schema: FeatureSchema) -> NeighbourSeries:
+    label = _label(stated.get("label") if isinstance(stated, dict) else None, schema, None)
+    if isinstance(label, WaveEvidence):
+        raise CampaignError("neighbours.label is asked once")
+    return NeighbourSeries.parse(stated, label)
+
+
+def _check_series(stated: dict[str, Any], derived: dict[str, Any], series: NeighbourSeries) -> None:
+    """Refuse a wave whose integers or epsilons are not those that follow from its budgets."""
+    if stated["neighbours"]["label"] != derived["neighbours"]["label"]:
+        epsilon = derived["neighbours"]["label"]["epsilon"]
+        raise CampaignError(f"neighbours.label does not hold the integers that an epsilon of {epsilon} gives")
+    if stated["guarantee"] != derived["guarantee"]:
+        total = describe_epsilon(ListRelation.ONE_ENTRY, series.answer.list_loss.one_entry)
+        raise CampaignError(
+            f"the stated guarantee is not what the integers give. {total} in this wave; do not answer it"
+        )
+
+
 def _mechanisms(stated: dict[str, Any], schema: FeatureSchema) -> dict[str, Any]:
+    if "neighbours" in stated:
+        return {"feature_mechanism": None, "label_mechanism": None}
     waves = _waves(stated.get("waves"), stated["features"])
     return {
         "feature_mechanism": None if stated["features"] is None else _features(stated["features"], schema, waves),

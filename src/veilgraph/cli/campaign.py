@@ -72,6 +72,13 @@ def new(
     wave_epsilon_x: Annotated[
         float | None, typer.Option(help="Series: budget of a feature in a wave's report; default: half of --epsilon-x.")
     ] = None,
+    private_neighbours: Annotated[
+        bool,
+        typer.Option(
+            "--private-neighbours",
+            help="Begin a series about private neighbours: the label alone; --graph is a table with the column id.",
+        ),
+    ] = False,
     retention: Retention = None,
     zone: Zone = "UTC",
     nodes: Nodes = None,
@@ -87,8 +94,10 @@ def new(
     if plan is not None:
         if epsilon_x is not None or sampled is not None or epsilon_y is not None:
             raise CampaignError("the plan says how to spend epsilon: leave out --epsilon-x, --sampled and --epsilon-y")
-        if waves is not None:
-            raise CampaignError("a plan is for a single report: leave out --waves, or the plan")
+        if waves is not None or private_neighbours:
+            raise CampaignError(
+                "a plan is for a single report: leave out --waves and --private-neighbours, or the plan"
+            )
         if nodes is not None and graph is None:
             raise CampaignError("--nodes needs --graph; the plan knows its graph: leave both out, or give both")
         planned = CampaignPlan.from_json(plan.read_bytes())
@@ -114,6 +123,7 @@ def new(
             values=values,
             wave_epsilon=wave_epsilon,
             wave_epsilon_x=wave_epsilon_x,
+            private_neighbours=private_neighbours,
         )
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
@@ -203,7 +213,7 @@ def check(
         echo_json(_facts(read))
         return
     echo(f"Campaign {read.id} is unaltered, and its tables give what it states.")
-    echo(*read.guarantee.in_words(theorem_1=False)[: None if read.waves else 1])
+    echo(*read.guarantee_in_words[: None if read.waves or read.neighbours else 1])
     if not read.is_open(datetime.now(UTC)):
         echo(f"It closed at {time_in_words(read.closes)}.")
 
@@ -233,7 +243,7 @@ def tokens(
         write_atomically(keys_file, new_key() + "\n", secret=True)
     key = read_keys(keys_file)[0]
     write_atomically(
-        out, _table([(check_node(name), token_for(key, read.id, name)) for name in names], url), secret=True
+        out, _table([(check_node(name), token_for(key, read.series, name)) for name in names], url), secret=True
     )
     if as_json:
         echo_json({"campaign": read.id, "tokens": len(names), "out": str(out)})

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.errors import GraphError
-from veilgraph.graph.io import read_ids, read_table
+from veilgraph.graph.io import ids_of, read_ids, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,10 +155,19 @@ class Graph:
         """Read a graph from CSV or Parquet tables. Ids are text, so that 007 stays 007.
 
         Args:
-            edges: table whose first two columns are the end nodes of edges.
+            edges: table whose first two columns are the end nodes of edges. A table with the column `id` alone has
+                the people of a collection whose neighbours are private: nodes, and no edge.
             nodes: table with a column `id`, one row for each node; default: the nodes that have an edge.
         """
-        links = read_table(edges).iloc[:, :2]
+        table = read_table(edges)
+        if list(table.columns) == ["id"]:
+            if nodes is not None:
+                raise GraphError(f"{edges} has nodes and no edges: leave the node table out")
+            ids = ids_of(table, edges)
+            if len(set(ids)) < len(ids):
+                raise GraphError("a node id occurs twice: ids must be unique")
+            return cls.without_edges(len(ids), node_ids=ids)
+        links = table.iloc[:, :2]
         if Path(edges).suffix != ".csv":  # a CSV table is text already
             links = links.where(links.isna(), links.map(str))
         return cls.from_table(links, nodes=None if nodes is None else read_ids(nodes))
@@ -175,6 +184,8 @@ class Graph:
         """
         known = set(self.names)
         names = list(dict.fromkeys([*(name for name in first if name in known), *self.names]))
+        if not self.num_edges:
+            return Graph.without_edges(len(names), node_ids=names)
         number_of = {name: number for number, name in enumerate(names)}
         numbers = np.array([number_of[name] for name in self.names])
         return self if names == list(self.names) else Graph.from_edges(numbers[self.edges], len(names), node_ids=names)

@@ -1,0 +1,223 @@
+"""A series about private neighbours: a campaign that asks for the label, then one document for each wave of answers.
+
+The documents are chained by their ids. A wave's document names all before it, the integers of every question so far,
+and the hashes of two files that are published whole: the people, and what is believed about them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from veilgraph.campaign.strict_json import (
+    expect_choice,
+    expect_list,
+    expect_number,
+    expect_object,
+    expect_whole,
+    number_text,
+)
+from veilgraph.errors import BudgetError, CampaignError
+from veilgraph.privacy.accounting import Guarantee, guarantee_of
+from veilgraph.privacy.belief_table import BeliefTable, finest_scale
+from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons, state_epsilon
+from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, NeighbourhoodHistogram, SubsetSelection
+from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
+
+Answer = NeighbourhoodClass | NeighbourhoodHistogram
+_CLASS, _HISTOGRAM = "neighbourhood_class", "neighbourhood_histogram"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighbourSeries:
+    """What a wave's document says about its series, up to this wave.
+
+    Args:
+        documents: ids of all documents before this one: the first, which asks for the label, to the previous wave.
+        label: mechanism of the label, as the first document has it.
+        answers: mechanism of each wave so far; the last one is that of this wave.
+        people: SHA-256 of the file of all people.
+        table: SHA-256 of the published belief table.
+
+    >>> series = NeighbourSeries(
+    ...     documents=("a" * 64,), label=GRR(4, 2.0), answers=(NeighbourhoodClass(4, 1.0),), people="b" * 64,
+    ...     table="c" * 64)
+    >>> series.wave, series.first == series.previous, round(series.guarantee.total_user_level, 9)
+    (1, True, 3.0)
+    """
+
+    documents: tuple[str, ...]
+    label: GRR | SubsetSelection
+    answers: tuple[Answer, ...]
+    people: str
+    table: str
+
+    def __post_init__(self) -> None:
+        for place, digest in (
+            *(("neighbours.documents", each) for each in self.documents),
+            ("neighbours.people", self.people),
+            ("neighbours.table", self.table),
+        ):
+            if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+                raise CampaignError(f"{place} is not a SHA-256 in hexadecimal digits")
+        if not 1 <= len(self.documents) <= MAX_WAVES or len(set(self.documents)) < len(self.documents):
+            raise CampaignError(f"neighbours.documents must name 1 to {MAX_WAVES} documents, each once")
+        if len(self.answers) != len(self.documents):
+            raise CampaignError(
+                f"neighbours.answers describes {len(self.answers)} waves, and {len(self.documents)} follow from the "
+                "documents: give one for each"
+            )
+        for each in self.answers:
+            _check_answer(each, self.label.domain_size)
+
+    @property
+    def first(self) -> str:
+        """Id of the document that asks for the label; it names the series."""
+        return self.documents[0]
+
+    @property
+    def previous(self) -> str:
+        """Id of the document before this one."""
+        return self.documents[-1]
+
+    @property
+    def wave(self) -> int:
+        """Number of this wave, from 1."""
+        return len(self.documents)
+
+    @property
+    def answer(self) -> Answer:
+        """Mechanism of this wave."""
+        return self.answers[-1]
+
+    @property
+    def wave_guarantee(self) -> Guarantee:
+        """Upper bound of what the answer of this wave alone reveals."""
+        return guarantee_of(None, None, [self.answer])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Upper bound of what the label and all waves so far reveal together."""
+        return guarantee_of(None, self.label, self.answers)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The series as JSON values, without the label's mechanism, which the campaign writes."""
+        return {
+            "documents": list(self.documents),
+            "answers": [_answer_document(each) for each in self.answers],
+            "people": self.people,
+            "table": self.table,
+        }
+
+    @property
+    def guarantee_document(self) -> dict[str, Any]:
+        """Every epsilon, of this wave and of the series so far, under each relation; no text is below its epsilon."""
+        total = ListLoss.sum_of(each.list_loss for each in self.answers)
+        label = self.guarantee.label_user_level
+        with_record = (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY)
+        return {
+            "wave": _texts(self.answer.list_loss),
+            "series": {
+                "label": _text(label),
+                "lists": _texts(total),
+                "lists_and_record": {each.key: _text(add_epsilons(label, total.under(each))) for each in with_record},
+            },
+        }
+
+    @classmethod
+    def parse(cls, stated: object, label: GRR | SubsetSelection) -> NeighbourSeries:
+        """Read JSON values; refuse integers that are not those that the epsilons give."""
+        keys = {"documents", "label", "answers", "people", "table"}
+        parts = expect_object(stated, keys, "neighbours")
+        documents: Any = tuple(expect_list(parts["documents"], "neighbours.documents"))
+        entries = expect_list(parts["answers"], "neighbours.answers")
+        try:
+            answers = tuple(_answer(entry, label.domain_size) for entry in entries)
+        except BudgetError as error:
+            raise CampaignError(f"the campaign contradicts itself: {error}") from None
+        return cls(documents=documents, label=label, answers=answers, people=parts["people"], table=parts["table"])
+
+    def check_table(self, published: bytes, *, people: int) -> BeliefTable:
+        """Return the belief table of this wave; refuse another one.
+
+        Args:
+            published: content of the published file.
+            people: number of people.
+        """
+        if (found := hashlib.sha256(published).hexdigest()) != self.table:
+            raise CampaignError(
+                f"the table has the SHA-256 {found}, and wave {self.wave} asks about {self.table}: give its own table"
+            )
+        table = BeliefTable.from_bytes(published)
+        if len(table) != people or table.num_classes != self.label.domain_size:
+            raise CampaignError(
+                f"the table is of {len(table):,} people and {table.num_classes} classes, the campaign of "
+                f"{people:,} and {self.label.domain_size}: publish another one"
+            )
+        return table
+
+
+def people_file(names: Iterable[str]) -> bytes:
+    r"""Return the file of all people: their ids, sorted, one on each line. Row i of a table is about line i.
+
+    >>> people_file(["u2", "u10"])
+    b'u10\nu2\n'
+    """
+    return "".join(f"{name}\n" for name in sorted(names)).encode()
+
+
+def _check_answer(answer: Answer, classes: int) -> None:
+    if answer.num_classes != classes:
+        raise CampaignError(f"an answer is about {answer.num_classes} classes, the label has {classes}")
+    if isinstance(answer, NeighbourhoodHistogram) and answer.scale != finest_scale(classes):
+        raise CampaignError(
+            f"a histogram counts in {answer.scale} units, a belief in {classes} classes has {finest_scale(classes)}"
+        )
+    if answer.list_loss.one_entry == float("inf"):
+        raise CampaignError("an answer is not private: people's answers are never collected without privacy")
+
+
+def _answer_document(answer: Answer) -> dict[str, Any]:
+    epsilon = number_text(answer.epsilon)
+    if isinstance(answer, NeighbourhoodClass):
+        table = asdict(answer.sets.table)
+        return {"mechanism": _CLASS, "epsilon": epsilon, "size": answer.sets.set_size, "table": table}
+    return {
+        "mechanism": _HISTOGRAM,
+        "epsilon": epsilon,
+        "scale": answer.scale,
+        "cap": answer.cap,
+        "largest": answer.largest,
+        "more": answer.noise.more,
+    }
+
+
+def _answer(entry: object, classes: int) -> Answer:
+    kinds = {_CLASS: {"size", "table"}, _HISTOGRAM: {"scale", "cap", "largest", "more"}}
+    named = entry.get("mechanism") if isinstance(entry, dict) else None
+    keys = expect_choice(named, kinds, "the mechanism of an answer")
+    parts = expect_object(entry, {"mechanism", "epsilon"} | keys, "an answer")
+    epsilon = expect_number(parts["epsilon"], "the epsilon of an answer")
+    answer: Answer
+    if named == _CLASS:
+        answer = NeighbourhoodClass(classes, epsilon, expect_whole(parts["size"], "the size of sets", 1, classes - 1))
+    else:
+        units = [expect_whole(parts[key], f"an answer's {key}", 1, 2**15 - 1) for key in ("scale", "largest")]
+        cap = None if parts["cap"] is None else expect_whole(parts["cap"], "an answer's cap", 1, 2**31 - 1)
+        answer = NeighbourhoodHistogram(classes, epsilon, units[0], cap, units[1])
+    if _answer_document(answer) != parts:
+        raise CampaignError(f"an answer does not hold the integers that an epsilon of {parts['epsilon']} gives")
+    return answer
+
+
+def _texts(loss: ListLoss) -> dict[str, str]:
+    return {each.key: _text(loss.under(each)) for each in ListRelation}
+
+
+def _text(epsilon: float) -> str:
+    return number_text(state_epsilon(epsilon))

@@ -1,0 +1,140 @@
+"""Documents of waves about private neighbours: a chain by hash, exact guarantees, and forged documents refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.support.neighbour_series import (
+    ANSWERS,
+    CAPPED,
+    CLASS,
+    CLOSES,
+    HISTOGRAM,
+    NAMES,
+    PEOPLE,
+    TABLE,
+    first_document,
+    forged,
+    waves_of,
+)
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbour_series import Answer
+from veilgraph.errors import CampaignError
+from veilgraph.graph import Graph
+from veilgraph.privacy.mechanisms import NeighbourhoodClass
+from veilgraph.privacy.schema import FeatureSchema
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_written_wave_is_read_as_it_was(answer: Answer) -> None:
+    _, wave, second = waves_of(answer, CLASS)
+    assert Campaign.from_json(wave.to_json()) == wave
+    assert Campaign.from_json(second.to_json() + "\n") == second
+
+
+def test_a_wave_names_its_series_its_number_and_all_documents_before_it() -> None:
+    first, one, two = waves_of(HISTOGRAM, CLASS)
+    assert two.neighbours is not None
+    assert two.neighbours.documents == (first.id, one.id)
+    assert (two.series, two.neighbours.wave, two.neighbours.previous) == (first.id, 2, one.id)
+    assert first.series == first.id
+
+
+def test_every_answer_changes_the_id_of_the_wave_and_of_all_that_follow() -> None:
+    other = waves_of(NeighbourhoodClass(3, 2.5), CLASS)
+    ids = [each.id for each in (*waves_of(CLASS, CLASS)[1:], *other[1:])]
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_guarantee_of_a_series_is_the_sum_of_label_and_waves_under_each_relation() -> None:
+    *_, second = waves_of(CLASS, CAPPED)
+    assert second.neighbours is not None
+    stated = second.bound["guarantee"]
+    assert float(stated["wave"]["one_entry"]) == pytest.approx(0.1, abs=1e-9)
+    assert float(stated["wave"]["any_lists"]) == pytest.approx(3 * 2 * 0.1, abs=1e-9)
+    lists, record = stated["series"]["lists"], stated["series"]["lists_and_record"]
+    assert float(lists["any_lists"]) == pytest.approx(2.6, abs=1e-9)
+    assert float(lists["one_entry"]) == pytest.approx(2.1, abs=1e-9)
+    assert float(lists["one_relationship"]) == pytest.approx(4.2, abs=1e-9)
+    assert float(record["any_lists"]) == pytest.approx(4.6, abs=1e-9)
+    assert float(record["one_entry"]) == pytest.approx(4.1, abs=1e-9)
+
+
+def test_words_about_a_wave_state_every_relation_for_the_wave_and_for_the_series() -> None:
+    words = "\n".join(waves_of(HISTOGRAM)[1].in_words())
+    alone, together = words.split("The label and 1 wave so far, together:")
+    for part in (alone, together):
+        assert "Whole lists are not protected." in part
+        assert "One entry, two neighbour lists, one with a neighbour more: epsilon = 1.0000" in part
+        assert "One relationship, which both ends report, or neither: epsilon = 2.0000" in part
+    assert "epsilon = 2.0000 in total (the label alone)" in together
+
+
+FORGERIES: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
+    "a smaller epsilon": (("guarantee", "wave", "one_entry"), "0.5", "not what the integers give"),
+    "lists that are said to be private": (("guarantee", "series", "lists", "any_lists"), "1", "not what the integers"),
+    "more noise is promised": (("neighbours", "answers", 0, "more"), 2**52, "does not hold the integers"),
+    "another unit": (("neighbours", "answers", 0, "scale"), 59, "does not hold the integers|units"),
+    "another label": (("neighbours", "label", "table", "true"), 1, "does not hold the integers"),
+    "no label": (("neighbours", "label"), None, "label"),
+    "an unknown mechanism": (("neighbours", "answers", 0, "mechanism"), "plain", "clients know no other"),
+    "a table that is no hash": (("neighbours", "table"), "table.bin", "neighbours.table is not a SHA-256"),
+    "people that are no hash": (("neighbours", "people"), None, "neighbours.people is not a SHA-256"),
+    "a document twice": (("neighbours", "documents"), ["a" * 64, "a" * 64], "each once"),
+    "a wave too many": (("neighbours", "documents"), ["a" * 64, "b" * 64], "describes 1 waves"),
+    "no document": (("neighbours", "documents"), [], "neighbours.documents must be a list, not empty"),
+    "another number of classes": (("schema", "label", "classes"), ["a", "b"], "does not hold the integers"),
+}
+
+
+@pytest.mark.parametrize(("place", "value", "reason"), FORGERIES.values(), ids=FORGERIES)
+def test_a_forged_wave_is_refused(place: tuple[str | int, ...], value: Any, reason: str) -> None:
+    with pytest.raises(CampaignError, match=reason):
+        Campaign.from_json(forged(waves_of(HISTOGRAM)[1], place, value))
+
+
+def test_an_altered_wave_is_refused() -> None:
+    text = waves_of(HISTOGRAM)[1].to_json()
+    with pytest.raises(CampaignError, match="altered"):
+        Campaign.from_json(text.replace(TABLE.sha256, "0" * 64))
+
+
+def test_a_series_begins_with_the_label_alone() -> None:
+    schema = FeatureSchema.binary(2, classes=["a", "b"])
+    settings: dict[str, Any] = {"purpose": "p", "contact": "c", "closes": CLOSES, "epsilon_y": 1.0}
+    public = Graph.from_edges([[0], [1]], num_nodes=2)
+    with pytest.raises(CampaignError, match="begins with the label alone"):
+        Campaign.new(schema=schema, graph=public, private_neighbours=True, **settings)
+    features = Campaign.new(schema=schema, graph=public, epsilon_x=1.0, sampled=1, **settings)
+    with pytest.raises(CampaignError, match="begins with a campaign for the label alone"):
+        features.next_wave(NeighbourhoodClass(2, 1.0), graph=public, table="0" * 64, closes=CLOSES)
+
+
+def test_a_wave_is_for_the_people_of_its_series_and_keeps_no_report_longer() -> None:
+    first = first_document(retention=datetime(2101, 1, 1, tzinfo=UTC))
+    with pytest.raises(CampaignError, match="not those of the series"):
+        first.next_wave(CLASS, graph=Graph.without_edges(2), table=TABLE.sha256, closes=CLOSES)
+    with pytest.raises(CampaignError, match="which participants agreed to"):
+        first.next_wave(
+            CLASS, graph=PEOPLE, table=TABLE.sha256, closes=CLOSES, retention=datetime(2102, 1, 1, tzinfo=UTC)
+        )
+    assert first.next_wave(CLASS, graph=PEOPLE, table=TABLE.sha256, closes=CLOSES).retention == first.retention
+
+
+def test_a_table_with_another_hash_or_size_is_refused() -> None:
+    series = waves_of(CLASS)[1].neighbours
+    assert series is not None
+    assert series.check_table(TABLE.to_bytes(), people=len(NAMES)).sha256 == TABLE.sha256
+    with pytest.raises(CampaignError, match="give its own table"):
+        series.check_table(TABLE.to_bytes()[:-2], people=len(NAMES))
+    with pytest.raises(CampaignError, match="publish another one"):
+        series.check_table(TABLE.to_bytes(), people=7)
+
+
+def test_people_have_one_file_in_whatever_order_they_are_read() -> None:
+    other = Graph.without_edges(len(NAMES), node_ids=NAMES[::-1])
+    made = first_document(other).next_wave(CLASS, graph=other, table=TABLE.sha256, closes=CLOSES)
+    assert made == waves_of(CLASS)[1]

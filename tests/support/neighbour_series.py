@@ -1,0 +1,55 @@
+"""A small series about private neighbours: people, documents, tables, and forged documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbour_series import Answer, people_file
+from veilgraph.campaign.strict_json import canonical_json, content_id
+from veilgraph.graph import Graph
+from veilgraph.privacy.belief_table import BeliefTable, finest_scale
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
+from veilgraph.privacy.schema import FeatureSchema
+
+CLOSES = datetime(2100, 1, 1, tzinfo=UTC)
+CLASSES = ("red", "green", "blue")
+NAMES = ("u0", "u1", "u2", "u3", "u10", "ü")
+PEOPLE = Graph.without_edges(len(NAMES), node_ids=NAMES)
+PEOPLE_FILE = people_file(NAMES)
+TABLE = BeliefTable.of(np.random.default_rng(0).dirichlet([0.5] * 3, len(NAMES)), known=np.arange(len(NAMES)) != 3)
+CLASS = NeighbourhoodClass(3, 2.0)
+HISTOGRAM = NeighbourhoodHistogram(3, 1.0, finest_scale(3))
+CAPPED = NeighbourhoodHistogram(3, 0.1, finest_scale(3), cap=2)
+ANSWERS = {"class": CLASS, "histogram": HISTOGRAM, "capped histogram": CAPPED}
+
+
+def first_document(people: Graph = PEOPLE, *, epsilon_y: float = 2.0, **settings: Any) -> Campaign:
+    """Return the campaign that begins a series: it asks for the label."""
+    given: dict[str, Any] = {"purpose": "To learn", "contact": "privacy@example.org", "closes": CLOSES} | settings
+    schema = FeatureSchema(columns=(), classes=CLASSES)
+    return Campaign.new(schema=schema, graph=people, epsilon_y=epsilon_y, private_neighbours=True, **given)
+
+
+def waves_of(*answers: Answer, first: Campaign | None = None, table: BeliefTable = TABLE) -> list[Campaign]:
+    """Return the documents of a series: the first, and one for each answer."""
+    documents = [first or first_document()]
+    for answer in answers:
+        following = documents[-1].next_wave(answer, graph=PEOPLE, table=table.sha256, closes=CLOSES)
+        documents.append(following)
+    return documents
+
+
+def forged(campaign: Campaign, place: Sequence[str | int], value: Any) -> str:
+    """Return a document with another value at a place of its bound part, and the id that fits."""
+    document = json.loads(campaign.to_json())
+    part = document["bound"]
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    return canonical_json({**document, "id": content_id(document["bound"])})
