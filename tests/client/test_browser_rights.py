@@ -39,7 +39,7 @@ def test_the_browser_withdraws_and_checks_receipts(tmp_path: Path) -> None:
     assert NODE is not None
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    (tmp_path / "client.js").write_bytes(MODULE.read_bytes())
+    (tmp_path / MODULE.name).write_bytes(MODULE.read_bytes())
     (tmp_path / "delivery.js").write_bytes((BROWSER / "delivery.js").read_bytes())
     (tmp_path / "script.js").write_text(SCRIPT)
     report = COLLECTION.report("n1")

@@ -20,7 +20,7 @@ from veilgraph.campaign import Report
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "veilgraph" / "client" / "browser"
 MODULE = PACKAGE / "veilgraph.js"
-SHIPPED = {"README.md", "package.json", "veilgraph.d.ts", "veilgraph.js"}
+SHIPPED = {"README.md", "package.json", "neighbours.d.ts", "neighbours.js", "veilgraph.d.ts", "veilgraph.js"}
 
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 
@@ -36,6 +36,9 @@ console.log(JSON.stringify({ campaign: question.id, node: "n0", features, label 
 
 PROGRAM = """
 import { encode, randomize, verify, type Question, type ReportedFeatures, type ReportedLabel } from "veilgraph";
+import {
+	randomizeSums, readPublished, sumsOf, verifyWave, type Published, type WaveQuestion,
+} from "veilgraph/neighbours";
 
 export async function answer(text: string): Promise<{ features: ReportedFeatures; label: ReportedLabel }> {
 	const question: Question = await verify(text, { maxEpsilon: 2 });
@@ -44,8 +47,15 @@ export async function answer(text: string): Promise<{ features: ReportedFeatures
 	return { features, label };
 }
 
+export async function answerWave(text: string, people: Uint8Array, table: Uint8Array): Promise<number[]> {
+	const wave: WaveQuestion = await verifyWave(text, { maxEpsilon: 2, maxEntryEpsilon: 1 });
+	return randomizeSums(wave, sumsOf(await readPublished(wave, people, table), ["a", "b"]));
+}
+
 // @ts-expect-error the limit is not optional
 void verify("{}");
+// @ts-expect-error neighbours are names
+void sumsOf({} as Published, [1]);
 // @ts-expect-error a record holds texts, numbers, booleans and null
 void encode(await verify("{}", { maxEpsilon: 1 }), { age: [35] });
 """
@@ -66,10 +76,11 @@ def test_the_package_has_the_version_and_the_licence_of_the_project() -> None:
     assert (package["type"], package.get("dependencies")) == ("module", None)
 
 
-def test_every_export_has_a_type_and_every_type_of_a_value_an_export() -> None:
+@pytest.mark.parametrize("module", ["veilgraph", "neighbours"])
+def test_every_export_has_a_type_and_every_type_of_a_value_an_export(module: str) -> None:
     exported = r"^export (?:async )?(?:class|const|function) (\w+)"
-    names = re.findall(exported, MODULE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    typed = re.findall(exported, (PACKAGE / "veilgraph.d.ts").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    code, types = ((PACKAGE / f"{module}.{end}").read_text(encoding="utf-8") for end in ("js", "d.ts"))
+    names, typed = (re.findall(exported, text, flags=re.MULTILINE) for text in (code, types))
     assert sorted(typed) == sorted(names)
 
 

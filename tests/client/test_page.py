@@ -472,6 +472,7 @@ def test_the_page_holds_no_inline_code_and_loads_its_own_files_only() -> None:
         "delivery.js",
         "wording.js",
         "device.js",
+        "neighbours.js",
         "veilgraph.js",
     ):
         text = (BROWSER / name).read_text(encoding="utf-8")

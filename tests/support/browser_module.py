@@ -33,8 +33,8 @@ class NodeProcess:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         (folder / "package.json").write_text('{"type": "module"}')
-        for name, served in ((MODULE.name, "client.js"), ("device.js", "device.js")):  # as the collector serves them
-            (folder / served).write_bytes((BROWSER / name).read_bytes())
+        for name in (MODULE.name, "neighbours.js", "device.js"):
+            (folder / name).write_bytes((BROWSER / name).read_bytes())
         self._process = subprocess.Popen(
             [NODE, str(Path(__file__).with_name("run_vectors.mjs")), str(folder)],
             stdin=subprocess.PIPE,

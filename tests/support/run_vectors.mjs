@@ -3,7 +3,7 @@
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
-const module = { ...await load("client.js"), ...await load("device.js") };
+const module = { ...await load("veilgraph.js"), ...await load("device.js"), ...await load("neighbours.js") };
 let now, maxEpsilon;
 
 function load(name) {
@@ -120,6 +120,26 @@ const work = {
       }
     });
   }),
+  // What lists of neighbours add up to in what is published, and the answers that words make of it.
+  neighbours: ({ people, table, hashes, nodes, classes, mechanism, cases }) => attempt(async () => {
+    const wave = { people: hashes[0], table: hashes[1], nodes, classes: Array(classes).fill("") };
+    const published = await module.readPublished(wave, Buffer.from(people, "base64"), Buffer.from(table, "base64"));
+    return cases.map(({ list, words }) => {
+      let next = 0;
+      const sums = module.sumsOf(published, list);
+      return { sums, answer: words && module.randomizeSums({ asked: mechanism }, sums, () => words[next++]), consumed: next };
+    });
+  }),
+  // How often each answer to the same sums is drawn, with the system's randomness.
+  draws: ({ mechanism, sums, times }) => attempt(() => {
+    const seen = {};
+    for (let i = 0; i < times; i++) {
+      const answer = module.randomizeSums({ asked: mechanism }, sums).join();
+      seen[answer] = (seen[answer] ?? 0) + 1;
+    }
+    return seen;
+  }),
+  listLoss: (mechanism) => attempt(() => module.listLoss(mechanism)), // Infinity becomes null in JSON
   canonical: (value) => attempt(() => module.canonical(value)),
 };
 

@@ -62,7 +62,8 @@ _ENTRIES_PER_TURN = 50
 # Path, file and media type of the participant's page.
 _PARTICIPANT_FILES = (
     ("/", "participant.html", "text/html; charset=utf-8"),
-    ("/client.js", "veilgraph.js", "text/javascript; charset=utf-8"),
+    ("/veilgraph.js", "veilgraph.js", "text/javascript; charset=utf-8"),
+    ("/neighbours.js", "neighbours.js", "text/javascript; charset=utf-8"),
     ("/device.js", "device.js", "text/javascript; charset=utf-8"),
     ("/participant.js", "participant.js", "text/javascript; charset=utf-8"),
     ("/delivery.js", "delivery.js", "text/javascript; charset=utf-8"),

@@ -1,6 +1,6 @@
 // What a page asks the collector: to store a report, to delete it, and what it holds now.
 
-import { canonical, sha256 } from "./client.js";
+import { canonical, sha256 } from "./veilgraph.js";
 
 /** A problem in the page's own words: the key of a phrase, and its values. */
 export class Problem extends Error {

@@ -1,6 +1,6 @@
 // What a device remembers: it answers a campaign once, whatever node it is invited as, and adds its reports up.
 
-import { UNANSWERED, canonical, encode, need, parse, randomize, randomizeWave, shown, verify, wavesOf, within } from "./client.js";
+import { UNANSWERED, canonical, encode, need, parse, randomize, randomizeWave, shown, verify, wavesOf, within } from "./veilgraph.js";
 
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 const LIMIT = "veilgraph:limit";

@@ -1,6 +1,6 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
-import { VeilgraphError, canonical, parse, verify, within } from "./client.js";
+import { VeilgraphError, canonical, parse, verify, within } from "./veilgraph.js";
 import { Problem, fetchCampaign, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, brokenRetention, isLimitLost, ledger, rename, setLimit, stored, total } from "./device.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";

@@ -9,6 +9,11 @@ export interface Table {
 	readonly w?: number;
 }
 
+/** Randomizer of one value by sets of w of the k values. */
+export interface SetTable extends Table {
+	readonly w: number;
+}
+
 /** One declared column: its values, or the edges of its bins. */
 export type Column =
 	| { readonly name: string; readonly values: readonly string[]; readonly edges?: undefined }
@@ -149,5 +154,8 @@ export function canonical(value: unknown): string;
 /** Parse canonical JSON; any other text is undefined. */
 export function parse(text: string): unknown;
 
-/** Return the SHA-256 of a text in hexadecimal digits. */
-export function sha256(text: string): Promise<string>;
+/** Return the SHA-256 of a text, or of bytes, in hexadecimal digits. */
+export function sha256(text: string | Uint8Array): Promise<string>;
+
+/** Parts of the grammar of documents, and of randomizers, for `veilgraph/neighbours`; they may change. */
+export const internals: Readonly<Record<string, unknown>>;

@@ -77,10 +77,8 @@ export function randomizeWave({ features, label, waves, notice: { wave } }, memo
 	return { ...(value === null ? memory : step(memory, value, label.table, waves.table)), ...(codes && { features: kept }) };
 }
 
-/** What a device remembers of a question before its first wave. */
 export const UNANSWERED = { answers: {}, current: null, reports: {} };
 
-/** Numbers of the waves that a device has answered. */
 export const wavesOf = ({ reports, features = {} }) =>
 	[...new Set([reports, ...Object.values(features).map((each) => each.reports)].flatMap(Object.keys))].map(Number);
 
@@ -313,7 +311,6 @@ function levelsOf(tables, m) {
 }
 
 const slack = (epsilon) => 1e-9 * Math.max(1, epsilon);
-/** Tolerates the last digits. */
 export const within = (epsilon, limit) => epsilon <= limit + slack(limit);
 
 /** Canonical JSON: sorted, no spaces, ASCII only. */
@@ -331,7 +328,7 @@ const byCodePoint = (...names) => {
 
 export async function sha256(text) {
 	need(globalThis.crypto?.subtle, "Open this page over https.");
-	const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+	const digest = await crypto.subtle.digest("SHA-256", isText(text) ? new TextEncoder().encode(text) : text);
 	return [...new Uint8Array(digest)].map((byte) => hex(byte, 2)).join("");
 }
 
@@ -356,3 +353,5 @@ const isClear = (text) => isText(text) && /^.{0,4000}$/u.test(text) && !MISLEADI
 const isName = (text) => isClear(text) && text !== "";
 const distinct = (texts, are, least = 2) => must(texts, list(texts, least).every(are) && new Set(texts).size === texts.length);
 const number = (text) => Number(must(text, isText(text) && NUMBER.test(text)));
+/** For the module beside this one. */
+export const internals = { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, part, readNotice, readTable, respond, systemWord, whole };

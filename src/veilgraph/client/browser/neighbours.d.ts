@@ -1,0 +1,97 @@
+import type { Notice, SetTable, Word } from "./veilgraph.js";
+
+/** The class that the neighbours point to, by subset selection; it protects any two lists. */
+export interface NeighbourhoodClass {
+	readonly sets: SetTable;
+}
+
+/** Beliefs of the neighbours, added up, plus discrete Laplace noise; it protects one entry, and lists with a cap. */
+export interface NeighbourhoodHistogram {
+	readonly sets?: undefined;
+	readonly k: number;
+	/** Words of 2 ** 53 for which a geometric variable goes on. */
+	readonly more: number;
+	/** Units of a belief. */
+	readonly scale: number;
+	/** Neighbours that count for each class at most; null for no limit. */
+	readonly cap: number | null;
+	/** Largest absolute count of an answer. */
+	readonly largest: number;
+}
+
+export type NeighbourhoodMechanism = NeighbourhoodClass | NeighbourhoodHistogram;
+
+/** Epsilons of answers about a neighbour list, by the relation between two lists. */
+export interface ListLoss {
+	/** Any two lists of any length; Infinity if whole lists are not protected. */
+	readonly any_lists: number;
+	/** Two lists, one with an entry more. */
+	readonly one_entry: number;
+	/** A relationship that both ends report, or neither. */
+	readonly one_relationship: number;
+}
+
+/** The document of a wave that was verified. */
+export interface WaveQuestion {
+	readonly id: string;
+	readonly notice: Notice;
+	readonly closes: Date;
+	/** Ids of the documents before this one; the first one names the series. */
+	readonly documents: readonly string[];
+	readonly series: string;
+	/** Number of the wave, from 1. */
+	readonly wave: number;
+	/** Name of the label. */
+	readonly name: string;
+	readonly classes: readonly string[];
+	/** Number of people. */
+	readonly nodes: number;
+	/** SHA-256 of the file with the names of all people. */
+	readonly people: string;
+	/** SHA-256 of the table of beliefs. */
+	readonly table: string;
+	readonly asked: NeighbourhoodMechanism;
+	/** Epsilons that the integers give; those of the label are at user level, any two records with the same list. */
+	readonly costs: { readonly wave: ListLoss; readonly lists: ListLoss; readonly label: number };
+	/** Epsilons as stated, which agree. */
+	readonly guarantee: unknown;
+}
+
+/** What is published for a wave, after it was checked. */
+export interface Published {
+	readonly names: Uint8Array;
+	readonly starts: Uint32Array;
+	readonly k: number;
+	readonly scale: number;
+	readonly codes: DataView;
+}
+
+/** Tell whether a text, which nobody has verified, looks like the document of a wave about neighbours. */
+export function asksNeighbours(text: string): boolean;
+
+/**
+ * Verify the document of a wave. One that is altered, closed, too revealing or untrue is refused.
+ *
+ * `maxEpsilon` is the limit for any two lists. `maxEntryEpsilon` is the limit for one entry; without it, an answer that
+ * does not protect whole lists is refused.
+ */
+export function verifyWave(
+	text: string, limits: { maxEpsilon: number; maxEntryEpsilon?: number | null; now?: Date },
+): Promise<WaveQuestion>;
+
+/** Read the names of all people and the table of a wave; others, and damaged ones, are refused. */
+export function readPublished(question: WaveQuestion, people: Uint8Array, table: Uint8Array): Promise<Published>;
+
+/** Add up the beliefs of the neighbours, which are given by name; one sum for each class, in units. */
+export function sumsOf(published: Published, neighbours: Iterable<string>): number[];
+
+/** Randomize the sums of a list: a set of classes, or a count for each class. Other sources of words are for tests. */
+export function randomizeSums(
+	question: Pick<WaveQuestion, "asked">, sums: readonly number[], word?: Word,
+): number[];
+
+/** Return the epsilons of one answer. */
+export function listLoss(mechanism: NeighbourhoodMechanism): ListLoss;
+
+/** Return the units of a belief about k classes. */
+export function finestScale(k: number): number;

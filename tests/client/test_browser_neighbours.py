@@ -1,0 +1,210 @@
+"""Private neighbours in the browser: the same table, sums, answers and epsilons as in the package."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from tests.support import make_neighbour_vectors
+from tests.support.browser_module import BROWSER, in_node, needs_node
+from tests.support.campaigns import ScriptedWords
+from tests.support.make_neighbour_vectors import (
+    MECHANISMS,
+    Answer,
+    answer_of,
+    document,
+    names_of,
+    people_file,
+    published,
+    table_of,
+)
+from veilgraph.privacy.belief_table import BeliefTable, finest_scale
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
+
+VECTORS: list[dict[str, Any]] = json.loads(make_neighbour_vectors.PATH.read_text(encoding="utf-8"))
+
+
+def request(table: BeliefTable, **more: Any) -> dict[str, Any]:
+    return published(table) | {"mechanism": None} | more
+
+
+def test_the_module_is_small_and_draws_from_the_systems_randomness_alone() -> None:
+    source = (BROWSER / "neighbours.js").read_text(encoding="utf-8")
+    assert len(source.encode()) < 12_000
+    assert source.count("import ") == source.count('from "./veilgraph.js"') == 1
+    assert not any(word in source for word in ("Math.random", "import(", "eval(", "Function("))
+
+
+def test_the_vectors_are_what_the_script_writes() -> None:
+    assert make_neighbour_vectors.make() == make_neighbour_vectors.PATH.read_text(encoding="utf-8")
+
+
+def test_the_vectors_cover_every_kind_of_list_and_both_ends_of_a_count() -> None:
+    cases = [case for vector in VECTORS for case in vector["cases"]]
+    assert {len(set(case["list"])) for case in cases} >= {0, 1, 30}
+    cut = next(vector for vector in VECTORS if vector["name"] == "histogram that is cut")
+    assert {70} <= {count for case in cut["cases"] for count in case["answer"]}
+    tied = [case for case in cases if case["sums"].count(max(case["sums"])) > 1]
+    assert len(tied) > len(VECTORS)
+
+
+@needs_node
+def test_the_browser_makes_the_same_sums_and_answers() -> None:
+    for vector, reply in zip(VECTORS, in_node("neighbours", VECTORS), strict=True):
+        expected = [
+            {"sums": case["sums"], "answer": case["answer"], "consumed": len(case["words"])} for case in vector["cases"]
+        ]
+        assert reply == {"result": expected}, vector["name"]
+
+
+def test_a_changed_word_changes_answers() -> None:
+    """The comparison above can fail: shifting every word by one turns some decision of every mechanism."""
+    for vector, mechanism in zip(VECTORS, MECHANISMS.values(), strict=True):
+        changed = 0
+        for case in vector["cases"]:
+            words = ScriptedWords([(word + 1) % 2**53 for word in case["words"]] + [2**53 - 1, 5] * 2000)
+            changed += answer_of(mechanism, case["sums"], words) != case["answer"]
+        assert changed, vector["name"]
+
+
+@needs_node
+@pytest.mark.parametrize("classes", [2, 3, 4, 7, 18, 300, 65_535])
+def test_the_browser_reads_every_code_as_the_package_does(classes: int) -> None:
+    """All beliefs of few classes; of many, some, whose units are compared where there are any."""
+    possible = math.comb(finest_scale(classes) + classes - 1, classes - 1)
+    codes = np.arange(possible + 1, dtype=np.uint16) if classes < 4 else np.linspace(0, possible, 40).astype(np.uint16)
+    table = BeliefTable(classes, codes)
+    cases = [{"list": [name]} for name in names_of(len(codes))]
+    (reply,) = in_node("neighbours", [request(table, cases=cases)])
+    assert [case["sums"] for case in reply["result"]] == table.units().tolist()
+
+
+@needs_node
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    classes=st.integers(2, 40),
+    people=st.integers(2, 50),
+    epsilon=st.floats(0.1, 60.0),
+    cap=st.none() | st.integers(1, 9),
+    seed=st.integers(0, 2**32),
+    is_class=st.booleans(),
+)
+def test_any_list_and_any_words_give_what_the_package_gives(
+    classes: int, people: int, epsilon: float, cap: int | None, seed: int, is_class: bool
+) -> None:
+    rng = random.Random(seed)
+    table = table_of(classes, people, rng)
+    mechanism: Answer = (
+        NeighbourhoodClass(classes, epsilon)
+        if is_class
+        else NeighbourhoodHistogram(classes, epsilon, table.scale, cap=cap)
+    )
+    rows = [rng.randrange(people) for _ in range(rng.randrange(2 * people))]
+    words = make_neighbour_vectors.RecordedWords(rng, make_neighbour_vectors.turning_words(mechanism))
+    sums = table.sums([rows])[0].tolist()
+    expected = answer_of(mechanism, sums, words)
+    case = {"list": [names_of(people)[row] for row in rows], "words": words.drawn}
+    (reply,) = in_node("neighbours", [request(table, mechanism=document(mechanism), cases=[case])])
+    assert reply["result"] == [{"sums": sums, "answer": expected, "consumed": len(words.drawn)}]
+
+
+@needs_node
+def test_the_browser_computes_the_same_epsilon_under_each_relation() -> None:
+    for vector, reply in zip(VECTORS, in_node("listLoss", [each["mechanism"] for each in VECTORS]), strict=True):
+        for relation, epsilon in vector["loss"].items():
+            if epsilon is None:
+                assert reply["result"][relation] is None, (vector["name"], relation)
+            else:
+                assert reply["result"][relation] == pytest.approx(epsilon, rel=1e-12), (vector["name"], relation)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("mechanism", "sums"),
+    [
+        (NeighbourhoodClass(4, 1.0, size=2), (60, 0, 30, 60)),
+        (NeighbourhoodHistogram(2, 3.0, 2, cap=2, largest=6), (5, 1)),
+    ],
+    ids=["class", "histogram"],
+)
+def test_answers_of_the_systems_randomness_follow_the_exact_probabilities(
+    mechanism: Answer, sums: tuple[int, ...]
+) -> None:
+    """40,000 answers against the probabilities of all answers; a true one fails once in a billion runs."""
+    (reply,) = in_node("draws", [{"mechanism": document(mechanism), "sums": sums, "times": 40_000}])
+    seen = {tuple(map(int, answer.split(","))): count for answer, count in reply["result"].items()}
+    expected = {answer: 40_000 * float(mechanism.probability(answer, sums)) for answer in mechanism.reports()}
+    assert set(seen) <= set(expected)
+    rare = [answer for answer, count in expected.items() if count < 10]
+    usual = [answer for answer in expected if answer not in rare]
+    found = [seen.get(answer, 0) for answer in usual] + [sum(seen.get(answer, 0) for answer in rare)]
+    likely = [expected[answer] for answer in usual] + [sum(expected[answer] for answer in rare)]
+    if not rare:
+        found, likely = found[:-1], likely[:-1]
+    assert chisquare(found, likely).pvalue > 1e-9
+    other = [likely[-1], *likely[:-1]]
+    assert chisquare(found, other).pvalue < 1e-9, "the test tells no answer from another"
+
+
+TABLE = BeliefTable.of(np.eye(3))
+
+
+PUBLISHED, PEOPLE = TABLE.to_bytes(), people_file(names_of(3))
+
+
+def publishing(beliefs: bytes = PUBLISHED, people: bytes = PEOPLE) -> dict[str, Any]:
+    """Return a request whose hashes fit: what an organiser could publish."""
+    return {
+        "table": base64.b64encode(beliefs).decode(),
+        "people": base64.b64encode(people).decode(),
+        "hashes": [hashlib.sha256(people).hexdigest(), hashlib.sha256(beliefs).hexdigest()],
+    }
+
+
+BAD_FILES: dict[str, dict[str, Any]] = {
+    "another table": {"hashes": [publishing()["hashes"][0], "0" * 64]},
+    "other people": {"hashes": ["0" * 64, publishing()["hashes"][1]]},
+    "no table": publishing(b"something else"),
+    "nothing": publishing(b""),
+    "a cut table": publishing(PUBLISHED[:-1]),
+    "a longer table": publishing(PUBLISHED + b"\0\0"),
+    "a code beyond the beliefs, which could sum to more": publishing(PUBLISHED[:-2] + b"\xff\xff"),
+    "fewer classes": publishing(PUBLISHED.replace(b'classes": 3', b'classes": 2')),
+    "a table of more people": publishing(PUBLISHED.replace(b'people": 3', b'people": 4') + b"\0\0"),
+    "a number with another spelling": publishing(PUBLISHED.replace(b'people": 3', b'people": 03')),
+    "no people": publishing(people=b""),
+    "fewer people": publishing(people=b"a\nb\n"),
+    "more people": publishing(people=b"a\nb\nc\nd\n"),
+    "a last line without its end": publishing(people=b"a\nb\nc"),
+    "an empty name": publishing(people=b"\na\nb\n"),
+    "one name twice, which could hide another": publishing(people=b"a\na\nb\n"),
+    "names in another order, which a device could miss": publishing(people=b"b\na\nc\n"),
+    "a longer name before its beginning": publishing(people=b"ab\na\nc\n"),
+}
+
+
+@needs_node
+@pytest.mark.parametrize("damage", BAD_FILES)
+def test_what_is_published_and_does_not_fit_is_refused_before_anybody_is_looked_up(damage: str) -> None:
+    (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": []}]) | BAD_FILES[damage]])
+    assert "get it again" in reply["error"]
+    (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": ["a0"]}]) | publishing()])
+    assert reply["result"][0]["sums"] == [60, 0, 0]
+
+
+@needs_node
+@pytest.mark.parametrize("stranger", ["a6161", "", "a0\n", "a", "\ud800", 0, None, ["a0"]])
+def test_a_neighbour_who_is_not_in_the_table_is_refused_and_not_named(stranger: Any) -> None:
+    (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": ["a0", stranger]}])])
+    assert "neighbour" in reply["error"]
+    assert "6161" not in reply["error"]
