@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from dataclasses import replace
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 from tests.models.engine.test_fit_together import EPOCHS, PRIVATE, TOLERANCE
 from tests.support.miniatures import SMALL, miniature
 from veilgraph.datasets import PrivateGraph
+from veilgraph.evaluation import accuracy
 from veilgraph.experiments.cells import DatasetLoader, draw_reports, fit_cells, forget_datasets, key_of
 from veilgraph.experiments.grid import Cell, load_experiment
+from veilgraph.experiments.neighbour_design import NeighbourDesign
+from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
 from veilgraph.experiments.simulation import feature_rng, label_rng
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.registry import METHODS
@@ -49,6 +53,51 @@ def test_reports_do_not_follow_from_the_split_of_the_same_seed() -> None:
     streams = (np.random.default_rng(CELL.seed), label_rng(CELL.seed), feature_rng(CELL.seed))
     words = [stream.integers(0, 2**62, size=8) for stream in streams]
     assert len(set(np.concatenate(words).tolist())) == 3 * 8
+
+
+NEIGHBOURS = replace(CELL, method="neighbour_waves", epsilon_x=None)
+
+
+@pytest.mark.parametrize(("answer", "epsilons"), [("histogram", [1.0, 3.0]), ("class", [4.0] * 4)])
+def test_a_cell_with_waves_is_the_usual_design_of_its_answer_and_its_server_knows_no_edge(
+    answer: str, epsilons: list[float]
+) -> None:
+    cell = replace(NEIGHBOURS, neighbours=answer, edge_epsilon=4.0)
+    private, (reports, split) = SMALL(cell), draw(cell)
+    assert reports.graph.num_edges == 0
+    assert [wave.mechanism.epsilon for wave in reports.neighbour_waves] == epsilons
+    design = NeighbourDesign.usual(answer, 2.0, 4.0)
+    expected, method = simulate_neighbour_waves(
+        private, split, design.label(3), design.waves(3), seed=cell.seed, in_turn=design.in_turn
+    )
+    for wave, same in zip(reports.neighbour_waves, expected.neighbour_waves, strict=True):
+        np.testing.assert_array_equal(wave.answers, same.answers)
+    (fit,) = fit_cells([cell], private, "cpu")
+    assert fit.accuracy == accuracy(method.predict(), private, split.test)
+
+
+def test_labels_are_the_same_whatever_is_asked_about_edges() -> None:
+    expected, _ = draw(NEIGHBOURS)
+    for neighbours, edge_epsilon in (("alone", None), ("randomized", 2.0), ("class", 2.0)):
+        reports, _ = draw(replace(NEIGHBOURS, neighbours=neighbours, edge_epsilon=edge_epsilon))
+        np.testing.assert_array_equal(reports.labels, expected.labels)
+
+
+def test_randomized_bits_change_the_graph_and_no_questions_leave_none() -> None:
+    private = SMALL(CELL)
+    alone, _ = draw(replace(NEIGHBOURS, neighbours="alone"))
+    noisy, _ = draw(replace(NEIGHBOURS, neighbours="randomized", edge_epsilon=2.0))
+    assert alone.graph.num_edges == 0
+    assert noisy.graph.num_edges != private.graph.num_edges
+
+
+def test_clean_labels_of_half_are_those_of_the_training_nodes_and_test_nodes_stay() -> None:
+    _, usual = draw(NEIGHBOURS)
+    reports, split = draw(replace(NEIGHBOURS, epsilon_y=math.inf, reporters=0.5))
+    np.testing.assert_array_equal(split.labelled, usual.train)
+    np.testing.assert_array_equal(split.test, usual.test)
+    np.testing.assert_array_equal(reports.has_label, usual.train)
+    assert (reports.labels[usual.train] == SMALL(CELL).labels[usual.train]).all()
 
 
 def cells_of(method: str) -> list[Cell]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 import veilgraph
 from veilgraph.datasets.catalogue import known_datasets
-from veilgraph.errors import RunError
+from veilgraph.errors import BudgetError, RunError
 from veilgraph.experiments.grid import (
     Cell,
     experiment_names,
@@ -232,6 +233,9 @@ TYPOS = {
     "undeclared": (GRID + 'variants = ["without LPP"]\n', "variant 'without LPP' is not declared"),
     "columns": ('columns = "orignal"\n' + GRID, "columns is 'orignal'"),
     "no seeds": ("seeds = 0\n" + GRID, "seeds is 0"),
+    "neighbours": (GRID + 'neighbours = ["histogramm"]\n', "neighbours has 'histogramm'; .* did you mean histogram"),
+    "no edge budget": (GRID + 'neighbours = ["class"]\n', "neighbours has 'class': give edge_epsilon"),
+    "reporters": (GRID + "reporters = [0.6]\n", "reporters has 0.6; give 0.75 or 0.5"),
     "not TOML": ("seeds = \n", "experiment 'typo' is not TOML"),
 }
 
@@ -289,6 +293,9 @@ cells = st.builds(
     variant=st.sampled_from(["", "without LLP"]),
     original_columns=st.booleans(),
     label_mechanism=st.sampled_from(["grr", "best"]),
+    neighbours=st.sampled_from(["public", "class"]),
+    edge_epsilon=st.sampled_from([None, 2.0]),
+    reporters=st.sampled_from([0.75, 0.5]),
     parameters=parameters,
 )
 
@@ -310,6 +317,9 @@ CHANGES: dict[str, Mapping[str, Any]] = {
     "variant": {"variant": "without LLP"},
     "columns": {"original_columns": True},
     "label mechanism": {"label_mechanism": "best"},
+    "neighbours": {"neighbours": "randomized"},
+    "edge budget": {"edge_epsilon": 4.0},
+    "reporters": {"reporters": 0.5},
     "parameter's value": {"parameters": {"epochs": 8}},
     "another parameter": {"parameters": {"epochs": 7, "dropout": 0.5}},
 }
@@ -318,7 +328,7 @@ CHANGES: dict[str, Mapping[str, Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 @given(cell=cells.map(lambda cell: replace(cell, dataset="csbm", method="rgnn", parameters={"epochs": 7})))
 def test_a_change_of_any_ingredient_changes_the_key(change: str, cell: Cell) -> None:
-    cell = replace(cell, label_mechanism="grr")
+    cell = replace(cell, label_mechanism="grr", reporters=0.75)
     fixed = replace(cell, epsilon_x=1.0, epsilon_y=1.0, seed=0, variant="", original_columns=False, sampled=3)
     changed = replace(fixed, **CHANGES[change])
     assert fixed.key("data") != changed.key("data")
@@ -420,6 +430,36 @@ def test_a_grid_names_its_label_mechanisms_and_has_grr_otherwise() -> None:
         assert [cell.label_mechanism for cell in cells] == expected
     with pytest.raises(RunError, match="labels has 'sets'; known are grr, best"):
         parse_experiment("own", grid + 'labels = ["sets"]', {})
+
+
+def test_only_cells_that_ask_about_edges_have_an_edge_budget() -> None:
+    text = """
+        [[grid]]
+        datasets = ["csbm"]
+        methods = ["neighbour_waves"]
+        epsilon_y = [2]
+        neighbours = ["public", "alone", "randomized", "histogram", "class"]
+        edge_epsilon = [1, 4]
+    """
+    found = Counter((cell.neighbours, cell.edge_epsilon) for cell in parse_experiment("edges", text, {}, seeds=1).cells)
+    asking = itertools.product(("randomized", "histogram", "class"), (1.0, 4.0))
+    assert found == Counter([("public", None), ("alone", None), *asking])
+
+
+@pytest.mark.parametrize("epsilon", [0, -1])
+def test_an_impossible_edge_budget_is_refused_before_anything_runs(epsilon: float) -> None:
+    with pytest.raises(BudgetError, match=f"edge_epsilon is {epsilon}"):
+        parse_experiment("edges", GRID + f'neighbours = ["class"]\nedge_epsilon = [{epsilon}]\n', {})
+
+
+def test_private_edges_have_floor_ceiling_and_control_for_all_labels_of_all_graphs() -> None:
+    cells = load_experiment("private_edges").cells
+    settings = {(cell.dataset, cell.epsilon_y, cell.seed) for cell in cells}
+    assert len(settings) == 6 * 3 * 10
+    for method, neighbours in (("neighbour_waves", "alone"), ("veil_labels", "public"), ("structure_only", "public")):
+        beside = {(c.dataset, c.epsilon_y, c.seed) for c in cells if (c.method, c.neighbours) == (method, neighbours)}
+        assert beside == settings
+    assert all((cell.reporters == 0.5) == math.isinf(cell.epsilon_y or 0.0) for cell in cells)
 
 
 def test_a_share_of_one_leaves_features_out() -> None:

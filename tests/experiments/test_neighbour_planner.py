@@ -6,7 +6,8 @@ import pytest
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import BudgetError
-from veilgraph.experiments.neighbour_design import CLASS, HISTOGRAM, NeighbourDesign
+from veilgraph.experiments.grid import CLASS, HISTOGRAM
+from veilgraph.experiments.neighbour_design import NeighbourDesign
 from veilgraph.experiments.neighbour_planner import candidate_designs, plan_neighbours
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -187,6 +188,28 @@ def test_a_cell_is_described_by_what_sets_it_apart() -> None:
     assert describe(CELL) == "cora, rgnn, epsilon_x 1, epsilon_y 2, seed 0"
     ceiling = Cell(dataset="cora", method="non_private", epsilon_x=None, epsilon_y=None, sampled=10, seed=3)
     assert describe(ceiling) == "cora, non_private, not private, seed 3"
+    asked = replace(CELL, method="neighbour_waves", epsilon_x=None, neighbours="class", edge_epsilon=4.0)
+    assert describe(asked) == "cora, neighbour_waves, neighbours class, epsilon_y 2, edge epsilon 4, seed 0"
+
+
+def test_a_cell_with_waves_is_a_chunk_of_its_own_and_the_others_are_not() -> None:
+    cell = replace(CELL, method="neighbour_waves", epsilon_x=None)
+    asked = [replace(cell, neighbours="class", edge_epsilon=4.0, seed=seed) for seed in range(3)]
+    alone = [replace(cell, neighbours="alone", seed=seed) for seed in range(3)]
+    for on_gpu in (False, True):
+        chunks = plan_chunks([*asked, *alone], SMALL, on_gpu=on_gpu)
+        assert sorted(map(len, chunks)) == [1, 1, 1, 3]
+
+
+def test_an_infinite_label_budget_is_stored_as_text_that_every_reader_of_json_knows(tmp_path: Path) -> None:
+    cell = replace(CELL, method="structure_only", epsilon_x=None, epsilon_y=math.inf, reporters=0.5)
+    run_experiment(
+        experiment := Experiment(name="clean", title="", cells=(cell,), published=()), ResultStore(tmp_path), data=SMALL
+    )
+    (row,) = read_rows(experiment, ResultStore(tmp_path), data=SMALL)
+    json.dumps([row.as_dict(), ResultStore(tmp_path).get(key_of(cell, SMALL))], allow_nan=False)
+    assert row.as_dict()["epsilon_y"] == row.epsilon_user_level == "not private"
+    assert row.as_dict()["reporters"] == 0.5
 
 
 def test_a_damaged_cell_is_named_when_results_are_collected(tmp_path: Path) -> None:

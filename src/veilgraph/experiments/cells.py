@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.datasets.registry import REGISTERED, Source
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.grid import BEST_LABELS, Cell
+from veilgraph.experiments.grid import BEST_LABELS, HALF, PUBLIC, RANDOMIZED, Cell
+from veilgraph.experiments.neighbour_design import NeighbourDesign
+from veilgraph.experiments.private_neighbours import ask_neighbours, without_edges
+from veilgraph.experiments.randomized_adjacency import randomized_adjacency
 from veilgraph.experiments.simulation import (
     coupling_key,
     feature_rng,
@@ -29,6 +33,9 @@ from veilgraph.models.registry import find_method, make_method
 from veilgraph.privacy.mechanisms import GRR, LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL
+
+_ADJACENCY = 5
+"""Stream of the draws of a randomized adjacency matrix."""
 
 DataSource: TypeAlias = Callable[[Cell], PrivateGraph]
 """Returns the data of a cell. Cells share reports only if their data are the same object."""
@@ -182,13 +189,28 @@ def draw_reports(
         private: the true records.
         coupled: feature mechanisms to draw together with the cell's own, which is one of them.
     """
-    split, mechanisms = _split(private, cell.seed), _mechanisms_of(cell, private)
+    split, mechanisms = _split(private, cell.seed, cell.reporters), _mechanisms_of(cell, private)
     features = None
     if mechanisms.features is not None:
         drawn = _feature_reports(private, coupled or (mechanisms.features,), cell.seed)
         features = drawn[mechanisms.features]
-    labels = _label_reports(private, mechanisms.label, cell.seed)
-    return simulated_collection(private, split, mechanisms.label, labels, mechanisms.features, features), split
+    labels = _label_reports(private, mechanisms.label, cell.seed, cell.reporters)
+    reports = simulated_collection(private, split, mechanisms.label, labels, mechanisms.features, features)
+    return _with_edges_of(cell, private, reports, split), split
+
+
+def _with_edges_of(cell: Cell, private: PrivateGraph, reports: PerturbedGraph, split: Split) -> PerturbedGraph:
+    """Return reports with as much about edges as the server of a cell learns."""
+    if cell.neighbours == PUBLIC:
+        return reports
+    if cell.edge_epsilon is None:
+        return without_edges(reports)
+    if cell.neighbours == RANDOMIZED:
+        rng = np.random.default_rng([cell.seed, _ADJACENCY])
+        return replace(reports, graph=randomized_adjacency(private.graph, cell.edge_epsilon, rng))
+    design = NeighbourDesign.usual(cell.neighbours, reports.label_mechanism.epsilon, cell.edge_epsilon)
+    waves = design.waves(private.schema.num_classes)
+    return ask_neighbours(private, reports, split, waves, seed=cell.seed, in_turn=design.in_turn)
 
 
 def method_of(cell: Cell, device: str = "auto") -> Method:
@@ -197,13 +219,18 @@ def method_of(cell: Cell, device: str = "auto") -> Method:
 
 
 @lru_cache(maxsize=64)
-def _split(private: PrivateGraph, seed: int) -> Split:
-    return Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
+def _split(private: PrivateGraph, seed: int, reporters: float) -> Split:
+    """Return the split of a seed. If half of the people give a label, a fifth of the training nodes selects."""
+    split = Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
+    if reporters != HALF:
+        return split
+    most = np.random.default_rng(seed).random(len(split.train)) < 0.8
+    return Split(train=split.train & most, validation=split.train & ~most, test=split.test)
 
 
 @lru_cache(maxsize=64)
-def _label_reports(private: PrivateGraph, mechanism: LabelMechanism, seed: int) -> NDArray[Any]:
-    return randomize_labels(private, mechanism, _split(private, seed), rng=label_rng(seed))
+def _label_reports(private: PrivateGraph, mechanism: LabelMechanism, seed: int, reporters: float) -> NDArray[Any]:
+    return randomize_labels(private, mechanism, _split(private, seed, reporters), rng=label_rng(seed))
 
 
 @lru_cache(maxsize=64)

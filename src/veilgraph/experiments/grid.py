@@ -19,6 +19,7 @@ from veilgraph.datasets.registry import short_name
 from veilgraph.errors import RunError, nearest_names
 from veilgraph.models.registry import METHODS, find_method
 from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.epsilon import check_epsilon
 
 SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 """Parameters that a grid can vary."""
@@ -26,10 +27,21 @@ SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 GRR_LABELS, BEST_LABELS = "grr", "best"
 """Label mechanisms of a cell: GRR as in the paper, or the one of `best_label_mechanism`."""
 
+PUBLIC, ALONE, RANDOMIZED, HISTOGRAM, CLASS = "public", "alone", "randomized", "histogram", "class"
+ASKED = (HISTOGRAM, CLASS)
+"""Answers about neighbour lists that devices give in waves."""
+NEIGHBOURS = (PUBLIC, ALONE, RANDOMIZED, *ASKED)
+"""What the server learns about edges: all, nothing, randomized bits of the adjacency matrix, or answers in waves."""
+
+USUAL_REPORTERS, HALF = 0.75, 0.5
+"""Share of the people who give a label: training and validation nodes, or the training nodes alone."""
+
 BUDGET_KEYS = {"epsilon_x", "epsilon_y", "total_epsilon", "label_share"}
 """Keys of a grid that say how the budget is spent."""
 
-_GRID_KEYS = {"datasets", "methods", "labels", "variants", *BUDGET_KEYS, *SWEPT}
+_EDGES: dict[str, Any] = {"neighbours": PUBLIC, "edge_epsilon": None, "reporters": USUAL_REPORTERS}
+"""Keys about edges and labels with their values in the paper's setting."""
+_GRID_KEYS = {"datasets", "methods", "labels", "variants", *_EDGES, *BUDGET_KEYS, *SWEPT}
 _RIVALS = "rivals"
 """Table of the hyper-parameters of rivals, by method and data set; those of the data sets themselves are RGNN's."""
 
@@ -53,6 +65,9 @@ class Cell:
         variant: name of the ablation, or "".
         original_columns: use the columns as published instead of the merged ones.
         label_mechanism: GRR_LABELS or BEST_LABELS.
+        neighbours: what the server learns about edges, one of NEIGHBOURS.
+        edge_epsilon: budget of a person's neighbour list; None where it is public or nothing is asked about it.
+        reporters: share of the people who give a label, USUAL_REPORTERS or HALF.
         parameters: parameters of the method.
     """
 
@@ -65,7 +80,15 @@ class Cell:
     variant: str = ""
     original_columns: bool = False
     label_mechanism: str = GRR_LABELS
+    neighbours: str = PUBLIC
+    edge_epsilon: float | None = None
+    reporters: float = USUAL_REPORTERS
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def edges(self) -> dict[str, Any]:
+        """What the server learns about edges and from how many labels; only what is not the paper's setting."""
+        return {key: getattr(self, key) for key, usual in _EDGES.items() if getattr(self, key) != usual}
 
     def key(self, data_checksum: str) -> str:
         """Return a hash of everything that decides the result: cell, data, version of the package, method revision."""
@@ -73,6 +96,7 @@ class Cell:
         cell["dataset"] = short_name(self.dataset)  # the data are known by their content, wherever the file is
         if self.label_mechanism == GRR_LABELS:  # results from before there was a choice keep their keys
             del cell["label_mechanism"]
+        cell = {key: value for key, value in cell.items() if key not in _EDGES} | self.edges
         document: dict[str, Any] = {"cell": cell, "data": data_checksum, "version": veilgraph.__version__}
         entry = find_method(self.method)
         if entry.revision:
@@ -98,7 +122,7 @@ def make_cell(
     ...     parameters={"epochs": 100},
     ... )
     Cell(dataset='cora', method='structure_only', epsilon_x=None, epsilon_y=2.0, sampled=10, seed=0, variant='', \
-original_columns=False, label_mechanism='grr', parameters={})
+original_columns=False, label_mechanism='grr', neighbours='public', edge_epsilon=None, reporters=0.75, parameters={})
     """
     entry = find_method(method)
     return Cell(
@@ -265,10 +289,11 @@ def _grid_cells(
         _budgets(name, grid, sampled),
         grid.get("variants", [""]),
         _label_mechanisms(name, grid),
+        _edge_settings(name, grid),
         range(first_seed, first_seed + seeds),
         *(grid[key] for key in swept),
     ]
-    for dataset, method, (epsilon_x, epsilon_y), variant, labels, seed, *values in itertools.product(*axes):
+    for dataset, method, (epsilon_x, epsilon_y), variant, labels, edges, seed, *values in itertools.product(*axes):
         entry = find_method(method)
         if variant and variant not in variants:
             raise RunError(
@@ -295,6 +320,7 @@ def _grid_cells(
             original_columns=document.get("columns") == "original",
             label_mechanism=labels,
             parameters=parameters,
+            **edges,
         )
         yield json.dumps(vars(cell))
 
@@ -332,11 +358,35 @@ def _label_mechanisms(name: str, grid: Mapping[str, Any]) -> list[str]:
     return named
 
 
+def _edge_settings(name: str, grid: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what is learned about edges and from how many labels: all combinations of a grid."""
+    for each in grid.get("reporters", []):
+        if each not in (USUAL_REPORTERS, HALF):
+            raise RunError(f"{name}, grid: reporters has {each!r}; give {USUAL_REPORTERS} or {HALF}")
+    settings = []
+    for neighbours in grid.get("neighbours", [PUBLIC]):
+        if neighbours not in NEIGHBOURS:
+            raise RunError(
+                f"{name}, grid: neighbours has {neighbours!r}; known are {', '.join(NEIGHBOURS)}"
+                f"{nearest_names(str(neighbours), NEIGHBOURS)}"
+            )
+        spends = neighbours in (RANDOMIZED, *ASKED)
+        if spends and "edge_epsilon" not in grid:
+            raise RunError(f"{name}, grid: neighbours has '{neighbours}': give edge_epsilon, such as [1, 2, 4, 8]")
+        epsilons = [check_epsilon(each, "edge_epsilon") for each in grid["edge_epsilon"]] if spends else [None]
+        settings += [
+            {"neighbours": neighbours, "edge_epsilon": epsilon, "reporters": float(reporters)}
+            for epsilon, reporters in itertools.product(epsilons, grid.get("reporters", [USUAL_REPORTERS]))
+        ]
+    return settings
+
+
 def _tuned(found: Mapping[str, Any], epsilon_y: float) -> Mapping[str, Any]:
-    """Return the tuned parameters of the nearest label budget, by ratio."""
+    """Return the tuned parameters of the nearest label budget, by ratio; of the largest one for clean labels."""
     if not found:
         return {}
-    nearest = min(found, key=lambda budget: abs(math.log(float(budget) / epsilon_y)))
+    spent = min(epsilon_y, max(map(float, found)))
+    nearest = min(found, key=lambda budget: abs(math.log(float(budget) / spent)))
     parameters: Mapping[str, Any] = found[nearest]
     return parameters
 

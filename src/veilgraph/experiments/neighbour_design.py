@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from veilgraph.errors import BudgetError
+from veilgraph.experiments.grid import CLASS, HISTOGRAM
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, NeighbourhoodHistogram, NeighbourhoodMechanism
 from veilgraph.privacy.plain_text import counted
 
-HISTOGRAM, CLASS = "histogram", "class"
 ANSWERS = {HISTOGRAM: "one entry of a list", CLASS: "any two lists"}
 """Answers, and what their epsilon protects."""
 

@@ -11,7 +11,8 @@ import numpy as np
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.neighbour_design import ANSWERS, CLASS, HISTOGRAM, NeighbourDesign
+from veilgraph.experiments.grid import CLASS, HISTOGRAM
+from veilgraph.experiments.neighbour_design import ANSWERS, NeighbourDesign
 from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
 from veilgraph.graph import Split
 from veilgraph.privacy.epsilon import check_epsilon

@@ -25,10 +25,7 @@ def simulate_neighbour_waves(
     seed: int,
     in_turn: bool = False,
 ) -> tuple[PerturbedGraph, NeighbourWaves]:
-    """Simulate all waves; return what the server knows at the end, and the method that it fitted.
-
-    Before each wave the server fits `NeighbourWaves` to all reports so far and publishes its table. Then every device
-    adds up the beliefs of its own neighbours and answers. The server has no edge at any time.
+    """Simulate labels and all waves; return what the server knows at the end, and the method that it fitted.
 
     Args:
         private: the true records; its edges are the neighbour lists.
@@ -36,24 +33,52 @@ def simulate_neighbour_waves(
         label: mechanism of the labels.
         waves: mechanism of each wave.
         seed: seed of labels, answers and method.
+        in_turn: each person answers one wave, drawn at random, and not all of them.
+    """
+    labels = randomize_labels(private, label, split, rng=label_rng(seed))
+    labelled = simulated_collection(private, split, label, labels)
+    known = ask_neighbours(private, labelled, split, waves, seed=seed, in_turn=in_turn)
+    return known, NeighbourWaves(seed=seed).fit(known, split)
+
+
+def ask_neighbours(
+    private: PrivateGraph,
+    labelled: PerturbedGraph,
+    split: Split,
+    waves: Sequence[NeighbourhoodMechanism],
+    *,
+    seed: int,
+    in_turn: bool = False,
+) -> PerturbedGraph:
+    """Simulate all waves after the labels; return what the server knows at the end, which has no edge.
+
+    Before each wave the server fits `NeighbourWaves` to all reports so far and publishes its table. Then every device
+    adds up the beliefs of its own neighbours and answers. The server has no edge at any time.
+
+    Args:
+        private: the true records; its edges are the neighbour lists.
+        labelled: the label reports; its graph is not read.
+        split: split of the label reports.
+        waves: mechanism of each wave.
+        seed: seed of answers and method.
         in_turn: each person answers one wave, drawn at random, and not all of them. Everybody spends the budget of one
             wave, and later waves know the answers of earlier ones.
     """
-    labels = randomize_labels(private, label, split, rng=label_rng(seed))
-    known = replace(
-        simulated_collection(private, split, label, labels),
-        graph=Graph.without_edges(private.graph.num_nodes, node_ids=private.graph.node_ids),
-    )
+    known = without_edges(labelled)
     turns = np.random.default_rng([seed, _TURNS]).permutation(private.graph.num_nodes) % max(len(waves), 1)
     ends = private.graph.edge_index
     rng = np.random.default_rng([seed, _ANSWERS])
-    method = NeighbourWaves(seed=seed).fit(known, split)
     for number, mechanism in enumerate(waves):
         answering = turns == number if in_turn else np.ones(len(turns), dtype=np.bool_)
-        table = method.next_table(known)
+        table = NeighbourWaves(seed=seed).fit(known, split).next_table(known)
         answers = mechanism.blank(len(table))
         answers[answering] = mechanism.randomize(table.sums_over(ends[0], ends[1])[answering], rng=rng)
         wave = NeighbourWave(mechanism=mechanism, table=table, answers=answers, has_answer=answering)
         known = replace(known, neighbour_waves=(*known.neighbour_waves, wave))
-        method = NeighbourWaves(seed=seed).fit(known, split)
-    return known, method
+    return known
+
+
+def without_edges(labelled: PerturbedGraph) -> PerturbedGraph:
+    """Return the same reports of people whose neighbours nobody knows."""
+    graph = labelled.graph
+    return replace(labelled, graph=Graph.without_edges(graph.num_nodes, node_ids=graph.node_ids))

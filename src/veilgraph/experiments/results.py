@@ -22,7 +22,7 @@ from veilgraph.experiments.cells import DatasetLoader, DataSource, key_of
 from veilgraph.experiments.grid import GRR_LABELS, SWEPT, Cell, Experiment
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.accounting import theorem_1_figure
-from veilgraph.privacy.epsilon import NeighbourRelation
+from veilgraph.privacy.epsilon import NeighbourRelation, json_epsilon
 from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.privacy.mechanisms.registry import grr_fs
 from veilgraph.privacy.notebook_table import html_columns
@@ -93,7 +93,7 @@ class Row:
         epsilon_y: budget of the label; None if the method is not private.
         variant: name of the ablation, or "".
         label_mechanism: "grr" as in the paper, or "best".
-        swept: parameters that the experiment varies.
+        swept: parameters that the experiment varies, and what the server learns about edges where they are private.
         accuracies: accuracy by seed.
         seconds: training time of a fit, mean over seeds.
         epsilon_user_level: user-level epsilon (any two records) of a report; "not private" for the ceiling.
@@ -143,7 +143,7 @@ class Row:
         return {
             "dataset": self.dataset,
             "epsilon_x": self.epsilon_x,
-            "epsilon_y": self.epsilon_y,
+            "epsilon_y": None if self.epsilon_y is None else json_epsilon(self.epsilon_y),
             "method": self.method,
             "variant": self.variant,
             "label_mechanism": self.label_mechanism,
@@ -313,7 +313,16 @@ def _finished_part(experiment: Experiment, dataset: str, store: ResultStore, dat
 
 def _setting(cell: Cell) -> tuple[Any, ...]:
     swept = tuple((key, cell.parameters.get(key)) for key in SWEPT)
-    return cell.dataset, cell.method, cell.epsilon_x, cell.epsilon_y, cell.label_mechanism, cell.variant, swept
+    return (
+        cell.dataset,
+        cell.method,
+        cell.epsilon_x,
+        cell.epsilon_y,
+        cell.label_mechanism,
+        cell.variant,
+        swept,
+        *cell.edges.items(),
+    )
 
 
 def _row(experiment: Experiment, cells: list[tuple[Cell, dict[str, Any]]], data: DataSource) -> Row:
@@ -326,7 +335,7 @@ def _row(experiment: Experiment, cells: list[tuple[Cell, dict[str, Any]]], data:
         epsilon_y=cell.epsilon_y,
         variant=cell.variant,
         label_mechanism=cell.label_mechanism,
-        swept={key: cell.parameters[key] for key in SWEPT if key in cell.parameters},
+        swept={key: cell.parameters[key] for key in SWEPT if key in cell.parameters} | cell.edges,
         accuracies={each.seed: one["accuracy"] for each, one in cells},
         seconds=statistics.mean(one["seconds"] for _, one in cells),
         epsilon_user_level=result["epsilon_user_level"],

@@ -28,7 +28,7 @@ from veilgraph.experiments.cells import (
     method_of,
     start_cells,
 )
-from veilgraph.experiments.grid import Cell, Experiment
+from veilgraph.experiments.grid import ASKED, PUBLIC, Cell, Experiment
 from veilgraph.experiments.results import ResultStore
 from veilgraph.graph.metis import start_workers
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
@@ -49,7 +49,8 @@ def plan_chunks(
     """Divide cells into chunks that are worth training together, in the order in which to train them.
 
     All cells of a chunk have one data set, and one method on a CPU or one class of methods on a GPU. Cells of one
-    draw of features share the inputs of a network, so a draw is divided only if it is larger than a chunk.
+    draw of features share the inputs of a network, so a draw is divided only if it is larger than a chunk. A cell with
+    waves of answers is a chunk of its own: to draw its reports is most of its work.
 
     Args:
         cells: cells to fit.
@@ -60,13 +61,13 @@ def plan_chunks(
     groups: dict[Hashable, dict[Hashable, list[Cell]]] = {}
     for cell in cells:
         learner = type(method_of(cell)) if on_gpu else cell.method
-        draws = groups.setdefault((cell.dataset, cell.original_columns, learner), {})
+        draws = groups.setdefault((cell.dataset, cell.original_columns, learner, cell.neighbours), {})
         draws.setdefault((cell.method, cell.seed, cell.epsilon_x), []).append(cell)
     chunks: list[list[Cell]] = []
     for group in groups.values():
         first = next(iter(group.values()))[0]
         size = len(cells) if on_gpu else max(_MIN_CHUNK_CELLS, chunk_nodes // num_nodes(first, data))
-        chunks += pack_draws(group.values(), size)
+        chunks += pack_draws(group.values(), 1 if first.neighbours in ASKED else size)
     return _small_graphs_first(chunks, data) if on_gpu else chunks
 
 
@@ -166,10 +167,15 @@ def describe(cell: Cell) -> str:
     """Return a short description of a cell for people."""
     budget = ", ".join(
         f"{name} {value:g}"
-        for name, value in (("epsilon_x", cell.epsilon_x), ("epsilon_y", cell.epsilon_y))
+        for name, value in (
+            ("epsilon_x", cell.epsilon_x),
+            ("epsilon_y", cell.epsilon_y),
+            ("edge epsilon", cell.edge_epsilon),
+        )
         if value is not None
     )
-    words = (cell.dataset, cell.method, cell.variant, budget or "not private", f"seed {cell.seed}")
+    edges = "" if cell.neighbours == PUBLIC else f"neighbours {cell.neighbours}"
+    words = (cell.dataset, cell.method, cell.variant, edges, budget or "not private", f"seed {cell.seed}")
     return ", ".join(word for word in words if word)
 
 
@@ -242,11 +248,11 @@ class _ChunkTrainer:
 
 def _summary(fit: Fit, device: str) -> dict[str, Any]:
     """Return what every store keeps of a fit."""
-    guarantee = fit.perturbed.guarantee
+    guarantee, epsilon_y = fit.perturbed.guarantee, fit.cell.epsilon_y
     if not find_method(fit.cell.method).uses_features:  # a collection for this method asks for no features
         guarantee = replace(guarantee, features=None, unsound_theorem_1=None)
     return {
-        "cell": asdict(fit.cell),
+        "cell": asdict(fit.cell) | {"epsilon_y": None if epsilon_y is None else json_epsilon(epsilon_y)},
         "accuracy": fit.accuracy,
         "epsilon_user_level": json_epsilon(guarantee.total_user_level),
         "guarantee": guarantee.as_dict() | {"attribute_level": None},

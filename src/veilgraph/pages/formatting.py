@@ -78,10 +78,10 @@ def short_epsilon(epsilon: float | str) -> str:
 def number_text(value: float | None) -> str:
     """Return a number without trailing zeros, or a dash for None.
 
-    >>> number_text(0.5), number_text(3.0), number_text(None)
-    ('0.5', '3', '–')
+    >>> number_text(0.5), number_text(3.0), number_text(None), number_text(math.inf)
+    ('0.5', '3', '–', '∞')
     """
-    return "–" if value is None else f"{value:g}"
+    return "–" if value is None else "∞" if math.isinf(value) else f"{value:g}"
 
 
 def percent(share: float) -> str:

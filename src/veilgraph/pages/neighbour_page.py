@@ -21,9 +21,9 @@ ANSWER_TITLES = {"histogram": "Histogram (protects one entry)", "class": "Class 
 LEVEL_TITLES = {"public_graph": "Veil, if the graph were public", "label_alone": "Own label alone"}
 EDGE_AXIS = "ε of a person's neighbour list, under the relation of the answer"
 
-_COLOURS = {"histogram": "veil", "class": "rgnn"}
-_MARKERS = {"histogram": "o", "class": "s"}
-_LEVEL_COLOURS = {"public_graph": "non_private", "label_alone": "muted"}
+ANSWER_COLOURS = {"histogram": "veil", "class": "rgnn"}
+ANSWER_MARKERS = {"histogram": "o", "class": "s"}
+LEVEL_COLOURS = {"public_graph": "non_private", "label_alone": "muted", "alone": "muted"}
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def curve_figure(result: dict[str, Any], width: int = 760, height: int = 400) ->
             points=[
                 (point["edge_epsilon"], _Spread(point["accuracy_mean"], point["accuracy_std"])) for point in points
             ],
-            colour=_COLOURS[answer],
-            marker=_MARKERS[answer],
+            colour=ANSWER_COLOURS[answer],
+            marker=ANSWER_MARKERS[answer],
         )
         for answer, points in result["answers"].items()
     ]
@@ -100,7 +100,7 @@ def curve_figure(result: dict[str, Any], width: int = 760, height: int = 400) ->
         axes = figure.add_axes((0.07, 0.14, 0.9, 0.66))
         draw_epsilon_axis(axes, result["edge_epsilons"])
         for level in LEVEL_TITLES:
-            draw_level(axes, levels[level], label=LEVEL_TITLES[level], paint=_LEVEL_COLOURS[level])
+            draw_level(axes, levels[level], label=LEVEL_TITLES[level], paint=LEVEL_COLOURS[level])
         for band in bands:
             draw_band(axes, band)
         axes.set_xlabel(EDGE_AXIS)

@@ -20,6 +20,7 @@ from veilgraph.pages.paper_claims import (
     feature_hops_sweep,
     label_hops_sweep,
 )
+from veilgraph.pages.private_edges import private_edges_panels
 from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
 from veilgraph.pages.veil_comparison import VEIL, Opponent, veil_settings
 
@@ -434,5 +435,6 @@ _FIGURES: dict[str, Callable[[Sequence[Row]], list[Panel]]] = {
     "fig_backbones": _backbones,
     "fig_hops": _hops,
     "frontier": lambda rows: frontier_panels(rows, published_accuracies()),
+    "private_edges": private_edges_panels,
     "table2": _table2,
 }

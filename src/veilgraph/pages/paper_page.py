@@ -23,6 +23,7 @@ from veilgraph.pages.frontier import (
 from veilgraph.pages.paired_differences import CONTROL, ResultsByExperiment, Tally, select
 from veilgraph.pages.paper_claims import Claim, Verdict, claims_table, judge_claims, wins_and_losses
 from veilgraph.pages.paper_figures import paper_figures
+from veilgraph.pages.private_edges import private_edges_in_words, private_edges_sheet
 from veilgraph.pages.rendering import Panel, render_template, standalone_svg
 from veilgraph.pages.result_tables import (
     TABLE_2_METHODS,
@@ -48,7 +49,7 @@ from veilgraph.pages.veil_comparison import (
 )
 from veilgraph.privacy.plain_text import counted
 
-_BEYOND = ("beyond", "frontier", "rivals")
+_BEYOND = ("beyond", "frontier", "rivals", "private_edges")
 """Experiments about our own aims, not about claims of the paper."""
 _ORDER = ("table2", "ablation", "fig_backbones", "fig_alpha_clusters", "fig_hops", "table1", "baselines", *_BEYOND)
 _MARKS = {Verdict.CONFIRMED: "✓", Verdict.NOT_CONFIRMED: "~", Verdict.REFUTED: "✗", Verdict.NOT_RUN: "…"}
@@ -74,6 +75,9 @@ _NOTES = {
     "total is spent on the label, and no features are collected. Best split: the highest mean of five shares of the "
     "label, chosen by its accuracy on these very seeds. RGNN, paper's split: ten parts for features, one for the "
     "label, as at ε_x = ε_y. Diamonds: RGNN as published, at its exact user-level ε, m ε_x + ε_y.",
+    "private_edges": "Lines: means over seeds; bands: one standard deviation to each side. The same ε protects any two "
+    "lists with the class, and one entry of a list with the histogram and with randomized adjacency. Labels alone, the "
+    "control and Veil on the public graph do not depend on it: the last two know every edge.",
 }
 
 
@@ -81,6 +85,7 @@ _REMARKS: Mapping[str, Callable[[Sequence[Row]], str]] = {
     "beyond": features_in_words,
     "frontier": ceiling_in_words,
     "rivals": rivals_in_words,
+    "private_edges": private_edges_in_words,
 }
 """Sentences about the results of an experiment."""
 
@@ -95,6 +100,7 @@ _SHORT_TITLES = {
     "beyond": "Veil",
     "frontier": "Frontier",
     "rivals": "Rivals",
+    "private_edges": "Private neighbours",
 }
 
 
@@ -159,6 +165,7 @@ def _sheets(name: str, rows: Sequence[Row]) -> list[Sheet]:
         "beyond": lambda: [veil_sheet(rows)],
         "frontier": lambda: [price_sheet(rows, published_accuracies()), split_sheet(rows)],
         "rivals": lambda: [rivals_sheet(rows)],
+        "private_edges": lambda: [private_edges_sheet(rows)],
     }.get(name, list)()
     return [sheet for sheet in sheets if sheet is not None]
 

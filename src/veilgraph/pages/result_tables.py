@@ -39,6 +39,7 @@ _SHOWN_PARAMETERS = {
     "fig_alpha_clusters": ("llp_weight", "num_clusters"),
     "fig_backbones": ("backbone",),
     "fig_hops": ("feature_hops", "label_hops"),
+    "private_edges": ("neighbours", "edge_epsilon"),
 }
 """Parameters that each experiment varies on purpose; other parameters differ because they are tuned."""
 _PARAMETER_TITLES = {
@@ -47,6 +48,9 @@ _PARAMETER_TITLES = {
     "backbone": "Backbone",
     "feature_hops": "K_x",
     "label_hops": "K_y",
+    "neighbours": "Neighbours",
+    "edge_epsilon": "Edge ε",
+    "reporters": "Reporters",
 }
 _MECHANISM_TITLES = {GRR_LABELS: "GRR", BEST_LABELS: "best mechanism"}
 _BACKBONE_TITLES = {"sage": "GraphSAGE", "gcn": "GCN", "gat": "GAT"}
@@ -59,6 +63,9 @@ CSV_COLUMNS = (
     "epsilon_x",
     "epsilon_y",
     *SWEPT,
+    "neighbours",
+    "edge_epsilon",
+    "reporters",
     "seeds",
     "accuracy_mean",
     "accuracy_std",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from veilgraph.experiments.grid import CLASS, HISTOGRAM
 from veilgraph.experiments.results import Row
 from veilgraph.pages.formatting import (
     budget_text,
@@ -40,6 +41,7 @@ from veilgraph.pages.paired_differences import (
     Tally,
     counterpart,
     datasets_of,
+    find,
     paired,
     pooled,
     select,
@@ -47,6 +49,7 @@ from veilgraph.pages.paired_differences import (
 )
 from veilgraph.pages.paper_claims import DATASETS, EPSILON_X, EPSILON_Y, SETTINGS
 from veilgraph.pages.result_tables import Sheet, Table, published_text, yes_or_no
+from veilgraph.privacy.plain_text import counted
 
 VEIL = "veil"
 
@@ -461,6 +464,19 @@ def _label_alone_is_close(rows: Sequence[Row]) -> Finding:
     return _finding(close >= CLOSE_CASES, splits_in_words(cases), compared=len(cases), wanted=_SPLIT_CASES)
 
 
+# Private neighbours.
+
+
+def _reached(rows: Sequence[Row], answer: str, edge_epsilon: float, epsilon_y: float, least: float) -> Finding:
+    """Judge an accuracy on Facebook that an answer should reach at an edge epsilon."""
+    row = find(rows, dataset="facebook", neighbours=answer, edge_epsilon=edge_epsilon, epsilon_y=epsilon_y)
+    if row is None:
+        return _NOT_FINISHED
+    error = None if row.std is None else row.std / math.sqrt(len(row.accuracies))
+    evidence = f"{spread_text(row.mean, error)} (mean ± standard error over {counted(len(row.accuracies), 'seed')})."
+    return (Outcome.MET if row.mean >= least else Outcome.MISSED), evidence
+
+
 _AIMS: tuple[tuple[str, str, Callable[[Sequence[Row]], Finding]], ...] = (
     (
         "Veil is at or above the best of published RGNN and LPGNN, our RGNN and LPGNN, and the control, within noise, "
@@ -490,5 +506,25 @@ _AIMS: tuple[tuple[str, str, Callable[[Sequence[Row]], Finding]], ...] = (
         f"{_SPLIT_CASES} cases",
         "frontier",
         _label_alone_is_close,
+    ),
+    (
+        "Private neighbours on Facebook, clean labels: at least 82 % at 2 for one entry of a list",
+        "private_edges",
+        lambda rows: _reached(rows, HISTOGRAM, 2.0, math.inf, 0.82),
+    ),
+    (
+        "At least 88 % at 4 for one entry",
+        "private_edges",
+        lambda rows: _reached(rows, HISTOGRAM, 4.0, math.inf, 0.88),
+    ),
+    (
+        "At least 82 % at 4 for any two lists",
+        "private_edges",
+        lambda rows: _reached(rows, CLASS, 4.0, math.inf, 0.82),
+    ),
+    (
+        "Private labels at ε_y = 2: at least 85 % at 4 for one entry",
+        "private_edges",
+        lambda rows: _reached(rows, HISTOGRAM, 4.0, 2.0, 0.85),
     ),
 )

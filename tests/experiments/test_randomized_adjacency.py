@@ -1,13 +1,13 @@
-"""The study of private edges: the known way is drawn as its definition says."""
+"""Randomized adjacency is drawn as its definition says."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from benchmarks.studies.private_edges import randomized_adjacency
 
 from veilgraph.datasets import csbm
+from veilgraph.experiments.randomized_adjacency import randomized_adjacency
 
 
 def test_randomized_adjacency_keeps_and_adds_pairs_as_both_ends_would() -> None:
