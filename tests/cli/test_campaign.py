@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.forgeries import MISLEADING_TEXTS, rewritten
+from tests.support.neighbour_series import HISTOGRAM, PEOPLE_FILE, TABLE, waves_of
 from tests.support.participant_page import serving
 from tests.support.running_collector import listening
 from veilgraph.campaign import Campaign
@@ -577,3 +578,38 @@ def test_a_token_is_not_sent_in_the_clear(folder: Path, capsys: Capture) -> None
     assert main(randomize()) == 0
     assert main(["submit", "r.json", "--url", "http://collect.example.org", "--token", "t0ken"]) == 2
     assert "https" in capsys.readouterr().err
+
+
+def test_randomize_answers_a_wave_from_a_list_of_neighbours(tmp_path: Path, capsys: Capture) -> None:
+    wave = waves_of(HISTOGRAM)[1]
+    (tmp_path / "wave.json").write_text(wave.to_json())
+    (tmp_path / "table").write_bytes(TABLE.to_bytes())
+    (tmp_path / "people").write_bytes(PEOPLE_FILE)
+    (tmp_path / "friends.txt").write_text("u0\n\nu10\n")
+    (tmp_path / "friends.csv").write_text("id,since\nu0,2020\n")
+    (tmp_path / "others.csv").write_text("name\nu0\n")
+
+    def run(friends: str, *more: str, node: str = "u1") -> int:
+        paths = {"--neighbours": friends, "--table": "table", "--people": "people", "--store": node}
+        given = [word for option, name in paths.items() for word in (option, str(tmp_path / name))]
+        report = str(tmp_path / f"{node}.json")
+        return main(["randomize", str(tmp_path / "wave.json"), *given, "--node", node, "--out", report, *more])
+
+    assert run("friends.txt", "--limit", "5") == 2
+    assert "does not protect whole neighbour lists" in capsys.readouterr().err
+    assert run("others.csv", "--entry-limit", "1") == 2
+    assert "no column 'id'" in capsys.readouterr().err
+    assert run("friends.txt") == 0
+    said = capsys.readouterr().out
+    assert "one entry, two neighbour lists, one with a neighbour more: epsilon = 1.0000" in said.lower()
+    assert "Whole lists are not protected." in said
+    assert run("friends.csv", "--limit", "5", "--entry-limit", "1", node="u2") == 0
+    capsys.readouterr()
+    assert main(["ledger", "--store", str(tmp_path / "u1"), "--json"]) == 0
+    kept = json.loads(capsys.readouterr().out)
+    assert (kept["limit_one_entry"], kept["protects_lists"]) == (1.0, False)
+    assert kept["answered"][0]["lists"]["any_lists"] == "not private"
+    assert main(["ledger", "--store", str(tmp_path / "u1")]) == 0
+    assert "epsilon = not private" in capsys.readouterr().out
+    assert main(["campaign", "check", str(tmp_path / "wave.json")]) == 0
+    assert "The label and 1 wave so far, together:" in capsys.readouterr().out

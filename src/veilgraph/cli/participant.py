@@ -7,6 +7,7 @@ import json
 import math
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,12 +18,12 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.cli._common import echo, echo_json, show_progress
-from veilgraph.client import answer, send, set_limit
+from veilgraph.client import answer, answer_neighbours, send, set_limit
 from veilgraph.client import ledger as read_ledger
-from veilgraph.client.participant import Ledger
+from veilgraph.client.participant import Answered, Ledger
 from veilgraph.errors import RunError, SendError
 from veilgraph.graph.io import from_cell
-from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon
+from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, describe_epsilon, json_epsilon
 from veilgraph.privacy.plain_text import counted, quote
 
 Store = Annotated[
@@ -32,9 +33,21 @@ Store = Annotated[
 
 def randomize(
     campaign: Annotated[Path, typer.Argument(help="The campaign to answer, .json.", metavar="CAMPAIGN")],
-    record: Annotated[Path, typer.Option(help="The private record: a JSON object, or a row of a .csv table.")],
     node: Annotated[str, typer.Option(help="The person's node in the public graph.")],
     out: Annotated[Path, typer.Option(help="The report file to write.")],
+    record: Annotated[
+        Path | None, typer.Option(help="The private record: a JSON object, or a row of a .csv table.")
+    ] = None,
+    neighbours: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a wave about neighbours: their ids, one on each line, or a .csv table with the column id."
+        ),
+    ] = None,
+    table: Annotated[Path | None, typer.Option(help="For a wave about neighbours: the published belief table.")] = None,
+    people: Annotated[
+        Path | None, typer.Option(help="For a wave about neighbours: the published file of people.")
+    ] = None,
     limit: Annotated[
         float | None,
         typer.Option(
@@ -44,6 +57,13 @@ def randomize(
     ] = None,
     max_epsilon: Annotated[
         float | None, typer.Option(help="The same for this call alone; it never raises the limit that is kept.")
+    ] = None,
+    entry_limit: Annotated[
+        float | None,
+        typer.Option(
+            help="The largest epsilon that you accept for one entry of your neighbour list (two lists, one with a "
+            "neighbour more), over all waves. It is kept. With it, answers that protect one entry alone are given."
+        ),
     ] = None,
     store: Store = None,
     shared_device: Annotated[
@@ -55,18 +75,26 @@ def randomize(
     """Randomize a record with the operating system's randomness; a second call returns the same report."""
     folder = store or _default_store()
     document = campaign.read_bytes()
-    if limit is not None:
-        set_limit(folder, limit)
+    if (record is None) == (neighbours is None):
+        raise RunError("give --record, or --neighbours for a wave about neighbours")
+    if limit is not None or entry_limit is not None:
+        set_limit(folder, limit, entry_limit=entry_limit)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        report = answer(
-            document,
-            _Record(record, node),
-            node=node,
-            store=folder,
-            max_epsilon=max_epsilon,
-            shared_device=shared_device,
-        )
+        settings: dict[str, Any] = {"node": node, "store": folder, "max_epsilon": max_epsilon}
+        if record is not None:
+            report = answer(document, _Record(record, node), shared_device=shared_device, **settings)
+        elif table is None or people is None or neighbours is None:
+            raise RunError("--neighbours needs --table and --people, which the collector publishes")
+        else:
+            report = answer_neighbours(
+                document,
+                _Neighbours(neighbours),
+                table=table.read_bytes(),
+                people=people.read_bytes(),
+                shared_device=shared_device,
+                **settings,
+            )
     for warning in caught:
         echo(f"warning: {warning.message}", err=True)
     text = json.dumps(report, sort_keys=True, separators=(",", ":")) + "\n"
@@ -77,7 +105,7 @@ def randomize(
         echo_json(report)
         return
     echo(f"The report of {node} is in {out}; send it with 'submit'.")
-    if isinstance(report["label"], list):
+    if isinstance(report.get("label"), list):
         echo(*_set_in_words(Campaign.from_json(document), report["label"]))
     echo(_sum_in_words(read_ledger(folder), max_epsilon))
 
@@ -87,7 +115,17 @@ def _sum_in_words(kept: Ledger, max_epsilon: float | None = None) -> str:
     total = describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(kept.spent), math.inf))
     limits = [float(limit) for limit in (kept.limit, max_epsilon) if limit is not None]
     of = f", of your limit of {min(limits):g}" if limits else "; you have set no limit"
-    return f"Reports of this device so far: {len(kept.entries)}. {total} together{of}."
+    return f"Reports of this device so far: {len(kept.entries)}. {total} together{of}.{_lists_in_words(kept)}"
+
+
+def _lists_in_words(kept: Ledger) -> str:
+    """Say what all answers about the neighbour list cost together; nothing if there is none."""
+    if not any(entry.list_cost for entry in kept.entries):
+        return ""
+    spent = describe_epsilon(ListRelation.ONE_ENTRY, math.nextafter(float(kept.spent_on_one_entry), math.inf))
+    of = "" if kept.entry_limit is None else f", of your limit of {float(kept.entry_limit):g}"
+    whole = "Whole lists are counted above." if kept.protects_lists else "Whole lists are not protected."
+    return f" Your neighbour list: {spent[0].lower()}{spent[1:]}{of}. {whole}"
 
 
 def ledger(
@@ -96,23 +134,41 @@ def ledger(
         float | None,
         typer.Option(help="Set the largest epsilon that you accept for all reports: user level (any two records)."),
     ] = None,
+    entry_limit: Annotated[
+        float | None,
+        typer.Option(
+            help="Set the largest epsilon that you accept for one entry of your neighbour list: two lists, one with a "
+            "neighbour more."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List everything that this device has answered, what it cost, and your limit."""
     folder = store or _default_store()
-    if limit is not None:
-        set_limit(folder, limit)
+    if limit is not None or entry_limit is not None:
+        set_limit(folder, limit, entry_limit=entry_limit)
     kept = read_ledger(folder)
     if as_json:
         echo_json(
             {
                 "spent_user_level": json_epsilon(math.nextafter(float(kept.spent), math.inf) if kept.entries else 0.0),
                 "limit_user_level": None if kept.limit is None else float(kept.limit),
+                "spent_one_entry": json_epsilon(math.nextafter(float(kept.spent_on_one_entry), math.inf))
+                if kept.spent_on_one_entry
+                else 0.0,
+                "limit_one_entry": None if kept.entry_limit is None else float(kept.entry_limit),
+                "protects_lists": kept.protects_lists,
                 "answered": [
                     {
                         "campaign": one.campaign,
                         "node": one.node,
-                        "epsilon_user_level": math.nextafter(float(one.epsilon), math.inf),
+                        "epsilon_user_level": math.nextafter(float(one.epsilon), math.inf) if one.epsilon else 0.0,
+                        "lists": None
+                        if one.list_cost is None
+                        else {
+                            key: json_epsilon(math.nextafter(float(value), math.inf))
+                            for key, value in one.list_cost._asdict().items()
+                        },
                         "notices": [notice._asdict() for notice in one.notices],
                     }
                     for one in kept.entries
@@ -121,7 +177,7 @@ def ledger(
         )
         return
     for one in kept.entries:
-        cost = describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(one.epsilon), math.inf))
+        cost = _cost_in_words(one)
         echo(f"Campaign {one.campaign}, as {quote(one.node)}. {cost}.")
         for notice in one.notices[:1]:
             deleted = "" if notice.retention is None else f", to be deleted after {notice.retention}"
@@ -130,6 +186,15 @@ def ledger(
         if len(one.notices) > 1:
             echo(f"  Seen since: notice {one.notices[-1].version}, on {one.notices[-1].seen}.")
     echo(_sum_in_words(kept))
+
+
+def _cost_in_words(one: Answered) -> str:
+    """Say what a report costs, with every relation that it has."""
+    if one.list_cost is None:
+        return describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(one.epsilon), math.inf))
+    costs = {ListRelation.ANY_LISTS: one.list_cost.any_lists, ListRelation.ONE_ENTRY: one.list_cost.one_entry}
+    said = (describe_epsilon(relation, math.nextafter(float(cost), math.inf)) for relation, cost in costs.items())
+    return "; ".join(said)
 
 
 def _set_in_words(campaign: Campaign, codes: list[int]) -> list[str]:
@@ -141,6 +206,27 @@ def _set_in_words(campaign: Campaign, codes: list[int]) -> list[str]:
         "nobody can tell from it which one is yours, or whether one is.",
         f"Named: {names}.",
     ]
+
+
+class _Neighbours:
+    """A neighbour list that is read from its file when it is gone through: after the wave was checked, or never."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[str]:
+        text = _read_text(self._path)
+        if self._path.suffix != ".csv":
+            yield from (line.strip() for line in text.splitlines() if line.strip())
+            return
+        try:
+            rows = list(csv.DictReader(text.splitlines(), strict=True))
+        except csv.Error:
+            raise RunError(f"{self._path} is not a readable .csv table") from None
+        for row in rows:
+            if not row.get("id"):
+                raise RunError(f"{self._path} has no column 'id', or a row without one: it names the neighbours")
+            yield row["id"]
 
 
 class _Record(dict[str, Any]):
@@ -156,13 +242,17 @@ class _Record(dict[str, Any]):
         return super().__contains__(key)
 
 
-def _read(path: Path, node: str) -> dict[str, Any]:
+def _read_text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise RunError(f"{path} is not text in UTF-8") from None
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _read(path: Path, node: str) -> dict[str, Any]:
+    text = _read_text(path)
     return _row(path, text, node) if path.suffix == ".csv" else _json_object(path, text)
 
 
@@ -257,7 +347,8 @@ def _read_document(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         document = None
-    if not isinstance(document, dict) or set(document) - {"wave"} != {"campaign", "node", "features", "label"}:
+    kinds = ({"campaign", "node", "features", "label"}, {"campaign", "node", "answer"})
+    if not isinstance(document, dict) or set(document) - {"wave"} not in kinds:
         raise RunError(f"{path} is not a report that 'randomize' wrote")
     check_node(document["node"])
     return document

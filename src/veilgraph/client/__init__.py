@@ -2,6 +2,7 @@
 
 from veilgraph.client.participant import (
     answer,
+    answer_neighbours,
     answered,
     check_receipt,
     ledger,
@@ -12,4 +13,15 @@ from veilgraph.client.participant import (
     withdraw,
 )
 
-__all__ = ["answer", "answered", "check_receipt", "ledger", "randomize", "send", "set_limit", "verify", "withdraw"]
+__all__ = [
+    "answer",
+    "answer_neighbours",
+    "answered",
+    "check_receipt",
+    "ledger",
+    "randomize",
+    "send",
+    "set_limit",
+    "verify",
+    "withdraw",
+]

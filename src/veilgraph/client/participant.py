@@ -31,6 +31,17 @@ below its domain size. The others are not reported.
 
 The mechanisms of the package on one row, and the browser's module, take the same words in the same order.
 
+A wave about private neighbours adds up what is published about the people in a list, one whole number for each class,
+and reports it by one of two mechanisms:
+
+- The class takes, of the n classes with the largest sum, the one that a number below n names, in ascending order. Then
+  it reports this class by subset selection.
+- The histogram goes through the classes in order. It counts the words below `more` until one is not, then does so
+  again, and adds the first number to the sum and takes the second one off. Sums are cut at the cap before that, and
+  counts at the largest count after it.
+
+The browser's module takes the same words; the package draws many lists at once, in another order.
+
 **An answer that is left out costs no hidden bit.** Let M(r | v) be the probability of a report r under the value v of
 one feature. The other values are given. For a feature that is left out, r has the probability
 M(r | none) = (M(r | 0) + ... + M(r | k - 1)) / k. A mean lies between the least and the largest of its terms. So
@@ -56,9 +67,10 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import warnings
+from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -67,7 +79,7 @@ from email.utils import parsedate_to_datetime
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from math import prod
+from math import comb, prod
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeGuard, TypeVar
@@ -104,6 +116,7 @@ __all__ = [
     "SendError",
     "WithdrawalReceipt",
     "answer",
+    "answer_neighbours",
     "answered",
     "check_receipt",
     "encode",
@@ -131,6 +144,12 @@ _MAX_STEPS = 1_000_000
 _MAX_JOINT_SIZE = 2**16
 _MAX_WAVES = 36
 _MAX_KINDS_OF_SERIES = 16
+_MAX_COUNT = 2**15 - 1
+_MAX_CAP = 2**31 - 1
+_MAX_NOISE_WORDS = 2**17  # expected words of one geometric variable, which a device draws in a moment
+_BELIEFS = 2**16
+_FINEST_SCALE = 60
+_TABLE_MAGIC = b"veilgraph-beliefs-1\n"
 _MAX_TEXT_LENGTH = 4000
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 # Control, bidirectional and invisible characters could hide what a campaign says; the campaign format lists them.
@@ -203,6 +222,8 @@ class Question(NamedTuple):
     """
     waves: Waves | None = None
     """The waves of a series; None for a campaign that asks once."""
+    neighbours: NeighbourWave | None = None
+    """The question about a neighbour list; None for a campaign that asks for features or a label."""
 
     @property
     def closes(self) -> datetime:
@@ -240,14 +261,28 @@ class SeenNotice(NamedTuple):
     """The day, such as 2027-01-31."""
 
 
+class ListCost(NamedTuple):
+    """Epsilons of an answer about a neighbour list."""
+
+    any_lists: Decimal
+    """For two lists of any length; infinite if whole lists are not protected."""
+    one_entry: Decimal
+    """For two lists, one with a neighbour more. A relationship that both ends report costs twice as much."""
+
+
 class Answered(NamedTuple):
-    """One report of this device: its campaign, its node, and its epsilon at user level (any two records)."""
+    """One report of this device: its campaign, its node, and its epsilon at user level (any two records).
+
+    Of an answer about neighbours, this epsilon is that of any two lists, or 0 if whole lists are not protected.
+    """
 
     campaign: str
     node: str
     epsilon: Decimal
     notices: tuple[SeenNotice, ...] = ()
     """Notices that the person saw, the first one when they answered; empty if an earlier version drew the report."""
+    list_cost: ListCost | None = None
+    """What an answer about the neighbour list costs; None for every other report."""
 
 
 class Ledger(NamedTuple):
@@ -256,11 +291,23 @@ class Ledger(NamedTuple):
     entries: tuple[Answered, ...]
     limit: Decimal | None
     """The most that the person accepts for all reports together: user level (any two records)."""
+    entry_limit: Decimal | None = None
+    """The most that the person accepts for one entry of their neighbour list, over all waves; None if none is set."""
 
     @property
     def spent(self) -> Decimal:
-        """Sum of the epsilons of all reports: user level (any two records)."""
+        """Sum of the epsilons of all reports: user level (any two records), with lists where they are protected."""
         return sum((entry.epsilon for entry in self.entries), Decimal(0))
+
+    @property
+    def spent_on_one_entry(self) -> Decimal:
+        """Sum of the epsilons of all answers about the neighbour list: two lists, one with a neighbour more."""
+        return sum((entry.list_cost.one_entry for entry in self.entries if entry.list_cost), Decimal(0))
+
+    @property
+    def protects_lists(self) -> bool:
+        """Whether all answers together protect whole neighbour lists."""
+        return all(entry.list_cost is None or entry.list_cost.any_lists.is_finite() for entry in self.entries)
 
 
 class NoticeWarning(UserWarning):
@@ -348,6 +395,8 @@ def answer(
     private = _Private(record)
     del record
     question = verify(campaign, max_epsilon=float("inf") if max_epsilon is None else max_epsilon, now=now)
+    if question.neighbours is not None:
+        raise CampaignError("the campaign asks about neighbours: answer it with answer_neighbours (--neighbours)")
     check_node(node)
     with _locked(Path(store)) as folder:
         limit = _limit(folder, max_epsilon)
@@ -355,10 +404,7 @@ def answer(
         if node in drawn:
             return _report_of_wave(question, drawn[node], folder, private) if question.waves else drawn[node]
         if drawn and shared_device is not True:
-            raise CampaignError(
-                "this device has answered the campaign as another node: one device answers a campaign once. If another "
-                "person shares it, answer with shared_device=True (--shared-device), which counts the cost again"
-            )
+            raise _another_node()
         _check_sum(_kept_reports(folder), question, limit)
         report: dict[str, Any] = {"campaign": question.id, "node": node, "features": None}
         if question.waves:
@@ -367,12 +413,84 @@ def answer(
             codes, reported = _withhold_details(lambda: randomize(question, *encode(question, private.value)))
             report["features"] = None if codes is None else list(codes)
             report["label"] = list(reported) if isinstance(reported, tuple) else reported
-        hashed = f".{hashlib.sha256(node.encode()).hexdigest()[:32]}" if drawn else ""
-        path, notices = folder / f"{question.id}{hashed}.json", (_seen(question.notice, now),)
-        _write(_Kept(path, report, question.epsilon, notices))
-        if node not in (drawn := _reports_of(question, folder, *notices)):
-            raise RunError(f"the report was removed from {folder} while it was written; nothing was sent")
-        return drawn[node]
+        return _keep(question, report, folder, _seen(question.notice, now), is_first=not drawn)
+
+
+def answer_neighbours(
+    campaign: str | bytes,
+    neighbours: Iterable[str],
+    *,
+    table: bytes,
+    people: bytes,
+    node: str,
+    store: str | os.PathLike[str],
+    max_epsilon: float | None = None,
+    max_entry_epsilon: float | None = None,
+    shared_device: bool = False,
+    now: datetime | None = None,
+) -> dict[str, Any]:
+    """Return the answer of one person to a wave about their neighbours. It is drawn once and stored, as by `answer`.
+
+    The wave is checked before the list is read: its document, its place in the series that this device has answered,
+    the person's limits, and both published files. So no refusal that the organiser could cause depends on the list.
+    An id that is not among the people is refused, and not named. A list above the cap is cut as the mechanism says.
+
+    Args:
+        campaign: the JSON of the wave's document.
+        neighbours: ids of the neighbours, in any order; one that is named twice counts once. An empty list is a list.
+        table: the published belief table.
+        people: the published file of all people.
+        node: the person's own id.
+        store: a permanent folder on the device.
+        max_epsilon: the most that the person accepts for all reports in the store together, as for `answer`.
+        max_entry_epsilon: the most that the person accepts for one entry of the list, over all waves in the store.
+            Default: the limit that `set_limit` keeps. Without one, only answers that protect whole lists are given.
+        shared_device: let another person answer a campaign that this device has answered.
+        now: the time; default: the device's clock.
+
+    Returns:
+        The report as JSON values, for `send`.
+    """
+    private = _PrivateList(neighbours)
+    del neighbours
+    question = verify(campaign, max_epsilon=float("inf") if max_epsilon is None else max_epsilon, now=now)
+    asked = question.neighbours
+    if asked is None:
+        raise CampaignError("the campaign does not ask about neighbours: answer it from a record")
+    check_node(node)
+    with _locked(Path(store)) as folder:
+        limit, entry_limit = _limit(folder, max_epsilon), _entry_limit(folder, max_entry_epsilon)
+        drawn = _reports_of(question, folder, _seen(question.notice, now))
+        if node in drawn:
+            return drawn[node]
+        before = _kept_reports(folder)
+        _check_series(asked, node, before, shared_device=shared_device is True)
+        _check_sum(before, question, limit)
+        _check_entries(before, asked.cost, entry_limit)
+        beliefs = Beliefs.read(table, people, question)
+        reported = _withhold_details(lambda: asked.mechanism.report(beliefs.sums(private.value), _system_word))
+        report = {"campaign": question.id, "node": node, "answer": list(reported)}
+        return _keep(question, report, folder, _seen(question.notice, now), is_first=not drawn)
+
+
+def _keep(
+    question: Question, report: dict[str, Any], folder: Path, seen: SeenNotice, *, is_first: bool
+) -> dict[str, Any]:
+    """Store a report that was drawn now, and return it as it is stored."""
+    node, asked = report["node"], question.neighbours
+    hashed = "" if is_first else f".{hashlib.sha256(node.encode()).hexdigest()[:32]}"
+    wave = None if asked is None else KeptWave(asked.series, asked.wave, asked.cost)
+    _write(_Kept(folder / f"{question.id}{hashed}.json", report, question.epsilon, (seen,), wave=wave))
+    if node not in (drawn := _reports_of(question, folder, seen)):
+        raise RunError(f"the report was removed from {folder} while it was written; nothing was sent")
+    return drawn[node]
+
+
+def _another_node() -> CampaignError:
+    return CampaignError(
+        "this device has answered the campaign as another node: one device answers a campaign once. If another "
+        "person shares it, answer with shared_device=True (--shared-device), which counts the cost again"
+    )
 
 
 def answered(store: str | os.PathLike[str]) -> tuple[Answered, ...]:
@@ -386,19 +504,37 @@ def ledger(store: str | os.PathLike[str]) -> Ledger:
         return Ledger((), None)
     with _locked(Path(store)) as folder:
         entries = (
-            Answered(kept.report["campaign"], kept.report["node"], kept.epsilon, kept.notices)
+            Answered(
+                kept.report["campaign"],
+                kept.report["node"],
+                kept.epsilon,
+                kept.notices,
+                None if kept.wave is None else kept.wave.cost,
+            )
             for kept in _kept_reports(folder)
         )
-        return Ledger(tuple(entries), _kept_limit(folder))
+        limits = _kept_limits(folder)
+        return Ledger(tuple(entries), limits.get("limit"), limits.get("entry_limit"))
 
 
-def set_limit(store: str | os.PathLike[str], limit: float) -> None:
-    """Keep the most that the person accepts for all reports in the store: user level (any two records)."""
-    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < float("inf"):
-        raise CampaignError(f"the limit is {limit!r}: give a number above 0")
+def set_limit(store: str | os.PathLike[str], limit: float | None = None, *, entry_limit: float | None = None) -> None:
+    """Keep the person's limits; one that is not given stays as it is.
+
+    Args:
+        store: a permanent folder on the device.
+        limit: the most that the person accepts for all reports in the store: user level (any two records).
+        entry_limit: the most that the person accepts for one entry of their neighbour list, over all waves: two lists,
+            one with a neighbour more. With it, answers that do not protect whole lists are given, too.
+    """
+    given = {name: value for name, value in (("limit", limit), ("entry_limit", entry_limit)) if value is not None}
+    for value in given.values():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            raise CampaignError(f"the limit is {value!r}: give a number above 0")
     with _locked(Path(store)) as folder:
-        _kept_limit(folder)  # one that cannot be read is not replaced
-        _write_text(folder / _LIMIT_NAME, _canonical({"limit": f"{Decimal(repr(float(limit))):f}"}), replace=True)
+        kept = _kept_limits(folder)  # one that cannot be read is not replaced
+        limits = kept | {name: Decimal(repr(float(value))) for name, value in given.items()}
+        stated = {name: f"{value:f}" for name, value in limits.items()}
+        _write_text(folder / _LIMIT_NAME, _canonical(stated), replace=True)
 
 
 def encode(question: Question, record: Mapping[str, Any]) -> tuple[Answers | None, int | None]:
@@ -762,6 +898,172 @@ class SeriesFeatures(NamedTuple):
         return [each.user_level for each in self.series]
 
 
+class ListClass(NamedTuple):
+    """The class that the neighbours point to, by subset selection; it protects any two lists."""
+
+    table: SetTable
+
+    @property
+    def cost(self) -> ListCost:
+        """Epsilons of an answer: one entry can change the class, and costs as much as any two lists."""
+        return ListCost(self.table.user_level, self.table.user_level)
+
+    def report(self, sums: Codes, word: Word) -> Codes:
+        """Report a set of classes, in ascending order."""
+        pointed = [code for code, total in enumerate(sums) if total == max(sums)]
+        return self.table.report(pointed[uniform_below(len(pointed), word)], word)
+
+    def fits(self, reported: object) -> bool:
+        """Return whether something read back is an answer of this kind."""
+        return self.table.fits(reported)
+
+
+class ListHistogram(NamedTuple):
+    """Sums over the neighbours with discrete Laplace noise; it protects one entry, and whole lists with a cap."""
+
+    classes: int
+    scale: int
+    cap: int | None
+    largest: int
+    more: int
+
+    @property
+    def cost(self) -> ListCost:
+        """Epsilons of an answer: an entry moves the sums by `scale`, and a capped list by as much as there is room."""
+        with localcontext(prec=60):
+            one_entry = self.scale * _log(Fraction(WORDS, self.more))
+            room = None if self.cap is None else self.classes * self.cap
+            return ListCost(Decimal("Infinity") if room is None else room * one_entry, one_entry)
+
+    def report(self, sums: Codes, word: Word) -> Codes:
+        """Report a noisy count for each class."""
+        cut = sums if self.cap is None else tuple(min(total, self.cap * self.scale) for total in sums)
+        noisy = [total + self._geometric(word) - self._geometric(word) for total in cut]
+        return tuple(max(-self.largest, min(self.largest, count)) for count in noisy)
+
+    def _geometric(self, word: Word) -> int:
+        steps = 0
+        while word() < self.more:
+            steps += 1
+        return steps
+
+    def fits(self, reported: object) -> bool:
+        """Return whether something read back is an answer of this kind."""
+        return (
+            isinstance(reported, list)
+            and len(reported) == self.classes
+            and all(type(count) is int and -self.largest <= count <= self.largest for count in reported)
+        )
+
+
+class NeighbourWave(NamedTuple):
+    """A wave about a neighbour list: its place in a series, its mechanism, and the files that are published for it."""
+
+    documents: tuple[str, ...]
+    """Ids of all documents before it; the first one names the series."""
+    mechanism: ListClass | ListHistogram
+    nodes: int
+    people: str
+    """SHA-256 of the file of all people."""
+    table: str
+    """SHA-256 of the belief table."""
+    so_far: ListCost
+    """Epsilons of all waves up to this one."""
+
+    @property
+    def series(self) -> str:
+        """Id of the first document, which asks for the label."""
+        return self.documents[0]
+
+    @property
+    def wave(self) -> int:
+        """Number of the wave, from 1."""
+        return len(self.documents)
+
+    @property
+    def cost(self) -> ListCost:
+        """Epsilons of this wave."""
+        return self.mechanism.cost
+
+
+class Beliefs(NamedTuple):
+    """What is published about all people. It is checked as a whole, before anybody is looked up."""
+
+    people: list[bytes]
+    codes: array[int]
+    classes: int
+
+    @classmethod
+    def read(cls, table: bytes, people: bytes, question: Question) -> Beliefs:
+        """Read both files; refuse others than those of the wave, and a table with a row that is no belief.
+
+        A row whose units sum to more than `scale` would make the guarantee false. A refusal must not depend on the
+        list, so every row is checked.
+        """
+        asked, classes = question.neighbours, len(question.classes)
+        if asked is None:
+            raise CampaignError("the campaign does not ask about neighbours")
+        for content, expected, what in ((table, asked.table, "table"), (people, asked.people, "file of people")):
+            if hashlib.sha256(content).hexdigest() != expected:
+                raise CampaignError(f"the {what} is not the one that wave {asked.wave} names: get it again")
+        header = f'{{"num_classes": {classes}, "people": {asked.nodes}}}\n'.encode()
+        lines = people.split(b"\n")
+        codes = array("H", table[len(_TABLE_MAGIC + header) :][: 2 * asked.nodes])
+        if sys.byteorder == "big":
+            codes.byteswap()
+        if (
+            not table.startswith(_TABLE_MAGIC + header)
+            or len(table) != len(_TABLE_MAGIC + header) + 2 * asked.nodes
+            or len(lines) != asked.nodes + 1
+            or lines.pop() != b""
+            or max(codes) > _count_beliefs(finest_scale(classes), classes)
+        ):
+            raise CampaignError("the table or the file of people is damaged, or of another number of people or classes")
+        return cls(lines, codes, classes)
+
+    def sums(self, neighbours: Iterable[str]) -> Codes:
+        """Return what the beliefs of the neighbours add up to; each counts once. Refuse an id that is not there."""
+        wanted = set()
+        for each in neighbours:
+            if not isinstance(each, str):
+                raise DomainError("a neighbour is not named by text (value withheld)")
+            wanted.add(each.encode(errors="surrogatepass"))
+        places = {line: i for i, line in enumerate(self.people) if line in wanted}
+        if len(places) < len(wanted):
+            raise DomainError(
+                f"a neighbour is not among the {len(self.people)} people of the table (id withheld): correct the list, "
+                "or leave out people who do not take part"
+            )
+        total = [0] * self.classes
+        for code, people in Counter(self.codes[i] for i in places.values()).items():
+            for position, units in enumerate(belief(code, self.classes)):
+                total[position] += people * units
+        return tuple(total)
+
+
+def finest_scale(classes: int) -> int:
+    """Return the units of a belief: the most, up to 60, for which every belief has a code of 16 bits."""
+    return next(scale for scale in range(_FINEST_SCALE, 0, -1) if _count_beliefs(scale, classes) < _BELIEFS)
+
+
+def _count_beliefs(scale: int, classes: int) -> int:
+    return comb(scale + classes - 1, classes - 1)
+
+
+def belief(code: int, classes: int) -> Codes:
+    """Return the units of each class that a code stands for: beliefs are numbered from 1 in lexicographic order."""
+    if code == 0:
+        return (0,) * classes
+    number, left, units = code - 1, finest_scale(classes), []
+    for after in range(classes - 1, 0, -1):
+        taken = 0
+        while number >= (ways := _count_beliefs(left - taken, after)):
+            number, taken = number - ways, taken + 1
+        units.append(taken)
+        left -= taken
+    return (*units, left)
+
+
 def joint_sizes(sizes: Sequence[int], sampled: int) -> list[int]:
     """Return the products of `sampled` of the sizes that occur, in ascending order."""
     products: list[set[int]] = [{1}, *(set() for _ in range(sampled))]
@@ -843,6 +1145,15 @@ class _Private(NamedTuple):
     """A private record in a local variable, which tracebacks may show."""
 
     value: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return "<private, withheld>"
+
+
+class _PrivateList(NamedTuple):
+    """A neighbour list in a local variable, which tracebacks may show."""
+
+    value: Iterable[str]
 
     def __repr__(self) -> str:
         return "<private, withheld>"
@@ -951,14 +1262,20 @@ def _parsed(campaign: str | bytes) -> tuple[dict[str, Any], Notice]:
     return _checked_parts(document)
 
 
+_BOUND = {
+    3: "features format graph guarantee label schema waves",
+    4: "format graph guarantee neighbours schema",
+}
+
+
 def _checked_parts(document: object) -> tuple[dict[str, Any], Notice]:
     """Return the part that reports are bound to, which the id names, and the notice."""
     version = document.get("format") if isinstance(document, dict) else None
-    if type(version) is not int or version not in (1, 2, 3):
-        raise CampaignError("the campaign's format is not 1 to 3: this client is too old, or it is not a campaign")
-    if version == 3:
+    if type(version) is not int or version not in (1, 2, *_BOUND):
+        raise CampaignError("the campaign's format is not 1 to 4: this client is too old, or it is not a campaign")
+    if version in _BOUND:
         whole = _object(document, "bound format id notice", "the campaign")
-        bound = dict(_object(whole["bound"], "features format graph guarantee label schema waves", "bound"))
+        bound = dict(_object(whole["bound"], _BOUND[version], "bound"))
         if type(bound["format"]) is not int or bound["format"] != version:
             raise CampaignError("the campaign has another format inside")
         _check_id(whole["id"], bound)
@@ -974,8 +1291,7 @@ def _checked_parts(document: object) -> tuple[dict[str, Any], Notice]:
         notice |= {key: bound[key] for key in ("purpose", "contact", "closes")}
     graph = _object(bound["graph"], "nodes sha256", "graph")
     _whole(graph["nodes"], "graph.nodes")
-    if not re.fullmatch("[0-9a-f]{64}", _text(graph["sha256"], "graph.sha256")):
-        raise CampaignError("graph.sha256 must be 64 hexadecimal digits")
+    _hash(graph["sha256"], "graph.sha256")
     return {**bound, "schema": schema, "id": content_id(bound)}, _notice(notice, hashed)
 
 
@@ -1006,7 +1322,97 @@ def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
     return notice
 
 
+def _wave_question(campaign: dict[str, Any], notice: Notice) -> Question:
+    """Return the question of a wave about neighbours, if its integers give every epsilon that is stated."""
+    schema = campaign["schema"]
+    label = _object(schema["label"], "classes name", "schema.label")
+    classes = tuple(_text(name, "a class") for name in _list(label["classes"], "schema.label.classes"))
+    if schema["columns"] != [] or type(schema["group"]) is not int or schema["group"] != 1 or notice.wave is not None:
+        raise CampaignError("a wave about neighbours asks for nothing else")
+    if len(set(classes)) < len(classes) or not 2 <= len(classes) < _BELIEFS:
+        raise CampaignError("the campaign declares a class twice, or fewer than two")
+    name = _text(label["name"], "schema.label.name")
+    _check_texts(notice.texts, {name: classes})
+    parts = _object(campaign["neighbours"], "answers documents label people table", "neighbours")
+    documents = tuple(_hash(each, "neighbours.documents") for each in _list(parts["documents"], "neighbours.documents"))
+    response = _label(parts["label"], len(classes), 3)
+    waves = [_list_mechanism(each, len(classes)) for each in _list(parts["answers"], "neighbours.answers")]
+    if response is None or len(waves) != len(documents) or len(documents) > _MAX_WAVES:
+        raise CampaignError(f"a series has a label, and an answer for each of at most {_MAX_WAVES} waves")
+    if len(set(documents)) < len(documents):
+        raise CampaignError("neighbours.documents names a document twice")
+    with localcontext(prec=60):
+        costs = [each.cost for each in waves]
+        so_far = ListCost(*(sum(column, Decimal(0)) for column in zip(*costs, strict=True)))
+        _check_wave_guarantee(campaign["guarantee"], costs[-1], so_far, response.user_level)
+    return Question(
+        id=campaign["id"],
+        columns=(),
+        group=1,
+        label_name=name,
+        classes=classes,
+        features=None,
+        label=None,
+        notice=notice,
+        epsilon=costs[-1].any_lists if costs[-1].any_lists.is_finite() else Decimal(0),
+        neighbours=NeighbourWave(
+            documents,
+            waves[-1],
+            campaign["graph"]["nodes"],
+            _hash(parts["people"], "neighbours.people"),
+            _hash(parts["table"], "neighbours.table"),
+            so_far,
+        ),
+    )
+
+
+def _list_mechanism(entry: object, classes: int) -> ListClass | ListHistogram:
+    if isinstance(entry, dict) and entry.get("mechanism") == "neighbourhood_class":
+        parts = _object(entry, "epsilon mechanism size table", "an answer")
+        _epsilon(parts["epsilon"], "the epsilon of an answer")
+        return ListClass(_set_table(parts["table"], classes, parts["size"]))
+    parts = _object(entry, "cap epsilon largest mechanism more scale", "an answer")
+    _mechanism(parts, ("neighbourhood_histogram",), "an answer")
+    _epsilon(parts["epsilon"], "the epsilon of an answer")
+    cap = None if parts["cap"] is None else _whole(parts["cap"], "the cap of an answer")
+    units = (_whole(parts[key], f"an answer's {key}") for key in ("scale", "largest", "more"))
+    scale, largest, more = units
+    if scale != finest_scale(classes) or not scale <= largest <= _MAX_COUNT or (cap or 1) > _MAX_CAP:
+        raise CampaignError("a histogram of neighbours has other units, or other limits, than its classes allow")
+    if (WORDS - more) * _MAX_NOISE_WORDS < WORDS:
+        raise CampaignError("the noise of a histogram would take a device too long")
+    return ListHistogram(classes, scale, cap, largest, more)
+
+
+def _check_wave_guarantee(stated: object, wave: ListCost, so_far: ListCost, label: Decimal) -> None:
+    """Check every stated epsilon of a wave and of its series, under each relation."""
+    parts = _object(stated, "series wave", "guarantee")
+    series = _object(parts["series"], "label lists lists_and_record", "guarantee.series")
+    pairs = [(series["label"], label)]
+    for told, cost in ((parts["wave"], wave), (series["lists"], so_far)):
+        each = _object(told, "any_lists one_entry one_relationship", "guarantee")
+        pairs += [(each[key], getattr(cost, key)) for key in ListCost._fields]
+        pairs.append((each["one_relationship"], 2 * cost.one_entry))
+    with_record = _object(series["lists_and_record"], "any_lists one_entry", "guarantee.series.lists_and_record")
+    pairs += [(with_record[key], label + getattr(so_far, key)) for key in ListCost._fields]
+    for text, epsilon in pairs:
+        told = Decimal(_number(text, "an epsilon"))
+        if told != epsilon and not (epsilon.is_finite() and abs(told - epsilon) <= _slack(epsilon)):
+            raise CampaignError(
+                "the wave's integers do not give the guarantee that it states: an answer would cost epsilon "
+                f"{_shown(wave.one_entry)} for one entry (two neighbour lists, one with a neighbour more)"
+            )
+
+
+def _hash(value: object, where: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", _text(value, where)):
+        raise CampaignError(f"{where} must be 64 hexadecimal digits")
+    return str(value)
+
+
 def _question(campaign: dict[str, Any], notice: Notice) -> Question:
+    if campaign["format"] == 4:
+        return _wave_question(campaign, notice)
     schema = campaign["schema"]
     label = _object(schema["label"], "classes name", "schema.label")
     least = 1 if campaign["format"] == 1 else 0
@@ -1311,12 +1717,21 @@ def check_node(node: object) -> str:
 # --- The store -------------------------------------------------------------------------------------------------------
 
 
+class KeptWave(NamedTuple):
+    """The place of an answer about neighbours in its series, and what it costs."""
+
+    series: str
+    wave: int
+    cost: ListCost
+
+
 class _Kept(NamedTuple):
     path: Path
     report: dict[str, Any]
     epsilon: Decimal
     notices: tuple[SeenNotice, ...]
     recorded: bool = True  # a report that an earlier version wrote has no epsilon
+    wave: KeptWave | None = None  # of an answer about neighbours
 
 
 @contextmanager
@@ -1366,6 +1781,10 @@ def _read_kept(path: Path) -> _Kept:
         report = json.loads(text)
         if isinstance(report, dict):
             cost, notices = report.pop("epsilon", None), _seen_notices(report.pop("notices", []))
+            wave = _kept_wave(report.pop("neighbours", None)) if "answer" in report else None
+            is_answer = _is_list_answer(report) and isinstance(cost, str) and wave is not None
+            if is_answer and _COST.fullmatch(cost) and path.name.startswith(report["campaign"]) and notices:
+                return _Kept(path, report, Decimal(cost), notices, wave=wave)
             if _is_report(report) and path.name.startswith(report["campaign"]) and notices is not None:
                 codes = [*(report["features"] or ()), *([] if report["label"] is None else [report["label"]])]
                 if cost is None and all(type(code) is int for code in codes):
@@ -1395,26 +1814,74 @@ def _seen(notice: Notice, now: datetime | None) -> SeenNotice:
     return SeenNotice(notice.version, notice.sha256, notice.purpose, retention, day)
 
 
-def _kept_limit(folder: Path) -> Decimal | None:
-    """Return the person's limit; refuse one that cannot be read, because it cannot be kept."""
+def _kept_wave(stated: object) -> KeptWave | None:
+    """Read the place and the cost of an answer about neighbours; None if it is something else."""
+    with suppress(TypeError, KeyError, ValueError, ArithmeticError):
+        if isinstance(stated, dict) and set(stated) == {"series", "wave", "any_lists", "one_entry"}:
+            cost = ListCost(*(Decimal(stated[key]) for key in ListCost._fields))
+            if isinstance(stated["series"], str) and type(stated["wave"]) is int and min(cost) > 0:
+                return KeptWave(stated["series"], stated["wave"], cost)
+    return None
+
+
+def _is_list_answer(report: dict[str, Any]) -> bool:
+    return (
+        set(report) == {"campaign", "node", "answer"}
+        and all(isinstance(report[key], str) for key in ("campaign", "node"))
+        and isinstance(report["answer"], list)
+        and all(type(count) is int for count in report["answer"])
+    )
+
+
+def _check_series(asked: NeighbourWave, node: str, before: Sequence[_Kept], *, shared_device: bool) -> None:
+    """Refuse a wave that does not continue what this device has answered; each wave of a series is answered once."""
+    for kept in before:
+        place = None if kept.wave is None or kept.wave.series != asked.series else kept.wave.wave
+        if place is None and kept.report["campaign"] != asked.series:
+            continue
+        if kept.report["node"] != node:
+            if not shared_device:
+                raise _another_node()
+            continue
+        if place is not None and place > asked.wave:
+            raise CampaignError(f"wave {asked.wave} is over: this device has answered a later one of its series")
+        if place == asked.wave:
+            raise CampaignError(f"this device has answered another wave {place} of this series: each is answered once")
+        if place is not None and asked.documents[place] != kept.report["campaign"]:
+            raise CampaignError(
+                f"the wave is of another series: it does not continue the wave {place} that this device has answered"
+            )
+
+
+def _kept_limits(folder: Path) -> dict[str, Decimal]:
+    """Return the person's limits by name; refuse those that cannot be read, because they cannot be kept."""
     path = folder / _LIMIT_NAME
     try:
         stated = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return None
+        return {}
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
         stated = None
-    limit = stated.get("limit") if isinstance(stated, dict) and len(stated) == 1 else None
-    if not isinstance(limit, str) or not _COST.fullmatch(limit) or not Decimal(limit) > 0:
-        raise RunError(f"{path} is damaged, and your limit unknown: restore it, or remove it and set a limit again")
-    return Decimal(limit)
+    known = isinstance(stated, dict) and stated and not set(stated) - {"limit", "entry_limit"}
+    limits: dict[str, Decimal] = {}
+    for name, limit in stated.items() if isinstance(stated, dict) and known else [("", None)]:
+        if not isinstance(limit, str) or not _COST.fullmatch(limit) or not Decimal(limit) > 0:
+            raise RunError(f"{path} is damaged, and your limit unknown: restore it, or remove it and set a limit again")
+        limits[name] = Decimal(limit)
+    return limits
+
+
+def _entry_limit(folder: Path, max_entry_epsilon: float | None) -> Decimal | None:
+    kept = _kept_limits(folder).get("entry_limit")
+    given = None if max_entry_epsilon is None else Decimal(max_entry_epsilon)
+    return min((limit for limit in (kept, given) if limit is not None), default=None)
 
 
 def _limit(folder: Path, max_epsilon: float | None) -> Decimal:
     given = [] if max_epsilon is None else [Decimal(max_epsilon)]
-    kept = _kept_limit(folder)
+    kept = _kept_limits(folder).get("limit")
     if not (limits := given if kept is None else [*given, kept]):
         raise CampaignError("this device has no limit yet: give max_epsilon, or set a limit (--limit)")
     return min(limits)
@@ -1439,7 +1906,7 @@ def _reports_of(question: Question, folder: Path, seen: SeenNotice) -> dict[str,
         is_new = bool(one.notices) and seen.sha256 not in {notice.sha256 for notice in one.notices}
         if is_new or not one.recorded:
             notices = (*one.notices, seen) if is_new else one.notices
-            _write(_Kept(one.path, one.report, question.epsilon, notices), replace=True)
+            _write(one._replace(epsilon=question.epsilon, notices=notices), replace=True)
     return {one.report["node"]: one.report for one in kept}
 
 
@@ -1557,6 +2024,24 @@ def _check_sum(before: list[_Kept], question: Question, limit: Decimal) -> None:
         )
 
 
+def _check_entries(before: Sequence[_Kept], cost: ListCost, limit: Decimal | None) -> None:
+    """Refuse an answer that exceeds the limit of one entry, or leaves whole lists open without such a limit."""
+    relation = "for one entry (two neighbour lists, one with a neighbour more)"
+    if limit is None:
+        if not cost.any_lists.is_finite():
+            raise CampaignError(
+                f"the answer does not protect whole neighbour lists. It would cost epsilon {_shown(cost.one_entry)} "
+                f"{relation}: set a limit for that (max_entry_epsilon, --entry-limit), or do not answer"
+            )
+        return
+    spent = sum((kept.wave.cost.one_entry for kept in before if kept.wave), Decimal(0))
+    if spent + cost.one_entry > limit + _slack(limit):
+        raise CampaignError(
+            f"an answer would cost epsilon {_shown(cost.one_entry)} {relation}. With {_shown(spent)} for the waves "
+            f"before this is above your limit of {float(limit):g}"
+        )
+
+
 def _is_report(report: dict[str, Any]) -> bool:
     features, label = report.get("features"), report.get("label")
     return (
@@ -1574,6 +2059,8 @@ def _is_report(report: dict[str, Any]) -> bool:
 
 
 def _fits(report: dict[str, Any], question: Question) -> bool:
+    if question.neighbours is not None or "answer" in report:
+        return question.neighbours is not None and question.neighbours.mechanism.fits(report.get("answer"))
     parts = ((report["features"], question.features), (report["label"], question.label))
     return ("wave" in report) == (question.waves is not None) and all(
         reported is None or (asked is not None and asked.fits(reported)) for reported, asked in parts
@@ -1582,10 +2069,18 @@ def _fits(report: dict[str, Any], question: Question) -> bool:
 
 def _write(kept: _Kept, *, replace: bool = False) -> None:
     """Write a report with its epsilon, rounded up, and the notices that the person saw."""
-    with localcontext(prec=60):
-        cost = kept.epsilon.quantize(Decimal("1e-18"), rounding=ROUND_CEILING)
+    stated: dict[str, Any] = {"epsilon": _rounded_up(kept.epsilon)}
+    if kept.wave is not None:
+        costs = {key: _rounded_up(getattr(kept.wave.cost, key)) for key in ListCost._fields}
+        stated["neighbours"] = {"series": kept.wave.series, "wave": kept.wave.wave, **costs}
     notices = [notice._asdict() for notice in kept.notices]
-    _write_text(kept.path, _canonical({**kept.report, "epsilon": f"{cost:f}", "notices": notices}), replace=replace)
+    _write_text(kept.path, _canonical({**kept.report, **stated, "notices": notices}), replace=replace)
+
+
+def _rounded_up(epsilon: Decimal) -> str:
+    with localcontext(prec=60):
+        finite = epsilon.is_finite()
+        return f"{epsilon.quantize(Decimal('1e-18'), rounding=ROUND_CEILING):f}" if finite else "Infinity"
 
 
 def _write_text(path: Path, text: str, *, replace: bool) -> None:
