@@ -139,6 +139,24 @@ const work = {
     }
     return seen;
   }),
+  verifyWave: (campaign) => attempt(async () => {
+    const { id, costs, wave, series } = await module.verifyWave(campaign, { maxEpsilon, maxEntryEpsilon: maxEpsilon, now });
+    return { id, costs, wave, series };
+  }),
+  // Campaigns and waves to one device, one after the other; says how often the list was looked at.
+  waveDevice: ({ planted, limit, entryLimit, requests }) => attempt(async () => {
+    const device = makeDevice(planted), replies = [];
+    if (limit) module.setLimit(device.storage, limit);
+    if (entryLimit) module.setEntryLimit(device.storage, entryLimit);
+    for (const { campaign, record, people, table, list, ...settings } of requests) {
+      let looks = 0;
+      const neighbours = { [Symbol.iterator]: () => (looks++, list[Symbol.iterator]()) }, options = { ...device, now, ...settings };
+      const files = { people: Buffer.from(people ?? "", "base64"), table: Buffer.from(table ?? "", "base64"), neighbours };
+      const reply = await attempt(() => record ? module.answer(campaign, record, options) : module.answerNeighbours(campaign, files, options));
+      replies.push({ ...reply, looks });
+    }
+    return { replies, kept: device.kept(), spent: spent(device) };
+  }),
   listLoss: (mechanism) => attempt(() => module.listLoss(mechanism)), // Infinity becomes null in JSON
   canonical: (value) => attempt(() => module.canonical(value)),
 };

@@ -3,7 +3,8 @@
 import { UNANSWERED, canonical, encode, need, parse, randomize, randomizeWave, shown, verify, wavesOf, within } from "./veilgraph.js";
 
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
-const LIMIT = "veilgraph:limit";
+const LIMIT = "veilgraph:limit", ENTRY_LIMIT = "veilgraph:entry-limit";
+const ANOTHER = "This device has answered the campaign before, and answers it once.";
 
 /**
  * Return a person's report. It is drawn once and stored; later calls return the same one.
@@ -14,42 +15,109 @@ const LIMIT = "veilgraph:limit";
  * Of a series, the open wave is answered, from permanent answers in the storage; its first wave counts for all.
  */
 export async function answer(campaign, record, options) {
-	const { node, storage, maxEpsilon, now, sharedDevice, locks = navigator.locks, settle = 500 } = options;
+	const { node, storage, maxEpsilon, now, sharedDevice } = options;
 	const question = await verify(campaign, { maxEpsilon: maxEpsilon ?? Infinity, now }), { id, epsilon } = question;
+	return underLock(question, options, ({ seen, spent, limit }) => {
+		const kept = drawn(question, storage);
+		if (kept.has(node)) return question.waves ? reportOfWave(question, kept.get(node), storage, record) : kept.get(node);
+		need(!kept.size || sharedDevice === true, ANOTHER);
+		checkLimit(epsilon, spent, limit);
+		const report = question.waves ? reportOfWave(question, { campaign: id, node, features: null }, storage, record, true)
+			: drawReport(question, node, record);
+		storage.setItem(placeOf(id, node, kept.size), canonical({ ...report, epsilon: `${epsilon}`, notices: [seen] }));
+		return stored(question, storage).get(node);
+	});
+}
+
+/**
+ * Return a person's answer to a wave about their neighbours, whose list stays here. It is drawn once and stored.
+ *
+ * `people` and `table` are the published files, as bytes; `neighbours` are names of people. The document, the limits and
+ * the files are checked before the list is looked at, so that no refusal depends on it but for a name that is unknown.
+ * What the answers reveal about any two lists counts against the limit of all reports. What they reveal about one entry
+ * stays within the person's limit for that and `maxEntryEpsilon`; an answer that protects no whole lists needs one.
+ */
+export async function answerNeighbours(campaign, { people, table, neighbours }, options) {
+	const { randomizeSums, readPublished, sumsOf, verifyWave } = await import("./neighbours.js"); // for such campaigns alone
+	const { node, storage, maxEpsilon, maxEntryEpsilon, now, sharedDevice } = options;
+	const question = await verifyWave(campaign, { maxEpsilon: maxEpsilon ?? Infinity, maxEntryEpsilon: maxEntryEpsilon ?? Infinity, now });
+	const { id, series, wave, costs: { wave: { any_lists, one_entry } } } = question, epsilon = any_lists < Infinity ? any_lists : 0;
+	return underLock(question, options, async ({ seen, spent, limit, entrySpent, entryLimit }) => {
+		const kept = storedAnswers(question, storage);
+		if (kept.has(node)) return kept.get(node);
+		checkSeries(question, node, storage, sharedDevice);
+		checkLimit(epsilon, spent, limit);
+		const mostForEntry = Math.min(maxEntryEpsilon ?? entryLimit ?? need(any_lists < Infinity, "Set your limit for one entry first.") ?? Infinity, entryLimit ?? Infinity);
+		need(within(entrySpent + one_entry, mostForEntry), `An answer costs epsilon ${shown(one_entry)} for one entry. `
+			+ `With ${shown(entrySpent)} for earlier answers this is above your limit of ${mostForEntry}.`);
+		const published = await readPublished(question, people, table), said = randomizeSums(question, sumsOf(published, neighbours));
+		const place = { series, wave, any_lists: `${any_lists}`, one_entry: `${one_entry}` };
+		storage.setItem(placeOf(id, node, kept.size), canonical({ answer: said, campaign: id, node, epsilon: `${epsilon}`, neighbours: place, notices: [seen] }));
+		return storedAnswers(question, storage).get(node);
+	});
+}
+
+/** Return this device's answers to a verified wave about neighbours, by node. */
+export function storedAnswers({ id, asked: { sets, k, largest } }, storage) {
+	const counts = (said) => said.length === k && said.every((count) => Math.abs(count) <= largest);
+	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report, neighbours }) => {
+		need(neighbours && (sets ? labelFits(report.answer, sets) : counts(report.answer)), DAMAGED);
+		return [node, report];
+	}));
+}
+
+/** Refuse a wave that does not continue what this device has answered: each wave of a series is answered once. */
+function checkSeries({ series, documents }, node, storage, sharedDevice) {
+	for (const kept of answered(storage).filter((each) => [each.neighbours?.series, each.campaign].includes(series))) {
+		need(kept.node === node || sharedDevice === true, ANOTHER);
+		need(!kept.neighbours || kept.node !== node || documents[kept.neighbours.wave] === kept.campaign,
+			"This is not the wave that follows those which this device has answered.");
+	}
+}
+
+/** Do work while no other tab does, with what the device has spent and the person's limits. */
+async function underLock(question, { node, storage, maxEpsilon, now, locks = navigator.locks, settle = 500 }, work) {
 	checkNode(node);
 	need(locks, "This browser is too old: two tabs could answer at once.");
 	return locks.request("veilgraph", async () => {
 		// Local storage that another tab wrote under the lock arrives after milliseconds.
 		await new Promise((done) => setTimeout(done, settle));
-		const { spent, limit: own } = ledger(storage), limit = Math.min(maxEpsilon ?? own ?? need(false, "Set your limit first."), own ?? Infinity);
+		const { limit: own, ...spent } = ledger(storage), limit = Math.min(maxEpsilon ?? own ?? need(false, "Set your limit first."), own ?? Infinity);
 		const seen = seenNow(question, now);
 		see(question, seen, storage);
-		const kept = drawn(question, storage);
-		if (kept.has(node)) return question.waves ? reportOfWave(question, kept.get(node), storage, record) : kept.get(node);
-		need(!kept.size || sharedDevice === true, "This device has answered the campaign before, and answers it once.");
-		need(within(spent + epsilon, limit), `A report costs epsilon ${shown(epsilon)}. `
-			+ `With ${shown(spent)} for earlier reports this is above your limit of ${limit}.`);
-		const report = question.waves ? reportOfWave(question, { campaign: id, node, features: null }, storage, record, true)
-			: drawReport(question, node, record);
-		storage.setItem(`veilgraph:${id}${kept.size ? `:${node}` : ""}`, canonical({ ...report, epsilon: `${epsilon}`, notices: [seen] }));
-		return stored(question, storage).get(node);
+		return work({ ...spent, seen, limit });
 	});
 }
 
-/** Return everything that this device has answered, what it has spent together, and the person's limit or null. */
+const checkLimit = (epsilon, spent, limit) => need(within(spent + epsilon, limit), `A report costs epsilon ${shown(epsilon)}. `
+	+ `With ${shown(spent)} for earlier reports this is above your limit of ${limit}.`);
+
+const placeOf = (id, node, isShared) => `veilgraph:${id}${isShared ? `:${node}` : ""}`;
+
+/**
+ * Return everything that this device has answered, what it has spent together, and the person's limit or null.
+ *
+ * Beside these, the same for one entry of a neighbour list: two lists, one with a neighbour more.
+ */
 export function ledger(storage) {
-	const entries = answered(storage), said = storage.getItem(LIMIT);
 	need(!isLimitLost(storage), "Your limit cannot be read.");
-	return { entries, spent: total(entries), limit: said === null ? null : Number(said) };
+	const entries = answered(storage), limitOf = (place) => (storage.getItem(place) === null ? null : Number(storage.getItem(place)));
+	const entrySpent = entries.reduce((sum, { neighbours }) => sum + Number(neighbours?.one_entry ?? 0), 0);
+	return { entries, spent: total(entries), limit: limitOf(LIMIT), entrySpent, entryLimit: limitOf(ENTRY_LIMIT) };
 }
 
 /** Tell whether there is a limit that cannot be read: nothing is answered until the person sets one again. */
-export const isLimitLost = (storage) => !(Number(storage.getItem(LIMIT) ?? 1) > 0);
+export const isLimitLost = (storage) => [LIMIT, ENTRY_LIMIT].some((place) => !(Number(storage.getItem(place) ?? 1) > 0));
 
 /** Keep the most that the person accepts for all reports together: user level, any two records. */
-export function setLimit(storage, limit) {
+export const setLimit = (storage, limit) => keepLimit(storage, LIMIT, limit);
+
+/** Keep the most that the person accepts for one entry of a neighbour list, over all waves ever answered. */
+export const setEntryLimit = (storage, limit) => keepLimit(storage, ENTRY_LIMIT, limit);
+
+function keepLimit(storage, place, limit) {
 	need(limit > 0 && Number.isFinite(limit), "Your limit must be above 0.");
-	storage.setItem(LIMIT, `${limit}`);
+	storage.setItem(place, `${limit}`);
 }
 
 const seenNow = ({ notice: { version, sha256, purpose, retention } }, now = new Date()) =>
@@ -89,7 +157,7 @@ export async function rename(question, from, to, storage, locks = navigator.lock
 	return locks.request("veilgraph", async () => {
 		const kept = drawn(question, storage), places = [`veilgraph:${question.id}`, `veilgraph:${question.id}:${from}`];
 		const [place, said] = places.map((each) => [each, parse(storage.getItem(each) ?? "")]).find(([, one]) => one?.node === from) ?? [];
-		need(place && !kept.has(to), "This device has answered the campaign before, and answers it once.");
+		need(place && !kept.has(to), ANOTHER);
 		const target = place === places[0] ? place : `veilgraph:${question.id}:${to}`;
 		if (question.waves) storage.setItem(memoryOf(question, to), canonical(remembered(question, from, storage)));
 		storage.setItem(target, canonical({ ...said, node: to }));
@@ -177,18 +245,25 @@ function labelFits(said, { k, w }) {
 const isNotice = ({ version, sha256, purpose, retention, seen, ...more }) => Number.isSafeInteger(version) && !Object.keys(more).length
 	&& [sha256, purpose, seen, retention ?? ""].every((text) => typeof text === "string");
 
+const COST = /^\d+(\.\d+)?(e-\d+)?$/;
+
+/** Tell whether this says of which wave an answer about neighbours is, and what it costs. */
+const isPlaceInSeries = ({ series, wave, any_lists, one_entry, ...more }) => /^[0-9a-f]{64}$/.test(series) && isCode(wave - 1, Infinity)
+	&& (any_lists === "Infinity" || COST.test(any_lists)) && COST.test(one_entry) && !Object.keys(more).length;
+
 /** List all reports of this device, with their epsilons and the notices that the person saw. */
 export function answered(storage) {
 	const places = Array.from({ length: storage.length }, (_, i) => storage.key(i));
 	return places.filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place)).map((place) => {
-		const { epsilon, notices = [], ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label } = report;
-		const codes = [features ?? [], label ?? []].flat(), isWhole = Number.isSafeInteger;
-		need(/^campaign,features,label,node(,wave)?$/.test(Object.keys(report).sort().join()) && place.slice(10, 74) === campaign
+		const { epsilon, notices = [], neighbours, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label, answer } = report;
+		const codes = [features ?? [], label ?? [], answer ?? []].flat(), isWhole = Number.isSafeInteger;
+		need(/^(answer,campaign,node|campaign,features,label,node(,wave)?)$/.test(Object.keys(report).sort().join()) && place.slice(10, 74) === campaign
 			&& typeof node === "string" && codes.length && codes.every((code) => isWhole(code) || code === null), DAMAGED);
 		need(Array.isArray(notices) && notices.every((one) => Object(one) === one && isNotice(one)), DAMAGED);
-		need(/^\d+(\.\d+)?(e-\d+)?$/.test(epsilon) || (epsilon === undefined && codes.every(isWhole) && !label?.length), DAMAGED);
+		need(answer || neighbours ? Array.isArray(answer) && codes.every(isWhole) && isPlaceInSeries(Object(neighbours)) && epsilon !== undefined : true, DAMAGED);
+		need(COST.test(epsilon) || (epsilon === undefined && codes.every(isWhole) && !label?.length), DAMAGED);
 		// Earlier versions recorded no epsilon: that of a table is below ln(2 ** 53) < 36.74.
-		return { campaign, node, report, notices, place, epsilon: Number(epsilon ?? codes.length * 36.74) };
+		return { campaign, node, report, notices, neighbours, place, epsilon: Number(epsilon ?? codes.length * 36.74) };
 	});
 }
 

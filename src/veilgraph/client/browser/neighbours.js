@@ -4,7 +4,7 @@
 import { canonical, internals, need, parse, sha256, shown, within } from "./veilgraph.js";
 
 const { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, part, readNotice, readTable, respond, systemWord, whole } = internals;
-const CODES = 2 ** 16, FINEST = 60, MOST_STEPS = 2 ** 17, MOST_WAVES = 36, LARGEST_COUNT = 2 ** 15 - 1;
+const CODES = 2 ** 16, FINEST = 60, MOST_STEPS = 2 ** 17, MOST_WAVES = 36, LARGEST_COUNT = 2 ** 15 - 1, LARGEST_CAP = 2 ** 31 - 1;
 const HEAD = /^veilgraph-beliefs-1\n\{"num_classes": ([1-9]\d{0,4}), "people": ([1-9]\d{0,9})\}\n/;
 const NO_WAVE = "This is not a wave about neighbours.", DAMAGED = "The published table cannot be used: get it again.";
 
@@ -61,7 +61,7 @@ function readAnswer(stated, k) {
 	}
 	part(stated, "cap epsilon largest mechanism more scale", "neighbourhood_histogram");
 	const { cap, largest, more, scale } = stated;
-	need([largest, more, scale, cap ?? 1].every(whole) && scale === finestScale(k) && largest >= scale && largest <= LARGEST_COUNT);
+	need([largest, more, scale, cap ?? 1].every(whole) && scale === finestScale(k) && largest >= scale && largest <= LARGEST_COUNT && cap <= LARGEST_CAP);
 	need(WORDS - more >= WORDS / MOST_STEPS); // otherwise a draw could take for ever
 	return { k, more, scale, cap, largest };
 }

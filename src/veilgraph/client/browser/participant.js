@@ -577,6 +577,8 @@ const TOLD = {
   "Your limit cannot be read.": "problem.limit.lost",
   "No wave is open.": "problem.paused",
   "This wave is over.": "problem.over",
+  "This is not the wave that follows those which this device has answered.": "problem.follows",
+  "Set your limit for one entry first.": "problem.limit.entry",
 };
 
 function fail(error) {

@@ -1,0 +1,322 @@
+"""Waves about private neighbours on a device with a browser: documents, forgeries, the ledger, one answer for each."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.browser_module import in_node, needs_node
+from tests.support.forgeries import NOTICE_FORGERIES
+from tests.support.neighbour_series import (
+    ANSWERS,
+    CAPPED,
+    CLASS,
+    CLOSES,
+    HISTOGRAM,
+    NAMES,
+    PEOPLE_FILE,
+    TABLE,
+    first_document,
+    forged,
+    waves_of,
+)
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.strict_json import canonical_json, content_id
+from veilgraph.errors import CampaignError
+from veilgraph.privacy.epsilon import ListLoss
+from veilgraph.privacy.mechanisms import NeighbourhoodClass
+
+pytestmark = needs_node
+
+FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
+
+
+def costs(loss: ListLoss) -> dict[str, Any]:
+    figures = {"any_lists": loss.any_lists, "one_entry": loss.one_entry, "one_relationship": loss.one_relationship}
+    return {name: pytest.approx(epsilon) if epsilon < 1e9 else None for name, epsilon in figures.items()}
+
+
+@pytest.mark.parametrize("answers", [[CLASS], [HISTOGRAM], [CAPPED], [CLASS, CAPPED, HISTOGRAM], [CLASS] * 36])
+def test_the_browser_computes_every_epsilon_of_a_wave_and_of_its_series(answers: list[Any]) -> None:
+    *_, last = documents = waves_of(*answers)
+    (reply,) = in_node("verifyWave", [last.to_json()])
+    assert reply["result"]["id"] == last.id
+    assert (reply["result"]["series"], reply["result"]["wave"]) == (documents[0].id, len(answers))
+    found = reply["result"]["costs"]
+    assert found["wave"] == costs(answers[-1].list_loss)
+    assert found["lists"] == costs(ListLoss.sum_of(each.list_loss for each in answers))
+    assert found["label"] == pytest.approx(2.0)
+
+
+def test_the_label_of_a_series_may_be_by_sets_or_by_grr() -> None:
+    for epsilon in (0.1, 5.0):
+        made = waves_of(CLASS, first=first_document(epsilon_y=epsilon))[1]
+        assert "result" in in_node("verifyWave", [made.to_json()])[0], epsilon
+
+
+SETS = {"domain_size": 3, "size": 1, "inside": 2**53 - 2**40, "outside": 2**40}
+BINARY = {"domain_size": 2, "size": 1, "inside": 2**53 - 2**50, "outside": 2**50}
+FORGERIES: dict[str, tuple[tuple[str | int, ...], Any]] = {
+    "a smaller epsilon of one entry": (("guarantee", "wave", "one_entry"), "0.5"),
+    "a smaller epsilon of a relationship": (("guarantee", "wave", "one_relationship"), "1"),
+    "lists that are said to be private": (("guarantee", "wave", "any_lists"), "1"),
+    "lists of the series that are said to be private": (("guarantee", "series", "lists", "any_lists"), "1"),
+    "a smaller epsilon of the series": (("guarantee", "series", "lists", "one_entry"), "0.5"),
+    "a smaller relationship of the series": (("guarantee", "series", "lists", "one_relationship"), "1"),
+    "a smaller epsilon of record and list": (("guarantee", "series", "lists_and_record", "one_entry"), "1"),
+    "record and list that are said to be private": (("guarantee", "series", "lists_and_record", "any_lists"), "3"),
+    "a smaller epsilon of the label": (("guarantee", "series", "label"), "1"),
+    "a relation left out": (("guarantee", "wave"), {"one_entry": "1"}),
+    "no guarantee of the series": (("guarantee", "series"), None),
+    "less noise": (("neighbours", "answers", 0, "more"), 2**52),
+    "no noise": (("neighbours", "answers", 0, "more"), 0),
+    "noise without end": (("neighbours", "answers", 0, "more"), 2**53 - 1),
+    "words that are no whole number": (("neighbours", "answers", 0, "more"), 0.5),
+    "another unit": (("neighbours", "answers", 0, "scale"), 59),
+    "a cap of 0": (("neighbours", "answers", 0, "cap"), 0),
+    "a cap that is true": (("neighbours", "answers", 0, "cap"), True),
+    "a cap that protects nothing more": (("neighbours", "answers", 0, "cap"), 2**31),
+    "counts beyond 16 bits": (("neighbours", "answers", 0, "largest"), 2**15),
+    "counts below a unit": (("neighbours", "answers", 0, "largest"), 59),
+    "no epsilon": (("neighbours", "answers", 0, "epsilon"), "0"),
+    "an unknown key": (("neighbours", "answers", 0, "extra"), 1),
+    "an unknown mechanism": (("neighbours", "answers", 0, "mechanism"), "plain"),
+    "an answer that is null": (("neighbours", "answers", 0), None),
+    "no answers": (("neighbours", "answers"), []),
+    "sets that tell more": (("neighbours", "answers", 1, "table"), SETS),
+    "sets of other classes": (("neighbours", "answers", 1, "table"), BINARY),
+    "sets of another size": (("neighbours", "answers", 1, "size"), 2),
+    "sets without a size": (("neighbours", "answers", 1, "size"), None),
+    "another label": (("neighbours", "label", "table", "true"), 1),
+    "no label": (("neighbours", "label"), None),
+    "a table that is no hash": (("neighbours", "table"), "table.bin"),
+    "a hash in a list": (("neighbours", "table"), [TABLE.sha256]),
+    "people that are no hash": (("neighbours", "people"), None),
+    "a document twice": (("neighbours", "documents"), [FIRST.id, FIRST.id]),
+    "a wave too many": (("neighbours", "documents"), [FIRST.id, ONE.id, "a" * 64]),
+    "no document": (("neighbours", "documents"), []),
+    "a document that is no id": (("neighbours", "documents"), [FIRST.id, "wave 1"]),
+    "another number of classes": (("schema", "label", "classes"), ["a", "b"]),
+    "a class twice": (("schema", "label", "classes"), ["red", "red", "blue"]),
+    "a column": (("schema", "columns"), [{"name": "x", "values": ["0", "1"]}]),
+    "a group": (("schema", "group"), 2),
+    "no people": (("graph", "nodes"), 0),
+    "another format": (("format",), 3),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_wave_is_refused(forgery: str) -> None:
+    text = forged(TWO, *FORGERIES[forgery])
+    assert "error" in in_node("verifyWave", [text])[0]
+    with pytest.raises(CampaignError):
+        Campaign.from_json(text)
+
+
+def test_a_wave_with_a_forged_notice_is_refused() -> None:
+    document = json.loads(TWO.to_json())
+    for name, changes in NOTICE_FORGERIES.items():
+        notice = document["notice"] | {
+            path.removeprefix("notice__"): value
+            for path, value in changes.items()
+            if path.startswith("notice__") and path.count("__") == 1
+        }
+        if notice != document["notice"]:
+            assert "error" in in_node("verifyWave", [canonical_json(document | {"notice": notice})])[0], name
+    opened = canonical_json(document | {"notice": document["notice"] | {"wave": 1}})
+    assert "error" in in_node("verifyWave", [opened])[0]
+
+
+def test_other_documents_are_no_waves_and_waves_are_no_campaigns() -> None:
+    for text in (FIRST.to_json(), "", "null", "[]", "{}", '{"format":4}', TWO.to_json().replace(":", ": ", 1)):
+        assert "error" in in_node("verifyWave", [text])[0], text
+    altered = TWO.to_json().replace(TABLE.sha256, "0" * 64)
+    assert "altered" in in_node("verifyWave", [altered])[0]["error"]
+    assert "closed" in in_node("verifyWave", [TWO.to_json()], now=CLOSES)[0]["error"]
+    assert "error" in in_node("verify", [TWO.to_json()])[0]
+
+
+def test_a_wave_above_the_limit_is_refused_under_its_relation() -> None:
+    (reply,) = in_node("verifyWave", [waves_of(CLASS)[1].to_json()], max_epsilon=1.9)
+    assert "2.0000 for any two lists, above your limit of 1.9" in reply["error"]
+    (reply,) = in_node("verifyWave", [ONE.to_json()], max_epsilon=0.9)
+    assert "1.0000 for one entry, above your limit of 0.9" in reply["error"]
+
+
+# --- The device ------------------------------------------------------------------------------------------------------
+
+STRANGER = "u6161"
+
+
+def asking(wave: Campaign, neighbours: list[Any], **settings: Any) -> dict[str, Any]:
+    files = {
+        "people": base64.b64encode(PEOPLE_FILE).decode(),
+        "table": base64.b64encode(TABLE.to_bytes()).decode(),
+    }
+    return {"campaign": wave.to_json(), "list": neighbours, "node": "u0"} | files | settings
+
+
+def device(
+    *requests: dict[str, Any],
+    limit: float | None = 9.0,
+    entry_limit: float | None = 9.0,
+    planted: dict[str, str] | None = None,
+) -> Any:
+    given = {"planted": planted or {}, "limit": limit, "entryLimit": entry_limit, "requests": requests}
+    (reply,) = in_node("waveDevice", [given])
+    assert "result" in reply, reply
+    return reply["result"]
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_is_drawn_once_and_kept_without_the_list(answer: Any) -> None:
+    wave = waves_of(answer)[1]
+    done = device(asking(wave, ["u1", "ü"]), asking(wave, [STRANGER]))
+    first, again = done["replies"]
+    assert set(first["result"]) == {"answer", "campaign", "node"}
+    assert (first["result"]["campaign"], first["result"]["node"]) == (wave.id, "u0")
+    assert len(first["result"]["answer"]) == (answer.sets.set_size if isinstance(answer, NeighbourhoodClass) else 3)
+    assert [first["looks"], again["looks"]] == [1, 0], "a kept answer needs no list"
+    assert first["result"] == again["result"]
+    kept = json.loads(done["kept"][f"veilgraph:{wave.id}"])
+    loss = answer.list_loss
+    assert float(kept["neighbours"]["one_entry"]) == pytest.approx(loss.one_entry)
+    assert done["spent"] == pytest.approx(0 if loss.any_lists > 1e9 else loss.any_lists)
+    assert "ü" not in json.dumps(done["kept"], ensure_ascii=False)
+
+
+def test_label_and_waves_share_one_limit_and_are_refused_before_the_list_is_looked_at() -> None:
+    first, one, two = waves_of(CLASS, CLASS)
+    label = {"campaign": first.to_json(), "record": {"label": "red"}, "node": "u0"}
+    done = device(label, asking(one, ["u1"]), asking(two, ["u1"]), limit=5.0)
+    told, answered, refused = done["replies"]
+    assert "result" in told
+    assert answered["looks"] == 1
+    assert "With 4.0000 for earlier reports this is above your limit of 5" in refused["error"]
+    assert refused["looks"] == 0
+    assert done["spent"] == pytest.approx(4)
+
+
+def test_an_answer_that_protects_no_whole_lists_needs_a_limit_for_one_entry() -> None:
+    _, one, two = waves_of(HISTOGRAM, HISTOGRAM)
+    (refused,) = device(asking(one, ["u1"]), entry_limit=None)["replies"]
+    assert "limit for one entry" in refused["error"]
+    assert refused["looks"] == 0
+    answered, above = device(asking(one, ["u1"]), asking(two, ["u1"]), entry_limit=1.5)["replies"]
+    assert "result" in answered
+    assert "1.0000 for one entry. With 1.0000 for earlier answers this is above your limit of 1.5" in above["error"]
+    assert above["looks"] == 0
+    answered, above = device(*(asking(each, [], maxEntryEpsilon=1.5) for each in (one, two)), entry_limit=None)[
+        "replies"
+    ]
+    assert ("result" in answered, "above your limit" in above["error"]) == (True, True)
+    (refused,) = device(asking(one, []), limit=None)["replies"]
+    assert "Set your limit first" in refused["error"]
+
+
+def test_each_wave_of_a_series_is_answered_once_and_in_its_order() -> None:
+    other = waves_of(HISTOGRAM, NeighbourhoodClass(3, 1.0))[2]
+    stranger = waves_of(CLASS, CLASS)[2]
+    done = device(*(asking(wave, ["u1"]) for wave in (ONE, TWO, other, stranger, ONE)))
+    one, two, another_second, another_first, again = done["replies"]
+    assert "result" in two
+    for refused in (another_second, another_first):
+        assert "not the wave that follows" in refused["error"]
+        assert refused["looks"] == 0
+    assert again["result"] == one["result"]
+    late = device(asking(TWO, ["u1"]), asking(ONE, ["u1"]))["replies"][1]
+    assert "not the wave that follows" in late["error"]
+
+
+def test_a_wave_may_be_left_out_and_another_series_is_one_of_its_own() -> None:
+    assert "result" in device(asking(TWO, []))["replies"][0]
+    other = waves_of(HISTOGRAM, first=first_document(epsilon_y=1.0))[1]
+    assert all("result" in reply for reply in device(asking(ONE, []), asking(other, []))["replies"])
+
+
+def test_a_device_answers_a_series_as_one_person() -> None:
+    label = {"campaign": FIRST.to_json(), "record": {"label": "red"}, "node": "u0"}
+    done = device(label, asking(ONE, ["u1"], node="u2"), asking(ONE, [], node="u2", sharedDevice=True), asking(ONE, []))
+    _, refused, shared, alone = done["replies"]
+    assert "answers it once" in refused["error"]
+    assert shared["result"]["node"] == "u2"
+    assert "answers it once" in alone["error"]
+    assert "result" in device(label, asking(ONE, []))["replies"][1]
+
+
+def test_files_that_do_not_fit_are_refused_before_the_list_is_looked_at() -> None:
+    table = base64.b64encode(TABLE.to_bytes()[:-2] + b"\0\0").decode()
+    people = base64.b64encode(PEOPLE_FILE.replace(b"u3", b"u4")).decode()
+    for files in ({"table": table}, {"people": people}, {"table": ""}, {"people": ""}):
+        done = device(asking(ONE, [STRANGER], **files))
+        assert "another table than that of the wave" in done["replies"][0]["error"]
+        assert done["replies"][0]["looks"] == 0
+        assert not [place for place in done["kept"] if ONE.id in place], "a refused wave was counted"
+
+
+@pytest.mark.parametrize("stranger", [STRANGER, "", "u0 ", None, 1])
+def test_a_neighbour_who_is_not_in_the_table_is_refused_and_nothing_is_kept(stranger: Any) -> None:
+    done = device(asking(ONE, ["u1", stranger]), asking(ONE, ["u1"]))
+    refused, corrected = done["replies"]
+    assert "neighbour" in refused["error"]
+    assert STRANGER not in refused["error"]
+    assert "result" in corrected
+
+
+def test_a_list_above_the_cap_is_cut_and_never_refused() -> None:
+    wave = waves_of(CAPPED)[1]
+    assert "result" in device(asking(wave, list(NAMES)))["replies"][0]
+
+
+def test_a_stored_answer_that_does_not_fit_is_damaged_and_stops_every_draw() -> None:
+    place = f"veilgraph:{ONE.id}"
+    kept = json.loads(device(asking(ONE, ["u1"]))["kept"][place])
+    neighbours = kept["neighbours"]
+    damages: list[Any] = [
+        {"answer": [0, 0]},
+        {"answer": [0, 0, 40_000]},
+        {"answer": [0, 0, None]},
+        {"answer": "000"},
+        {"answer": []},
+        {"neighbours": None},
+        {"neighbours": neighbours | {"one_entry": "-1"}},
+        {"neighbours": neighbours | {"one_entry": "Infinity"}},
+        {"neighbours": neighbours | {"series": "x"}},
+        {"neighbours": neighbours | {"wave": 0}},
+        {"neighbours": neighbours | {"extra": 1}},
+        {"epsilon": None},
+        {"epsilon": "-1"},
+        {"features": None, "label": 1},
+    ]
+    for damage in damages:
+        (reply,) = device(asking(ONE, ["u1"]), planted={place: canonical_json(kept | damage)})["replies"]
+        assert "damaged" in reply.get("error", ""), damage
+        assert reply["looks"] == 0
+    without = {key: value for key, value in kept.items() if key != "neighbours"}
+    (reply,) = device(asking(ONE, ["u1"]), planted={place: canonical_json(without)})["replies"]
+    assert "damaged" in reply["error"]
+    (reply,) = device(asking(ONE, ["u1"]), planted={place: canonical_json(kept)})["replies"]
+    assert reply["result"]["answer"] == kept["answer"]
+
+
+def test_an_older_notice_of_a_wave_is_refused() -> None:
+    later = ONE.revise(contact="help@example.org")
+    done = device(asking(later, []), asking(ONE, []))
+    assert "later notice" in done["replies"][1]["error"]
+
+
+def test_a_limit_that_cannot_be_read_stops_every_draw() -> None:
+    (reply,) = device(asking(ONE, []), entry_limit=None, planted={"veilgraph:entry-limit": "much"})["replies"]
+    assert "limit cannot be read" in reply["error"]
+    assert reply["looks"] == 0
+
+
+def test_a_forged_document_with_a_fitting_id_is_another_document() -> None:
+    """The device remembers ids: a wave whose table was exchanged is not the wave that it answered."""
+    other = forged(ONE, ("neighbours", "table"), "0" * 64)
+    assert content_id(json.loads(other)["bound"]) != ONE.id
+    done = device(asking(ONE, ["u1"]), asking(ONE, ["u1"]) | {"campaign": other})
+    assert "not the wave that follows" in done["replies"][1]["error"]
