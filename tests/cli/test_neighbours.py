@@ -45,5 +45,15 @@ def test_a_plan_recommends_from_public_information(monkeypatch: pytest.MonkeyPat
     found = json.loads(capsys.readouterr().out)
     assert found["recommended"] == found["designs"][0]
     assert found["homophilies"] == [0.9]
+    assert found["randomized_adjacency"] is None  # it protects no whole list
+    assert main([*plan[:-1], "--json"]) == 0
+    known = json.loads(capsys.readouterr().out)["randomized_adjacency"]
+    assert (known["report_bytes"], known["better"]) == (15, True)
+    assert main(plan[:-1]) == 0
+    assert "is the better choice here" in (told := " ".join(capsys.readouterr().out.split()))
+    assert "15 bytes" in told
+    assert "one entry of a list" in told
+    assert main(["neighbours", "plan", "--epsilon=4", "--people=10000000", "--degree=8", "--classes=2"]) == 0
+    assert "would drown true neighbours: a report of 1,250,000 bytes" in " ".join(capsys.readouterr().out.split())
     assert main([*plan, "--answer=list"]) == 2
     assert "choose histogram or class" in capsys.readouterr().err

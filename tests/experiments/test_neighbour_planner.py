@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import BudgetError
 from veilgraph.experiments.grid import CLASS, HISTOGRAM
 from veilgraph.experiments.neighbour_design import NeighbourDesign
-from veilgraph.experiments.neighbour_planner import candidate_designs, plan_neighbours
+from veilgraph.experiments.neighbour_planner import candidate_designs, plan_known_way, plan_neighbours
 
 
 @pytest.mark.parametrize("answer", [HISTOGRAM, CLASS])
@@ -34,6 +37,18 @@ def test_the_best_design_in_simulations_comes_first() -> None:
     assert [each.mean for each in found] == sorted((each.mean for each in found), reverse=True)
     assert found[0].design.epsilon_y == 3
     assert set(seen) == {(1200, 3)}  # as large as needed for a plan, whatever the number of people is
+
+
+def test_the_known_way_is_planned_with_the_false_neighbours_of_all_people() -> None:
+    facts: dict[str, Any] = {"mean_degree": 6, "num_classes": 3, "homophilies": (0.85,)}
+    few = plan_known_way(people=1200, total_epsilon=8, **facts)
+    assert few.epsilon_y + few.edge_epsilon == 8
+    assert few.report_bytes == 150
+    assert few.false_neighbours == pytest.approx(1200 / (1 + math.exp(few.edge_epsilon)) ** 2)
+    many = plan_known_way(people=60_000, total_epsilon=8, **facts)
+    assert many.mean < few.mean
+    drowned = plan_known_way(people=10**9, total_epsilon=4, **facts)
+    assert (drowned.accuracies, drowned.mean) == ((), 0.0)
 
 
 @pytest.mark.parametrize(("answer", "total"), [("list", 4.0), (CLASS, 0.0)])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,6 +14,9 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.completion import complete_dataset
 from veilgraph.errors import RunError
+
+if TYPE_CHECKING:
+    from veilgraph.experiments.neighbour_planner import KnownWay, PlannedDesign
 
 neighbours_app = typer.Typer(help="Private neighbours: collections in which nobody holds the graph.")
 
@@ -87,18 +91,19 @@ def plan_command(
 ) -> None:
     """Recommend waves and budgets for a total, from public information alone."""
     with needs_extra("lab"):
-        from veilgraph.experiments.neighbour_planner import HOMOPHILIES, plan_neighbours
+        from veilgraph.experiments.grid import HISTOGRAM
+        from veilgraph.experiments.neighbour_planner import HOMOPHILIES, plan_known_way, plan_neighbours
+    asked: Any = {
+        "people": people,
+        "mean_degree": degree,
+        "num_classes": classes,
+        "total_epsilon": epsilon,
+        "homophilies": tuple(homophily or HOMOPHILIES),
+        "seed": seed,
+    }
     with show_progress("plan") as progress:
-        found = plan_neighbours(
-            people=people,
-            mean_degree=degree,
-            num_classes=classes,
-            total_epsilon=epsilon,
-            answer=answer,
-            homophilies=tuple(homophily or HOMOPHILIES),
-            seed=seed,
-            progress=progress,
-        )
+        found = plan_neighbours(**asked, answer=answer, progress=progress)
+        known = plan_known_way(**asked) if answer == HISTOGRAM else None
     best = found[0].design
     if as_json:
         designs = [
@@ -113,7 +118,15 @@ def plan_command(
             }
             for each in found
         ]
-        echo_json({"recommended": designs[0], "designs": designs, "homophilies": list(homophily or HOMOPHILIES)})
+        beside = None if known is None else asdict(known) | {"better": known.mean > found[0].mean}
+        echo_json(
+            {
+                "recommended": designs[0],
+                "designs": designs,
+                "homophilies": list(homophily or HOMOPHILIES),
+                "randomized_adjacency": beside,
+            }
+        )
         return
     echo(f"Recommended: label {best.epsilon_y:g}, then {best.title}.", *best.guarantee(classes).in_words())
     table = Table(title="\nDesigns, in simulations", title_justify="left")
@@ -125,3 +138,24 @@ def plan_command(
     Console().print(table)
     shares = " / ".join(f"{100 * each:.0f} %" for each in homophily or HOMOPHILIES)
     echo(f"Accuracies are for {shares} of the relationships within a class; 75 % of the people report a label.")
+    echo(*_known_way_in_words(known, found[0]))
+
+
+def _known_way_in_words(known: KnownWay | None, best: PlannedDesign) -> list[str]:
+    """Say whether randomized adjacency would be the better choice, and what it costs and protects."""
+    if known is None:
+        return ["Randomized adjacency, the known way, protects one entry of a list and no whole list: not compared."]
+    facts = (
+        f"a report of {known.report_bytes:,} bytes, one bit for each person, and {known.false_neighbours:,.1f} false "
+        "neighbours for each person"
+    )
+    if not known.accuracies:
+        return [f"Randomized adjacency, the known way, would drown true neighbours: {facts}."]
+    reached = " / ".join(f"{100 * one:.0f} %" for one in known.accuracies)
+    verdict = "is the better choice here" if known.mean > best.mean else "is not better here"
+    return [
+        f"Randomized adjacency, the known way, {verdict}: {reached} with label {known.epsilon_y:g} and "
+        f"{known.edge_epsilon:g} for each entry. It costs {facts}.",
+        "It protects one entry of a list, as the histogram does, and a relationship that both ends report with twice "
+        "that epsilon; whole lists are not protected. Answers in waves do not grow with the number of people.",
+    ]

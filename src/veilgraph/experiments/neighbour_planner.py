@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,14 +14,22 @@ from veilgraph.evaluation import accuracy
 from veilgraph.experiments.grid import CLASS, HISTOGRAM
 from veilgraph.experiments.neighbour_design import ANSWERS, NeighbourDesign
 from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
+from veilgraph.experiments.randomized_adjacency import false_neighbours, randomized_adjacency, report_bytes
+from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Split
+from veilgraph.models import LabelVeil
 from veilgraph.privacy.epsilon import check_epsilon
+from veilgraph.privacy.mechanisms import GRR
 
 HOMOPHILIES = (0.6, 0.85)
 """Shares of relationships within a class that a plan allows for."""
 
 _LABEL_SHARES = (0.25, 0.5, 0.75)
 _MOST_PEOPLE = 1200
+_MOST_FALSE = 25
+"""Largest number of false neighbours for each true one with which randomized adjacency is tried."""
+
+_ADJACENCY = 6
 _SPLITS: dict[str, tuple[tuple[float, ...], ...]] = {HISTOGRAM: ((1.0,), (0.25, 0.75), (0.5, 0.5)), CLASS: ((1.0,),)}
 _TURNS: dict[str, tuple[int, ...]] = {HISTOGRAM: (1,), CLASS: (1, 2, 4)}
 
@@ -77,6 +85,90 @@ def simulated_accuracy(design: NeighbourDesign, private: PrivateGraph, seed: int
     return accuracy(method.predict(), private, split.test)
 
 
+@dataclass(frozen=True, kw_only=True)
+class KnownWay:
+    """Randomized adjacency at the same total: the known way to protect one entry of a list.
+
+    Attributes:
+        epsilon_y: budget of the label.
+        edge_epsilon: budget of one entry.
+        accuracies: accuracy of Veil on silent people in each scenario; empty where false neighbours drown the true.
+        false_neighbours: false neighbours of a person on average, where a pair counts if both ends report it.
+        report_bytes: size of a report, one bit for each person.
+    """
+
+    epsilon_y: float
+    edge_epsilon: float
+    accuracies: tuple[float, ...]
+    false_neighbours: float
+    report_bytes: int
+
+    @property
+    def mean(self) -> float:
+        """Mean over the scenarios; 0 where nothing was tried."""
+        return float(np.mean(self.accuracies)) if self.accuracies else 0.0
+
+
+def plan_known_way(
+    *,
+    people: int,
+    mean_degree: float,
+    num_classes: int,
+    total_epsilon: float,
+    homophilies: Sequence[float] = HOMOPHILIES,
+    seed: int = 0,
+) -> KnownWay:
+    """Return the best division of a total between label and adjacency, in the simulations of `plan_neighbours`.
+
+    The drawn graphs are small. They get as many false neighbours for each person as among all people. With more than 25
+    for each true one nothing is tried. The arguments are those of `plan_neighbours`.
+    """
+    check_epsilon(total_epsilon, "total_epsilon")
+    drawn = _drawn(people, mean_degree, num_classes, homophilies, seed)
+    found = []
+    for share in _LABEL_SHARES:
+        epsilon_y, edge_epsilon = total_epsilon * share, total_epsilon * (1 - share)
+        false = false_neighbours(people, edge_epsilon)
+        useful = false <= _MOST_FALSE * mean_degree
+        found.append(
+            KnownWay(
+                epsilon_y=epsilon_y,
+                edge_epsilon=edge_epsilon,
+                accuracies=tuple(_known_accuracy(each, epsilon_y, edge_epsilon, people, seed) for each in drawn)
+                if useful
+                else (),
+                false_neighbours=false,
+                report_bytes=report_bytes(people),
+            )
+        )
+    return max(found, key=lambda each: (each.mean, each.edge_epsilon))
+
+
+def _known_accuracy(private: PrivateGraph, epsilon_y: float, edge_epsilon: float, people: int, seed: int) -> float:
+    split, label = Split.random(private.graph.num_nodes, seed=seed), GRR(private.schema.num_classes, epsilon_y)
+    labels = randomize_labels(private, label, split, rng=label_rng(seed))
+    noisy = randomized_adjacency(private.graph, edge_epsilon, np.random.default_rng([seed, _ADJACENCY]), people=people)
+    reports = replace(simulated_collection(private, split, label, labels), graph=noisy)
+    return accuracy(LabelVeil(seed=seed).fit(reports, split).predict(), private, split.test)
+
+
+def _drawn(
+    people: int, mean_degree: float, num_classes: int, homophilies: Sequence[float], seed: int
+) -> list[PrivateGraph]:
+    """Draw a graph for each homophily; it has at most 1,200 people."""
+    return [
+        csbm(
+            min(people, _MOST_PEOPLE),
+            num_classes=num_classes,
+            mean_degree=mean_degree,
+            homophily=homophily,
+            num_features=0,
+            seed=seed,
+        )
+        for homophily in homophilies
+    ]
+
+
 def plan_neighbours(
     *,
     people: int,
@@ -106,17 +198,7 @@ def plan_neighbours(
         progress: called with what is done, how much and of how much.
     """
     designs = candidate_designs(answer, total_epsilon)
-    drawn = [
-        csbm(
-            min(people, _MOST_PEOPLE),
-            num_classes=num_classes,
-            mean_degree=mean_degree,
-            homophily=homophily,
-            num_features=0,
-            seed=seed,
-        )
-        for homophily in homophilies
-    ]
+    drawn = _drawn(people, mean_degree, num_classes, homophilies, seed)
     planned = []
     for number, design in enumerate(designs):
         planned.append(PlannedDesign(design=design, accuracies=tuple(simulate(design, each, seed) for each in drawn)))
