@@ -31,8 +31,8 @@ below its domain size. The others are not reported.
 
 The mechanisms of the package on one row, and the browser's module, take the same words in the same order.
 
-A wave about private neighbours adds up what is published about the people in a list, one whole number for each class,
-and reports it by one of two mechanisms:
+A wave about private neighbours adds up what is published about the people in a list: one whole number for each class.
+It reports these sums by one of two mechanisms:
 
 - The class takes, of the n classes with the largest sum, the one that a number below n names, in ascending order. Then
   it reports this class by subset selection.
