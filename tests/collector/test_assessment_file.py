@@ -30,7 +30,11 @@ FOUND = Assessment(
     control=Interval(value=0.6, low=0.56, high=0.64),
     second_half=Interval(value=0.004, low=-0.006, high=0.014),
 )
-WRITE = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(os.environ['VEILGRAPH_STORE'])"
+# As the real command does: the file appears when it is complete.
+WRITE = (
+    "import os, sys; open(sys.argv[1] + '.new', 'w').write(os.environ['VEILGRAPH_STORE']); "
+    "os.replace(sys.argv[1] + '.new', sys.argv[1])"
+)
 FAIL = "import sys; print('error: no label report yet', file=sys.stderr); sys.exit(2)"
 
 
