@@ -28,6 +28,7 @@ from tests.support.make_neighbour_vectors import (
     published,
     table_of,
 )
+from veilgraph.client import participant
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
 
@@ -65,6 +66,26 @@ def test_the_browser_makes_the_same_sums_and_answers() -> None:
             {"sums": case["sums"], "answer": case["answer"], "consumed": len(case["words"])} for case in vector["cases"]
         ]
         assert reply == {"result": expected}, vector["name"]
+
+
+def by_the_client(mechanism: Answer) -> participant.ListClass | participant.ListHistogram:
+    """Return the mechanism of the Python client with the same integers."""
+    if isinstance(mechanism, NeighbourhoodClass):
+        table = mechanism.sets.table
+        return participant.ListClass(participant.SetTable(table.domain_size, table.size, table.inside, table.outside))
+    return participant.ListHistogram(
+        mechanism.num_classes, mechanism.scale, mechanism.cap, mechanism.largest, mechanism.noise.more
+    )
+
+
+def test_the_python_client_makes_the_same_answers_and_epsilons() -> None:
+    for vector, mechanism in zip(VECTORS, MECHANISMS.values(), strict=True):
+        device = by_the_client(mechanism)
+        for case in vector["cases"]:
+            left = iter(case["words"])
+            assert list(device.report(tuple(case["sums"]), left.__next__)) == case["answer"], vector["name"]
+            assert list(left) == []
+        assert float(device.cost.one_entry) == pytest.approx(vector["loss"]["one_entry"], rel=1e-12)
 
 
 def test_a_changed_word_changes_answers() -> None:

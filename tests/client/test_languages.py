@@ -19,6 +19,7 @@ from veilgraph.collector.store import Standing
 TABLES: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((BROWSER / "languages").iterdir())
 }
+PAGE = ("participant.js", "contacts.js", "figures.js", "delivery.js")
 # Words of the field, in the five languages.
 JARGON = re.compile(
     r"epsilon|épsilon|إبسيلون|إبسلون|ε|\btokens?\b|\bjetons?\b|\bfichas?\b|الرمز المميز|randomi|aleatoriz|aléatoiris"
@@ -86,7 +87,7 @@ def test_every_phrase_is_translated(tag: str) -> None:
 
 def test_every_phrase_is_used_and_every_used_phrase_exists() -> None:
     used = set(re.findall(r'data-text="([^"]+)"', (BROWSER / "participant.html").read_text(encoding="utf-8")))
-    source = "".join((BROWSER / name).read_text(encoding="utf-8") for name in ("participant.js", "delivery.js"))
+    source = "".join((BROWSER / name).read_text(encoding="utf-8") for name in PAGE)
     named = set(re.findall(r'"([a-z]+(?:\.[a-z]+)*)"', source))
     assert used <= set(TABLES["en"])
     assert {key for key in named if key.split(".")[0] in {"problem", "review", "done", "level"} and "." in key} <= set(
@@ -101,10 +102,16 @@ def test_every_phrase_is_used_and_every_used_phrase_exists() -> None:
 def test_the_page_has_words_for_every_error_of_the_modules() -> None:
     """An error that the page does not know is one about an answer, whose words cannot be in another language."""
     told = (BROWSER / "participant.js").read_text(encoding="utf-8")
-    for name in ("veilgraph.js", "device.js"):
+    for name in ("veilgraph.js", "device.js", "neighbours.js"):
         source = (BROWSER / name).read_text(encoding="utf-8")
         sentences = set(re.findall(r'"([A-Z][^"`]{8,}\.)"', source))
-        about_answers = {"The record cannot be used.", "The record is empty.", "Your limit must be above 0."}
+        about_answers = {
+            "The record cannot be used.",
+            "The record is empty.",
+            "Your limit must be above 0.",
+            "The list of neighbours cannot be used.",
+            "The list of neighbours holds something that is not a name.",
+        }
         missing = {sentence for sentence in sentences - about_answers if f'"{sentence}"' not in told}
         assert not missing, name
 

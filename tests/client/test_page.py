@@ -472,6 +472,9 @@ def test_the_page_holds_no_inline_code_and_loads_its_own_files_only() -> None:
         "delivery.js",
         "wording.js",
         "device.js",
+        "contacts.js",
+        "elements.js",
+        "figures.js",
         "neighbours.js",
         "veilgraph.js",
     ):

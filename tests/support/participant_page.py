@@ -23,6 +23,9 @@ FILES = {
     "/veilgraph.js": ("veilgraph.js", "text/javascript"),
     "/neighbours.js": ("neighbours.js", "text/javascript"),
     "/device.js": ("device.js", "text/javascript"),
+    "/contacts.js": ("contacts.js", "text/javascript"),
+    "/elements.js": ("elements.js", "text/javascript"),
+    "/figures.js": ("figures.js", "text/javascript"),
     "/delivery.js": ("delivery.js", "text/javascript"),
     "/wording.js": ("wording.js", "text/javascript"),
 } | {
@@ -74,6 +77,7 @@ class Collector(ThreadingHTTPServer):
     def __init__(self, campaign: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.campaign = campaign
+        self.published: dict[str, bytes] = {}  # files of a wave about neighbours, by their SHA-256
         self.broken = False
         self.answer: bytes | None = None
         self.codes: list[int] = []
@@ -94,6 +98,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path in FILES:
             name, kind = FILES[self.path]
             self._reply(200, (BROWSER / name).read_bytes(), kind)
+        elif self.path.removeprefix("/v1/published/") in self.server.published:
+            content = self.server.published[self.path.removeprefix("/v1/published/")]
+            self._reply(200, content, "application/octet-stream")
         else:
             self._reply(204 if self.path == "/favicon.ico" else 404, b"", "text/plain")
 

@@ -29,6 +29,13 @@ export async function fetchCampaign() {
   return reply.text();
 }
 
+/** Load a published file, whole: nobody learns what of it is of interest here. */
+export async function fetchPublished(hash) {
+  const reply = await fetch(`v1/published/${hash}`).catch(() => null), content = await reply?.arrayBuffer().catch(() => null);
+  need(reply?.ok && content, "problem.load");
+  return new Uint8Array(content);
+}
+
 /** Send a report; return whether it is new to the collector, and the receipt. */
 export async function submit(report, code, options) {
   const [status, { receipt }] = await request("PUT", place(report), { code, body: canonical(report), ...options });

@@ -43,7 +43,7 @@ export async function answerNeighbours(campaign, { people, table, neighbours }, 
 	const question = await verifyWave(campaign, { maxEpsilon: maxEpsilon ?? Infinity, maxEntryEpsilon: maxEntryEpsilon ?? Infinity, now });
 	const { id, series, wave, costs: { wave: { any_lists, one_entry } } } = question, epsilon = any_lists < Infinity ? any_lists : 0;
 	return underLock(question, options, async ({ seen, spent, limit, entrySpent, entryLimit }) => {
-		const kept = storedAnswers(question, storage);
+		const kept = drawn(question, storage);
 		if (kept.has(node)) return kept.get(node);
 		checkSeries(question, node, storage, sharedDevice);
 		checkLimit(epsilon, spent, limit);
@@ -53,12 +53,12 @@ export async function answerNeighbours(campaign, { people, table, neighbours }, 
 		const published = await readPublished(question, people, table), said = randomizeSums(question, sumsOf(published, neighbours));
 		const place = { series, wave, any_lists: `${any_lists}`, one_entry: `${one_entry}` };
 		storage.setItem(placeOf(id, node, kept.size), canonical({ answer: said, campaign: id, node, epsilon: `${epsilon}`, neighbours: place, notices: [seen] }));
-		return storedAnswers(question, storage).get(node);
+		return drawn(question, storage).get(node);
 	});
 }
 
 /** Return this device's answers to a verified wave about neighbours, by node. */
-export function storedAnswers({ id, asked: { sets, k, largest } }, storage) {
+function answersTo({ id, asked: { sets, k, largest } }, storage) {
 	const counts = (said) => said.length === k && said.every((count) => Math.abs(count) <= largest);
 	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report, neighbours }) => {
 		need(neighbours && (sets ? labelFits(report.answer, sets) : counts(report.answer)), DAMAGED);
@@ -188,7 +188,9 @@ function saidInWave({ features, notice: { wave } }, report, memory) {
 }
 
 /** Return the reports that were counted, by node; of a series, the first one. */
-function drawn({ id, features, label, waves }, storage) {
+function drawn(question, storage) {
+	if (question.asked) return answersTo(question, storage);
+	const { id, features, label, waves } = question;
 	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report }) => {
 		need(fits(report.features, features, featuresFit) && fits(report.label, label?.table, labelFits)
 			&& Boolean(waves) === Object.hasOwn(report, "wave"), DAMAGED);

@@ -66,9 +66,6 @@ export interface Published {
 	readonly codes: DataView;
 }
 
-/** Tell whether a text, which nobody has verified, looks like the document of a wave about neighbours. */
-export function asksNeighbours(text: string): boolean;
-
 /**
  * Verify the document of a wave. One that is altered, closed, too revealing or untrue is refused.
  *

@@ -10,9 +10,6 @@ const NO_WAVE = "This is not a wave about neighbours.", DAMAGED = "The published
 
 // --- The document of a wave -------------------------------------------------------------------------------------------
 
-/** Tell whether a text, which nobody has verified, looks like the document of a wave about neighbours. */
-export const asksNeighbours = (text) => parse(text)?.format === 4;
-
 /**
  * Refuse the document of a wave that is altered, closed, too revealing, or untrue.
  *
@@ -118,25 +115,27 @@ export async function readPublished({ people, table, nodes, classes }, names, be
 function startsOf(names, nodes) {
 	need(nodes <= names.length, DAMAGED);
 	const starts = new Uint32Array(nodes + 1);
-	for (let i = 0; i < nodes; i++) {
-		starts[i + 1] = names.indexOf(10, starts[i]) + 1;
-		need(starts[i + 1] > starts[i] + 1 && (!i || order(names.subarray(starts[i - 1], starts[i] - 1), names, starts[i], starts[i + 1] - 1) < 0), DAMAGED);
+	for (let i = 0, start = 0, before = 0; i < nodes; i++) {
+		const end = names.indexOf(10, start);
+		if (end <= start || (i && order(names, before, start - 1, names, start, end) >= 0)) need(false, DAMAGED);
+		[before, start] = [start, end + 1];
+		starts[i + 1] = start;
 	}
 	need(starts[nodes] === names.length, DAMAGED);
 	return starts;
 }
 
-/** Compare a name with the one between two places: below, at or above 0. */
-function order(name, names, start, end) {
-	for (let i = 0; i < name.length && start + i < end; i++) if (name[i] !== names[start + i]) return name[i] - names[start + i];
-	return name.length - (end - start);
+/** Compare two names, each between two places: below, at or above 0. */
+function order(one, i, end, other, j, last) {
+	for (; i < end && j < last; i++, j++) if (one[i] !== other[j]) return one[i] - other[j];
+	return end - i - (last - j);
 }
 
 function readBeliefs(bytes, nodes, classes) {
 	const [head, k, people] = HEAD.exec(String.fromCharCode(...bytes.subarray(0, 80))) ?? need(false, DAMAGED);
 	need(+k === classes && +people === nodes && bytes.length === head.length + 2 * nodes, DAMAGED);
 	const codes = new DataView(bytes.buffer, bytes.byteOffset + head.length), scale = finestScale(classes), most = ways(scale, classes);
-	for (let i = 0; i < nodes; i++) need(codes.getUint16(2 * i, true) <= most, DAMAGED);
+	for (let i = 0; i < nodes; i++) if (codes.getUint16(2 * i, true) > most) need(false, DAMAGED);
 	return { k: classes, scale, codes };
 }
 
@@ -160,7 +159,7 @@ function rowOf(neighbour, names, starts) {
 	const name = new TextEncoder().encode(neighbour);
 	let low = 0, high = starts.length - 1;
 	while (low < high) {
-		const middle = (low + high) >> 1, found = order(name, names, starts[middle], starts[middle + 1] - 1);
+		const middle = (low + high) >> 1, found = order(name, 0, name.length, names, starts[middle], starts[middle + 1] - 1);
 		if (!found) return middle;
 		if (found < 0) high = middle; else low = middle + 1;
 	}

@@ -3,16 +3,18 @@
 import { VeilgraphError, canonical, parse, verify, within } from "./veilgraph.js";
 import { Problem, fetchCampaign, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, brokenRetention, isLimitLost, ledger, rename, setLimit, stored, total } from "./device.js";
+import { $, element, isolated, quoted } from "./elements.js";
+import { factor, level, points, raised, roundedUp } from "./figures.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
 
 const FEW = 6;
-const $ = (id) => document.getElementById(id);
 // One server may have several surveys, each below a path: an invitation to one is none to another.
 const LANGUAGE = "veilgraph:language", INVITATION = `veilgraph:invitation ${location.pathname}`;
 const DEFAULT_LIMIT = 4; // from even odds, at most 98.3 in 100: below what the page calls weak
 const SKIP = "skip";
 
 let text, question, report;
+let contacts = null; // the part of the page for a survey about contacts
 let invitation = null; // {node, code} of a link
 let isSomeoneElse = false; // who is not the person that this device answered for
 let isRefused = false; // the code, by the collector
@@ -32,7 +34,8 @@ async function start() {
   say($("status"), "loading");
   text = await fetchCampaign();
   // No limit and no deadline yet, so that the page can explain them; both apply before a report is drawn.
-  question = await verify(text, { maxEpsilon: Infinity, now: new Date(0) });
+  contacts = parse(text)?.format === 4 ? await import("./contacts.js") : null;
+  question = contacts ? await contacts.verifyRound(text, new Date(0)) : await verify(text, { maxEpsilon: Infinity, now: new Date(0) });
   $("limit").value = isLimitLost(localStorage) ? "" : ledger(localStorage).limit ?? DEFAULT_LIMIT;
   listen();
   setStatus();
@@ -156,7 +159,7 @@ function offerLanguages() {
 // --- What is guaranteed ---------------------------------------------------------------------------------------------
 
 function explain() {
-  const { user_level: user, attribute_level: attribute } = question.guarantee, { features, label, closes, notice } = question;
+  const { closes, notice } = question;
   document.title = sentence("title");
   say($("open"), "open", { time: moment(closes) });
   const { purpose, contact } = { ...notice, ...theirWords() };
@@ -167,15 +170,23 @@ function explain() {
   const promised = brokenRetention(question, localStorage);
   $("broken").hidden = !promised;
   if (promised) say($("broken"), "organisers.broken", { time: moment(new Date(promised)) });
-  const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
   explainRounds();
+  say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
+  if (contacts) contacts.explain(question); else explainLevels();
+}
+
+function explainLevels() {
+  const { user_level: user, attribute_level: attribute } = question.guarantee, { features, label } = question;
+  const each = features && Math.max(...attribute.map(Number)), isSingle = asked().length === 1;
+  say($("how-sure"), "guarantee.limit");
   const all = question.waves ? [level(user.total, "level.rounds", { count: question.waves.count }),
     level(question.waves.costs.unchanged, isSingle ? "level.unchanged" : "level.unchanged.all")]
     : [level(user.total, isSingle ? "level.only" : "level.all")];
   $("levels").replaceChildren(...all, ...(features && label ? [level(user.label, "level.last")] : []),
     ...(features && !isSingle ? [level(each, label ? "level.other" : "level.each")] : []));
   say($("exact"), "details.exact", { factor: factor(Number(user.total)) });
-  say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
+  say($("unprotected"), "details.unprotected");
+  say($("weak"), "weak");
   $("weak").hidden = Number(user.total) < Math.log(99);
 }
 
@@ -193,27 +204,6 @@ function explainRounds() {
     ...phrase("rounds.values", { values }));
 }
 
-function level(epsilon, key, values) {
-  const certainty = raised(Number(epsilon));
-  const said = certainty > 99.9 ? sentence("chance.certain") : sentence("chance", { n: roundedUp(certainty, certainty > 99 ? 1 : 0) });
-  return element("li", {}, element("strong", {}, said), " ", ...phrase(key, values));
-}
-
-/** Return how many times in 100 a guess is right at most, if it was right 50 times before. */
-const raised = (epsilon) => 100 / (1 + Math.exp(-epsilon));
-
-const roundedUp = (x, digits) => Math.ceil(x * 10 ** digits - 1e-5) / 10 ** digits + 0; // no negative zero
-
-/** Write how many times as likely a report is at most: three digits, rounded up. */
-function factor(epsilon) {
-  const times = Math.exp(epsilon);
-  if (times >= 1e6) return `${number(10)}^${number(Math.ceil(epsilon / Math.LN10))}`;
-  return number(roundedUp(times, Math.max(0, 2 - Math.floor(Math.log10(times)))));
-}
-
-/** Privacy points are the user-level epsilon, for any two records: written with two decimals, rounded up. */
-const points = (epsilon) => number(roundedUp(epsilon, 2));
-
 function explainPoints() {
   const entries = answered(localStorage), spent = total(entries), cost = question.epsilon, names = people(), isCounted = names.includes(report?.node ?? node());
   const [one, two, four] = [1, 2, 4].map((epsilon) => roundedUp(raised(epsilon), 0));
@@ -223,16 +213,17 @@ function explainPoints() {
   $("limit-part").open ||= isLost;
   say($("spent"), isLost ? "points.spent" : "points.used", { spent: points(spent), limit: points(isLost ? 0 : limit()) });
   $("sum").hidden = Boolean(report);
+  if (contacts) contacts.explainCost(question);
   say($("sum"), isCounted ? "points.counted" : "points.sum", { sum: points(spent + cost) });
   $("above").hidden = Boolean(report) || isCounted || within(spent + cost, limit());
   $("ledger").hidden = !entries.length;
   $("entries").replaceChildren(...entries.map(({ campaign, node: name, epsilon }) => element("li", {}, ...phrase("points.entry",
     { points: points(epsilon), name: quoted(name), id: element("code", { dir: "ltr" }, `${campaign.slice(0, 8)}…`) }))));
-  const isShared = names.length > 0 && !isCounted;
+  const others = contacts ? contacts.peopleOf(question) : names, isShared = others.length > 0 && !others.includes(report?.node ?? node());
   $("shared").hidden = !isShared;
   $("shared-person").required = isShared;
   say($("shared-cost"), "shared.person", { points: points((names.length + 1) * cost) });
-  $("shared-names").replaceChildren(...names.map((name) => element("li", {}, quoted(name))));
+  $("shared-names").replaceChildren(...others.map((name) => element("li", {}, quoted(name))));
 }
 
 /** Return the names as which this device has answered the survey, in any of its rounds. */
@@ -273,16 +264,20 @@ const canSkip = (column) => column !== question.label || Boolean(question.featur
 /** Build the form, with what was chosen in it before. */
 function buildForm() {
   const chosen = new FormData($("form"));
-  $("questions").replaceChildren(...asked().map((column, i) => field(column, `q${i}`)));
-  for (const input of $("questions").querySelectorAll("input, select")) {
+  $("questions").replaceChildren(...(contacts ? contacts.fields(question, textsOf(aboutContacts())) : asked().map((column, i) => field(column, `q${i}`))));
+  for (const input of $("questions").querySelectorAll("input, select, textarea")) {
     if (input.type === "radio") input.checked = chosen.get(input.name) === input.value;
     else if (input.type === "checkbox") { if (chosen.has(input.name)) input.click(); }
     else input.value = chosen.get(input.name) ?? "";
   }
+  if (contacts) contacts.fillLimit();
   if (question.label) $("questions").append(element("p", { class: "quiet", id: "meaning" }, ...labelInWords()));
   const leftOut = question.features ? ["skip.feature", ...(question.label ? ["skip.label"] : [])] : ["skip.alone"];
   $("questions").append(element("p", { class: "quiet" }, ...leftOut.flatMap((key) => [...phrase(key), " "])));
 }
+
+/** What a survey about contacts asks about them. */
+const aboutContacts = () => ({ name: question.name, values: question.classes });
 
 /** Say how many answers to the last question a report names, and how likely the own one is among them. */
 function labelInWords() {
@@ -377,8 +372,8 @@ async function draw() {
   const { spent } = ledger(localStorage), cost = question.epsilon, sharedDevice = $("shared-person").checked;
   if (!people().includes(node()))
     need(within(spent + cost, limit()), "problem.limit", { cost: points(cost), spent: points(spent), limit: points(limit()) });
-  const record = readRecord();
-  report = await answer(text, record, { node: node(), storage: localStorage, maxEpsilon: limit(), sharedDevice });
+  const record = contacts ? contacts.readContacts().length : readRecord(), options = { node: node(), storage: localStorage, maxEpsilon: limit(), sharedDevice };
+  report = contacts ? await contacts.draw(text, question, options) : await answer(text, record, options);
   entered = record;
   render();
   $("review-heading").focus();
@@ -391,7 +386,7 @@ function review() {
   $("explained").textContent = parts.join(" ");
   say($("review-as"), "as", { name: element("strong", {}, quoted(report.node)) });
   $("explained-label").hidden = report.label === null;
-  if (report.label !== null) $("explained-label").replaceChildren(...labelInWords());
+  if (report.label !== null) $("explained-label").replaceChildren(...(contacts ? contacts.inWords(question, textsOf(aboutContacts())) : labelInWords()));
   $("rows").replaceChildren(...rows().map(([name, before, after]) =>
     element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, name),
       element("td", { role: "cell" }, ...[before].flat()), element("td", { role: "cell" }, after))));
@@ -399,6 +394,7 @@ function review() {
 }
 
 function rows() {
+  if (contacts) return [contacts.row(question, report, entered, textsOf(aboutContacts()))];
   const { columns, group, label } = question;
   const features = (report.features ?? []).map((code, i) => {
     const members = columns.slice(i * group, (i + 1) * group), [first] = members;
@@ -440,7 +436,7 @@ function named(column, code) {
 // --- Sending --------------------------------------------------------------------------------------------------------
 
 const sentKey = () => `veilgraph:sent:${report.campaign}:${report.node}${report.wave ? `:${report.wave}` : ""}`;
-const withdrawnKey = (name = report.node) => `veilgraph:withdrawn:${question.id}:${name}`;
+const withdrawnKey = (name = report.node) => `veilgraph:withdrawn:${question.series ?? question.id}:${name}`;
 
 async function deliver() {
   await ask("sending", async (wait) => {
@@ -500,7 +496,7 @@ function confirm(isWithdrawn, receipt) {
   say($("done-heading"), isWithdrawn ? "withdrawn" : "done");
   say($("done-as"), "as", { name: element("strong", {}, quoted(report.node)) });
   say($("receipt"), isWithdrawn ? "withdrawn.now" : outcome ?? "done.earlier");
-  say($("kept"), isWithdrawn ? "withdrawn.kept" : question.waves ? "done.round" : "done.kept");
+  say($("kept"), isWithdrawn ? "withdrawn.kept" : question.waves || contacts ? "done.round" : "done.kept");
   say($("receipt-why"), isWithdrawn ? "withdrawn.receipt" : "receipt.why");
   $("standing").replaceChildren(...(held ? phrase(`standing.${held}`) : []));
   $("signed").hidden = !receipt?.signature; // earlier versions kept none
@@ -508,20 +504,7 @@ function confirm(isWithdrawn, receipt) {
   $("save").href = `data:application/json;charset=utf-8,${encodeURIComponent(canonical(receipt ?? null))}`;
 }
 
-// --- Elements, storage, problems ------------------------------------------------------------------------------------
-
-function element(tag, attributes, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-/** A text of the organisers inside our own: marked as a quotation, and in a direction of its own. */
-const quoted = (text) => element("q", { dir: "auto" }, text);
-
-/** A text of the organisers that stands alone, in a direction of its own. */
-const isolated = (text) => element("bdi", {}, text);
+// --- Storage, problems ----------------------------------------------------------------------------------------------
 
 /** Return what the browser keeps under a key, or null; some browsers refuse every access. */
 function kept(key) {
@@ -579,6 +562,11 @@ const TOLD = {
   "This wave is over.": "problem.over",
   "This is not the wave that follows those which this device has answered.": "problem.follows",
   "Set your limit for one entry first.": "problem.limit.entry",
+  "The answer protects single entries, and no whole lists: set your limit for one entry first.": "problem.limit.entry",
+  "This is not a wave about neighbours.": "problem.unreadable",
+  "This is another table than that of the wave: get it again.": "problem.table",
+  "The published table cannot be used: get it again.": "problem.table",
+  "A neighbour is not in the table of this wave: correct your list.": "problem.contact",
 };
 
 function fail(error) {
