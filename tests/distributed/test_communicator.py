@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import distributed
 
+from tests.support.partition import Partition
 from veilgraph.datasets import csbm
 from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunicator
-from veilgraph.graph.partition import Partition
 
 NODES = 60
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from tests.support.partition import Partition
 from veilgraph.datasets import csbm
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Graph
-from veilgraph.graph.partition import Partition
 from veilgraph.reconstruct.operators import GraphOperators, PartOperators
 from veilgraph.reconstruct.sparse import sparse_product
 
@@ -67,21 +67,8 @@ def test_products_of_parts_are_the_rows_of_the_whole_product_to_the_last_bit(num
 
 def test_bags_are_those_of_the_whole_graph() -> None:
     expected = GraphOperators(GRAPH).clusters(4)
-    for part in Partition(GRAPH, 3, num_clusters=(4,)):
+    for part in Partition(GRAPH, 3, clusters={4: expected}):
         np.testing.assert_array_equal(PartOperators(part).clusters(4), expected[part.global_ids])
-
-
-def test_an_empty_part_is_refused() -> None:
-    def one_cluster(graph: Graph, count: int) -> NDArray[np.int64]:
-        return np.zeros(graph.num_nodes, dtype=np.int64)
-
-    with pytest.raises(ReconstructionError, match="130 nodes in 3 parts leave 2 without any: start fewer"):
-        Partition(GRAPH, 3, cluster=one_cluster)
-
-
-def test_more_parts_than_nodes_are_refused() -> None:
-    with pytest.raises(ReconstructionError, match="choose 1 to 2"):
-        Partition(Graph.from_edges([[0], [1]], 2), 3)
 
 
 def test_what_needs_the_whole_graph_is_refused() -> None:

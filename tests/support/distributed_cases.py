@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import distributed
 
+from tests.support.partition import Partition
 from veilgraph.datasets import csbm
 from veilgraph.distributed.process_group import join_process_group
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.graph.shards import ShardGraph
 from veilgraph.models import RGNN, PlainGNN
-from veilgraph.models.base import FitTask
-from veilgraph.models.engine.distributed_fit import fit_distributed, join_fit
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.engine.replica_networks import ReplicaAdam
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import grr_fs, joint_grr_best
+from veilgraph.reconstruct.operators import operators_of
 
 NODES, ISOLATED = 300, 20
 SPLIT = Split.random(NODES + ISOLATED, seed=0)
@@ -44,7 +45,9 @@ def perturbed(everyone: bool, joint: bool = False) -> PerturbedGraph:
     budget = PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=2 if joint else 8)
     randomizer = joint_grr_best if joint else grr_fs
     drawn = simulate(private, budget, SPLIT, rng=np.random.default_rng(0), features=randomizer)
-    graph = Graph.from_edges(edges, NODES + ISOLATED)
+    edges = Graph.from_edges(edges, NODES + ISOLATED).edges
+    # Random draws come from counters of nodes on it, as with several processes.
+    graph = ShardGraph(num_nodes=NODES + ISOLATED, edges=edges, identity="a graph")
     if everyone:
         return replace(drawn, graph=graph)
     numbers = np.arange(graph.num_nodes)
@@ -72,10 +75,19 @@ def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
     }
 
 
-def case(name: str) -> tuple[FitTask[GNNMethod], None]:
-    """Return the task of a case on the whole graph."""
-    method, collection = cases()[name]
-    return FitTask(method=method, perturbed=perturbed(*collection), split=SPLIT), None
+def part_of(whole: PerturbedGraph, method: GNNMethod, rank: int, processes: int) -> tuple[PerturbedGraph, Split]:
+    """Return the reports and the split of one process's part."""
+    clusters = operators_of(whole.graph, torch.device("cpu"))
+    part = Partition(
+        whole.graph, processes, clusters={count: clusters.clusters(count) for count in method.bag_counts()}
+    )[rank]
+
+    def local(rows: NDArray[Any]) -> NDArray[Any]:
+        return rows[part.global_ids]
+
+    arrays = {name: local(getattr(whole, name)) for name in ("features", "labels", "has_features", "has_label")}
+    split = Split(train=local(SPLIT.train), validation=local(SPLIT.validation), test=local(SPLIT.test))
+    return replace(whole, graph=part, **arrays), split  # type: ignore[arg-type]
 
 
 class Meter:
@@ -91,17 +103,14 @@ class Meter:
 
 
 class Watched:
-    """A record of the optimizer's gradients, and of the data that this process holds during training.
+    """A record of the optimizer's gradients.
 
     Attributes:
         gradients: gradients of each step.
-        nodes: number of nodes whose reports are in memory, counted once for each collection.
-        whole_graphs: number of whole graphs in memory.
     """
 
     def __init__(self) -> None:
         self.gradients: list[torch.Tensor] = []
-        self.nodes = self.whole_graphs = 0
         self._watching = ExitStack()
 
     def __enter__(self) -> Watched:
@@ -110,8 +119,6 @@ class Watched:
         def step(optimizer: ReplicaAdam) -> None:
             assert optimizer.weights.grad is not None
             self.gradients.append(optimizer.weights.grad.clone())
-            if len(self.gradients) == 1:
-                self._look_around()
             original(optimizer)
 
         self._watching.enter_context(patch.object(ReplicaAdam, "step", step))
@@ -119,12 +126,6 @@ class Watched:
 
     def __exit__(self, *exception: object) -> None:
         self._watching.close()
-
-    def _look_around(self) -> None:
-        gc.collect()
-        things = gc.get_objects()  # isinstance would raise for some of them
-        self.nodes = sum(len(thing.features) for thing in things if type(thing) is PerturbedGraph)
-        self.whole_graphs = sum(type(thing) is Graph for thing in things)
 
 
 def everywhere(here: torch.Tensor, count: int) -> torch.Tensor:
@@ -140,20 +141,21 @@ def main(out: Path) -> None:
     # Small messages, so that an object takes several of them.
     with join_process_group(torch.device("cpu"), max_message_bytes=10_007) as processes:
         found: dict[str, Any] = {"processes": processes.world_size}
-        for name in cases():
+        for name, (method, collection) in cases().items():
+            reports, split = part_of(perturbed(*collection), method, processes.rank, processes.world_size)
             meter.bytes = 0
             with Watched() as watched:
-                if processes.is_leader:
-                    method, _ = fit_distributed(processes, partial(case, name))
-                else:
-                    join_fit(processes)
-            held = torch.tensor([watched.nodes, watched.whole_graphs])
-            for key, here in {"gradients": torch.cat(watched.gradients), "held": held}.items():
-                found[f"{name}: {key}"] = everywhere(here, processes.world_size).numpy()
-            if not processes.is_leader:
-                continue
+                method.fit(reports, split)
+            here = everywhere(torch.cat(watched.gradients), processes.world_size)
+            found[f"{name}: gradients"] = here.numpy()
             found[f"{name}: traffic"] = np.array(meter.bytes)
-            found[f"{name}: probabilities"] = method.predict_proba()
+            answers = reports.graph.global_ids, method.predict_proba()  # type: ignore[attr-defined]
+            if not processes.is_leader:
+                processes.send(answers, to=0)
+                continue
+            everyone = [answers, *(processes.receive(rank) for rank in range(1, processes.world_size))]
+            nodes, probabilities = (np.concatenate(each) for each in zip(*everyone, strict=True))
+            found[f"{name}: probabilities"] = probabilities[np.argsort(nodes)]
             found[f"{name}: loss"] = np.array(method.curve_.train_loss)
             found[f"{name}: score"] = np.array(method.curve_.validation_score)
         if processes.is_leader:

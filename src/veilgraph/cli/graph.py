@@ -35,11 +35,13 @@ def shard(
     if (reports is None) != (campaign is None):
         raise RunError("--reports and --campaign belong together: give both, or neither to write the graph alone")
     with needs_extra("server"):
+        from veilgraph.campaign import Campaign
+        from veilgraph.deploy.shard_reports import reports_to_shard
         from veilgraph.graph.shard_writer import write_shards
 
     given: dict[str, Any] = {}
     if reports is not None and campaign is not None:
-        given = _reports_of(reports, campaign)
+        given = reports_to_shard(reports, Campaign.from_json(campaign.read_bytes()), watch=show_progress)
     with show_progress("shard") as progress:
         folder = write_shards(out, edges, parts=parts, nodes=nodes, progress=progress, **given)
     facts = {key: value for key, value in folder.manifest.items() if key not in ("format", "shards")}
@@ -110,16 +112,3 @@ def generate(
         f"{counted(folder.manifest['reports'], 'simulated report')} in {counted(folder.parts, 'shard')}: {out}"
     )
     echo(f"Train on them: veilgraph train --graph {out} --campaign {out / CAMPAIGN} --out model")
-
-
-def _reports_of(source: str, campaign: Path) -> dict[str, Any]:
-    """Return the arguments of `write_shards` about reports."""
-    with needs_extra("server"):
-        from veilgraph.campaign import Campaign
-        from veilgraph.deploy.shard_reports import report_batches
-        from veilgraph.deploy.stored_reports import count_withdrawals
-
-    asked = Campaign.from_json(campaign.read_bytes())
-    withdrawals = count_withdrawals(source, asked) if "://" in source else 0  # before reading, as in a training
-    described = {"campaign": asked.id, "withdrawals": withdrawals}
-    return {"reports": report_batches(source, asked, watch=show_progress), "described": described}

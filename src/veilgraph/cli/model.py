@@ -90,16 +90,20 @@ def train(
     )
     if model is None:  # another process leads and prints
         return
-    from veilgraph.deploy import read_card
+    from veilgraph.deploy import read_card, shards_beside
 
     content = read_card(out)
     page, missing = _write_page(content, out)
+    shards = shards_beside(out) if model.facts["processes"] > 1 and not graph.is_dir() else None
     if as_json:
-        card_file = None if page is None else str(page)
-        echo_json(model.facts | {"folder": str(out), "card": card_file, "accuracy": content["accuracy"]})
+        files = {"card": page, "shards_folder": shards}
+        named = {name: None if path is None else str(path) for name, path in files.items()}
+        echo_json(model.facts | {"folder": str(out), "accuracy": content["accuracy"]} | named)
         return
     _print_training(model, content)
     echo(f"Model: {out}")
+    if shards is not None:
+        echo(f"Graph and reports as shards, for predict --graph: {shards}")
     _print_card(content, page, missing, _card_command(out, graph, nodes, store))
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.atomic_files import write_draft
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import WAVES, check_graph, perturbed_graph, reports_of
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
@@ -20,15 +17,11 @@ from veilgraph.campaign.screening import screen
 from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.model_folder import (
     CHECKPOINT,
-    REPORTS,
     Model,
     check_model_folder,
-    read_lines,
-    remove_drafts,
 )
 from veilgraph.deploy.shard_reports import perturbed_from_shards
 from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
-from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.shards import ShardFolder, ShardGraph, read_graph
@@ -36,7 +29,6 @@ from veilgraph.models import Method, StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.checkpoint import Checkpoint, digest_of_task
 from veilgraph.models.engine.device import resolve_device
-from veilgraph.models.engine.distributed_fit import ProgressContext, fit_distributed
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import find_method_for_campaign
 from veilgraph.models.unused_reports import UnusedReports
@@ -70,7 +62,6 @@ def train_on_store(
     memory: int = DEFAULT_MEMORY,
     card: bool = True,
     watch: Watch = unwatched,
-    processes: ProcessGroup | None = None,
     **parameters: Any,
 ) -> Model:
     """Train a method on the reports of a campaign in a store, write the model's folder and return the model.
@@ -97,11 +88,9 @@ def train_on_store(
         memory: limit of a process for inputs and hidden units, in bytes.
         card: write a card beside the model; see `veilgraph.deploy.model_card`.
         watch: shows the progress of reading, training and the card.
-        processes: processes that share the fit, led by this one; see `train_under_torchrun`.
         parameters: other parameters of the method; None stands for the default. A method refuses those it lacks.
     """
-    prepare = partial(
-        _prepare_from_store,
+    prepared = _prepare_from_store(
         store,
         campaign,
         graph,
@@ -117,25 +106,18 @@ def train_on_store(
         device=device,
         parameters=parameters,
     )
-    watched = partial(watch, "train")
-    if processes is not None and processes.world_size > 1:
-        model, prepared = _fit_in_processes(processes, prepare, out, memory=memory, watched=watched), None
-    else:
-        prepared = prepare()
-        with watched():
-            model = prepared.fit(memory=memory)
+    with watch("train"):
+        model = prepared.fit(memory=memory)
     model = model.save(out)
     if card:
         _write_card(model, prepared, out, memory=memory, watch=watch)
     return model
 
 
-def _write_card(model: Model, prepared: PreparedFit | None, folder: Path, *, memory: int, watch: Watch) -> None:
+def _write_card(model: Model, prepared: PreparedFit, folder: Path, *, memory: int, watch: Watch) -> None:
     """Write the card of a model that is complete; after Ctrl-C the model is still whole."""
-    perturbed, judged = None, None
-    if prepared is not None:
-        perturbed, held_out = prepared.task.perturbed, prepared.record.held_out
-        judged = None if held_out is None else held_out.judge(model.method, perturbed.label_mechanism)
+    perturbed, held_out = prepared.task.perturbed, prepared.record.held_out
+    judged = None if held_out is None else held_out.judge(model.method, perturbed.label_mechanism)
     try:
         make_card(model, perturbed, held_out=judged, memory=memory, watch=watch).write(folder)
     except KeyboardInterrupt:
@@ -236,7 +218,7 @@ class HeldOutLabels:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingRecord:
-    """Description of a training without its graph and reports, so that it is small enough to send to a process.
+    """Description of a training, without its graph and reports.
 
     Attributes:
         campaign: the campaign of the reports.
@@ -249,12 +231,7 @@ class TrainingRecord:
     held_out: HeldOutLabels | None
 
     def model(
-        self,
-        method: Method,
-        report_lines: Callable[[], Iterator[str]],
-        *,
-        nodes: tuple[str, ...] | None = None,
-        processes: int = 1,
+        self, method: Method, report_lines: Callable[[], Iterator[str]], *, nodes: tuple[str, ...] | None = None
     ) -> Model:
         """Return the model of a fitted method, with the facts that only the fit can tell.
 
@@ -262,9 +239,8 @@ class TrainingRecord:
             method: the fitted method.
             report_lines: returns the reports of the training as JSON, one line each.
             nodes: names of the nodes in the order of the fit.
-            processes: number of processes of the fit.
         """
-        facts = self.facts | {"processes": processes, "contamination": _contamination_facts(method, self.campaign)}
+        facts = self.facts | {"processes": 1, "contamination": _contamination_facts(method, self.campaign)}
         if self.held_out is not None:
             facts["estimated_accuracy"] = self.held_out.estimated_accuracies(method)
         return Model(method=method, campaign=self.campaign, facts=facts, report_lines=report_lines, nodes=nodes)
@@ -453,7 +429,7 @@ def _prepare_from_store(
     watch: Watch,
     parameters: Mapping[str, Any],
 ) -> PreparedFit:
-    """Read campaign, graph and reports, and prepare the fit. It may be called in a worker process."""
+    """Read campaign, graph and reports, and prepare the fit."""
     asked = Campaign.from_json(campaign.read_bytes())
     declared = None if plausible is None else PlausibleShares.load(plausible, asked)
     public = check_graph(asked, graph if isinstance(graph, Graph) else read_graph(graph, nodes=nodes))
@@ -506,45 +482,3 @@ def _plausibility(perturbed: PerturbedGraph, declared: PlausibleShares | None) -
         "level": LEVEL,
         "shares": [asdict(share) | {"sentence": share.sentence} for share in checked],
     }
-
-
-def _fit_in_processes(
-    processes: ProcessGroup,
-    prepare: Callable[[], PreparedFit],
-    folder: Path,
-    *,
-    memory: int = DEFAULT_MEMORY,
-    watched: ProgressContext = nullcontext,
-) -> Model:
-    """Lead a fit in several processes, none of which holds more than its part of the graph.
-
-    Args:
-        processes: all processes; the others are in `join_fit`.
-        prepare: prepares the fit. It is called in a worker process, so it must be picklable.
-        folder: folder of the model; the reports stay there as a draft until the model is complete.
-        memory: limit of this process for inputs and hidden units, in bytes.
-        watched: surrounds work that may take long.
-    """
-    try:
-        method, (record, draft) = fit_distributed(
-            processes, partial(_prepare_with_draft, prepare, folder), memory=memory, progress_context=watched
-        )
-        return record.model(method, partial(read_lines, draft), processes=processes.world_size)
-    except BaseException:
-        remove_drafts(folder)  # the next start reads the reports again
-        raise
-
-
-def _prepare_with_draft(
-    prepare: Callable[[], PreparedFit], folder: Path
-) -> tuple[FitTask[GNNMethod], tuple[TrainingRecord, Path]]:
-    remove_drafts(folder)  # of a run that was killed
-    prepared = prepare()
-    task, method = prepared.task, prepared.task.method
-    if not isinstance(method, GNNMethod):
-        raise FitError(
-            f"the method '{method.name}' needs the whole graph in one process: start without torchrun, or choose a "
-            "method that trains a GNN, such as rgnn"
-        )
-    whole = FitTask(method=method, perturbed=task.perturbed, split=task.split, checkpoint=task.checkpoint)
-    return whole, (prepared.record, write_draft(folder / REPORTS, prepared.report_lines()))

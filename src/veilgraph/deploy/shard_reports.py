@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import ReportCodes, code_type, perturbed_graph_of_codes
-from veilgraph.deploy.stored_reports import stored_reports
+from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
 from veilgraph.errors import CampaignError, DomainError, GraphError, ReportError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowBatch, ArrowTable, arrow
@@ -43,6 +43,19 @@ def report_batches(
         yield from _stored_batches(source, campaign, batch_reports, watch)
     else:
         yield from _exported_batches(Path(source), campaign, batch_reports)
+
+
+def reports_to_shard(source: str, campaign: Campaign, *, watch: Watch = unwatched) -> dict[str, Any]:
+    """Return the arguments of `write_shards` about reports.
+
+    Args:
+        source: URL of a store, or a Parquet file that the dashboard exported.
+        campaign: the campaign.
+        watch: shows the progress of reading a store.
+    """
+    withdrawals = count_withdrawals(source, campaign) if "://" in source else 0  # before reading, as in a training
+    described = {"campaign": campaign.id, "withdrawals": withdrawals}
+    return {"reports": report_batches(source, campaign, watch=watch), "described": described}
 
 
 def _stored_batches(store: str, campaign: Campaign, batch_reports: int, watch: Watch) -> Iterator[ArrowBatch]:

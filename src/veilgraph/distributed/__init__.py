@@ -1,1 +1,1 @@
-"""Several processes in one run: process group, collective operations on a partitioned graph, worker processes."""
+"""Several processes in one run: process group, and collective operations on a partitioned graph."""

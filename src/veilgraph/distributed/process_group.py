@@ -17,14 +17,13 @@ import torch
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 
-from veilgraph.distributed.worker_process import unpickle_trusted
 from veilgraph.errors import RunError
 
 _COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 """Timeout of a collective operation: processes do equal work, so one that is this late is lost."""
 
 _PREPARATION_TIMEOUT = timedelta(days=1)
-"""Timeout of a message while rank 0 reads and partitions the graph. A process that ends is noticed at once."""
+"""Timeout of a message while rank 0 writes tables as shards. A process that ends is noticed at once."""
 
 MAX_MESSAGE_BYTES = 2**26
 """Default size of the pieces in which objects are sent."""
@@ -57,10 +56,7 @@ class ProcessGroup:
 
     def send(self, message: object, to: int) -> None:
         """Pickle an object and send it to a process that is in `receive`."""
-        self.send_pickled(pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL), to)
-
-    def send_pickled(self, pickled: bytes, to: int) -> None:
-        """Send an object that is pickled already, without copying it as a whole."""
+        pickled = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
         with communication():
             distributed.send(torch.tensor(len(pickled)), to, self._gloo_group)
             for start in range(0, len(pickled), self.max_message_bytes):
@@ -75,7 +71,7 @@ class ProcessGroup:
             pickled = torch.empty(int(size), dtype=torch.uint8)
             for start in range(0, len(pickled), self.max_message_bytes):
                 distributed.recv(pickled[start : start + self.max_message_bytes], sender, self._gloo_group)
-        return unpickle_trusted(pickled.numpy().data)
+        return pickle.loads(pickled.numpy().data)  # noqa: S301  # from another process of the same run
 
 
 @contextmanager

@@ -29,7 +29,9 @@ from veilgraph.progress import say
 
 Number = TypeVar("Number", bound=np.generic)
 
-_CUTS = "cuts"
+CUTS = "cuts"
+"""Name of the folder beside the shards that keeps the parts which were found."""
+
 _CUT = "cut.json"
 
 
@@ -238,7 +240,7 @@ class _CutCache:
 
     @property
     def _folder(self) -> Path:
-        return self.homes.folder.path / _CUTS / f"{self.kind}-{self.count}"
+        return self.homes.folder.path / CUTS / f"{self.kind}-{self.count}"
 
     def read(self) -> NDArray[np.int64] | None:
         """Return the labels of this home's nodes; None if any process does not find its own, whole and unchanged."""

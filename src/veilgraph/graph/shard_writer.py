@@ -23,6 +23,7 @@ from veilgraph.atomic_files import is_draft
 from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowBatch, ArrowTable, arrow
 from veilgraph.graph.graph import Graph
+from veilgraph.graph.shard_fingerprint import merged_fingerprint
 from veilgraph.graph.shards import FORMAT, MANIFEST, MAX_PARTS, ShardFolder, node_keys, shard_name, shard_of
 from veilgraph.progress import Progress, no_progress
 
@@ -46,6 +47,7 @@ def write_shards(
     nodes: Path | None = None,
     reports: Iterable[ArrowBatch] | None = None,
     described: Mapping[str, Any] | None = None,
+    fingerprinted: bool = False,
     batch_bytes: int = BATCH_BYTES,
     batch_rows: int = BATCH_ROWS,
     progress: Progress = no_progress,
@@ -62,6 +64,7 @@ def write_shards(
         nodes: table with a column `id`; default: the nodes that have an edge.
         reports: batches of reports with columns `node`, `features` and `label`; at most one for each node.
         described: facts about the reports for the manifest, JSON-ready: `campaign` is the id of their campaign.
+        fingerprinted: identify a graph of any size by `Graph.fingerprint`, as a campaign on its edge table does.
         batch_bytes: size of a batch of a CSV table.
         batch_rows: number of rows in a batch of a Parquet table.
         progress: called with the work, and the number of finished and of all shards.
@@ -82,6 +85,9 @@ def write_shards(
         progress("shards", parts, parts)
         shutil.rmtree(draft / _SPILL)
         writer.write_manifest(loops=spill.loops, described=described)
+        if fingerprinted and sum(shard["edges"]["rows"] for shard in writer.shards) > MAX_FINGERPRINT_EDGES:
+            identity = merged_fingerprint(ShardFolder.open(draft))
+            writer.write_manifest(loops=spill.loops, described=described, identity=identity)
     return ShardFolder.open(folder)
 
 

@@ -240,10 +240,14 @@ class ShardFolder:
             raise GraphError(f"{self.path / name} holds a node twice, or nodes out of order: {_REMEDY}")
         return NodeShard(ids, keys)
 
+    def edge_ids(self, shard: int) -> tuple[ArrowArray, ArrowArray]:
+        """Read the ids of the ends of a shard's edges."""
+        table = self._read("edges", shard)
+        return table.column("source").combine_chunks(), table.column("target").combine_chunks()
+
     def edges(self, shard: int) -> NDArray[np.uint64]:
         """Read the keys of the ends of a shard's edges, `[2, edges]`."""
-        table = self._read("edges", shard)
-        keys = np.stack([node_keys(table.column(name).combine_chunks()) for name in ("source", "target")])
+        keys = np.stack([node_keys(ids) for ids in self.edge_ids(shard)])
         self._check_place(shard_name("edges", shard), keys[0], shard)
         return keys
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.support.partition import Partition
 from veilgraph.graph import Graph
-from veilgraph.graph.partition import Partition
 from veilgraph.models.engine.output_layer import (
     ALL_NODES,
     NodeSubset,
