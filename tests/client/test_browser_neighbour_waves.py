@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 from typing import Any
 
 import pytest
 
+from tests.client.test_browser import in_python
 from tests.support.browser_module import in_node, needs_node
 from tests.support.forgeries import NOTICE_FORGERIES
+from tests.support.mutations import mutated_campaigns
 from tests.support.neighbour_series import (
     ANSWERS,
     CAPPED,
@@ -25,7 +28,7 @@ from tests.support.neighbour_series import (
 )
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.strict_json import canonical_json, content_id
-from veilgraph.errors import CampaignError
+from veilgraph.errors import CampaignError, VeilgraphError
 from veilgraph.privacy.epsilon import ListLoss
 from veilgraph.privacy.mechanisms import NeighbourhoodClass
 
@@ -320,3 +323,22 @@ def test_a_forged_document_with_a_fitting_id_is_another_document() -> None:
     assert content_id(json.loads(other)["bound"]) != ONE.id
     done = device(asking(ONE, ["u1"]), asking(ONE, ["u1"]) | {"campaign": other})
     assert "not the wave that follows" in done["replies"][1]["error"]
+
+
+def test_both_clients_and_the_package_hold_to_one_grammar() -> None:
+    """The clients agree on every mutant; the package also knows the integers of an epsilon, so it refuses more."""
+    rng = random.Random(19)
+    made = [ONE, TWO, waves_of(CAPPED)[1], waves_of(CLASS, first=first_document(epsilon_y=0.1))[1]]
+    texts = [text for each in made for text in mutated_campaigns(each.to_json(), 700, rng)]
+    accepted = [0, 0]
+    for text, reply in zip(texts, in_node("verifyWave", texts), strict=True):
+        question, refusal = in_python(text)
+        assert ("result" in reply) == (question is not None), (refusal, reply, text)
+        accepted[0] += question is not None
+        try:
+            Campaign.from_json(text)
+        except VeilgraphError:
+            continue
+        assert question is not None or "closed" in refusal
+        accepted[1] += 1
+    assert min(accepted) > 20, "no mutant was a wave: the mutations are too wild to compare anything"

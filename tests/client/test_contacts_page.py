@@ -133,6 +133,24 @@ def test_a_problem_is_told_without_a_name_and_nothing_is_drawn(page: Page, probl
         page.until("!document.getElementById('review').hidden")
 
 
+def test_withdrawing_is_about_the_whole_series(page: Page) -> None:
+    first, one, two = waves_of(CLASS, CLASS)
+    with serving_wave(one) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run(fill("u1"))
+        page.until("!document.getElementById('review').hidden")
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        page.run("document.getElementById('withdraw').click()")
+        page.until("document.getElementById('withdraw-part').hidden")
+        assert collector.withdrawn == [("u0", "Bearer t0ken")]
+        assert first.id in text(page, "signed-receipt")
+        collector.campaign = two.to_json()
+        ready(page, collector.url + INVITATION)
+        assert not shown(page, "form"), "a person who withdrew is asked again"
+        assert "withdrawn" in text(page, "done-heading")
+
+
 def test_a_table_that_was_exchanged_is_refused(page: Page) -> None:
     with serving_wave(waves_of(CLASS)[1]) as collector:
         collector.published[TABLE.sha256] = TABLE.to_bytes()[:-2] + b"\0\0"

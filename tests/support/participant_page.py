@@ -120,7 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         node = unquote(self.path.removeprefix("/v1/reports/"))
         self.server.withdrawn.append((node, self.headers["Authorization"]))
-        campaign = json.loads(self.server.campaign)["id"]
+        document = json.loads(self.server.campaign)
+        # All waves about neighbours are withdrawn together, under the id of their series.
+        campaign = document["bound"]["neighbours"]["documents"][0] if document["format"] == 4 else document["id"]
         receipt = {"campaign": campaign, "node": node, "withdrawn": "2027-01-31T18:00:00Z", "signature": "s1gnature"}
         body = json.dumps({"node": node, "status": "withdrawn", "receipt": receipt}).encode()
         self._reply(

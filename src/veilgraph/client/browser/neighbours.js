@@ -3,7 +3,7 @@
 
 import { canonical, internals, need, parse, sha256, shown, within } from "./veilgraph.js";
 
-const { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, part, readNotice, readTable, respond, systemWord, whole } = internals;
+const { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, number, part, readNotice, readTable, respond, systemWord, whole } = internals;
 const CODES = 2 ** 16, FINEST = 60, MOST_STEPS = 2 ** 17, MOST_WAVES = 36, LARGEST_COUNT = 2 ** 15 - 1, LARGEST_CAP = 2 ** 31 - 1;
 const HEAD = /^veilgraph-beliefs-1\n\{"num_classes": ([1-9]\d{0,4}), "people": ([1-9]\d{0,9})\}\n/;
 const NO_WAVE = "This is not a wave about neighbours.", DAMAGED = "The published table cannot be used: get it again.";
@@ -72,7 +72,7 @@ function check(stated, { wave, label, lists }) {
 	const pairs = [[stated.wave, wave, relations], [series.lists, lists, relations],
 		[series.lists_and_record, { any_lists: label + lists.any_lists, one_entry: label + lists.one_entry }, "any_lists one_entry"]];
 	const all = pairs.flatMap(([said, exact, names]) => names.split(" ").map((name) => [keys(said, names)[name], exact[name]]));
-	const finite = [[series.label, label], ...all].filter(([text, exact]) => exact < Infinity || need(text === "Infinity"));
+	const finite = [[series.label, label], ...all].filter(([text, exact]) => exact < Infinity || need(number(text) === Infinity));
 	agree(finite.map(([text]) => text), finite.map(([, exact]) => exact));
 }
 

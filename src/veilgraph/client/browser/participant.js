@@ -449,7 +449,8 @@ async function deliver() {
 
 async function takeBack() {
   await ask("withdrawing", async (wait) => {
-    localStorage.setItem(withdrawnKey(), canonical(await withdraw(report, code(), { wait })));
+    const campaign = question.series ?? report.campaign; // all rounds about contacts are withdrawn together
+    localStorage.setItem(withdrawnKey(), canonical(await withdraw({ ...report, campaign }, code(), { wait })));
   });
 }
 

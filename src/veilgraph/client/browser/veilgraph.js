@@ -354,4 +354,4 @@ const isName = (text) => isClear(text) && text !== "";
 const distinct = (texts, are, least = 2) => must(texts, list(texts, least).every(are) && new Set(texts).size === texts.length);
 const number = (text) => Number(must(text, isText(text) && NUMBER.test(text)));
 /** For the module beside this one. */
-export const internals = { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, part, readNotice, readTable, respond, systemWord, whole };
+export const internals = { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, number, part, readNotice, readTable, respond, systemWord, whole };
