@@ -40,6 +40,7 @@ class ReportCodes:
         feature_mechanism: that reads `features`; None if no features are collected.
         label_mechanism: that reads `labels`; None if no label is collected.
         feature_waves: features in each wave of a series, `[nodes, waves, features]`; None where they are asked once.
+        has_answer: mask of the nodes that answered a wave about neighbours, `[nodes]`; None where none is asked.
     """
 
     features: NDArray[Any] = field(repr=False)
@@ -49,11 +50,13 @@ class ReportCodes:
     feature_mechanism: GRRFS | JointGRR | LongitudinalFeatures | None
     label_mechanism: LabelMechanism | None
     feature_waves: NDArray[Any] | None = field(default=None, repr=False)
+    has_answer: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     @property
     def has_report(self) -> NDArray[np.bool_]:
         """Mask of the nodes that reported anything, `[nodes]`."""
-        return self.has_features | self.has_label
+        reported = self.has_features | self.has_label
+        return reported if self.has_answer is None else reported | self.has_answer
 
 
 def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, waves: str = WAVES[0]) -> ReportCodes:
@@ -73,13 +76,14 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
     if isinstance(asked, LongitudinalFeatures):
         of_waves = np.full((nodes, asked.waves, asked.num_features), NOT_ASKED, dtype=asked.code_type)
     labels = np.zeros(nodes, dtype=np.int64) if mechanism is None else mechanism.blank(nodes)
-    has_features, has_label = np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)
+    has_features, has_label, has_answer = (np.zeros(nodes, dtype=np.bool_) for _ in range(3))
     number_of = {name: number for number, name in enumerate(graph.names)}
     named: dict[int, int | tuple[int, ...]] = {}
     for report in reports:
         node = number_of.get(report.node)
         if node is None:
             continue
+        has_answer[node] = report.answer is not None
         if report.features is not None:
             codes = [NOT_ASKED if code is None else code for code in report.features]
             row = features[node] if of_waves is None or report.wave is None else of_waves[node, report.wave - 1]
@@ -104,6 +108,7 @@ def read_codes(campaign: Campaign, graph: Graph, reports: Iterable[Report], *, w
         feature_mechanism=asked,
         label_mechanism=mechanism,
         feature_waves=of_waves,
+        has_answer=has_answer,
     )
 
 

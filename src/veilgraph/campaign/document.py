@@ -470,6 +470,16 @@ class Campaign:
         """Id of the first document of a series about private neighbours; of other campaigns, their own id."""
         return self.id if self.neighbours is None else self.neighbours.first
 
+    @property
+    def stored_wave(self) -> int | None:
+        """Number under which a store keeps the reports: that of a wave about neighbours, otherwise 0.
+
+        None for a campaign with waves of its own, whose reports have several.
+        """
+        if self.waves is not None:
+            return None
+        return 0 if self.neighbours is None else self.neighbours.wave
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """Upper bound of what a whole report reveals, computed from the integers.

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from veilgraph.campaign.strict_json import (
@@ -169,6 +170,37 @@ def people_file(names: Iterable[str]) -> bytes:
     b'u10\nu2\n'
     """
     return "".join(f"{name}\n" for name in sorted(names)).encode()
+
+
+def table_path(folder: Path, sha256: str) -> Path:
+    """Return the file of a belief table in a folder of tables."""
+    return folder / f"{sha256}.beliefs"
+
+
+def read_table_file(folder: Path, series: NeighbourSeries, *, people: int) -> bytes:
+    """Return the published file of a wave's belief table, checked; `people` is their number."""
+    path = table_path(folder, series.table)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CampaignError(
+            f"{path}, the table of wave {series.wave}, cannot be read ({error.strerror}): give the folder that "
+            "'neighbours publish' wrote"
+        ) from None
+    series.check_table(content, people=people)
+    return content
+
+
+def answer_title(answer: Answer) -> str:
+    """Return what a wave asks and what it protects, in a few words.
+
+    >>> answer_title(NeighbourhoodClass(4, 2.0))
+    'the class of the neighbours, epsilon 2 for any two lists'
+    """
+    if isinstance(answer, NeighbourhoodClass):
+        return f"the class of the neighbours, epsilon {answer.epsilon:g} for any two lists"
+    capped = "" if answer.cap is None else f", at most {answer.cap} in each class"
+    return f"a histogram of the neighbours{capped}, epsilon {answer.epsilon:g} for one entry of a list"
 
 
 def _check_answer(answer: Answer, classes: int) -> None:

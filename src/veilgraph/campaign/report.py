@@ -11,13 +11,15 @@ from operator import lt
 from typing import Any, cast
 
 from veilgraph.campaign.document import Campaign
+from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.errors import ReportError
-from veilgraph.privacy.mechanisms import GRR, GRRFS, WaveEvidence
+from veilgraph.privacy.mechanisms import GRR, GRRFS, NeighbourhoodClass, SubsetSelection, WaveEvidence
 
 MAX_NODE_LENGTH = 256
 
 _KEYS = {"campaign", "node", "features", "label"}
+_ANSWER_KEYS = {"campaign", "node", "answer"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class Report:
         features: code of each feature; None for a feature that the device did not pick.
         label: code of the class, or the codes of a set of classes in ascending order.
         wave: number of the wave that it answers, from 1; None where the campaign has no waves.
+        answer: answer to a wave about neighbours: a count for each class, or the codes of a set in ascending order.
+        series: id of the first document of the series about neighbours; the store keeps all its reports together.
 
     >>> Report(campaign="5f7f", node="u17", features=(0, 1), label=None).to_json()
     '{"campaign":"5f7f","features":[0,1],"label":null,"node":"u17"}'
@@ -43,6 +47,8 @@ class Report:
     features: tuple[int | None, ...] | None
     label: int | tuple[int, ...] | None
     wave: int | None = None
+    answer: tuple[int, ...] | None = None
+    series: str | None = None
 
     @classmethod
     def parse(cls, document: object, campaign: Campaign) -> Report:
@@ -50,12 +56,22 @@ class Report:
         if not isinstance(document, dict):
             raise ReportError("a report must be a JSON object")
         series = campaign.waves
-        keys = _KEYS if series is None else {*_KEYS, "wave"}
+        keys = _ANSWER_KEYS if campaign.neighbours else _KEYS if series is None else {*_KEYS, "wave"}
         if wrong := keys ^ set(document):
             key = min(map(str, wrong))
             raise ReportError(f"the report {'lacks the key' if key in keys else 'has an unknown key'} {key[:40]!a}")
         if document["campaign"] != campaign.id:
             raise ReportError(f"the report answers another campaign; this one is {campaign.id}")
+        if campaign.neighbours is not None:
+            return cls(
+                campaign=campaign.id,
+                node=check_node(document["node"]),
+                features=None,
+                label=None,
+                wave=campaign.neighbours.wave,
+                answer=_answer(document["answer"], campaign.neighbours.answer),
+                series=campaign.neighbours.first,
+            )
         features, label = document["features"], document["label"]
         if features is None and label is None:
             raise ReportError("the report is empty: it needs features, a label or both")
@@ -70,15 +86,13 @@ class Report:
     @classmethod
     def from_json(cls, text: str | bytes, campaign: Campaign) -> Report:
         """Parse JSON text, and validate it as `parse` does."""
-        try:
-            document = json.loads(text)
-        except (ValueError, RecursionError):
-            raise ReportError("the report is not readable as JSON") from None
-        return cls.parse(document, campaign)
+        return cls.parse(parse_report(text), campaign)
 
     @property
     def document(self) -> dict[str, Any]:
         """The report as JSON values."""
+        if self.answer is not None:
+            return {"campaign": self.campaign, "node": self.node, "answer": list(self.answer)}
         features = None if self.features is None else list(self.features)
         label = list(self.label) if isinstance(self.label, tuple) else self.label
         wave = {} if self.wave is None else {"wave": self.wave}
@@ -92,6 +106,14 @@ class Report:
     def _canonical(self) -> str:
         # The store and the receipt need it both.
         return canonical_json(self.document)
+
+
+def parse_report(text: str | bytes) -> object:
+    """Parse JSON text; what it holds is not validated yet."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ReportError("the report is not readable as JSON") from None
 
 
 def check_node(node: object) -> str:
@@ -136,18 +158,36 @@ def _label(value: object, campaign: Campaign) -> int | tuple[int, ...]:
     mechanism = campaign.label_mechanism
     if mechanism is None:
         raise ReportError("label: the campaign collects none; send null")
-    size, last = mechanism.set_size, mechanism.domain_size - 1
     if isinstance(mechanism, GRR | WaveEvidence):
+        last = mechanism.domain_size - 1
         if not _is_code(value, last + 1):
             raise ReportError(f"label: the code must be a whole number from 0 to {last}")
         return cast(int, value)
+    return _set(value, mechanism, "label")
+
+
+def _answer(value: object, mechanism: Answer) -> tuple[int, ...]:
+    if isinstance(mechanism, NeighbourhoodClass):
+        return _set(value, mechanism.sets, "answer")
+    classes, largest = mechanism.num_classes, mechanism.largest
+    if (
+        not isinstance(value, list)
+        or len(value) != classes
+        or not all(type(count) is int and -largest <= count <= largest for count in value)
+    ):
+        raise ReportError(f"answer: it must be a list of {classes} whole numbers from -{largest} to {largest}")
+    return tuple(value)
+
+
+def _set(value: object, mechanism: SubsetSelection, part: str) -> tuple[int, ...]:
+    size, last = mechanism.set_size, mechanism.domain_size - 1
     if (
         not isinstance(value, list)
         or len(value) != size
         or not all(_is_code(code, last + 1) for code in value)
         or not all(low < high for low, high in pairwise(value))
     ):
-        raise ReportError(f"label: it must be a list of {size} different codes from 0 to {last}, in ascending order")
+        raise ReportError(f"{part}: it must be a list of {size} different codes from 0 to {last}, in ascending order")
     return tuple(value)
 
 

@@ -55,11 +55,11 @@ def _withdraw_again(asked: Campaign, store: str, listed: Path, *, as_json: bool)
     try:
         from veilgraph.collector.withdrawal_list import read_list
 
-        nodes = read_list(listed, asked.id)
-        again = sorted(nodes - opened.withdrawn_nodes(asked.id))
+        nodes = read_list(listed, asked.series)
+        again = sorted(nodes - opened.withdrawn_nodes(asked.series))
         for name in again:
-            opened.withdraw(asked.id, name, now=time.time(), actor="owner")
-        total = opened.withdrawals(asked.id)
+            opened.withdraw(asked.series, name, now=time.time(), actor="owner")
+        total = opened.withdrawals(asked.series)
     finally:
         opened.close()
     if as_json:
@@ -83,10 +83,10 @@ def list_withdrawals(
     try:
         from veilgraph.collector.withdrawal_list import add_to_list
 
-        nodes = opened.withdrawn_nodes(asked.id)
-        added = add_to_list(out, asked.id, nodes)
+        nodes = opened.withdrawn_nodes(asked.series)
+        added = add_to_list(out, asked.series, nodes)
         if added:
-            detail = {"campaign": asked.id, "added": added}
+            detail = {"campaign": asked.series, "added": added}
             opened.record("list withdrawals", detail, now=time.time(), actor="owner")
     finally:
         opened.close()
@@ -99,10 +99,10 @@ def list_withdrawals(
 def _withdraw_one(asked: Campaign, store: str, name: str, *, as_json: bool) -> None:
     opened = _open(store)
     try:
-        if opened.standing(asked.id, name).value == "missing":
+        if opened.standing(asked.series, name).value == "missing":
             raise RunError(f"the store holds no report of node {name!a} in this campaign: check its name")
-        _, is_new = opened.withdraw(asked.id, name, now=time.time(), actor="owner")
-        total = opened.withdrawals(asked.id)
+        _, is_new = opened.withdraw(asked.series, name, now=time.time(), actor="owner")
+        total = opened.withdrawals(asked.series)
     finally:
         opened.close()
     if as_json:
@@ -139,7 +139,7 @@ def purge(
     opened = _open(store)
     try:
         if not is_due and confirm != asked.id[:_CONFIRMED_DIGITS]:
-            stored = counted(opened.count(asked.id), "report")
+            stored = counted(opened.count(asked.series), "report")
             raise RunError(
                 f"this would delete {stored} of {asked.purpose!a} for ever: "
                 f"if you mean it, repeat the command with --confirm {asked.id[:_CONFIRMED_DIGITS]}"
@@ -175,13 +175,13 @@ def audit_log(
     if store is not None and file is None:
         opened = _open(store)
         try:
-            logs = opened.audit_logs() if asked is None else {asked.id: opened.audit_log(asked.id)}
+            logs = opened.audit_logs() if asked is None else {asked.series: opened.audit_log(asked.series)}
             documents = opened.campaigns()
         finally:
             opened.close()
     elif file is not None and store is None:
         logs = _downloaded(file)
-        if asked is not None and asked.id not in logs:
+        if asked is not None and asked.series not in logs:
             raise RunError(f"{file} holds the audit log of another campaign than {campaign}")
     else:
         raise RunError("give either --store, or --file with what an auditor downloaded from /v1/audit-log")

@@ -35,6 +35,9 @@ def progress(
         Path | None, typer.Option(help="File for 'serve --assessment', .json; replaced if it exists.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the fit, and of the half of the reports.")] = 0,
+    tables: Annotated[
+        Path | None, typer.Option(help="Private neighbours: folder of tables that 'neighbours publish' wrote.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +47,9 @@ def progress(
 
     read = Campaign.from_json(campaign.read_bytes())
     public = Graph.from_files(graph, nodes=nodes)
-    found = assess_collection(store, read, public, now=datetime.now(UTC), seed=seed, device=device, watch=show_progress)
+    found = assess_collection(
+        store, read, public, now=datetime.now(UTC), seed=seed, tables=tables, device=device, watch=show_progress
+    )
     if out is not None:
         write_atomically(out, found.to_json() + "\n")
     if as_json:

@@ -34,12 +34,13 @@ def train(
     ] = None,
     nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="veil, structure_only (the control), rgnn or another that fits the campaign.",
+            help="veil, structure_only (the control), rgnn or another that fits the campaign. Default: veil, and "
+            "neighbour_waves for a wave about neighbours.",
             autocompletion=complete_method,
         ),
-    ] = "veil",
+    ] = None,
     backbone: Annotated[str | None, typer.Option(help="GNN: sage, gcn or gat; default: sage.")] = None,
     feature_hops: Annotated[int | None, typer.Option(help="RGNN: K_x; default: from the graph.")] = None,
     label_hops: Annotated[int | None, typer.Option(help="RGNN: K_y; default: from the graph.")] = None,
@@ -56,6 +57,9 @@ def train(
     waves: Annotated[
         str, typer.Option(help="Series: learn from 'all' reports of each person, or from the 'latest'.")
     ] = "all",
+    tables: Annotated[
+        Path | None, typer.Option(help="Private neighbours: folder of tables that 'neighbours publish' wrote.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     memory: Annotated[str, typer.Option(help="Memory of a process for its arrays: 8GiB, 500MB.")] = "8GiB",
@@ -63,7 +67,7 @@ def train(
 ) -> None:
     """Train a model on the reports of a campaign. Under torchrun, processes share the graph."""
     with needs_extra("server"):
-        public = _read_early(graph, nodes) if method.startswith("veil") else graph
+        public = _read_early(graph, nodes) if (method or "veil").startswith("veil") else graph
         from veilgraph.deploy import train_under_torchrun
 
     model = train_under_torchrun(
@@ -78,6 +82,7 @@ def train(
         screened=screened,
         plausible=plausible,
         waves=waves,
+        tables=tables,
         device=device,
         memory=parse_bytes(memory),
         watch=show_progress,
@@ -344,6 +349,8 @@ def _print_training(model: Model, content: dict[str, Any]) -> None:
         f"Trained {facts['method']} on {features}{counted(facts['label_reports'], 'label report')} of "
         f"{counted(facts['nodes'], 'node')}."
     )
+    if answers := facts.get("neighbour_answers"):
+        echo(f"Answers about neighbours, wave by wave: {', '.join(f'{each:,}' for each in answers)}.")
     if withdrawals := facts.get("withdrawals"):
         echo(f"Left out: {counted(withdrawals, 'person', 'people')} who withdrew.")
     if waves := facts.get("waves"):

@@ -1,4 +1,4 @@
-"""`veilgraph neighbours`: what can be learned if nobody holds the graph, and how to spend a total on it."""
+"""`veilgraph neighbours`: what can be learned if nobody holds the graph, how to spend a total on it, and its waves."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.completion import complete_dataset
 from veilgraph.errors import RunError
+from veilgraph.privacy.belief_table import finest_scale
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
+from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
     from veilgraph.experiments.neighbour_planner import KnownWay, PlannedDesign
@@ -72,6 +75,94 @@ def run_neighbours(
         table.add_row(f"{total:g}", *(f"{100 * each[i]['accuracy_mean']:.1f}" for each in result["answers"].values()))
     Console().print(table)
     echo(headline(result), f"The page is {page}.")
+
+
+@neighbours_app.command("publish")
+def publish(
+    campaign: Annotated[
+        Path, typer.Argument(help="The newest document of the series, .json: the first, or a wave.", metavar="CAMPAIGN")
+    ],
+    store: Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")],
+    graph: Annotated[Path, typer.Option(help="The people of the series: a table with the column id alone.")],
+    edge_epsilon: Annotated[float, typer.Option(help="Budget of the next wave, under the relation of its answer.")],
+    closes: Annotated[str, typer.Option(help="Time until which answers are accepted, such as 2027-01-31.")],
+    tables: Annotated[Path, typer.Option(help="Folder of the published tables of the series; created if needed.")],
+    out: Annotated[Path, typer.Option(help="The document of the next wave to write, .json.")],
+    answer: Annotated[
+        str, typer.Option(help="histogram protects one entry of a list, class any two lists.")
+    ] = "histogram",
+    cap: Annotated[
+        int | None, typer.Option(help="Histogram: neighbours that count for each class at most; protects whole lists.")
+    ] = None,
+    purpose: Annotated[str | None, typer.Option(help="Purpose of the wave; default: as before.")] = None,
+    contact: Annotated[str | None, typer.Option(help="Contact for participants; default: as before.")] = None,
+    retention: Annotated[
+        str | None, typer.Option(help="Time after which you delete all reports of the series; only an earlier one.")
+    ] = None,
+    zone: Annotated[str, typer.Option(help="Time zone of dates and times without an offset.")] = "UTC",
+    as_json: Json = False,
+) -> None:
+    """Publish the next wave of a series: a table from all that is stored, and the document that devices answer."""
+    with needs_extra("server"):
+        from veilgraph.deploy.publish_wave import publish_wave
+    from veilgraph.campaign import Campaign
+    from veilgraph.campaign.notice import read_time, time_in_words
+    from veilgraph.graph.shards import read_graph
+
+    if out.exists():
+        raise RunError(f"{out} exists: choose another --out")
+    asked = Campaign.from_json(campaign.read_bytes())
+    made, perturbed = publish_wave(
+        store,
+        asked,
+        read_graph(graph),
+        _answer(answer, asked.schema.num_classes, edge_epsilon, cap),
+        tables=tables,
+        out=out,
+        closes=read_time(closes, zone=zone),
+        purpose=purpose,
+        contact=contact,
+        retention=None if retention is None else read_time(retention, zone=zone, name="retention"),
+        watch=show_progress,
+    )
+    learned = [int(wave.has_answer.sum()) for wave in perturbed.neighbour_waves]
+    series = made.neighbours
+    if series is None:
+        raise RunError("the document is no wave about neighbours")
+    if as_json:
+        echo_json(
+            {
+                "id": made.id,
+                "series": series.first,
+                "wave": series.wave,
+                "table": series.table,
+                "people": series.people,
+                "label_reports": int(perturbed.has_label.sum()),
+                "answers": learned,
+                "guarantee": made.guarantee.as_dict(),
+                "wave_guarantee": series.wave_guarantee.as_dict(),
+                "out": str(out),
+            }
+        )
+        return
+    answers = f" and {sum(learned):,} answers of {counted(len(learned), 'wave')}" if learned else ""
+    echo(
+        f"Wave {series.wave} of series {series.first}: campaign {made.id}.",
+        f"Its table is learned from {counted(int(perturbed.has_label.sum()), 'label report')}{answers}: "
+        f"{tables / series.table}.beliefs.",
+        *made.guarantee_in_words,
+        f"Open until {time_in_words(made.closes)}. Written to {out}; serve it with --tables {tables}.",
+    )
+
+
+def _answer(name: str, classes: int, epsilon: float, cap: int | None) -> NeighbourhoodClass | NeighbourhoodHistogram:
+    if name == "class":
+        if cap is not None:
+            raise RunError("--cap is for the histogram: the class protects whole lists without one")
+        return NeighbourhoodClass(classes, epsilon)
+    if name != "histogram":
+        raise RunError(f"answer is '{name}': choose histogram or class")
+    return NeighbourhoodHistogram(classes, epsilon, finest_scale(classes), cap)
 
 
 @neighbours_app.command("plan")

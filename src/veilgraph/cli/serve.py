@@ -59,6 +59,9 @@ def serve(
     assess_every: Annotated[
         str | None, typer.Option(help="Run 'campaign progress' this often, such as 6h, and write --assessment.")
     ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="Folder of belief tables of 'neighbours publish', for a wave about neighbours.")
+    ] = None,
     rate: Annotated[float, typer.Option(help="Maximum requests per second of one address; 0 means no limit.")] = 50.0,
     check: Annotated[
         bool, typer.Option("--check", help="Read and check all files, and end; the store is not opened.")
@@ -85,6 +88,7 @@ def serve(
         "plausible": plausible,
         "assessment": assessment,
         "assess_every": assess_every,
+        "tables": tables,
     }
     given = {name: value for name, value in options.items() if value is not None}
     served: ServedCampaign | dict[str, ServedCampaign]

@@ -36,8 +36,8 @@ It reports these sums by one of two mechanisms:
 
 - The class takes, of the n classes with the largest sum, the one that a number below n names, in ascending order. Then
   it reports this class by subset selection.
-- The histogram goes through the classes in order. It counts the words below `more` until one is not, then does so
-  again, and adds the first number to the sum and takes the second one off. Sums are cut at the cap before that, and
+- The histogram goes through the classes in order. It counts the words below `more` until one is not, and then does so
+  again. It adds the first number to the sum, and takes the second one off. Sums are cut at the cap before that, and
   counts at the largest count after it.
 
 The browser's module takes the same words; the package draws many lists at once, in another order.

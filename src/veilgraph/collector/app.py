@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import resources
@@ -43,7 +44,7 @@ from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
 from veilgraph.collector.validation import ReportValidator, batch_entries, parse_json
-from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
+from veilgraph.errors import CampaignError, StoreError, StoreFullError, StoreUnavailableError
 from veilgraph.graph import Graph
 
 logger = logging.getLogger("veilgraph.collector")
@@ -89,6 +90,7 @@ def make_app(
     clock: Callable[[], float] = time.time,
     maintenance_seconds: float = 60.0,
     shared: SharedParts | None = None,
+    published: Mapping[str, bytes] | None = None,
 ) -> FastAPI:
     """Make the collector of one campaign on its public graph.
 
@@ -107,7 +109,10 @@ def make_app(
         clock: Unix time.
         maintenance_seconds: time between two looks at the campaign's notice and its retention date.
         shared: what the campaign shares with others of this process; default: it is alone.
+        published: files of a wave about neighbours by their SHA-256: the belief table and the people. Each is served
+            whole, so that a device that looks somebody up reveals nothing.
     """
+    _check_published(campaign, published or {})
     check_graph(campaign, graph)
     store.register(campaign, now=clock())
     limits = limits or Limits(report_bytes=max_report_bytes(campaign))
@@ -129,10 +134,10 @@ def make_app(
         async with AsyncExitStack() as stack:
             if alone:
                 await stack.enter_async_context(shared.running())
-            started = {"campaign": campaign.id, "version": veilgraph.__version__}
+            started = {"campaign": campaign.series, "version": veilgraph.__version__}
             await asyncio.to_thread(store.record, "start", started, now=clock(), actor="collector")
             tasks = [
-                asyncio.create_task(_save_refusals_regularly(store, campaign.id, metrics)),
+                asyncio.create_task(_save_refusals_regularly(store, campaign.series, metrics)),
                 asyncio.create_task(
                     maintain_regularly(
                         lambda: validator.campaign,
@@ -152,7 +157,7 @@ def make_app(
             yield
             for task in tasks:
                 task.cancel()
-            await asyncio.to_thread(_save_refusals, store, campaign.id, metrics)
+            await asyncio.to_thread(_save_refusals, store, campaign.series, metrics)
 
     app = new_app(title="veilgraph collector", version=veilgraph.__version__, lifespan=lifespan)
     refuse = answer_refusals(app, shared, metrics)
@@ -171,6 +176,8 @@ def make_app(
     add_participant_rights(app, validator=validator, writer=writer, store=store, limits=limits)
     _add_administration(app, validator, store, credentials, metrics)
     _add_participant_page(app)
+    if published:
+        _add_published(app, published)
     add_dashboard(
         app,
         campaign=campaign,
@@ -326,7 +333,8 @@ def _add_administration(
             return body
         await require_role(request, credentials, store, Role.VIEWER)
         reports, refusals = await asyncio.gather(
-            asyncio.to_thread(store.count, campaign.id), asyncio.to_thread(store.refusals, campaign.id)
+            asyncio.to_thread(store.count, campaign.series, wave=campaign.stored_wave),
+            asyncio.to_thread(store.refusals, campaign.series),
         )
         return {**body, "nodes": campaign.nodes, "reports": reports, "refused": refusals}
 
@@ -338,8 +346,24 @@ def _add_administration(
     @app.get("/v1/audit-log", include_in_schema=False)
     async def get_audit_log(request: Request) -> Response:
         await require_role(request, credentials, store, Role.AUDITOR)
-        entries = await asyncio.to_thread(store.audit_log, validator.campaign.id)
+        entries = await asyncio.to_thread(store.audit_log, validator.campaign.series)
         return AsciiJSON({"entries": [entry.document for entry in entries]})
+
+
+def _check_published(campaign: Campaign, published: Mapping[str, bytes]) -> None:
+    asked = campaign.neighbours
+    expected = set() if asked is None else {asked.people, asked.table}
+    if published.keys() != expected or any(hashlib.sha256(each).hexdigest() != key for key, each in published.items()):
+        raise CampaignError("the published files are not those that the campaign names: give its table and its people")
+
+
+def _add_published(app: FastAPI, published: Mapping[str, bytes]) -> None:
+    @app.get("/v1/published/{sha256}", summary="A file of a wave about neighbours, whole", responses=openapi.PUBLISHED)
+    async def get_published(sha256: str) -> Response:
+        if (content := published.get(sha256)) is None:
+            raise Refusal(RefusalReason.NOT_FOUND, "no file with this SHA-256 is published: look at the campaign again")
+        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(content, media_type="application/octet-stream", headers=headers)
 
 
 def _add_participant_page(app: FastAPI) -> None:

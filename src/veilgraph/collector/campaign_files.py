@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
+from veilgraph.campaign.neighbour_series import people_file, read_table_file
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.campaign.tokens import read_keys
 from veilgraph.collector.app import make_app
@@ -52,6 +53,7 @@ class CampaignFiles:
         plausible: class shares that the owner declared plausible, .toml.
         assessment: file that `campaign progress --out` writes.
         assess_every: duration after which the assessment is computed again, such as 6h.
+        tables: folder of the belief tables that 'neighbours publish' wrote, for a wave about neighbours.
     """
 
     campaign: Path
@@ -64,6 +66,7 @@ class CampaignFiles:
     plausible: Path | None = None
     assessment: Path | None = None
     assess_every: str | None = None
+    tables: Path | None = None
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], folder: Path) -> CampaignFiles:
@@ -105,7 +108,17 @@ class CampaignFiles:
             plausible=None if self.plausible is None else PlausibleShares.load(self.plausible, campaign),
             campaign_file=self.campaign,
             assessment=self._assessment(store),
+            published=self._published(campaign, graph),
         )
+
+    def _published(self, campaign: Campaign, graph: Graph) -> dict[str, bytes]:
+        """Return the files that a wave about neighbours publishes, by their SHA-256."""
+        if campaign.neighbours is None:
+            return {}
+        if self.tables is None:
+            raise RunError("a wave about neighbours needs --tables, the folder that 'neighbours publish' wrote")
+        asked, people = campaign.neighbours, people_file(graph.names)
+        return {asked.table: read_table_file(self.tables, asked, people=graph.num_nodes), asked.people: people}
 
     def _assessment(self, store: str) -> AssessmentFile | None:
         if self.assessment is None:
@@ -114,6 +127,7 @@ class CampaignFiles:
             return None
         every = 0.0 if self.assess_every is None else parse_duration(self.assess_every)
         table = [] if self.nodes is None else ["--nodes", str(self.nodes)]
+        table += [] if self.tables is None else ["--tables", str(self.tables)]
         words = ["campaign", "progress", str(self.campaign), "--graph", str(self.graph), *table]
         command = [sys.executable, "-m", "veilgraph", *words, "--out", str(self.assessment)] if every else []
         return AssessmentFile(
@@ -132,6 +146,7 @@ class ServedCampaign:
     plausible: PlausibleShares | None
     campaign_file: Path
     assessment: AssessmentFile | None
+    published: Mapping[str, bytes]
 
 
 def read_campaigns(path: Path) -> dict[str, CampaignFiles]:
@@ -201,6 +216,8 @@ def _common(first: ServedCampaign, second: ServedCampaign) -> str | None:
     """Return what two campaigns have in common that must be their own, and the remedy."""
     if first.campaign.id == second.campaign.id:
         return "the same campaign: name it once"
+    if first.campaign.series == second.campaign.series:
+        return "waves of the same series: name the one that is open"
     if common := first.credentials.common_with(second.credentials):
         return f"{common} in common: give each its own, or serve one of them by another process on the same store"
     return None

@@ -21,6 +21,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbour_series import answer_title
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.report import Report
 from veilgraph.collector.assessment_file import AssessmentFile
@@ -184,7 +185,7 @@ def add_dashboard(
         token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         if (role := credentials.role_of(token)) not in (Role.OWNER, Role.VIEWER) or role is None:
             return _page("login.html", 401, wrong=True, base="../")
-        await asyncio.to_thread(store.record, "login", {"campaign": campaign.id}, now=time.time(), actor=role.value)
+        await asyncio.to_thread(store.record, "login", {"campaign": campaign.series}, now=time.time(), actor=role.value)
         response = RedirectResponse("../dashboard", 303)
         response.set_cookie(
             credentials.session_cookie,
@@ -209,7 +210,7 @@ def add_dashboard(
         path = Path(tempfile.mkdtemp(prefix="veilgraph-export-")) / "reports.parquet"
         try:
             written = await asyncio.to_thread(write_parquet, revised(), store.iterate(campaign), path)
-            exported = {"campaign": campaign.id, "reports": written}
+            exported = {"campaign": campaign.series, "reports": written}
             await asyncio.to_thread(store.record, "export", exported, now=time.time(), actor="owner")
         except BaseException:
             _remove(path)
@@ -222,7 +223,7 @@ def add_dashboard(
     async def missing(request: Request) -> Response:
         await require_role(request, credentials, store)
         silent = await asyncio.to_thread(nodes_to_remind, [*graph.names, *joined], store, campaign)
-        listed = {"campaign": campaign.id, "nodes": len(silent)}
+        listed = {"campaign": campaign.series, "nodes": len(silent)}
         await asyncio.to_thread(store.record, "list missing", listed, now=time.time(), actor="owner")
         headers = {"Content-Disposition": f'attachment; filename="missing-{campaign.id[:12]}.csv"'}
         return Response(to_csv(silent), media_type="text/csv; charset=utf-8", headers=headers)
@@ -234,15 +235,16 @@ def add_dashboard(
 
 def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache) -> dict[str, Any]:
     """Return the values of dashboard.html."""
-    refused = store.refusals(campaign.id)
-    hours = store.by_hour(campaign.id)
+    refused = store.refusals(campaign.series)
+    hours = store.by_hour(campaign.series, wave=campaign.stored_wave)
     statistics, label = cache.get(), campaign.label_mechanism
     return {
         "campaign": campaign,
         "is_open": campaign.is_open(datetime.now(tz=UTC)),
-        "guarantee": campaign.guarantee.in_words(theorem_1=False),
+        "guarantee": campaign.guarantee_in_words,
+        "series": waves_of_series(campaign, store),
         "reports": sum(count for _, count in hours),
-        "withdrawn": store.withdrawals(campaign.id),
+        "withdrawn": store.withdrawals(campaign.series),
         "chart": arrivals_chart(hours),
         "statistics": statistics,
         "level": LEVEL,
@@ -253,6 +255,14 @@ def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache)
         "computed_at": datetime.fromtimestamp(statistics.computed_at, tz=UTC),
         "refused": sorted(((count, _reason_text(reason)) for reason, count in refused.items()), reverse=True),
     }
+
+
+def waves_of_series(campaign: Campaign, store: ReportStore) -> list[tuple[str, int]]:
+    """Return what each document of a series about neighbours asked, and how many answered; else nothing."""
+    if campaign.neighbours is None:
+        return []
+    asked = ["the label", *map(answer_title, campaign.neighbours.answers)]
+    return [(title, store.count(campaign.series, wave=wave)) for wave, title in enumerate(asked)]
 
 
 def _reason_text(reason: str) -> str:
@@ -306,6 +316,8 @@ def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> 
     fields = [("node", pa.string()), ("features", pa.list_(pa.uint16())), ("label", label)]
     if campaign.waves:
         fields.append(("wave", pa.uint16()))
+    if campaign.neighbours:
+        fields = [("node", pa.string()), ("answer", pa.list_(pa.int32()))]
     schema = pa.schema(fields, metadata={"veilgraph.campaign": campaign.to_json()})
     written, remaining = 0, iter(reports)
     with parquet.ParquetWriter(path, schema) as writer:

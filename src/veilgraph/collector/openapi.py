@@ -8,10 +8,11 @@ from typing import Any, NotRequired, cast
 from typing_extensions import TypedDict
 
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
 from veilgraph.campaign.report import MAX_NODE_LENGTH
 from veilgraph.collector.validation import MAX_BATCH_REPORTS
-from veilgraph.privacy.mechanisms import GRRFS, SubsetSelection
+from veilgraph.privacy.mechanisms import GRRFS, NeighbourhoodClass, SubsetSelection
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -128,6 +129,8 @@ def _responses(granted: dict[int, Any], *refused: int) -> Responses:
 CAMPAIGN = _responses({200: dict[str, Any], 304: None})
 HEALTH = _responses({200: HealthBody}, 503)
 STATUS = _responses({200: StatusBody}, 401, 503)
+PUBLISHED = _responses({200: None}, 404)
+PUBLISHED[200]["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 METRICS = _responses({200: None}, 401, 503)
 METRICS[200]["content"] = {"text/plain": {"schema": {"type": "string"}}}
 
@@ -180,6 +183,8 @@ def submit_many(campaign: Campaign) -> dict[str, Any]:
 
 def report_schema(campaign: Campaign) -> dict[str, Any]:
     """Return the JSON schema of a report, in which every feature has a domain of its own."""
+    if campaign.neighbours is not None:
+        return _answer_schema(campaign.id, campaign.neighbours.answer)
     sizes, joint = campaign.schema.domain_sizes, not isinstance(campaign.feature_mechanism, GRRFS)
     features = {
         "type": "array",
@@ -189,25 +194,48 @@ def report_schema(campaign: Campaign) -> dict[str, Any]:
     }
     label = _code(campaign.schema.num_classes)
     if isinstance(sets := campaign.label_mechanism, SubsetSelection):
-        label = {
-            "type": "array",
-            "description": "different codes in ascending order",
-            "items": label,
-            "uniqueItems": True,
-            "minItems": sets.set_size,
-            "maxItems": sets.set_size,
-        }
+        label = _set(sets)
     series = campaign.waves
     wave = {} if series is None else {"wave": {"type": "integer", "minimum": 1, "maximum": series.waves}}
     return _object(
         {
             "campaign": {"const": campaign.id},
-            "node": {"type": "string", "minLength": 1, "maxLength": MAX_NODE_LENGTH},
+            "node": _NODE,
             "features": _optional(features, collected=campaign.feature_mechanism is not None),
             "label": _optional(label, collected=campaign.label_mechanism is not None),
             **wave,
         }
     )
+
+
+def _answer_schema(campaign_id: str, answer: Answer) -> dict[str, Any]:
+    """Return the JSON schema of an answer to a wave about neighbours."""
+    counts: dict[str, Any] = (
+        _set(answer.sets)
+        if isinstance(answer, NeighbourhoodClass)
+        else {
+            "type": "array",
+            "description": "a count for each class",
+            "items": {"type": "integer", "minimum": -answer.largest, "maximum": answer.largest},
+            "minItems": answer.num_classes,
+            "maxItems": answer.num_classes,
+        }
+    )
+    return _object({"campaign": {"const": campaign_id}, "node": _NODE, "answer": counts})
+
+
+_NODE = {"type": "string", "minLength": 1, "maxLength": MAX_NODE_LENGTH}
+
+
+def _set(sets: SubsetSelection) -> dict[str, Any]:
+    return {
+        "type": "array",
+        "description": "different codes in ascending order",
+        "items": _code(sets.domain_size),
+        "uniqueItems": True,
+        "minItems": sets.set_size,
+        "maxItems": sets.set_size,
+    }
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def add_participant_rights(
 
     @app.delete("/v1/reports/{node:path}", summary="Withdraw a node's reports", **openapi.withdraw())
     async def withdraw(node: str, request: Request) -> openapi.WithdrawnBody:
-        campaign_id = validator.campaign.id
+        campaign_id = validator.campaign.series  # all waves of a series about neighbours
         validator.authenticate(node, bearer_token(request))
         hour, is_new = await writer.withdraw(campaign_id, node)
         receipt = validator.credentials.withdrawal_receipt(campaign_id, node, hour=hour)
@@ -45,10 +45,12 @@ def add_participant_rights(
         except ReportError as error:
             raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
         # The signature first: nothing is said about a node to someone without its receipt.
-        if not receipt.is_signed_by(validator.credentials.keys) or receipt.campaign != validator.campaign.id:
+        campaign = validator.campaign
+        before = () if campaign.neighbours is None else campaign.neighbours.documents
+        if not receipt.is_signed_by(validator.credentials.keys) or receipt.campaign not in (campaign.id, *before):
             raise Refusal(RefusalReason.WRONG_RECEIPT)
         expected = receipt.report_sha256 if isinstance(receipt, Receipt) else None
         standing = await asyncio.to_thread(
-            lambda: store.standing(receipt.campaign, receipt.node, report_sha256=expected)
+            lambda: store.standing(campaign.series, receipt.node, report_sha256=expected)
         )
         return {"status": standing.value}

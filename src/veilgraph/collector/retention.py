@@ -24,7 +24,7 @@ def is_due(campaign: Campaign, now: float) -> bool:
 
 def purge_if_due(campaign: Campaign, store: ReportStore, *, now: float) -> int:
     """Delete the campaign's reports if its retention date has passed, and return their number."""
-    if not is_due(campaign, now) or (store.purged(campaign.id) is not None and store.count(campaign.id) == 0):
+    if not is_due(campaign, now) or (store.purged(campaign.series) is not None and store.count(campaign.series) == 0):
         return 0
     deleted = store.purge(campaign, now=now, actor="collector")
     if deleted:
@@ -55,7 +55,7 @@ async def maintain_regularly(
         try:
             await asyncio.to_thread(store.register, campaign(), now=clock())
             await asyncio.to_thread(purge_if_due, campaign(), store, now=clock())
-            counted(await asyncio.to_thread(store.count, campaign().id))
+            counted(await asyncio.to_thread(store.count, campaign().series, wave=campaign().stored_wave))
         except StoreUnavailableError:
             unavailable()
         except StoreError as error:

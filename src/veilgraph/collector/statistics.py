@@ -258,4 +258,5 @@ class StatisticsCache:
             return self._latest
 
     def _has_new_reports(self, statistics: Statistics) -> bool:
-        return statistics.reports != self._store.count(self._campaign.id)
+        stored = self._store.count(self._campaign.series, wave=self._campaign.stored_wave)
+        return statistics.reports != stored

@@ -1,6 +1,8 @@
 """Store of reports in a SQL database: each node's first report counts, and is on disk before it is acknowledged.
 
 A withdrawn report is deleted, and a tombstone keeps it from being stored again. So does the purge of a campaign.
+All reports of a series about private neighbours are stored under the id of its first document, each with the number of
+its wave, 0 for the label. So a withdrawal, a purge and the audit log are about the whole series.
 """
 
 from __future__ import annotations
@@ -254,14 +256,12 @@ class ReportStore:
         with translate_errors(), self._engine.connect() as connection:
             return int(connection.execute(query).scalar_one())
 
-    def by_hour(self, campaign_id: str) -> list[tuple[int, int]]:
-        """Return the Unix time of each hour with reports, and their number; earliest first."""
-        query = (
-            select(reports.c.hour, func.count())
-            .where(reports.c.campaign == campaign_id)
-            .group_by(reports.c.hour)
-            .order_by(reports.c.hour)
-        )
+    def by_hour(self, campaign_id: str, *, wave: int | None = None) -> list[tuple[int, int]]:
+        """Return the Unix time of each hour with reports, of all waves or of one, and their number; earliest first."""
+        query = select(reports.c.hour, func.count()).where(reports.c.campaign == campaign_id)
+        if wave is not None:
+            query = query.where(reports.c.wave == wave)
+        query = query.group_by(reports.c.hour).order_by(reports.c.hour)
         with translate_errors(), self._engine.connect() as connection:
             return [(hour, count) for hour, count in connection.execute(query)]
 
@@ -276,7 +276,8 @@ class ReportStore:
         """
         # Tables of earlier versions have no waves, so that a node has one row.
         key = [reports.c.node, reports.c.wave] if self._has_waves else [reports.c.node]
-        query = select(reports.c.content, *key).where(reports.c.campaign == campaign.id)
+        query = select(reports.c.content, *key).where(reports.c.campaign == campaign.series)
+        wave = campaign.stored_wave if wave is None and self._has_waves else wave
         if wave is not None:
             query = query.where(reports.c.wave == wave)
         query = query.order_by(*key).limit(self._page_size)
@@ -379,9 +380,9 @@ class ReportStore:
         """
         with translate_errors(), writing(self._engine) as connection:
             _lock_withdrawals(connection)
-            if _purged(connection, campaign.id) is None:
+            if _purged(connection, campaign.series) is None:
                 self._mark_purged(connection, campaign, now=now, actor=actor)
-        of_campaign = reports.c.campaign == campaign.id
+        of_campaign = reports.c.campaign == campaign.series
         key = [reports.c.campaign, reports.c.node, reports.c.wave]
         page = select(*key).where(of_campaign).limit(_PURGED_AT_ONCE)
         deleted = 0
@@ -395,16 +396,17 @@ class ReportStore:
         return deleted
 
     def _mark_purged(self, connection: Connection, campaign: Campaign, *, now: float, actor: str) -> None:
-        number = select(func.count()).select_from(reports).where(reports.c.campaign == campaign.id)
+        number = select(func.count()).select_from(reports).where(reports.c.campaign == campaign.series)
         stored = int(connection.execute(number).scalar_one())
-        forgotten = connection.execute(delete(withdrawals).where(withdrawals.c.campaign == campaign.id)).rowcount
+        forgotten = connection.execute(delete(withdrawals).where(withdrawals.c.campaign == campaign.series)).rowcount
+        _check_series(connection, campaign)
         self._register(connection, campaign)
         connection.execute(
             update(campaigns)
-            .where(campaigns.c.id == campaign.id)
+            .where(campaigns.c.id == campaign.series)
             .values(purged=hour_of(now), withdrawals=campaigns.c.withdrawals + forgotten)
         )
-        detail = {"campaign": campaign.id, "reports": stored, "withdrawals": forgotten}
+        detail = {"campaign": campaign.series, "reports": stored, "withdrawals": forgotten}
         audit_log.append(connection, now=now, actor=actor, action="purge", detail=detail)
 
     def purged(self, campaign_id: str) -> int | None:
@@ -419,9 +421,11 @@ class ReportStore:
     def register(self, campaign: Campaign, *, now: float, actor: str = "collector") -> None:
         """Keep the newest document of a campaign; the audit log says when its notice is new.
 
-        An older notice than the stored one is refused: devices refuse it too, and its retention date may be later.
+        An older notice than the stored one is refused: devices refuse it too, and its retention date may be later. So
+        is a wave about neighbours whose earlier documents were not served from this database.
         """
         with translate_errors(), writing(self._engine) as connection:
+            _check_series(connection, campaign)
             stored = connection.execute(select(campaigns.c.document).where(campaigns.c.id == campaign.id)).scalar()
             newest = 0 if stored is None else Campaign.from_json(stored).notice_version
             if campaign.notice_version < newest:
@@ -431,7 +435,7 @@ class ReportStore:
                 )
             if self._register(connection, campaign):
                 detail = {
-                    "campaign": campaign.id,
+                    "campaign": campaign.series,
                     "notice": campaign.notice_version,
                     "sha256": hashlib.sha256(campaign.to_json().encode()).hexdigest(),
                 }
@@ -514,7 +518,24 @@ class ReportStore:
 
 
 def _key(report: Report) -> Key:
-    return report.campaign, report.node, report.wave or 0
+    return report.series or report.campaign, report.node, report.wave or 0
+
+
+def _check_series(connection: Connection, campaign: Campaign) -> None:
+    """Refuse a wave about neighbours that does not continue a series of this database."""
+    if campaign.neighbours is None:
+        return
+    asked = campaign.neighbours
+    known = set(connection.execute(select(campaigns.c.id).where(campaigns.c.id.in_(asked.documents))).scalars())
+    if missing := [each for each in asked.documents if each not in known]:
+        raise StoreError(
+            f"wave {asked.wave} is of another series: the store never served its document {missing[0]}; "
+            "give the store of the series, and serve every document of it"
+        )
+    for served, text_of in connection.execute(select(campaigns.c.id, campaigns.c.document)):
+        other = json.loads(text_of).get("bound", {}).get("neighbours") or {}
+        if served != campaign.id and other.get("documents") == list(asked.documents):
+            raise StoreError(f"another wave {asked.wave} of this series was served before, {served}: serve that one")
 
 
 def _lock_withdrawals(connection: Connection) -> None:

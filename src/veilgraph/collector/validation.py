@@ -62,7 +62,7 @@ class ReportValidator:
         if (
             not isinstance(node, str)
             or not isinstance(token, str)
-            or not self.credentials.opens_node(self.campaign.id, node, token)
+            or not self.credentials.opens_node(self.campaign.series, node, token)
         ):
             raise Refusal(RefusalReason.WRONG_TOKEN)
         if node not in self.nodes:
@@ -76,7 +76,7 @@ class ReportValidator:
             raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
         if report.node != node:
             raise Refusal(RefusalReason.ANOTHER_NODE)
-        if report.wave is not None and report.wave > (self.campaign.wave or 0):
+        if self.campaign.waves is not None and (report.wave or 0) > (self.campaign.wave or 0):
             raise Refusal(RefusalReason.NOT_VALID, f"wave {report.wave} is not open yet")
         return report
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph, perturbed_graph
 from veilgraph.campaign.assessment import Assessment, Interval
-from veilgraph.deploy.fit_collected import DEFAULT_METHOD, fit_reports, method_for_campaign
+from veilgraph.deploy.fit_collected import DEFAULT_METHOD, NEIGHBOUR_METHOD, fit_reports, method_for_campaign
 from veilgraph.deploy.model_card import make_card
+from veilgraph.deploy.publish_wave import read_collection
 from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.graph import Graph
 from veilgraph.models.base import DEFAULT_MEMORY
@@ -24,6 +26,7 @@ def assess_collection(
     *,
     now: datetime,
     seed: int = 0,
+    tables: Path | None = None,
     device: str = "auto",
     memory: int = DEFAULT_MEMORY,
     watch: Watch = unwatched,
@@ -38,13 +41,18 @@ def assess_collection(
         graph: its public graph.
         now: time of the assessment.
         seed: seed of the fit and of the half.
+        tables: folder of the published tables of a series about private neighbours.
         device: "auto", "cpu" or "cuda".
         memory: limit of a fit, in bytes.
         watch: shows the progress.
     """
-    method = method_for_campaign(DEFAULT_METHOD, campaign, check_graph(campaign, graph), seed=seed, device=device)
-    with stored_reports(store, campaign, watch=watch) as reports:
-        perturbed = perturbed_graph(campaign, graph, reports)
+    name = DEFAULT_METHOD if campaign.neighbours is None else NEIGHBOUR_METHOD
+    method = method_for_campaign(name, campaign, check_graph(campaign, graph), seed=seed, device=device)
+    if campaign.neighbours is not None:
+        _, perturbed = read_collection(store, campaign, graph, tables, watch=watch)
+    else:
+        with stored_reports(store, campaign, watch=watch) as reports:
+            perturbed = perturbed_graph(campaign, graph, reports)
     with watch("train"):
         model = fit_reports(campaign, perturbed, method, seed=seed, memory=memory)
     card = make_card(model, perturbed, shares=(1 / 2,), memory=memory, watch=watch).content

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import WAVES, check_graph, perturbed_graph, reports_of
+from veilgraph.campaign.neighbour_collection import NeighbourCollection
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.screening import screen
 from veilgraph.deploy.model_card import make_card
@@ -20,6 +21,7 @@ from veilgraph.deploy.model_folder import (
     Model,
     check_model_folder,
 )
+from veilgraph.deploy.publish_wave import SERIES_SEED, read_collection
 from veilgraph.deploy.shard_reports import perturbed_from_shards
 from veilgraph.deploy.stored_reports import count_withdrawals, stored_reports
 from veilgraph.errors import FitError, RunError
@@ -40,6 +42,8 @@ from veilgraph.reconstruct.propagation import default_hops
 
 DEFAULT_METHOD = "veil"
 """Method of a training that names none: the best that is known."""
+NEIGHBOUR_METHOD = "neighbour_waves"
+"""The same for a series about private neighbours."""
 
 _TRAIN_SHARE = 2 / 3
 _LEAST_LABELS = 2
@@ -52,12 +56,13 @@ def train_on_store(
     *,
     out: Path,
     nodes: Path | None = None,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     seed: int = 0,
     hold_out: float = 0.0,
     screened: bool = False,
     plausible: Path | None = None,
     waves: str = WAVES[0],
+    tables: Path | None = None,
     device: str = "auto",
     memory: int = DEFAULT_MEMORY,
     card: bool = True,
@@ -77,13 +82,14 @@ def train_on_store(
         graph: the public graph that the campaign was made for, or its edge table, or its folder of shards.
         out: folder of the model.
         nodes: node table with a column "id", for nodes without edges in an edge table.
-        method: name of a method of the registry that fits the campaign.
+        method: name of a method of the registry that fits the campaign; default: the best that is known.
         seed: seed of the split, the folds and the weights.
         hold_out: share of the label reports that only estimate the accuracy.
         screened: leave out reports that are implausible.
         plausible: file of class shares that the owner declares plausible. The model's facts say which estimates are
             outside.
         waves: reports of a series to learn from: "all" of each person, or the "latest", if many values change.
+        tables: folder of the published tables of a series about private neighbours.
         device: "auto", "cpu" or "cuda".
         memory: limit of a process for inputs and hidden units, in bytes.
         card: write a card beside the model; see `veilgraph.deploy.model_card`.
@@ -102,6 +108,7 @@ def train_on_store(
         screened=screened,
         plausible=plausible,
         waves=waves,
+        tables=tables,
         watch=watch,
         device=device,
         parameters=parameters,
@@ -153,7 +160,9 @@ def method_for_campaign(
         device: device of the method, if it has one.
         parameters: other parameters of the method; None stands for the default. Those that it lacks are refused.
     """
-    entry = find_method_for_campaign(name, campaign.feature_mechanism)
+    entry = find_method_for_campaign(
+        name, campaign.feature_mechanism, private_neighbours=campaign.neighbours is not None
+    )
     given = {key: value for key, value in parameters.items() if value is not None}
     if unknown := sorted(given.keys() - entry.parameters):
         raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")
@@ -231,7 +240,12 @@ class TrainingRecord:
     held_out: HeldOutLabels | None
 
     def model(
-        self, method: Method, report_lines: Callable[[], Iterator[str]], *, nodes: tuple[str, ...] | None = None
+        self,
+        method: Method,
+        report_lines: Callable[[], Iterator[str]],
+        *,
+        nodes: tuple[str, ...] | None = None,
+        collection: NeighbourCollection | None = None,
     ) -> Model:
         """Return the model of a fitted method, with the facts that only the fit can tell.
 
@@ -239,11 +253,19 @@ class TrainingRecord:
             method: the fitted method.
             report_lines: returns the reports of the training as JSON, one line each.
             nodes: names of the nodes in the order of the fit.
+            collection: documents and tables of a series about private neighbours.
         """
         facts = self.facts | {"processes": 1, "contamination": _contamination_facts(method, self.campaign)}
         if self.held_out is not None:
             facts["estimated_accuracy"] = self.held_out.estimated_accuracies(method)
-        return Model(method=method, campaign=self.campaign, facts=facts, report_lines=report_lines, nodes=nodes)
+        return Model(
+            method=method,
+            campaign=self.campaign,
+            facts=facts,
+            report_lines=report_lines,
+            nodes=nodes,
+            collection=collection,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -253,20 +275,29 @@ class PreparedFit:
     Attributes:
         task: method, reports, split and checkpoint.
         record: description of the training.
+        collection: documents and tables of a series about private neighbours; None for all other campaigns.
     """
 
     task: FitTask[Method]
     record: TrainingRecord
+    collection: NeighbourCollection | None = None
 
     def report_lines(self) -> Iterator[str]:
         """Yield the reports of the training as JSON, in the order of the nodes, one line each."""
-        return (report.to_json() + "\n" for report in reports_of(self.task.perturbed, self.record.campaign))
+        perturbed = self.task.perturbed
+        reports = (
+            reports_of(perturbed, self.record.campaign)
+            if self.collection is None
+            else self.collection.reports_of(perturbed)
+        )
+        return (report.to_json() + "\n" for report in reports)
 
     def fit(self, *, memory: int = DEFAULT_MEMORY) -> Model:
         """Fit the method in this process, with at most `memory` bytes for inputs and hidden units."""
         for _ in type(self.task.method).fit_together([self.task], memory=memory):
             pass
-        return self.record.model(self.task.method, self.report_lines, nodes=self.task.perturbed.graph.names)
+        names = self.task.perturbed.graph.names
+        return self.record.model(self.task.method, self.report_lines, nodes=names, collection=self.collection)
 
 
 def prepare_fit(
@@ -279,6 +310,7 @@ def prepare_fit(
     folder: Path | None = None,
     facts: Mapping[str, Any] | None = None,
     shards: str | None = None,
+    collection: NeighbourCollection | None = None,
 ) -> PreparedFit:
     """Split the reported labels: two thirds for training and one third for the selection of the epoch.
 
@@ -292,6 +324,7 @@ def prepare_fit(
         folder: folder of the model. A checkpoint in it is continued, and a new one is written there.
         facts: further facts for the description of the training, JSON-ready.
         shards: digest of the folder of shards that graph and reports are from; None if they are from elsewhere.
+        collection: documents and tables of a series about private neighbours.
     """
     check_labels(int(perturbed.has_label.sum()), hold_out)
     split = _draw_split(perturbed, seed, hold_out)
@@ -327,6 +360,7 @@ def prepare_fit(
     return PreparedFit(
         task=FitTask(method=method, perturbed=seen, split=split, checkpoint=checkpoint),
         record=TrainingRecord(campaign=campaign, facts=described | dict(facts or {}), held_out=held_out),
+        collection=collection,
     )
 
 
@@ -419,12 +453,13 @@ def _prepare_from_store(
     nodes: Path | None,
     folder: Path,
     *,
-    method: str,
+    method: str | None,
     seed: int,
     hold_out: float,
     screened: bool,
     plausible: Path | None,
     waves: str,
+    tables: Path | None,
     device: str,
     watch: Watch,
     parameters: Mapping[str, Any],
@@ -433,8 +468,15 @@ def _prepare_from_store(
     asked = Campaign.from_json(campaign.read_bytes())
     declared = None if plausible is None else PlausibleShares.load(plausible, asked)
     public = check_graph(asked, graph if isinstance(graph, Graph) else read_graph(graph, nodes=nodes))
+    method = method or (DEFAULT_METHOD if asked.neighbours is None else NEIGHBOUR_METHOD)
     chosen = method_for_campaign(method, asked, public, seed=seed, device=device, **parameters)
-    perturbed, withdrawals = _read_reports(store, asked, public, graph, waves=waves, watch=watch)
+    collection = None
+    if asked.neighbours is None:
+        perturbed, withdrawals = _read_reports(store, asked, public, graph, waves=waves, watch=watch)
+    else:
+        collection, perturbed, withdrawals = _read_series(
+            store, asked, public, tables, seed=seed, hold_out=hold_out, watch=watch
+        )
     shards = ShardFolder.open(graph).digest if store is None and isinstance(graph, Path) else None
     screening = screen(perturbed)
     facts = {
@@ -443,6 +485,7 @@ def _prepare_from_store(
         "plausibility": _plausibility(perturbed, declared),
         "withdrawals": withdrawals,
         "waves": None if asked.waves is None else waves,
+        "neighbour_answers": [int(wave.has_answer.sum()) for wave in perturbed.neighbour_waves],
     }
     if screened:
         perturbed = screening.exclude(perturbed)
@@ -456,7 +499,31 @@ def _prepare_from_store(
             folder=folder,
             facts=facts,
             shards=None if screened else shards,  # a screened fit has other reports
+            collection=collection,
         )
+
+
+def _read_series(
+    store: str | None,
+    campaign: Campaign,
+    people: Graph,
+    tables: Path | None,
+    *,
+    seed: int,
+    hold_out: float,
+    watch: Watch,
+) -> tuple[NeighbourCollection, PerturbedGraph, int]:
+    """Read a series about private neighbours; return its documents and tables, all reports, and the withdrawals."""
+    if store is None:
+        raise RunError("there are no reports: give --store, the store of the series")
+    if seed != SERIES_SEED or hold_out:
+        raise FitError(
+            "a series about neighbours is judged by people whose reports are in no table, and its seed is "
+            f"{SERIES_SEED}: leave --seed and --hold-out out"
+        )
+    withdrawals = count_withdrawals(store, campaign)  # before reading: a later one may be in the model
+    collection, perturbed = read_collection(store, campaign, people, tables, watch=watch)
+    return collection, perturbed, withdrawals
 
 
 def _read_reports(

@@ -172,6 +172,8 @@ def _collection(model: Model) -> dict[str, Any]:
     """Return what was collected and what it reveals."""
     campaign, facts = model.campaign, model.facts
     mechanism: LabelMechanism | None = campaign.label_mechanism
+    if campaign.neighbours is not None:
+        mechanism = campaign.neighbours.label
     lines = sorted(model.report_lines())
     return {
         "format": FORMAT,

@@ -3,6 +3,7 @@
 The folder holds the method (`model.json`, `weights.npz`), the campaign (`campaign.json`), the reports of the training
 (`reports.jsonl`: randomized, as they left the devices), the order of the nodes (`nodes.json`; a fit in several
 processes writes none) and a description of the training (`training.json`), with a manifest: the digest of every file.
+That of a series about private neighbours also holds its documents and its published tables (`series.json`).
 A fit of several processes on shards keeps neither reports nor probabilities: predictions read the shards again.
 A card may stand beside them: `card.json`, `card.html`, and `people.csv`, which names people.
 Until the training is finished, it holds the state of the fit (`checkpoint.npz`) and drafts of these files. No file
@@ -11,6 +12,7 @@ contains code. Who reads the folder learns the graph's node names, and of each p
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import shlex
@@ -23,12 +25,14 @@ from typing import Any
 from veilgraph.atomic_files import is_draft, write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import WAVES, perturbed_graph
-from veilgraph.campaign.report import Report
-from veilgraph.errors import ReportError, RunError
+from veilgraph.campaign.neighbour_collection import NeighbourCollection
+from veilgraph.campaign.report import Report, parse_report
+from veilgraph.errors import ReportError, RunError, VeilgraphError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models import Method
 from veilgraph.models.registry import METHODS
 from veilgraph.models.saved_state import DOCUMENT, WEIGHTS, conforms, digest_of_document, read_object
+from veilgraph.privacy.belief_table import BeliefTable
 
 CHECKPOINT = "checkpoint.npz"
 REPORTS = "reports.jsonl"
@@ -36,6 +40,7 @@ CARD, CARD_PAGE, PEOPLE = "card.json", "card.html", "people.csv"
 _TRAINING = "training.json"
 _CAMPAIGN = "campaign.json"
 _NODES = "nodes.json"
+_SERIES = "series.json"
 _FILES = (DOCUMENT, WEIGHTS, _CAMPAIGN, REPORTS)
 _MANIFEST = "manifest"
 _SHARDS = "shards"
@@ -52,6 +57,7 @@ class Model:
         facts: description of the training, JSON-ready.
         report_lines: returns the reports of the training as JSON, one line each.
         nodes: names of the nodes in the order of the training; None if they were not kept.
+        collection: documents and tables of a series about private neighbours; None for all other campaigns.
     """
 
     method: Method
@@ -59,6 +65,7 @@ class Model:
     facts: dict[str, Any]
     report_lines: Callable[[], Iterable[str]] = field(repr=False)
     nodes: tuple[str, ...] | None = field(default=None, repr=False)
+    collection: NeighbourCollection | None = None
 
     def save(self, folder: Path) -> Model:
         """Write the folder, over an older model if there is one, and return the model as the folder holds it."""
@@ -72,6 +79,9 @@ class Model:
         (folder / _NODES).unlink(missing_ok=True)
         if self.nodes is not None:
             write_atomically(folder / _NODES, json.dumps(self.nodes))
+        (folder / _SERIES).unlink(missing_ok=True)
+        if self.collection is not None:
+            write_atomically(folder / _SERIES, _series_document(self.collection))
         described = self.facts | {_MANIFEST: _manifest(folder, self.facts)}
         write_atomically(folder / _TRAINING, json.dumps(described, indent=2))
         (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -110,13 +120,18 @@ class Model:
         if shape != expected:
             raise RunError(f"{folder}: the weights are of {shape} nodes and classes, not {expected}; {_REMEDY}")
         lines = partial(read_lines, folder / REPORTS)
-        return cls(method=method, campaign=campaign, facts=facts, report_lines=lines, nodes=nodes)
+        series = _read_series(folder / _SERIES, campaign)
+        return cls(method=method, campaign=campaign, facts=facts, report_lines=lines, nodes=nodes, collection=series)
 
     def reports(self) -> Iterator[Report]:
         """Yield the reports of the training."""
         for number, line in enumerate(self.report_lines(), start=1):
             try:
-                report = Report.from_json(line, self.campaign)
+                report = (
+                    Report.from_json(line, self.campaign)
+                    if self.collection is None
+                    else self.collection.parse(parse_report(line))
+                )
             except ReportError as error:
                 raise ReportError(f"{REPORTS}, line {number}: {error}; {_REMEDY}") from None
             yield report
@@ -129,8 +144,10 @@ class Model:
                 `Graph.reordered(model.nodes)` are predicted as in the training, whatever the order of the table.
             reports: reports of the campaign as they are now; default: those of the training.
         """
-        waves = self.facts.get("waves") or WAVES[0]
-        return perturbed_graph(self.campaign, graph, self.reports() if reports is None else reports, waves=waves)
+        waves, given = self.facts.get("waves") or WAVES[0], self.reports() if reports is None else reports
+        if self.collection is not None:
+            return self.collection.perturbed(graph, given)
+        return perturbed_graph(self.campaign, graph, given, waves=waves)
 
 
 def check_model_folder(folder: Path) -> Path:
@@ -175,9 +192,32 @@ def _read_nodes(path: Path) -> tuple[str, ...] | None:
     return tuple(names)
 
 
+def _series_document(collection: NeighbourCollection) -> str:
+    """Return the documents of a series and its tables, as text."""
+    tables = [base64.b64encode(table.to_bytes()).decode() for table in collection.tables]
+    return json.dumps({"documents": [each.to_json() for each in collection.documents], "tables": tables})
+
+
+def _read_series(path: Path, campaign: Campaign) -> NeighbourCollection | None:
+    """Read documents and tables of a series; None for a campaign that is not a wave about neighbours."""
+    if campaign.neighbours is None:
+        return None
+    try:
+        stated = read_object(path)
+        found = NeighbourCollection(
+            documents=tuple(Campaign.from_json(each) for each in stated["documents"]),
+            tables=tuple(BeliefTable.from_bytes(base64.b64decode(each)) for each in stated["tables"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, VeilgraphError) as error:
+        raise RunError(f"{path} holds no series of private neighbours ({type(error).__name__}); {_REMEDY}") from None
+    if found.campaign.id != campaign.id:
+        raise RunError(f"{path} is of another series than the model; {_REMEDY}")
+    return found
+
+
 def _manifest(folder: Path, facts: Mapping[str, Any]) -> dict[str, str]:
     """Return the SHA-256 of every file of a model, and of the description of its training."""
-    files = (*_FILES, _NODES) if (folder / _NODES).exists() else _FILES
+    files = (*_FILES, *(name for name in (_NODES, _SERIES) if (folder / name).exists()))
     return {name: _digest(folder / name) for name in files} | {_TRAINING: digest_of_document(facts)}
 
 

@@ -49,6 +49,7 @@ class Predictions:
             gives none.
         certain_from: least probability of an answer that counts as certain enough.
         epsilon_user_level: what the reports that the method needs reveal at most (any two records).
+        epsilon_one_entry: what answers about neighbours reveal about one entry of a list; None without such answers.
         campaign: id of the campaign.
     """
 
@@ -59,6 +60,7 @@ class Predictions:
     sets: NDArray[np.bool_] | None = field(default=None, repr=False)
     certain_from: float = CERTAIN
     epsilon_user_level: float
+    epsilon_one_entry: float | None = None
     campaign: str
 
     def __post_init__(self) -> None:
@@ -90,7 +92,8 @@ class Predictions:
         """Return a row for each node.
 
         Columns are `id`, `class` (the most likely one, by name), `probability`, `set`, `certain`, `reported`,
-        `probability_CLASS` for each class, `epsilon_user_level` and `campaign`. A set is a tuple of classes by name,
+        `probability_CLASS` for each class, `epsilon_user_level`, `epsilon_one_entry` with private neighbours, and
+        `campaign`. A set is a tuple of classes by name,
         the most likely first; the column is left out if the method gives none. `certain` says whether the probability
         is at least `certain_from`, and `reported` whether the node sent a report.
         """
@@ -109,7 +112,10 @@ class Predictions:
         columns |= {
             f"probability_{name}": rows[:, code].astype(float).round(_DIGITS) for code, name in enumerate(names)
         }
-        columns |= {"epsilon_user_level": json_epsilon(self.epsilon_user_level), "campaign": self.campaign}
+        columns["epsilon_user_level"] = json_epsilon(self.epsilon_user_level)
+        if self.epsilon_one_entry is not None:
+            columns["epsilon_one_entry"] = json_epsilon(self.epsilon_one_entry)
+        columns["campaign"] = self.campaign
         return pd.DataFrame(columns)
 
     def write(self, path: Path) -> None:
@@ -153,7 +159,8 @@ def predict_nodes(
     number_of = {name: number for number, name in enumerate(public.names)}
     numbers = np.array([number_of[node] for node in chosen], dtype=np.int64)
     rows = _probabilities(model, perturbed, kept=store is None)[numbers]
-    reported = (perturbed.has_features | perturbed.has_label)[numbers]
+    answered = [wave.has_answer for wave in perturbed.neighbour_waves]
+    reported = np.logical_or.reduce([perturbed.has_features, perturbed.has_label, *answered])[numbers]
     informed = reported | (public.degrees[numbers] > 0)
     trained = set(model.nodes or ())
     if strangers := [node for node, known in zip(chosen, informed, strict=True) if not known and node not in trained]:
@@ -162,6 +169,7 @@ def predict_nodes(
         rows[~informed] = class_shares(perturbed)
     if not np.isfinite(rows).all():
         raise FitError("predictions are not finite numbers: the model is damaged; train it again")
+    lists = model.campaign.guarantee.neighbours
     return Predictions(
         nodes=chosen,
         classes=model.campaign.schema.classes,
@@ -170,6 +178,7 @@ def predict_nodes(
         sets=None if sets is None else sets.sets(rows, perturbed.has_label[numbers], coverage or COVERAGE),
         certain_from=certain,
         epsilon_user_level=model.method.epsilon_spent(model.campaign.guarantee),
+        epsilon_one_entry=None if lists is None else lists.total.one_entry,
         campaign=model.campaign.id,
     )
 
@@ -258,4 +267,6 @@ def _with_nodes(graph: Graph, nodes: Sequence[str]) -> Graph:
     """Return the graph with `nodes` added if they have no edge."""
     known = set(graph.names)
     names = [*graph.names, *(node for node in nodes if node not in known)]
+    if len(names) > graph.num_nodes and not graph.num_edges:
+        raise GraphError(f"node '{names[graph.num_nodes]}' is not among the people of the series")
     return graph if len(names) == graph.num_nodes else Graph.from_edges(graph.edges, len(names), node_ids=names)

@@ -37,7 +37,7 @@ def report_batches(
         batch_reports: number of reports in a batch.
         watch: shows the progress of reading a store.
     """
-    if campaign.waves is not None:
+    if campaign.waves is not None or campaign.neighbours is not None:
         raise CampaignError("shards hold one report of each person: train a series of waves from its store")
     if "://" in source:
         yield from _stored_batches(source, campaign, batch_reports, watch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from veilgraph.campaign import Campaign
@@ -28,8 +29,8 @@ def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) 
         watch: shows the progress of reading.
     """
     with _opened(store) as opened:
-        total = opened.count(campaign.id)
-        if opened.purged(campaign.id) is not None:
+        total = opened.count(campaign.series)
+        if opened.purged(campaign.series) is not None:
             raise StoreError(
                 "the reports of this campaign were deleted, as it announced: nothing can be learned from it"
             )
@@ -38,13 +39,31 @@ def stored_reports(store: str, campaign: Campaign, *, watch: Watch = unwatched) 
                 f"the store holds no report of the campaign {campaign.id}: give its store and its campaign"
             )
         with watch("read reports") as progress:
-            yield _counted(opened.iterate(campaign), total, progress)
+            documents = _documents(opened, campaign)
+            yield _counted(chain.from_iterable(map(opened.iterate, documents)), total, progress)
+
+
+def series_documents(store: str, campaign: Campaign) -> tuple[Campaign, ...]:
+    """Return all documents of the series of a wave about neighbours, as the store served them, this one last."""
+    with _opened(store) as opened:
+        return _documents(opened, campaign)
+
+
+def _documents(opened: ReportStore, campaign: Campaign) -> tuple[Campaign, ...]:
+    if campaign.neighbours is None:
+        return (campaign,)
+    known = opened.campaigns()
+    if missing := [each for each in campaign.neighbours.documents if each not in known]:
+        raise StoreError(
+            f"the store never served {missing[0]}, a document of this series: give the store of the series"
+        )
+    return (*(Campaign.from_json(known[each]) for each in campaign.neighbours.documents), campaign)
 
 
 def count_withdrawals(store: str, campaign: Campaign) -> int:
     """Return how many people have withdrawn from a campaign; the number never becomes smaller."""
     with _opened(store) as opened:
-        return opened.withdrawals(campaign.id)
+        return opened.withdrawals(campaign.series)
 
 
 def withdrawn_since(store: str, model: Model) -> int:

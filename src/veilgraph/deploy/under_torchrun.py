@@ -28,7 +28,7 @@ from veilgraph.progress import Watch, unwatched
 _PARTS = 64
 """Number of shards of a table, or more with more processes."""
 
-_ONE_PROCESS = {"nodes": "--nodes", "screened": "--screen", "plausible": "--plausible"}
+_ONE_PROCESS = {"nodes": "--nodes", "screened": "--screen", "plausible": "--plausible", "tables": "--tables"}
 """Options that need the whole graph or all reports in one process."""
 
 
@@ -157,4 +157,4 @@ def options_of_shards(store: str | None, options: dict[str, Any]) -> dict[str, A
         if options.get(name):
             raise RunError(f"{option} needs one process: leave it out, or start without torchrun")
     others = {name: value for name, value in options.items() if name not in (*_ONE_PROCESS, "waves", "card")}
-    return {"method": DEFAULT_METHOD} | others
+    return others | {"method": options.get("method") or DEFAULT_METHOD}

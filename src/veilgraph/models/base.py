@@ -86,12 +86,14 @@ class Method(ABC):
     Attributes:
         name: key of the method in result tables and model folders.
         uses_features: whether the method needs feature reports. If not, it spends no feature budget.
+        private_neighbours: whether it learns from answers about private neighbours, instead of a public graph.
         classes_: after a fit, the names of the classes in the order of their codes, [classes].
         n_features_in_: after a fit, the number of features of the schema.
     """
 
     name: ClassVar[str]
     uses_features: ClassVar[bool] = True
+    private_neighbours: ClassVar[bool] = False
     classes_: NDArray[np.str_]
     n_features_in_: int
 

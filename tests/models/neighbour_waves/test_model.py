@@ -48,7 +48,7 @@ def test_the_server_holds_no_edge_and_its_guarantee_has_every_wave(
     assert perturbed.guarantee.neighbours is not None
     assert perturbed.guarantee.neighbours.total.one_entry == pytest.approx(4, abs=1e-9)
     assert method.epsilon_spent(perturbed.guarantee) == np.inf  # whole lists are not protected by histograms
-    assert method.unmet_need(None) == "answers about private neighbours"
+    assert method.private_neighbours
 
 
 def test_a_saved_model_predicts_the_same_for_the_same_answers(

@@ -21,7 +21,6 @@ from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.privacy.accounting import Guarantee
 from veilgraph.privacy.belief_table import BeliefTable
 from veilgraph.privacy.epsilon import add_epsilons
-from veilgraph.privacy.mechanisms import Mechanism
 
 _QUIET_SHARE, _MOST_QUIET = 0.1, 1000
 _FOLDS = 5
@@ -63,6 +62,7 @@ class NeighbourWaves(Method):
 
     name: ClassVar[str] = "neighbour_waves"
     uses_features: ClassVar[bool] = False
+    private_neighbours: ClassVar[bool] = True
 
     seed: int = 0
     prior_: NDArray[np.float64] = field(init=False, repr=False, compare=False)
@@ -153,11 +153,6 @@ class NeighbourWaves(Method):
     def epsilon_spent(self, guarantee: Guarantee) -> float:
         """Return the user-level epsilon of label and lists, for any two records with any two lists."""
         return add_epsilons(guarantee.label_user_level, guarantee.lists_user_level)
-
-    @classmethod
-    def unmet_need(cls, features: Mechanism | None) -> str | None:
-        """Return that the method needs answers about neighbours, which no campaign collects yet."""
-        return "answers about private neighbours"
 
     def predict_without_own_report(self, perturbed: PerturbedGraph) -> NDArray[np.float64]:
         """Return class probabilities without the own report, out of fold, [nodes, classes].

@@ -1,0 +1,100 @@
+"""A collection in which nobody holds the graph: 2,000 phones answer over HTTP, first their label, then two waves.
+
+Each phone keeps its list of contacts. Before a wave, all reports so far give a table of what is believed about
+everyone, which is published whole. A phone adds up the rows of its own contacts, and sends a small noisy answer.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from veilgraph import Graph
+from veilgraph.campaign import Campaign, new_key, token_for
+from veilgraph.client import answer, answer_neighbours, send
+from veilgraph.datasets import csbm
+from veilgraph.deploy import predict_nodes, train_on_store
+from veilgraph.deploy.publish_wave import publish_wave
+from veilgraph.privacy.belief_table import finest_scale
+from veilgraph.privacy.mechanisms import NeighbourhoodHistogram
+from veilgraph.privacy.schema import FeatureSchema
+
+PHONES, AT_ONCE, EPSILON_Y, WAVES = int([*sys.argv, "2000"][1]), 16, 2.0, (1.0, 3.0)
+CLOSES = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+
+
+def serve(folder: Path, document: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Run a collector of a document on a free port and return its address."""
+    options = f"--campaign {document} --graph people.csv --tables tables --store sqlite:///reports.db --port 0 --rate 0"
+    secrets = ["--keys-file", "keys.txt", "--admin-token-file", "admin.txt"]
+    command = [sys.executable, "-m", "veilgraph", "serve", *options.split(), *secrets]
+    log = folder / f"{document}.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, cwd=folder, stderr=file)
+    while not (found := re.search(r"http://127.0.0.1:\d+", log.read_text(encoding="utf-8"))):
+        time.sleep(0.05)
+    return process, found[0]
+
+
+def collect(folder: Path, document: str, phone: Callable[[int, str], Any]) -> None:
+    """Serve a document until every phone has answered it."""
+    process, url = serve(folder, document)
+    started = time.perf_counter()
+    with ThreadPoolExecutor(AT_ONCE) as phones:
+        stored = sum(map(bool, phones.map(lambda i: phone(i, url), range(PHONES))))
+    process.terminate()
+    process.wait()
+    print(f"{document}: {stored:,} phones answered in {time.perf_counter() - started:.0f} s")
+
+
+def main() -> None:
+    """Collect labels and two waves, train a model, and compare its predictions with the truth."""
+    private, key = csbm(PHONES, seed=0), new_key()
+    names, classes = [f"u{i:04}" for i in range(PHONES)], private.schema.classes
+    ends, people = private.graph.edge_index, Graph.without_edges(PHONES, node_ids=names)
+    about: dict[str, Any] = {"purpose": "An example", "contact": "nobody", "closes": CLOSES}
+    about |= {"schema": FeatureSchema(classes=classes), "graph": people, "epsilon_y": EPSILON_Y}
+    first = Campaign.new(private_neighbours=True, **about)
+    with tempfile.TemporaryDirectory() as place:
+        folder, campaign = Path(place), first
+        files = {"label.json": first.to_json(), "people.csv": "\n".join(["id", *names]), "keys.txt": key}
+        for name, content in (files | {"admin.txt": new_key()}).items():
+            (folder / name).write_text(content, encoding="utf-8")
+
+        def phone(i: int, url: str) -> Any:
+            given: dict[str, Any] = {"node": names[i], "store": folder / names[i], "max_epsilon": EPSILON_Y}
+            if campaign.neighbours is None:
+                if i % 4 == 0:  # some do not know their class
+                    return None
+                report = answer(campaign.to_json(), {"label": classes[private.labels[i]]}, **given)
+            else:
+                for what in ("table", "people"):  # whole files: nobody learns whom a phone looks up
+                    address = f"{url}/v1/published/{getattr(campaign.neighbours, what)}"
+                    given[what] = urllib.request.urlopen(address).read()  # noqa: S310 (the collector's own address)
+                contacts = [names[j] for j in ends[0, ends[1] == i]]
+                report = answer_neighbours(campaign.to_json(), contacts, max_entry_epsilon=sum(WAVES), **given)
+            return send(url, report, token_for(key, first.id, names[i]))
+
+        collect(folder, "label.json", phone)
+        store, tables = f"sqlite:///{folder}/reports.db", folder / "tables"
+        for number, epsilon in enumerate(WAVES, start=1):
+            histogram, path = NeighbourhoodHistogram(4, epsilon, finest_scale(4)), folder / f"wave-{number}.json"
+            campaign, _ = publish_wave(store, campaign, people, histogram, tables=tables, out=path, closes=CLOSES)
+            collect(folder, path.name, phone)
+        model = train_on_store(store, path, people, out=folder / "model", tables=tables, device="cpu")
+        right = predict_nodes(model, people).probabilities.argmax(axis=1) == private.labels
+    print(f"{right[::4].mean():.1%} right on those who sent no label, one draw; guessing gives about 25 %")
+    print(*first.guarantee.in_words()[:1], *campaign.guarantee_in_words, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""What a collector holds of a series about private neighbours: its documents, its published tables, and all reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+import numpy as np
+
+from veilgraph.campaign.assemble import perturbed_graph, reports_of
+from veilgraph.campaign.document import Campaign
+from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries
+from veilgraph.campaign.report import Report
+from veilgraph.errors import CampaignError, GraphError, ReportError
+from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph
+from veilgraph.privacy.belief_table import BeliefTable
+from veilgraph.privacy.mechanisms import NeighbourhoodClass
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NeighbourCollection:
+    """The documents of a series and the tables that were published for its waves.
+
+    Attributes:
+        documents: the first document, which asks for the label, then that of each wave.
+        tables: table of each wave. Rows are in the order of the people's sorted ids.
+    """
+
+    documents: tuple[Campaign, ...]
+    tables: tuple[BeliefTable, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        first, *waves = self.documents
+        if first.neighbours is not None:
+            raise CampaignError("the first document of a series asks for the label, and this one about neighbours")
+        ids = tuple(each.id for each in self.documents)
+        for number, (wave, table) in enumerate(zip_longest(waves, self.tables), start=1):
+            asked = None if wave is None else wave.neighbours
+            if asked is None or asked.documents != ids[:number]:
+                raise CampaignError(f"document {number} is not wave {number} of this series: give its own documents")
+            if table is None or asked.table != table.sha256:
+                raise CampaignError(f"the table of wave {number} is not the one that its document names: give its own")
+
+    @property
+    def campaign(self) -> Campaign:
+        """The newest document."""
+        return self.documents[-1]
+
+    @property
+    def waves(self) -> list[NeighbourSeries]:
+        """What each wave asked."""
+        return [each.neighbours for each in self.documents if each.neighbours is not None]
+
+    def parse(self, document: object) -> Report:
+        """Validate JSON values as a report of one of the documents."""
+        named = document.get("campaign") if isinstance(document, dict) else None
+        campaign = next((each for each in self.documents if each.id == named), None)
+        if campaign is None:
+            raise ReportError("the report answers a campaign of another series")
+        return Report.parse(document, campaign)
+
+    def perturbed(self, people: Graph, reports: Iterable[Report]) -> PerturbedGraph:
+        """Return everything that the server knows: people without edges, label reports, and the answers of all waves.
+
+        Args:
+            people: the people of the series, sorted by id.
+            reports: valid reports of all documents.
+        """
+        if people.num_edges or people.names != tuple(sorted(people.names)) or len(people.names) != self.campaign.nodes:
+            raise GraphError(
+                "the people are not those of the series, sorted by id and without edges: give its node table"
+            )
+        of_wave: dict[int, dict[str, tuple[int, ...]]] = {number: {} for number in range(1, len(self.documents))}
+        labels = []
+        for report in reports:
+            if report.answer is None:
+                labels.append(report)
+            else:
+                of_wave[report.wave or 0][report.node] = report.answer
+        waves = tuple(
+            _wave(asked.answer, table, people, of_wave[asked.wave])
+            for asked, table in zip(self.waves, self.tables, strict=True)
+        )
+        return replace(perturbed_graph(self.documents[0], people, labels), neighbour_waves=waves)
+
+    def reports_of(self, perturbed: PerturbedGraph) -> Iterator[Report]:
+        """Return the reports of a perturbed graph, labels first, then wave by wave: the inverse of `perturbed`."""
+        yield from reports_of(replace(perturbed, neighbour_waves=()), self.documents[0])
+        names = perturbed.graph.names
+        for campaign, asked, wave in zip(self.documents[1:], self.waves, perturbed.neighbour_waves, strict=True):
+            answered = np.flatnonzero(wave.has_answer)
+            rows = wave.answers[answered]
+            said = asked.answer.sets.codes(rows) if isinstance(asked.answer, NeighbourhoodClass) else rows.tolist()
+            for node, answer in zip(answered.tolist(), said, strict=True):
+                yield Report(
+                    campaign=campaign.id,
+                    node=names[node],
+                    features=None,
+                    label=None,
+                    wave=asked.wave,
+                    answer=tuple(answer),
+                    series=asked.first,
+                )
+
+
+def _wave(mechanism: Answer, table: BeliefTable, people: Graph, said: dict[str, tuple[int, ...]]) -> NeighbourWave:
+    answered = np.array([name in said for name in people.names], dtype=np.bool_)
+    answers = mechanism.blank(people.num_nodes)
+    rows = [said[name] for name in people.names if name in said]
+    if rows:
+        codes = mechanism.sets.masks(rows) if isinstance(mechanism, NeighbourhoodClass) else rows
+        answers[answered] = codes
+    return NeighbourWave(mechanism=mechanism, table=table, answers=answers, has_answer=answered)

@@ -1,0 +1,97 @@
+"""The next wave of a series about private neighbours: a table from all that is stored, and the document that names it.
+
+A table is post-processing of reports, so publishing it reveals nothing more. It is computed by a command, never by a
+request handler.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from veilgraph.atomic_files import write_atomically
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.assemble import check_graph
+from veilgraph.campaign.neighbour_collection import NeighbourCollection
+from veilgraph.campaign.neighbour_series import Answer, people_file, read_table_file, table_path
+from veilgraph.deploy.stored_reports import series_documents, stored_reports
+from veilgraph.errors import CampaignError
+from veilgraph.graph import Graph, PerturbedGraph, Split
+from veilgraph.models.neighbour_waves import NeighbourWaves
+from veilgraph.privacy.belief_table import BeliefTable
+from veilgraph.progress import Watch, unwatched
+
+SERIES_SEED = 0
+"""Seed of every fit of a series: it decides whose reports are in no table, and that must not change between waves."""
+
+
+def read_collection(
+    store: str, campaign: Campaign, people: Graph, tables: Path | None, *, watch: Watch = unwatched
+) -> tuple[NeighbourCollection, PerturbedGraph]:
+    """Read the documents and all reports of a series from a store, and its tables from their folder.
+
+    Args:
+        store: URL of the store.
+        campaign: the newest document of the series.
+        people: the people of the series, without edges.
+        tables: folder of the tables; None if there is no wave yet.
+        watch: shows the progress of reading.
+    """
+    ordered = check_graph(campaign, people).reordered(sorted(people.names))
+    documents = series_documents(store, campaign)
+    waves = [each.neighbours for each in documents if each.neighbours is not None]
+    if waves and tables is None:
+        raise CampaignError("the tables of the series are missing: give --tables, the folder of 'neighbours publish'")
+    published = [read_table_file(tables, wave, people=ordered.num_nodes) for wave in waves if tables is not None]
+    collection = NeighbourCollection(documents=documents, tables=tuple(map(BeliefTable.from_bytes, published)))
+    with stored_reports(store, campaign, watch=watch) as reports:
+        return collection, collection.perturbed(ordered, reports)
+
+
+def publish_wave(
+    store: str,
+    campaign: Campaign,
+    people: Graph,
+    answer: Answer,
+    *,
+    tables: Path,
+    out: Path,
+    closes: datetime,
+    purpose: str | None = None,
+    contact: str | None = None,
+    retention: datetime | None = None,
+    watch: Watch = unwatched,
+) -> tuple[Campaign, PerturbedGraph]:
+    """Fit to all reports of a series so far, write the next table, and then the document of the next wave.
+
+    Args:
+        store: URL of the store.
+        campaign: the newest document of the series.
+        people: the people of the series, without edges.
+        answer: mechanism of the next wave.
+        tables: folder of the tables. The table and the file of people are written there, named by their hashes.
+        out: the document to write; nothing is there before the table is.
+        closes: time until which answers are accepted.
+        purpose: purpose of the wave; default: that of the document before.
+        contact: contact for participants; default: that of the document before.
+        retention: time after which all reports of the series are deleted; default: that of the document before.
+        watch: shows the progress.
+
+    Returns:
+        The document of the wave, and the reports that the table was computed from.
+    """
+    _, perturbed = read_collection(store, campaign, people, tables, watch=watch)
+    labelled = Split.random(perturbed.graph.num_nodes, seed=SERIES_SEED, eligible=perturbed.has_label, **_SHARES)
+    with watch("fit"):
+        table = NeighbourWaves(seed=SERIES_SEED).fit(perturbed, labelled).next_table(perturbed)
+    notice = {"closes": closes, "purpose": purpose, "contact": contact, "retention": retention}
+    made = campaign.next_wave(answer, graph=people, table=table.sha256, **notice)  # type: ignore[arg-type]
+    tables.mkdir(parents=True, exist_ok=True)
+    write_atomically(table_path(tables, table.sha256), table.to_bytes())
+    if made.neighbours is not None:
+        write_atomically(tables / f"{made.neighbours.people}.people", people_file(people.names))
+    write_atomically(out, made.to_json() + "\n")
+    return made, perturbed
+
+
+_SHARES = {"train": 2 / 3, "validation": 1 / 3}

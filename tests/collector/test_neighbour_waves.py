@@ -1,0 +1,225 @@
+"""A collector of waves about private neighbours: one token for a series, whole tables, and bad answers refused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.neighbour_series import (
+    CAPPED,
+    CLASS,
+    HISTOGRAM,
+    NAMES,
+    PEOPLE,
+    PEOPLE_FILE,
+    TABLE,
+    first_document,
+    waves_of,
+)
+from tests.support.running_collector import listening
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbour_series import table_path
+from veilgraph.campaign.report import Report
+from veilgraph.campaign.tokens import new_key, token_for
+from veilgraph.client import answer, answer_neighbours, check_receipt, send, withdraw
+from veilgraph.collector.app import make_app
+from veilgraph.collector.auth import Credentials
+from veilgraph.collector.campaign_files import CampaignFiles
+from veilgraph.collector.middleware import Limits
+from veilgraph.collector.reminders import nodes_to_remind
+from veilgraph.collector.store import ReportStore
+from veilgraph.errors import CampaignError, ReportError, RunError, SendError, StoreError
+
+KEY = new_key()
+CREDENTIALS = Credentials(keys=[KEY], admin_token="an admin token for tests only")
+PUBLISHED = {TABLE.sha256: TABLE.to_bytes(), hashlib.sha256(PEOPLE_FILE).hexdigest(): PEOPLE_FILE}
+FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
+
+
+@contextmanager
+def serving(store_url: str, campaign: Campaign) -> Iterator[httpx.Client]:
+    app = make_app(
+        campaign=campaign,
+        graph=PEOPLE,
+        store=ReportStore.open(store_url),
+        credentials=CREDENTIALS,
+        limits=Limits(requests_per_second=0),
+        published=PUBLISHED if campaign.neighbours else None,
+    )
+    with listening(app) as client:
+        yield client
+
+
+def token(node: str) -> str:
+    return token_for(KEY, FIRST.id, node)
+
+
+def put(client: httpx.Client, node: str, said: Any, campaign: Campaign = ONE) -> httpx.Response:
+    report = {"campaign": campaign.id, "node": node, "answer": said}
+    return client.put(f"/v1/reports/{node}", json=report, headers={"Authorization": f"Bearer {token(node)}"})
+
+
+def test_a_series_is_collected_with_one_token_and_withdrawn_as_a_whole(store_url: str, tmp_path: Path) -> None:
+    device, receipts = tmp_path / "device", []
+    with serving(store_url, FIRST) as client:
+        report = answer(FIRST.to_json(), {"label": "red"}, node="u1", store=device, max_epsilon=9.0)
+        receipts.append(send(str(client.base_url), report, token("u1")))
+        other = answer(FIRST.to_json(), {"label": "red"}, node="u2", store=tmp_path / "other", max_epsilon=9.0)
+        send(str(client.base_url), other, token("u2"))
+    for wave in (ONE, TWO):
+        with serving(store_url, wave) as client:
+            table, people = (client.get(f"/v1/published/{sha256}").content for sha256 in PUBLISHED)
+            report = answer_neighbours(
+                client.get("/v1/campaign").content,
+                ["u0", "ü"],
+                table=table,
+                people=people,
+                node="u1",
+                store=device,
+                max_epsilon=9.0,
+                max_entry_epsilon=9.0,
+            )
+            receipts.append(send(str(client.base_url), report, token("u1")))
+            assert not send(str(client.base_url), report, token("u1")), "it was stored before"
+    store = ReportStore.open(store_url)
+    assert [store.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [2, 1, 1]
+    assert [report.node for report in store.iterate(TWO)] == ["u1"]
+    assert [report.node for report in store.iterate(FIRST)] == ["u1", "u2"]
+    assert "u2" in nodes_to_remind(NAMES, store, TWO)
+    assert "u1" not in nodes_to_remind(NAMES, store, TWO)
+    with serving(store_url, TWO) as client:
+        url = str(client.base_url)
+        assert [check_receipt(url, receipt.document) for receipt in receipts] == ["stored"] * 3
+        assert withdraw(url, "u1", token("u1"))
+        assert [check_receipt(url, receipt.document) for receipt in receipts] == ["withdrawn"] * 3
+        with pytest.raises(SendError, match="withdrawn"):
+            send(url, report, token("u1"))
+    assert [store.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [1, 0, 0]
+    assert store.purge(TWO, now=0.0, actor="owner") == 1
+    assert store.purged(FIRST.id) is not None
+    with serving(store_url, TWO) as client:
+        assert put(client, "u3", [0], TWO).json()["error"] == "purged"
+
+
+@pytest.mark.parametrize(
+    ("campaign", "said"),
+    [
+        (ONE, [1, 2]),
+        (ONE, [1, 2, 3, 4]),
+        (ONE, [1, 2, 32768]),
+        (ONE, [1, 2, 3.0]),
+        (ONE, [1, 2, True]),
+        (ONE, None),
+        (ONE, "1,2,3"),
+        (TWO, []),
+        (TWO, [3]),
+        (TWO, [0, 1]),
+        (TWO, [-1]),
+        (TWO, 0),
+    ],
+)
+def test_an_answer_of_the_wrong_shape_is_refused(campaign: Campaign, said: Any) -> None:
+    with pytest.raises(ReportError, match="answer: it must be a list of"):
+        Report.parse({"campaign": campaign.id, "node": "u1", "answer": said}, campaign)
+
+
+def test_answers_of_the_wrong_shape_token_or_series_are_refused_over_http(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/reports.db"
+    with serving(url, FIRST):
+        pass
+    with serving(url, ONE) as client:
+        refused = put(client, "u1", [1, 2])
+        assert refused.status_code == 422
+        assert refused.json()["detail"] == "answer: it must be a list of 3 whole numbers from -32767 to 32767"
+        elsewhere = waves_of(CAPPED, first=first_document(epsilon_y=1.0))[1]
+        assert "answers another campaign" in put(client, "u1", [1, 2, 3], elsewhere).json()["detail"]
+        wrong = {"Authorization": f"Bearer {token_for(KEY, ONE.id, 'u1')}"}
+        report = {"campaign": ONE.id, "node": "u1", "answer": [1, 2, 3]}
+        assert client.put("/v1/reports/u1", json=report, headers=wrong).status_code == 401
+        assert put(client, "u1", [1, 2, 3]).status_code == 201
+        assert put(client, "u1", [1, 2, 4]).json()["error"] == "conflict"
+        label = {"campaign": ONE.id, "node": "u2", "features": None, "label": 1}
+        assert client.put("/v1/reports/u2", json=label, headers=wrong).status_code == 401
+        assert client.get("/v1/published/" + "0" * 64).status_code == 404
+        assert client.get("/v1/published/../campaign").status_code in (200, 404)
+        shown = client.get("/openapi.json").json()
+        assert "answer" in str(shown["paths"]["/v1/reports/{node}"]["put"]["requestBody"])
+
+
+def test_a_published_file_is_whole_and_never_changes(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/reports.db"
+    with serving(url, FIRST) as client:
+        assert client.get(f"/v1/published/{TABLE.sha256}").status_code == 404
+    with serving(url, ONE) as client:
+        for sha256, content in PUBLISHED.items():
+            served = client.get(f"/v1/published/{sha256}")
+            assert served.content == content
+            assert "immutable" in served.headers["cache-control"]
+
+
+def test_the_dashboard_shows_the_waves_of_the_series(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/reports.db"
+    with serving(url, FIRST):
+        pass
+    with serving(url, ONE) as client:
+        put(client, "u1", [1, 2, 3])
+    with serving(url, TWO) as client:
+        admin = {"Authorization": f"Bearer {CREDENTIALS.admin_token}"}
+        page = client.get("/dashboard", headers=admin).text
+        assert "Waves of the series" in page
+        assert "a histogram of the neighbours, epsilon 1 for one entry of a list" in page
+        assert "the class of the neighbours, epsilon 2 for any two lists" in page
+        assert "The label and 2 waves so far, together:" in page
+        assert client.get("/v1/status", headers=admin).json()["reports"] == 0
+        assert client.get("/dashboard/reports.parquet", headers=admin).status_code == 200
+        assert client.get("/v1/audit-log", headers=admin).json()["entries"]
+
+
+def test_a_wave_of_another_series_is_not_served(tmp_path: Path) -> None:
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    with pytest.raises(StoreError, match="is of another series"):
+        store.register(ONE, now=0.0)
+    store.register(FIRST, now=0.0)
+    store.register(ONE, now=0.0)
+    store.register(ONE, now=0.0)
+    with pytest.raises(StoreError, match="another wave 1 of this series was served before"):
+        store.register(waves_of(CAPPED)[1], now=0.0)
+    store.close()
+
+
+def test_files_that_a_wave_does_not_name_are_not_served(tmp_path: Path) -> None:
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    for published in (None, {TABLE.sha256: b"another"}, PUBLISHED | {"0" * 64: b""}):
+        with pytest.raises(CampaignError, match="not those that the campaign names"):
+            make_app(campaign=ONE, graph=PEOPLE, store=store, credentials=CREDENTIALS, published=published)
+    store.close()
+    (tmp_path / "wave.json").write_text(ONE.to_json())
+    (tmp_path / "people.csv").write_text("id\n" + "\n".join(NAMES) + "\n", encoding="utf-8")
+    (tmp_path / "keys").write_text(KEY)
+    (tmp_path / "admin").write_text(CREDENTIALS.admin_token)
+
+    def load(tables: Path | None = None) -> dict[str, bytes]:
+        files = CampaignFiles(
+            campaign=tmp_path / "wave.json",
+            graph=tmp_path / "people.csv",
+            keys_file=tmp_path / "keys",
+            admin_token_file=tmp_path / "admin",
+            tables=tables,
+        )
+        return dict(files.load(store="sqlite:///x.db").published)
+
+    with pytest.raises(RunError, match="needs --tables"):
+        load()
+    with pytest.raises(CampaignError, match="cannot be read"):
+        load(tables=tmp_path)
+    table_path(tmp_path, TABLE.sha256).write_bytes(b"another")
+    with pytest.raises(CampaignError, match="give its own table"):
+        load(tables=tmp_path)
+    table_path(tmp_path, TABLE.sha256).write_bytes(TABLE.to_bytes())
+    assert load(tables=tmp_path) == PUBLISHED

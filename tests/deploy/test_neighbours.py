@@ -1,0 +1,187 @@
+"""A series about private neighbours from its store to predictions, without an edge at any time."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.neighbour_collection import PEOPLE, SIZE, Series, collected
+from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbour_collection import NeighbourCollection
+from veilgraph.campaign.neighbour_series import table_path
+from veilgraph.cli import main
+from veilgraph.collector.store import ReportStore
+from veilgraph.deploy import Model, complete_card, predict_nodes, train_on_store
+from veilgraph.deploy.assess_collected import assess_collection
+from veilgraph.deploy.publish_wave import publish_wave, read_collection
+from veilgraph.errors import CampaignError, FitError, GraphError, ReportError, RunError, StoreError
+from veilgraph.graph import Graph
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
+    return collected(tmp_path_factory.mktemp("series"), [CLASS, HISTOGRAM])
+
+
+@pytest.fixture(scope="module")
+def model(series: Series) -> Model:
+    return train_on_store(
+        series.store, series.files[-1], PEOPLE, out=series.folder / "model", tables=series.tables, device="cpu"
+    )
+
+
+def test_all_waves_are_read_as_they_were_sent(series: Series) -> None:
+    collection, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, series.tables)
+    assert perturbed.graph.num_edges == 0
+    assert [int(wave.has_answer.sum()) for wave in perturbed.neighbour_waves] == [SIZE, SIZE]
+    again = collection.perturbed(perturbed.graph, collection.reports_of(perturbed))
+    assert (again.labels[again.has_label] == perturbed.labels[perturbed.has_label]).all()
+    for one, other in zip(again.neighbour_waves, perturbed.neighbour_waves, strict=True):
+        assert (one.answers == other.answers).all()
+
+
+def test_a_model_learns_from_all_waves_and_predicts_everybody(series: Series, model: Model) -> None:
+    assert model.method.name == "neighbour_waves"
+    assert model.facts["neighbour_answers"] == [SIZE, SIZE]
+    found = predict_nodes(model, PEOPLE)
+    classes = [series.classes[code] for code in found.probabilities.argmax(axis=1)]
+    right = [said == series.truth[name] for said, name in zip(classes, found.nodes, strict=True)]
+    # Guessing gives a third; the standard error of a share of 240 people is 3 points.
+    assert np.mean(right) > 0.6
+    table = found.to_frame()
+    assert set(table["epsilon_user_level"]) == {"not private"}
+    assert np.allclose(table["epsilon_one_entry"], 3.0)
+    assert table["reported"].all()
+
+
+def test_a_saved_model_predicts_the_same_and_from_the_store(series: Series, model: Model) -> None:
+    loaded = Model.load(series.folder / "model", device="cpu")
+    kept, read = predict_nodes(loaded, PEOPLE), predict_nodes(loaded, PEOPLE, store=series.store)
+    assert np.allclose(kept.probabilities, predict_nodes(model, PEOPLE).probabilities)
+    assert np.allclose(kept.probabilities, read.probabilities, atol=1e-5)
+    assert complete_card(series.folder / "model", PEOPLE, device="cpu").content["accuracy"]["model"] is not None
+    with pytest.raises(GraphError, match="not among the people"):
+        predict_nodes(loaded, PEOPLE, nodes=["stranger"])
+
+
+def test_a_damaged_series_in_a_model_folder_is_refused(series: Series, model: Model, tmp_path: Path) -> None:
+    saved = model.save(tmp_path / "model")
+    path = tmp_path / "model" / "series.json"
+    path.write_text(path.read_text().replace("To learn", "To leave", 1))
+    with pytest.raises(RunError, match=r"series\.json was changed"):
+        Model.load(tmp_path / "model")
+    assert saved.collection is not None
+
+
+def test_progress_of_a_series_is_judged_by_people_in_no_table(series: Series) -> None:
+    found = assess_collection(
+        series.store, series.documents[-1], PEOPLE, now=datetime.now(UTC), tables=series.tables, device="cpu"
+    )
+    assert found.method == "neighbour_waves"
+    assert found.accuracy is not None
+
+
+def test_who_withdraws_is_in_no_later_table_and_no_model(tmp_path: Path) -> None:
+    series = collected(tmp_path, [CLASS])
+    store = ReportStore.administer(series.store)
+    for name in ("p000", "p001"):
+        store.withdraw(series.documents[0].id, name, now=0.0)
+    assert store.count(series.documents[0].id, wave=1) == SIZE - 2
+    store.close()
+    _, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, series.tables)
+    assert not perturbed.has_label[:2].any()
+    assert not perturbed.neighbour_waves[0].has_answer[:2].any()
+
+
+def test_a_wave_of_another_series_is_refused(series: Series, tmp_path: Path) -> None:
+    other = collected(tmp_path, [HISTOGRAM], epsilon_y=3.0)
+    with pytest.raises(StoreError, match="of this series"):
+        read_collection(series.store, other.documents[-1], PEOPLE, other.tables)
+    with pytest.raises(CampaignError, match="wave 1 of this series"):
+        NeighbourCollection(documents=(series.documents[0], other.documents[1]), tables=())
+    with pytest.raises(CampaignError, match="the table of wave 1"):
+        NeighbourCollection(documents=series.documents[:2], tables=())
+    collection, _ = read_collection(series.store, series.documents[-1], PEOPLE, series.tables)
+    with pytest.raises(ReportError, match="another series"):
+        collection.parse({"campaign": other.documents[1].id, "node": "p000", "answer": [1]})
+    with pytest.raises(GraphError, match="not those of the series"):
+        collection.perturbed(Graph.without_edges(2), [])
+
+
+def test_tables_that_are_missing_or_another_are_refused(series: Series, tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="give --tables"):
+        read_collection(series.store, series.documents[-1], PEOPLE, None)
+    with pytest.raises(CampaignError, match="cannot be read"):
+        read_collection(series.store, series.documents[-1], PEOPLE, tmp_path)
+    asked = series.documents[1].neighbours
+    assert asked is not None
+    table_path(tmp_path, asked.table).write_bytes(b"another")
+    with pytest.raises(CampaignError, match="give its own table"):
+        read_collection(series.store, series.documents[-1], PEOPLE, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"seed": 1}, "its seed is 0"),
+        ({"hold_out": 0.2}, "--hold-out"),
+        ({"method": "veil"}, "veil needs a public graph, which"),
+    ],
+)
+def test_settings_that_a_series_does_not_have_are_refused(
+    settings: dict[str, Any], error: str, series: Series, tmp_path: Path
+) -> None:
+    with pytest.raises(FitError, match=error):
+        train_on_store(series.store, series.files[-1], PEOPLE, out=tmp_path, tables=series.tables, **settings)
+
+
+def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> None:
+    series = collected(tmp_path, [CLASS])
+    people = tmp_path / "people.csv"
+    common = ["--store", series.store, "--graph", str(people), "--tables", str(series.tables)]
+    wave = ["--edge-epsilon", "2", "--closes", "2100-01-01", "--out", str(tmp_path / "next.json")]
+    publish = ["neighbours", "publish", str(series.files[-1]), *common, *wave]
+    assert main([*publish, "--answer", "plain"]) == 2
+    assert main([*publish, "--answer", "class", "--cap", "3"]) == 2
+    capsys.readouterr()
+    assert main([*publish, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    made = Campaign.from_json((tmp_path / "next.json").read_bytes())
+    assert (told["id"], told["wave"], told["answers"]) == (made.id, 2, [SIZE])
+    assert table_path(series.tables, told["table"]).exists()
+    assert main(publish) == 2
+    assert "exists" in capsys.readouterr().err
+    assert main([*publish[:-1], str(tmp_path / "again.json"), "--cap", "2"]) == 0
+    assert "Wave 2 alone:" in capsys.readouterr().out
+    files = ["--campaign", str(series.files[-1]), "--out", str(tmp_path / "model")]
+    assert main(["train", *common, *files, "--device", "cpu"]) == 0
+    assert "Answers about neighbours, wave by wave: 240." in capsys.readouterr().out
+    predicted = ["--model", str(tmp_path / "model"), "--graph", str(people), "--out", str(tmp_path / "p.csv")]
+    assert main(["predict", *predicted, "--device", "cpu"]) == 0
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == SIZE + 1
+    progress = ["campaign", "progress", str(series.files[-1]), *common, "--device", "cpu"]
+    assert main(progress) == 0
+
+
+def test_a_table_is_the_same_in_whatever_order_people_are_read(series: Series, tmp_path: Path) -> None:
+    ids = []
+    for number, people in enumerate((PEOPLE, PEOPLE.reordered(PEOPLE.names[::-1]))):
+        made, _ = publish_wave(
+            series.store,
+            series.documents[-1],
+            people,
+            CLASS,
+            tables=series.tables,
+            out=tmp_path / f"{number}.json",
+            closes=CLOSES,
+        )
+        ids.append(made.id)
+    assert ids[0] == ids[1]

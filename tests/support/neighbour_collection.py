@@ -1,0 +1,88 @@
+"""A small series about private neighbours in a store: everybody answers every wave, three quarters report a label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tests.support.neighbour_series import CLASSES, CLOSES, first_document
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbour_series import Answer, read_table_file
+from veilgraph.campaign.report import Report
+from veilgraph.collector.store import ReportStore
+from veilgraph.deploy.publish_wave import publish_wave
+from veilgraph.graph import Graph
+from veilgraph.privacy.belief_table import BeliefTable
+from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass
+
+SIZE = 240
+NAMES = tuple(f"p{i:03}" for i in range(SIZE))
+PEOPLE = Graph.without_edges(SIZE, node_ids=NAMES)
+EPSILON_Y = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A series in a store, with what only the laboratory knows."""
+
+    folder: Path
+    documents: tuple[Campaign, ...]
+    truth: dict[str, str]
+    lists: tuple[tuple[int, ...], ...]
+    classes: tuple[str, ...] = CLASSES
+
+    @property
+    def store(self) -> str:
+        return f"sqlite:///{self.folder / 'reports.db'}"
+
+    @property
+    def tables(self) -> Path:
+        return self.folder / "tables"
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.folder / f"document-{number}.json" for number in range(len(self.documents))]
+
+
+def true_lists(seed: int = 0) -> tuple[np.ndarray, tuple[tuple[int, ...], ...]]:
+    """Return the class and the neighbours of each person; most neighbours are of the same class."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(SIZE) % 3
+    chances = np.where(labels[:, None] == labels, 0.15, 0.01)
+    np.fill_diagonal(chances, 0)
+    return labels, tuple(tuple(np.flatnonzero(row).tolist()) for row in rng.random((SIZE, SIZE)) < chances)
+
+
+def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON_Y) -> Series:
+    """Collect a series in a store: labels, then each wave, with its table published by the command's function."""
+    labels, lists = true_lists()
+    rng = np.random.default_rng(1)
+    first = first_document(PEOPLE, epsilon_y=epsilon_y)
+    store = ReportStore.open(f"sqlite:///{folder / 'reports.db'}")
+    store.register(first, now=0.0)
+    drawn = GRR(3, epsilon_y).randomize(labels, rng=rng).tolist()
+    reporting = [i for i in range(SIZE) if i % 4]
+    store.put([Report(campaign=first.id, node=NAMES[i], features=None, label=drawn[i]) for i in reporting], now=0.0)
+    documents = [first]
+    (folder / "document-0.json").write_text(first.to_json())
+    (folder / "people.csv").write_text("id\n" + "".join(f"{name}\n" for name in NAMES))
+    url, tables = f"sqlite:///{folder / 'reports.db'}", folder / "tables"
+    for number, answer in enumerate(answers, start=1):
+        path = folder / f"document-{number}.json"
+        wave, _ = publish_wave(url, documents[-1], PEOPLE, answer, tables=tables, out=path, closes=CLOSES)
+        store.register(wave, now=0.0)
+        asked = wave.neighbours
+        assert asked is not None
+        table = BeliefTable.from_bytes(read_table_file(tables, asked, people=SIZE))
+        rows = answer.randomize(table.sums(lists), rng=rng)
+        said = answer.sets.codes(rows) if isinstance(answer, NeighbourhoodClass) else rows.tolist()
+        reports = [
+            Report.parse({"campaign": wave.id, "node": NAMES[i], "answer": list(said[i])}, wave) for i in range(SIZE)
+        ]
+        store.put(reports, now=0.0)
+        documents.append(wave)
+    store.close()
+    truth = {name: CLASSES[label] for name, label in zip(NAMES, labels.tolist(), strict=True)}
+    return Series(folder=folder, documents=tuple(documents), truth=truth, lists=lists)
