@@ -11,7 +11,13 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import BudgetError
 from veilgraph.experiments.grid import CLASS, HISTOGRAM
 from veilgraph.experiments.neighbour_design import NeighbourDesign
-from veilgraph.experiments.neighbour_planner import candidate_designs, plan_known_way, plan_neighbours
+from veilgraph.experiments.neighbour_planner import (
+    KnownWay,
+    PlannedDesign,
+    candidate_designs,
+    plan_known_way,
+    plan_neighbours,
+)
 
 
 @pytest.mark.parametrize("answer", [HISTOGRAM, CLASS])
@@ -49,6 +55,13 @@ def test_the_known_way_is_planned_with_the_false_neighbours_of_all_people() -> N
     assert many.mean < few.mean
     drowned = plan_known_way(people=10**9, total_epsilon=4, **facts)
     assert (drowned.accuracies, drowned.mean) == ((), 0.0)
+
+
+@pytest.mark.parametrize(("reached", "lead"), [(0.9, 1), (0.72, 0), (0.68, 0), (0.5, -1)])
+def test_simulations_judge_differences_of_five_points_and_more(reached: float, lead: int) -> None:
+    known = KnownWay(epsilon_y=2.0, edge_epsilon=4.0, accuracies=(reached,), false_neighbours=1.0, report_bytes=1)
+    best = PlannedDesign(design=NeighbourDesign.usual(HISTOGRAM, 2.0, 4.0), accuracies=(0.7,))
+    assert known.lead(best) == lead
 
 
 @pytest.mark.parametrize(("answer", "total"), [("list", 4.0), (CLASS, 0.0)])

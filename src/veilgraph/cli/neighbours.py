@@ -209,7 +209,7 @@ def plan_command(
             }
             for each in found
         ]
-        beside = None if known is None else asdict(known) | {"better": known.mean > found[0].mean}
+        beside = None if known is None else asdict(known) | {"better": known.lead(found[0]) > 0}
         echo_json(
             {
                 "recommended": designs[0],
@@ -243,7 +243,7 @@ def _known_way_in_words(known: KnownWay | None, best: PlannedDesign) -> list[str
     if not known.accuracies:
         return [f"Randomized adjacency, the known way, would drown true neighbours: {facts}."]
     reached = " / ".join(f"{100 * one:.0f} %" for one in known.accuracies)
-    verdict = "is the better choice here" if known.mean > best.mean else "is not better here"
+    verdict = ("is about as good here", "is the better choice here", "is worse here")[known.lead(best)]
     return [
         f"Randomized adjacency, the known way, {verdict}: {reached} with label {known.epsilon_y:g} and "
         f"{known.edge_epsilon:g} for each entry. It costs {facts}.",
