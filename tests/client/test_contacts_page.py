@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,15 @@ import pytest
 from tests.client.test_languages import TABLES, prefer
 from tests.support.axe import needs_axe, violations
 from tests.support.chromium import NEEDS_CHROMIUM, Page
-from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, PEOPLE_FILE, TABLE, waves_of
+from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, PEOPLE, PEOPLE_FILE, TABLE, waves_of
 from tests.support.participant_page import SUBMIT, Collector, ready, serving, shown
+from tests.support.running_collector import listening
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.tokens import new_key, token_for
+from veilgraph.collector.app import make_app
+from veilgraph.collector.auth import Credentials
+from veilgraph.collector.middleware import Limits
+from veilgraph.collector.store import ReportStore
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -170,6 +177,35 @@ def test_names_are_added_from_a_file(page: Page) -> None:
         )
         page.until("document.getElementById('contacts').value.includes('u3')")
         assert page.run("document.getElementById('contacts').value").split() == ["u1", "u2", "u3"]
+
+
+def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, tmp_path: Path) -> None:
+    first, one = waves_of(HISTOGRAM)
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    store.register(first, now=0.0)
+    key = new_key()
+    app = make_app(
+        campaign=one,
+        graph=PEOPLE,
+        store=store,
+        credentials=Credentials(keys=[key], admin_token="an admin token for tests only"),
+        limits=Limits(requests_per_second=0),
+        published={hashlib.sha256(each).hexdigest(): each for each in (PEOPLE_FILE, TABLE.to_bytes())},
+    )
+    with listening(app) as client:
+        ready(page, f"{client.base_url}/#node=u0&token={token_for(key, first.id, 'u0')}")
+        page.run(fill("u1\nü", limit=1.0))
+        page.until("!document.getElementById('review').hidden")
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        assert text(page, "receipt") == "Your changed answers were stored."
+        page.run("document.getElementById('check').click()")
+        page.until("document.getElementById('standing').textContent.includes('holds')")
+        assert text(page, "standing") == "The server holds exactly these changed answers."
+        page.run("document.getElementById('withdraw').click()")
+        page.until("document.getElementById('withdraw-part').hidden")
+        assert store.withdrawals(first.id) == 1
+        assert page.complaints == []
 
 
 @needs_axe
