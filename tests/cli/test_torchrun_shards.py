@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.test_torchrun import PATIENCE, epochs_done, kill_after_checkpoint
+from tests.cli.test_torchrun import PATIENCE, epochs_done, kill_after_checkpoint, process_of
 from tests.support.collected import Collected
 from tests.support.torchrun import torchrun
 from veilgraph.cli import main
@@ -63,6 +66,36 @@ def test_four_processes_answer_as_one_and_go_on_after_one_was_killed(collected: 
     facts = json.loads((model / "training.json").read_text(encoding="utf-8"))
     assert 0 < first <= facts["resumed_after_epochs"] < EPOCHS
     assert facts["processes"] == 4
+    together(*words("predict", model=model, graph=shards, out=tmp_path / "predicted"))
+
+    assert main(words("train", out=alone, **learned)) == 0
+    assert main(words("predict", model=alone, graph=shards, out=tmp_path / "expected")) == 0
+    found, expected = probabilities(tmp_path / "predicted"), probabilities(tmp_path / "expected")
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_veil_in_four_processes_answers_as_one_and_goes_on_after_one_was_killed(
+    collected: Collected, tmp_path: Path
+) -> None:
+    shards, model, alone = collected.folder / "shards", tmp_path / "model", tmp_path / "alone"
+    learned = {"campaign": collected.folder / "campaign.json", "graph": shards, "method": "veil_labels"}
+    started: subprocess.Popen[str] = torchrun(4, "veilgraph", *words("train", out=model, **learned))
+    deadline = time.monotonic() + PATIENCE
+    while len(list(model.glob("checkpoint/*-of-4.npz"))) < 8:  # two kinds of views of each process
+        assert started.poll() is None, started.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process_of(1, started.pid), signal.SIGKILL)
+    said, _ = started.communicate(timeout=PATIENCE)
+    assert started.returncode != 0
+    assert "error: process 0 of 4 stops, since another one ended or did not answer" in said
+
+    said = together(*words("train", out=model, **learned))
+    assert "Veil: strong beliefs, from the checkpoint" in said
+    assert "train: Veil: communities" in said
+    facts = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    assert facts["restored_views"][:2] == ["block model", "strong beliefs"]
+    assert not (model / "checkpoint").exists()
     together(*words("predict", model=model, graph=shards, out=tmp_path / "predicted"))
 
     assert main(words("train", out=alone, **learned)) == 0

@@ -6,7 +6,14 @@ import numpy as np
 
 from veilgraph.datasets import csbm
 from veilgraph.distributed.exchange import Exchange
-from veilgraph.distributed.graph_rows import GraphRows, Halo, graph_part, neighbours_elsewhere, whole_rows
+from veilgraph.distributed.graph_rows import (
+    GraphRows,
+    Halo,
+    graph_part,
+    neighbours_elsewhere,
+    rows_of_part,
+    whole_rows,
+)
 
 NOBODY = np.empty(0, dtype=np.int64)
 ALONE = Exchange(rank=0, world_size=1)
@@ -31,3 +38,13 @@ def test_a_part_of_all_nodes_has_their_edges_and_no_halo() -> None:
     np.testing.assert_array_equal(part.extended.degrees, graph.degrees)
     assert part.halo_size == 0
     assert part.max_extended_nodes == 100
+
+
+def test_rows_of_a_part_are_those_that_it_was_made_from() -> None:
+    graph = csbm(100, mean_degree=4, seed=2).graph
+    rows = whole_rows(graph)
+    part = graph_part(rows, Halo.of(ALONE, rows.numbers, NOBODY, NOBODY))
+    again, halo = rows_of_part(part, ALONE)
+    np.testing.assert_array_equal(again.pairs(), rows.pairs())
+    np.testing.assert_array_equal(halo.extended, rows.numbers)
+    assert part.num_global_edges == graph.num_edges

@@ -50,6 +50,7 @@ class Partition:
             edges=np.searchsorted(own, np.stack([low[inside], high[inside]])),
             global_ids=own,
             num_global_nodes=self._graph.num_nodes,
+            num_global_edges=self._graph.num_edges,
             extended=ExtendedPart(
                 num_nodes=len(extended),
                 edges=np.searchsorted(extended, np.stack([low, high])),

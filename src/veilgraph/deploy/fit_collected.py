@@ -204,14 +204,9 @@ class HeldOutLabels:
             contamination: reports that were not randomized, as the training found them; None if all were. Its own
                 error is not part of the standard error.
         """
-        agrees = self.named[np.arange(len(self.nodes)), predicted]
-        observed = np.asarray(agrees.mean(), dtype=np.float64)
-        error = np.sqrt(estimated_variance(observed, self.channel, float(max(len(agrees), 2))))
-        if contamination is not None:
-            lies = np.array(contamination.named_shares)[predicted].mean()
-            observed = (observed - contamination.share * lies) / (1 - contamination.share)
-            error = error / (1 - contamination.share)
-        return {"accuracy": float(estimate_frequencies(observed, self.channel)), "standard_error": float(error)}
+        agrees, classes = self.named[np.arange(len(self.nodes)), predicted], self.named.shape[1]
+        agreeing, chosen = (np.bincount(each, minlength=classes) for each in (predicted[agrees], predicted))
+        return accuracy_of_counts(agreeing, chosen, self.channel, contamination)
 
     def judge(self, method: Method, mechanism: LabelMechanism) -> UnusedReports:
         """Return the labels with the predictions of a method that has not seen them."""
@@ -223,6 +218,30 @@ class HeldOutLabels:
         found = method.contamination_ if isinstance(method, Veil) else None
         predicted = {method.name: method.predict()[self.nodes], StructureOnly.name: self.control}
         return {name: self.estimate_accuracy(classes, found) for name, classes in predicted.items()}
+
+
+def accuracy_of_counts(
+    agreeing: NDArray[np.int64],
+    chosen: NDArray[np.int64],
+    channel: SymmetricChannel,
+    contamination: Contamination | None = None,
+) -> dict[str, float]:
+    """Return `HeldOutLabels.estimate_accuracy` from counts, which several processes can add up.
+
+    Args:
+        agreeing: how many reports name the class that is predicted, for each predicted class.
+        chosen: how often each class is predicted.
+        channel: probabilities that a report names the true class, or a given other class.
+        contamination: reports that were not randomized; None if all were.
+    """
+    count = int(chosen.sum())
+    observed = np.asarray(agreeing.sum() / count, dtype=np.float64)
+    error = np.sqrt(estimated_variance(observed, channel, float(max(count, 2))))
+    if contamination is not None:
+        lies = chosen @ np.array(contamination.named_shares) / count
+        observed = (observed - contamination.share * lies) / (1 - contamination.share)
+        error = error / (1 - contamination.share)
+    return {"accuracy": float(estimate_frequencies(observed, channel)), "standard_error": float(error)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,7 +274,7 @@ class TrainingRecord:
             nodes: names of the nodes in the order of the fit.
             collection: documents and tables of a series about private neighbours.
         """
-        facts = self.facts | {"processes": 1, "contamination": _contamination_facts(method, self.campaign)}
+        facts = self.facts | {"processes": 1, "contamination": contamination_facts(method, self.campaign)}
         if self.held_out is not None:
             facts["estimated_accuracy"] = self.held_out.estimated_accuracies(method)
         return Model(
@@ -396,7 +415,7 @@ def _shares(hold_out: float) -> dict[str, float]:
     return {"train": _TRAIN_SHARE * (1 - hold_out), "validation": (1 - _TRAIN_SHARE) * (1 - hold_out)}
 
 
-def _contamination_facts(method: Method, campaign: Campaign) -> dict[str, Any] | None:
+def contamination_facts(method: Method, campaign: Campaign) -> dict[str, Any] | None:
     """Describe the label reports that were not randomized, JSON-ready; None if the method found none."""
     if not isinstance(method, Veil) or (found := method.contamination_) is None:
         return None

@@ -19,13 +19,15 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import perturbed_graph_of_codes
 from veilgraph.campaign.plausibility import LEVEL, shift_per_liar
 from veilgraph.deploy.fit_collected import (
+    accuracy_of_counts,
     check_labels,
+    contamination_facts,
     draw_counted_split,
     method_for_campaign,
     open_shard_checkpoint,
 )
 from veilgraph.deploy.model_card import make_card
-from veilgraph.deploy.model_folder import Model, check_model_folder
+from veilgraph.deploy.model_folder import VIEWS, Model, check_model_folder
 from veilgraph.deploy.prediction import (
     CERTAIN,
     Predictions,
@@ -38,14 +40,17 @@ from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.distributed.shard_part import ShardHomes, ShardPart
 from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.graph.partition import GraphPart
 from veilgraph.graph.shard_writer import drafted_folder
 from veilgraph.graph.shards import ShardFolder
-from veilgraph.models import Method, StructureOnly
+from veilgraph.models import Method, StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY
+from veilgraph.models.checkpoint import digest_of_task
 from veilgraph.models.engine.backbones import CONVOLUTIONS
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.privacy.frequency import estimate_frequencies, estimated_variance
+from veilgraph.models.registry import METHODS
+from veilgraph.models.veil.contamination import Contamination
+from veilgraph.models.veil.view_checkpoint import ViewCheckpoint
+from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.progress import Watch, unwatched
 from veilgraph.reconstruct.labels import project_to_simplex
 
@@ -73,7 +78,7 @@ def train_on_shards(
         campaign: file of the campaign.
         shards: folder of the shards, with reports.
         out: folder of the model.
-        method: name of a method: one that trains a GNN of a named backbone, or the control.
+        method: name of a method: Veil of labels alone, one that trains a GNN of a named backbone, or the control.
         seed: seed of the split and the weights.
         hold_out: share of the label reports that only estimate the accuracy.
         device: "auto", "cpu" or "cuda".
@@ -92,14 +97,19 @@ def train_on_shards(
     if processes.is_leader:
         check_campaign(asked, folder)
         check_model_folder(out)
-        _check_method(chosen)
+        _check_method(chosen, asked)
         exchange.max(0)
     with watch("train") if processes.is_leader else unwatched("train"):
         part = _Part.read(folder, asked, exchange, bag_counts=chosen.bag_counts())
-        fitted = _fit(part, chosen, processes, out, seed=seed, hold_out=hold_out, memory=memory, digest=folder.digest)
+        views = _view_checkpoint(part, chosen, out, shards=folder.digest, seed=seed, hold_out=hold_out)
+        fitted = _fit(
+            part, chosen, processes, out, views, seed=seed, hold_out=hold_out, memory=memory, digest=folder.digest
+        )
     if not processes.is_leader:
+        exchange.max(0)  # the model is written
+        views.remove()
         return None
-    facts = _unread_facts(asked) | fitted
+    facts = _unread_facts(asked) | fitted | {"contamination": contamination_facts(chosen, asked)}
     facts |= {
         "method": method,
         "processes": processes.world_size,
@@ -108,6 +118,8 @@ def train_on_shards(
     }
     _forget_probabilities(chosen)
     model = Model(method=chosen, campaign=asked, facts=facts, report_lines=lambda: iter(())).save(out)
+    exchange.max(0)
+    views.remove()
     make_card(model, None, memory=memory, watch=watch).write(out)
     return model
 
@@ -141,7 +153,7 @@ def predict_shards(
         processes.send(found, to=0)
         return None
     check_campaign(model.campaign, folder)
-    _check_method(model.method)
+    _check_method(model.method, model.campaign)
     with watch("predict"), drafted_folder(out, folder.parts) as draft:
         for rank in range(1, processes.world_size):
             processes.send(draft, to=rank)
@@ -213,8 +225,7 @@ class _Part:
     @property
     def degrees(self) -> NDArray[np.int64]:
         """Degrees of the part's nodes in the whole graph, [nodes]."""
-        graph = self.perturbed.graph
-        return graph.extended.degrees[graph.own_rows] if isinstance(graph, GraphPart) else graph.degrees
+        return self.perturbed.graph.degrees
 
 
 @dataclass(frozen=True)
@@ -231,16 +242,21 @@ class _WayHome:
         return self.homes.exchange.send(values, to)[0][np.argsort(arrived)]
 
 
-def _check_method(method: Method) -> None:
+def _check_method(method: Method, campaign: Campaign) -> None:
     if isinstance(method, GNNMethod) and method.backbone not in CONVOLUTIONS:
         raise FitError(
             f"the backbone {method.backbone!r} walks along edges and needs the whole graph in one process: "
             f"choose {' or '.join(sorted(CONVOLUTIONS))}, or start without torchrun"
         )
-    if not isinstance(method, GNNMethod | StructureOnly):
+    if not isinstance(method, GNNMethod | StructureOnly | Veil):
         raise FitError(
-            f"the method '{method.name}' needs the whole graph in one process: start without torchrun, or choose rgnn "
-            "or structure_only"
+            f"the method '{method.name}' needs the whole graph in one process: start without torchrun, or choose "
+            "veil_labels, rgnn or structure_only"
+        )
+    if isinstance(method, Veil) and method.uses_features and campaign.feature_mechanism is not None:
+        raise FitError(
+            f"the method '{method.name}' combines features in one process: start without torchrun, or choose "
+            "veil_labels, which learns from labels alone"
         )
 
 
@@ -249,6 +265,7 @@ def _fit(
     method: Method,
     processes: ProcessGroup,
     out: Path,
+    views: ViewCheckpoint,
     *,
     seed: int,
     hold_out: float,
@@ -268,6 +285,8 @@ def _fit(
         else:
             checkpoint = processes.receive()
         method.fit(seen, split, checkpoint=checkpoint, memory=memory)
+    elif isinstance(method, Veil):
+        method.fit(seen, split, memory=memory, checkpoint=views)
     else:
         method.fit(seen, split)
     counts = {
@@ -283,13 +302,25 @@ def _fit(
         "seed": seed,
         "hold_out": hold_out,
         "resumed_after_epochs": 0 if checkpoint is None else checkpoint.epochs,
+        "restored_views": views.restored,
     }
     if counts["held_out"]:
         control = StructureOnly(device="cpu").fit(seen, split)
+        found = method.contamination_ if isinstance(method, Veil) else None
         facts["estimated_accuracy"] = {
-            each.name: _estimated_accuracy(part, each, split.test) for each in (method, control)
+            each.name: _estimated_accuracy(part, each, split.test, found) for each in (method, control)
         }
     return facts
+
+
+def _view_checkpoint(
+    part: _Part, method: Method, out: Path, *, shards: str, seed: int, hold_out: float
+) -> ViewCheckpoint:
+    """Return the checkpoint of a fit of Veil by this process; its files are those of the process's own nodes."""
+    settings = {"method": method.name, "revision": METHODS[method.name].revision, **method.saved_parameters()}
+    settings |= {"shards": shards, "split": [seed, hold_out]}
+    process = f"{part.exchange.rank}-of-{part.exchange.world_size}"
+    return ViewCheckpoint(folder=out / VIEWS, task_digest=digest_of_task(settings, [part.numbers]), process=process)
 
 
 def _unread_facts(campaign: Campaign) -> dict[str, Any]:
@@ -304,26 +335,28 @@ def _unread_facts(campaign: Campaign) -> dict[str, Any]:
             "level": LEVEL,
             "shares": [],
         },
-        "contamination": None,
         "waves": None,
     }
 
 
-def _estimated_accuracy(part: _Part, method: Method, held_out: NDArray[np.bool_]) -> dict[str, float]:
+def _estimated_accuracy(
+    part: _Part, method: Method, held_out: NDArray[np.bool_], contamination: Contamination | None
+) -> dict[str, float]:
     """Estimate the accuracy from labels that took no part in the training, of all processes."""
     mechanism, nodes = part.perturbed.label_mechanism, np.flatnonzero(held_out)
-    named = mechanism.named(part.perturbed.labels[nodes])
-    agrees = named[np.arange(len(nodes)), method.predict()[nodes]]
-    right, count = part.exchange.sum(np.array([np.count_nonzero(agrees), len(agrees)])).tolist()
-    observed = np.asarray(right / count)
-    error = np.sqrt(estimated_variance(observed, mechanism.channel, float(max(count, 2))))
-    return {"accuracy": float(estimate_frequencies(observed, mechanism.channel)), "standard_error": float(error)}
+    named, predicted = mechanism.named(part.perturbed.labels[nodes]), method.predict()[nodes]
+    agreeing = np.bincount(predicted[named[np.arange(len(nodes)), predicted]], minlength=named.shape[1])
+    chosen = np.bincount(predicted, minlength=named.shape[1])
+    agreeing, chosen = part.exchange.sum(np.stack([agreeing, chosen]))
+    return accuracy_of_counts(agreeing, chosen, mechanism.channel, contamination)
 
 
 def _forget_probabilities(method: Method) -> None:
     """Leave the probabilities of this process's part out of the model: no process has those of all nodes."""
     fitted = cast(Any, method)
     fitted.probabilities_ = np.empty((0, fitted.probabilities_.shape[1]), dtype=np.float32)
+    if isinstance(method, Veil):
+        method.conformal_ = None  # it names the nodes that reported
 
 
 def _predict(

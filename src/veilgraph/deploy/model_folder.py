@@ -35,6 +35,9 @@ from veilgraph.models.saved_state import DOCUMENT, WEIGHTS, conforms, digest_of_
 from veilgraph.privacy.belief_table import BeliefTable
 
 CHECKPOINT = "checkpoint.npz"
+VIEWS = "checkpoint"
+"""Folder of the views of an interrupted fit of Veil on shards."""
+
 REPORTS = "reports.jsonl"
 CARD, CARD_PAGE, PEOPLE = "card.json", "card.html", "people.csv"
 _TRAINING = "training.json"
@@ -153,7 +156,7 @@ class Model:
 def check_model_folder(folder: Path) -> Path:
     """Return `folder` if a model can be written there; refuse a folder that holds other files."""
     held = sorted(p.name for p in folder.iterdir() if not is_draft(p)) if folder.exists() else []
-    if DOCUMENT not in held and (others := [name for name in held if name not in (CHECKPOINT, WEIGHTS)]):
+    if DOCUMENT not in held and (others := [name for name in held if name not in (CHECKPOINT, VIEWS, WEIGHTS)]):
         raise RunError(f"{folder} holds '{others[0]}' and no model: choose another folder")
     return folder
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
 import torch
 from torch import Tensor, distributed
 
+from veilgraph.distributed.exchange import current_exchange
 from veilgraph.distributed.process_group import communication
 from veilgraph.graph.partition import GraphPart
 
@@ -20,11 +22,13 @@ class Communicator(ABC):
 
     Attributes:
         is_local: whether this process holds the whole graph.
+        is_first: whether this is the first process: it alone adds what a sum over processes has once.
         counted_nodes: numbers of this process's nodes, `[local nodes]`, if random draws come from counters of nodes;
             None if they come from streams.
     """
 
     is_local: bool
+    is_first: bool = True
     counted_nodes: Tensor | None = None
 
     @abstractmethod
@@ -49,6 +53,11 @@ class Communicator(ABC):
         All processes compute one common objective from the result, so backward passes the gradient on unchanged.
         """
 
+    def norm(self, columns: Tensor) -> Tensor:
+        """Return the Euclidean norm of all entries, over all processes."""
+        here: Tensor = columns.norm()
+        return here if self.is_local else self.all_reduce_sum(here.double().square()).sqrt().to(columns)
+
     @abstractmethod
     def exchange_halo(self, rows: Tensor) -> Tensor:
         """Return the rows of this part's nodes and of their neighbours in other parts.
@@ -58,6 +67,15 @@ class Communicator(ABC):
 
         Returns:
             `[local and halo nodes, columns]`, in the order of the whole graph.
+        """
+
+    @abstractmethod
+    def gather_rows(self, rows: Tensor, nodes: Tensor) -> Tensor:
+        """Return rows of some nodes of all processes, in the order of the whole graph. Meant for a few thousand rows.
+
+        Args:
+            rows: rows of nodes of this process, `[some, ...]`.
+            nodes: which of its nodes they are `[some]`, in increasing order.
         """
 
     @abstractmethod
@@ -100,6 +118,10 @@ class LocalCommunicator(Communicator):
         """Return `rows`."""
         return rows
 
+    def gather_rows(self, rows: Tensor, nodes: Tensor) -> Tensor:
+        """Return `rows`."""
+        return rows
+
     def select_local(self, columns: Tensor) -> Tensor:
         """Return `columns`."""
         return columns
@@ -124,6 +146,7 @@ class HaloCommunicator(Communicator):
 
     def __init__(self, part: GraphPart, device: torch.device) -> None:
         self._part = part
+        self.is_first = distributed.get_rank() == 0 if distributed.is_initialized() else True
         self._send_rows, self._own_rows, self._halo_rows, self._global_ids = (
             torch.from_numpy(index).to(device)
             for index in (part.send_rows, part.own_rows, part.halo_rows, part.global_ids)
@@ -161,6 +184,13 @@ class HaloCommunicator(Communicator):
         extended = rows.new_empty(part.extended.num_nodes, rows.shape[1])
         extended[self._own_rows], extended[self._halo_rows] = rows, received
         return extended
+
+    def gather_rows(self, rows: Tensor, nodes: Tensor) -> Tensor:
+        """Send the rows to all processes."""
+        exchange = current_exchange()
+        numbers = exchange.gather(self._global_ids[nodes].cpu().numpy())
+        gathered = exchange.gather(rows.cpu().numpy())
+        return torch.from_numpy(gathered[np.argsort(numbers)]).to(rows.device)
 
     def select_local(self, columns: Tensor) -> Tensor:
         """Select the columns of this part's nodes."""

@@ -15,6 +15,13 @@ from veilgraph.distributed.process_group import communication
 Number = TypeVar("Number", bound=np.generic)
 
 
+def current_exchange() -> Exchange:
+    """Return the exchange of the processes of this run; that of one process if there are no others."""
+    if not distributed.is_initialized():
+        return Exchange(rank=0, world_size=1)
+    return Exchange(rank=distributed.get_rank(), world_size=distributed.get_world_size())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
     """Collective operations on numpy arrays. All processes call each of them in the same order.
@@ -76,6 +83,10 @@ class Exchange:
 
     def sum(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Add whole numbers up over processes."""
+        return self._reduce(numbers.astype(np.int64), distributed.ReduceOp.SUM)
+
+    def sum_floats(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Add numbers up over processes."""
         return self._reduce(numbers, distributed.ReduceOp.SUM)
 
     def max(self, number: int) -> int:
@@ -87,10 +98,10 @@ class Exchange:
         everyone = np.repeat(np.arange(self.world_size), len(rows))
         return self.send(np.concatenate([rows] * self.world_size), everyone)[0]
 
-    def _reduce(self, numbers: NDArray[np.int64], operation: Any) -> NDArray[np.int64]:
+    def _reduce(self, numbers: NDArray[Number], operation: Any) -> NDArray[Number]:
         if self.world_size == 1:
             return numbers
-        total = torch.from_numpy(np.array(numbers, dtype=np.int64))
+        total = torch.from_numpy(np.array(numbers))
         with communication():
             distributed.all_reduce(total, operation)
         return np.asarray(total.numpy())

@@ -157,6 +157,7 @@ def graph_part(rows: GraphRows, halo: Halo) -> GraphPart:
         edges=inner,
         global_ids=rows.numbers,
         num_global_nodes=n,
+        num_global_edges=int(exchange.sum(np.array([rows.degrees.sum()]))[0]) // 2,
         extended=extended,
         own_rows=halo.own_rows,
         halo_rows=halo.halo_rows,
@@ -178,6 +179,36 @@ def whole_rows(graph: Graph) -> GraphRows:
         starts=starts.astype(np.int64),
         neighbours=neighbours.astype(np.int64),
     )
+
+
+def rows_of_part(part: GraphPart, exchange: Exchange) -> tuple[GraphRows, Halo]:
+    """Return the rows and the halo that `graph_part` made a part from.
+
+    Args:
+        part: part of the graph that this process holds.
+        exchange: exchanges between the processes that hold the parts.
+    """
+    halo = Halo(
+        exchange=exchange,
+        extended=np.arange(part.extended.num_nodes),
+        own_rows=part.own_rows,
+        halo_rows=part.halo_rows,
+        receive_counts=np.array(part.receive_counts),
+        send_rows=part.send_rows,
+        send_counts=np.array(part.send_counts),
+    )
+    halo = replace(halo, extended=halo.extend(part.global_ids))
+    starts, neighbours = part.extended.adjacency
+    own = np.zeros(part.extended.num_nodes, dtype=np.bool_)
+    own[part.own_rows] = True
+    counts = np.diff(starts)
+    rows = GraphRows(
+        num_global_nodes=part.num_global_nodes,
+        numbers=part.global_ids,
+        starts=np.append(0, np.cumsum(counts[own])),
+        neighbours=halo.extended[neighbours[np.repeat(own, counts)]],
+    )
+    return rows, halo
 
 
 def with_clusters(part: GraphPart, clusters: dict[int, NDArray[np.int64]]) -> GraphPart:

@@ -19,7 +19,7 @@ from veilgraph.errors import ReconstructionError
 from veilgraph.graph.counters import counter_words
 from veilgraph.graph.metis import weighted_partition
 
-REVISION = 1
+REVISION = 2
 """Number of this algorithm's version; partitions of an earlier one are not reused."""
 
 SLACK = 1.05
@@ -76,6 +76,28 @@ def partition_rows(rows: GraphRows, halo: Halo, parts: int, *, seed: int = 0) ->
     return labelling.refine(labels, parts, SLACK, _ROUNDS)
 
 
+def grow_regions(rows: GraphRows, halo: Halo, count: int, *, seed: int) -> NDArray[np.int64]:
+    """Return the region of each own node, `[own]`: connected for the most part, and of about equally many nodes.
+
+    There may be thousands of regions. If there are at least as many as nodes, every node is a region of its own.
+
+    Args:
+        rows: neighbours of the own nodes.
+        halo: exchange with the processes that hold the other rows.
+        count: number of regions.
+        seed: seed of the regions.
+    """
+    if count >= rows.num_global_nodes:
+        return rows.numbers
+    labelling = _Labelling(rows=rows, halo=halo, seed=seed, equal_nodes=True)
+    return labelling.refine(labelling.grow(count), count, _REGION_SLACK, _REGION_ROUNDS)
+
+
+def edges_between(rows: GraphRows, halo: Halo, labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the number of directed edges between labels, `[labels, labels]`."""
+    return _Labelling(rows=rows, halo=halo, seed=0).edges_between(labels, count)
+
+
 def measure_cut(rows: GraphRows, halo: Halo, labels: NDArray[np.int64], parts: int) -> CutQuality:
     """Return the share of edges between parts, and the balance."""
     labelling = _Labelling(rows=rows, halo=halo, seed=0)
@@ -87,18 +109,29 @@ def measure_cut(rows: GraphRows, halo: Halo, labels: NDArray[np.int64], parts: i
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Labelling:
-    """Labels of nodes that are spread over processes."""
+    """Labels of nodes that are spread over processes.
+
+    Attributes:
+        rows: neighbours of the own nodes.
+        halo: exchange with the processes that hold the other rows.
+        seed: seed of the counters.
+        equal_nodes: whether all nodes weigh the same; otherwise a node weighs as its degree plus the mean degree.
+        positions: `[directed edges]`, positions of the neighbours among own nodes and halo.
+        weights: `[own]`, weights of the own nodes.
+    """
 
     rows: GraphRows
     halo: Halo
     seed: int
+    equal_nodes: bool = False
     positions: NDArray[np.int32] = field(init=False, repr=False)
     weights: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         degrees = self.rows.degrees
         edges = int(self.halo.exchange.sum(np.array([degrees.sum()]))[0])
-        object.__setattr__(self, "weights", degrees + max(1, round(edges / self.rows.num_global_nodes)))
+        weights = degrees + max(1, round(edges / self.rows.num_global_nodes))
+        object.__setattr__(self, "weights", np.ones_like(weights) if self.equal_nodes else weights)
         found = np.searchsorted(self.halo.extended, self.rows.neighbours)
         object.__setattr__(self, "positions", found.astype(np.int32))
 
@@ -132,7 +165,7 @@ class _Labelling:
         for step in range(1, _GROWTH + 1):
             missing = labels == _UNKNOWN
             wanted, gains = self._wanted(labels, count, capacity, step, missing)
-            accepted = missing & self._accepted(wanted, gains, self.sizes(labels, count), capacity, count, step)
+            accepted = self._accepted(wanted, gains, self.sizes(labels, count), capacity, count, step)
             labels[accepted] = wanted[accepted]
             if not exchange.sum(np.array([accepted.sum()]))[0]:
                 break
@@ -169,14 +202,19 @@ class _Labelling:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the label of most neighbours among those with room, and how many more neighbours it has.
 
-        Ties are decided by a hash of node and label. The gain of a node without labelled neighbours is -1.
+        Ties are decided by a hash of node and label. The gain is -1 for a node without labelled neighbours, and for
+        one that is not among `only`.
         """
         extended, room = self.halo.extend(labels), self.sizes(labels, count) < capacity
         wanted, gains = labels.copy(), np.full(len(labels), _UNKNOWN)
         words = (self._words(step) % np.uint64(count)).astype(np.int64)
-        ties = (np.arange(count) * _ODD + np.arange(count)[:, None]) % count
-        for first, last in self._blocks(count):
+        few = count <= _MAX_REGIONS
+        ties = (np.arange(count) * _ODD + np.arange(count)[:, None]) % count if few else None
+        for first, last in self._blocks(count if few else 1):
             if only is not None and not only[first:last].any():
+                continue
+            if ties is None:
+                self._most_frequent(slice(first, last), labels, extended, room, words, wanted, gains)
                 continue
             found = extended[self._neighbours(first, last)]
             row = np.repeat(np.arange(last - first), self.rows.degrees[first:last])
@@ -193,7 +231,40 @@ class _Labelling:
             usable = room[best] & ((most > 0) | (current >= 0))
             wanted[first:last] = np.where(usable, best, current)
             gains[first:last] = np.where(usable, most - here, _UNKNOWN)
+        if only is not None:
+            gains[~only] = _UNKNOWN  # blocks differ between processes, and what is wanted must not
         return wanted, gains
+
+    def _most_frequent(
+        self,
+        block: slice,
+        labels: NDArray[np.int64],
+        extended: NDArray[np.int64],
+        room: NDArray[np.bool_],
+        words: NDArray[np.int64],
+        wanted: NDArray[np.int64],
+        gains: NDArray[np.int64],
+    ) -> None:
+        """Find the labels and gains of `_wanted` for some nodes, among the labels of their neighbours alone.
+
+        Pairs of node and label are sorted instead of counted in a table of all labels, which would be too wide.
+        """
+        count, nodes = len(room), block.stop - block.start
+        found = extended[self._neighbours(block.start, block.stop)]
+        row = np.repeat(np.arange(nodes), self.rows.degrees[block])
+        known = found >= 0
+        pairs, times = np.unique(row[known] * count + found[known], return_counts=True)
+        row, found = pairs // count, pairs % count
+        current, here = labels[block], np.zeros(nodes, dtype=np.int64)
+        staying = found == current[row]
+        here[row[staying]] = times[staying]
+        usable = room[found]
+        row, found, times = row[usable], found[usable], times[usable]
+        scores = times * count + (found * _ODD + words[block][row]) % count
+        order = np.lexsort((scores, row))
+        last = order[np.append(row[order][1:] != row[order][:-1], True)] if len(order) else order
+        wanted[block.start + row[last]] = found[last]
+        gains[block.start + row[last]] = times[last] - here[row[last]]
 
     def _accepted(
         self,

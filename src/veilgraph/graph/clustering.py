@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import ReconstructionError
-from veilgraph.graph.graph import Adjacency, Graph
+from veilgraph.graph.graph import Adjacency, Graph, GraphSize
 from veilgraph.graph.metis import (
     MIN_PARALLEL_NEIGHBOURS,
     PartitionRequest,
@@ -113,7 +113,7 @@ def bisections(graph: Graph, depth: int, trees: int, *, workers: int = 1) -> lis
     return start_bisections(graph, depth, trees, workers=workers)()
 
 
-def bisection_plan(graph: Graph, *, max_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
+def bisection_plan(graph: GraphSize, *, max_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
     """Return the depth and the number of the trees for a graph.
 
     One that is too large for METIS has fewer and shallower trees: few eigenvectors show no small parts.

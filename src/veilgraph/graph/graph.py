@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,20 @@ from veilgraph.graph.io import ids_of, read_ids, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class GraphSize(Protocol):
+    """Anything that has as many nodes and edges as a graph."""
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        ...
+
+    @property
+    def num_edges(self) -> int:
+        """Number of undirected edges."""
+        ...
 
 
 class Adjacency(NamedTuple):

@@ -185,13 +185,17 @@ def _exit_without(parent: int) -> None:
     os._exit(1)
 
 
-def weighted_partition(edges: NDArray[np.int64], weights: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+def weighted_partition(
+    edges: NDArray[np.int64], weights: NDArray[np.int64], parts: int, *, recursive: bool = False, seed: int = 0
+) -> NDArray[np.int64]:
     """Partition a small graph with weights by METIS; return the part of each node, `[nodes]`.
 
     Args:
         edges: weights of edges, `[nodes, nodes]`, symmetric; the diagonal is ignored.
         weights: weights of nodes, `[nodes]`.
         parts: number of parts.
+        recursive: recursive bisection, whose part numbers follow the tree; otherwise METIS decides.
+        seed: seed of METIS.
 
     >>> pairs = np.array([[0, 9, 0, 1], [9, 0, 1, 0], [0, 1, 0, 9], [1, 0, 9, 0]])
     >>> found = weighted_partition(pairs, np.ones(4, dtype=np.int64), 2)
@@ -208,6 +212,7 @@ def weighted_partition(edges: NDArray[np.int64], weights: NDArray[np.int64], par
         pymetis.CSRAdjacency(starts, targets),
         vweights=np.maximum(weights // scale, 1),
         eweights=np.maximum(joined[sources, targets] // scale, 1),
-        options=pymetis.Options(seed=0),
+        recursive=recursive or None,
+        options=pymetis.Options(seed=seed),
     )
     return np.asarray(result.vertex_part, dtype=np.int64)

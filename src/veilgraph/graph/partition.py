@@ -30,6 +30,7 @@ class GraphPart(Graph):
     Attributes:
         global_ids: `[nodes]`, numbers of the part's nodes in the whole graph, sorted.
         num_global_nodes: number of nodes of the whole graph.
+        num_global_edges: number of edges of the whole graph.
         extended: the part's nodes and its halo in the order of the whole graph, with their degrees there.
         own_rows: `[nodes]`, positions of the part's nodes in `extended`.
         halo_rows: `[halo]`, positions of the halo in `extended`, in the order in which the other parts send it.
@@ -43,6 +44,7 @@ class GraphPart(Graph):
 
     global_ids: NDArray[np.int64] = field(repr=False)
     num_global_nodes: int
+    num_global_edges: int
     extended: Graph = field(repr=False)
     own_rows: NDArray[np.int64] = field(repr=False)
     halo_rows: NDArray[np.int64] = field(repr=False)
@@ -52,6 +54,11 @@ class GraphPart(Graph):
     max_extended_nodes: int
     clusters: Mapping[int, NDArray[np.int64]] = field(repr=False)
     counts_nodes: bool = False
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """Degrees in the whole graph, `[nodes]`."""
+        return self.extended.degrees[self.own_rows]
 
     @property
     def halo_size(self) -> int:

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from veilgraph.distributed.bisections import bisect_rows, row_bisection_plan
 from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunicator, LocalCommunicator
-from veilgraph.distributed.exchange import Exchange
-from veilgraph.distributed.graph_rows import Halo, whole_rows
+from veilgraph.distributed.exchange import Exchange, current_exchange
+from veilgraph.distributed.graph_rows import GraphRows, Halo, rows_of_part, whole_rows
 from veilgraph.distributed.label_propagation import partition_rows
+from veilgraph.distributed.spectrum import leading_row_eigenvectors
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.graph.clustering import (
@@ -65,6 +67,31 @@ class GraphOperators:
         self._eigenvectors: dict[tuple[int, bool], Tensor] = {}
         self._decomposing = threading.Lock()
 
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the whole graph."""
+        return self.graph.num_nodes
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges of the whole graph."""
+        return self.graph.num_edges
+
+    @property
+    def message_graph(self) -> Graph:
+        """Graph along whose edges this process computes messages: all edges of its nodes."""
+        return self.graph
+
+    @property
+    def counted_edges(self) -> Tensor | None:
+        """Edges of `message_graph` that this process counts `[edges]`, so that all count once; None for all."""
+        return None
+
+    @cached_property
+    def degree_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Degrees that occur in the whole graph, sorted, and how many nodes have each."""
+        return np.unique(self.graph.degrees, return_counts=True)
+
     @cached_property
     def mean(self) -> NeighbourhoodMean:
         """D^-1 (A + I), D counting the node itself: mean over closed neighbourhoods."""
@@ -80,12 +107,17 @@ class GraphOperators:
 
     def neighbour_means(self, columns: Tensor) -> Tensor:
         """Return D^-1 A @ columns, zero for isolated nodes, without a matrix of its own; columns are contiguous."""
-        starts, neighbours = (torch.from_numpy(each).to(self.device) for each in self.graph.adjacency)
-        sums, degrees = RowSums(starts, neighbours), starts.diff().clamp(min=1).unsqueeze(1)
+        sums = self._neighbour_sums()
+        degrees = sums.starts.diff().clamp(min=1).unsqueeze(1)
         means = columns.new_empty(columns.shape[1], columns.shape[0]).T
         for block, out in zip(torch.split(columns, _BLOCK_WIDTH, 1), torch.split(means, _BLOCK_WIDTH, 1), strict=True):
-            out.copy_(sums(block.contiguous()).div_(degrees))
+            out.copy_(sums(self.communicator.exchange_halo(block.contiguous())).div_(degrees))
         return means
+
+    def _neighbour_sums(self) -> RowSums:
+        """Return the sums over the neighbours of each node."""
+        starts, neighbours = (torch.from_numpy(each).to(self.device) for each in self.graph.adjacency)
+        return RowSums(starts, neighbours)
 
     @cached_property
     def symmetric(self) -> SparseProduct:
@@ -152,6 +184,10 @@ class GraphOperators:
         if self._pending_clusters is None and (missing := sorted(set(counts) - set(self._clusters))):
             self._pending_clusters = missing, start_clusterings(self.graph, missing)
 
+    def bisection_plan(self, *, max_metis_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
+        """Return the depth and the number of the trees of `bisections`."""
+        return bisection_plan(self.graph, max_edges=max_metis_edges)
+
     def start_bisections(self, depth: int, trees: int, *, workers: int = 1) -> None:
         """Start `clustering.bisections` of the graph in worker processes; `bisections` waits for them.
 
@@ -211,7 +247,57 @@ class GraphOperators:
         return SparseProduct.of(matrix.to(self.device), symmetric=True)
 
 
-class ShardOperators(GraphOperators):
+class CountedOperators(GraphOperators):
+    """Operators whose clusterings and eigenvectors do not depend on the number of processes that hold the graph.
+
+    They come from rows of the adjacency, which may be spread over processes, and from counters of nodes. A graph of
+    more than `MAX_METIS_EDGES` edges in one process is the exception: eigenvectors are found by all threads, and
+    bisect the graph.
+    """
+
+    @property
+    def _in_threads(self) -> bool:
+        return self.communicator.is_local and self.num_edges > MAX_METIS_EDGES
+
+    def _counted_rows(self) -> tuple[GraphRows, Halo]:
+        """Return the neighbours of this process's nodes, and the exchange with the others."""
+        raise NotImplementedError
+
+    def bisection_plan(self, *, max_metis_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
+        """Return the depth and the number of the trees of `bisections`; the limit of METIS is not used."""
+        return row_bisection_plan(self)
+
+    def start_bisections(self, depth: int, trees: int, *, workers: int = 1) -> None:
+        """Do nothing: `bisections` computes them."""
+
+    def bisections(
+        self, depth: int, trees: int, *, max_metis_edges: int = MAX_METIS_EDGES
+    ) -> Sequence[NDArray[np.signedinteger[Any]]]:
+        """Return `bisect_rows` of the graph, computed once; the limit of METIS is not used."""
+        if self._in_threads:
+            return super().bisections(depth, trees, max_metis_edges=max_metis_edges)
+        with self._bisecting:
+            if (depth, trees) not in self._spectral_bisections:
+                self._spectral_bisections[depth, trees] = bisect_rows(*self._counted_rows(), depth, trees)
+        return self._spectral_bisections[depth, trees]
+
+    def eigenvectors(self, count: int, *, regularised: bool = True) -> Tensor:
+        """Return `leading_row_eigenvectors` of this process's nodes, `[nodes, count]`."""
+        if self._in_threads or (not regularised and self.communicator.is_local):
+            return super().eigenvectors(count, regularised=regularised)
+        if not regularised:
+            raise ReconstructionError("eigenvectors of D^-1/2 A D^-1/2 need the whole graph: read it from a table")
+        with self._decomposing:
+            if (known := self._eigenvectors.get((count, True))) is not None:
+                return known
+            found = leading_row_eigenvectors(*self._counted_rows(), count)
+            vectors = torch.from_numpy(found).to(self.device).mul_(math.sqrt(self.num_nodes))
+            if vectors.nbytes <= _MAX_KEPT_BYTES:
+                self._eigenvectors[count, True] = vectors
+        return vectors
+
+
+class ShardOperators(CountedOperators):
     """Matrices and clusterings of a whole graph that was read from shards.
 
     Clusters are found by label propagation and masks are drawn from counters, as with several processes.
@@ -231,15 +317,18 @@ class ShardOperators(GraphOperators):
         """Compute clusterings that are not known yet; the arguments about METIS are not used."""
         missing = sorted(set(counts) - set(self._clusters))
         if missing:
-            rows, nowhere = whole_rows(self.graph), np.empty(0, dtype=np.int64)
-            halo = Halo.of(Exchange(rank=0, world_size=1), rows.numbers, nowhere, nowhere)
+            rows, halo = self._counted_rows()
             self._clusters |= {count: partition_rows(rows, halo, count) for count in missing}
 
     def start_clusters(self, counts: Iterable[int]) -> None:
         """Do nothing: `clusters` computes them."""
 
+    def _counted_rows(self) -> tuple[GraphRows, Halo]:
+        rows, nowhere = whole_rows(self.graph), np.empty(0, dtype=np.int64)
+        return rows, Halo.of(Exchange(rank=0, world_size=1), rows.numbers, nowhere, nowhere)
 
-class PartOperators(GraphOperators):
+
+class PartOperators(CountedOperators):
     """Rows of a graph's matrices for one part of a partition; products exchange halo rows with the other parts.
 
     A is symmetric, so a matrix and its transpose have entries in the same positions: forward and backward passes need
@@ -255,6 +344,55 @@ class PartOperators(GraphOperators):
         self.communicator = HaloCommunicator(part, self.device)
         self._clusters = dict(part.clusters)
         self._part = part
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the whole graph."""
+        return self._part.num_global_nodes
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges of the whole graph."""
+        return self._part.num_global_edges
+
+    @property
+    def message_graph(self) -> Graph:
+        """The part with its halo: the message to a neighbour elsewhere is computed here and there."""
+        return self._part.extended
+
+    @cached_property
+    def counted_edges(self) -> Tensor:
+        """Edges whose lower end is a node of this part, `[edges]`."""
+        own = np.zeros(self._part.extended.num_nodes, dtype=np.bool_)
+        own[self._part.own_rows] = True
+        return torch.from_numpy(own[self._part.extended.edges[0]]).to(self.device)
+
+    @cached_property
+    def degree_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Degrees that occur in the whole graph, sorted, and how many nodes have each."""
+        values, counts = super().degree_counts
+        gathered = current_exchange().gather(np.stack([values, counts], axis=1))
+        values, places = np.unique(gathered[:, 0], return_inverse=True)
+        return values, np.bincount(places, weights=gathered[:, 1]).astype(np.int64)
+
+    @cached_property
+    def edges(self) -> Tensor:
+        """One direction of every edge with an end in the part, `[2, edges]`, by positions in the extended part."""
+        return torch.from_numpy(self._part.extended.edges).to(self.device)
+
+    @cached_property
+    def arriving(self) -> RowSums:
+        """Sums over the directed edges that arrive at each node of the part."""
+        sums = self._extended.arriving.select(torch.from_numpy(self._part.own_rows))
+        return RowSums(sums.starts.to(self.device), sums.rows.to(self.device))
+
+    def _neighbour_sums(self) -> RowSums:
+        starts, neighbours = (torch.from_numpy(each) for each in self._part.extended.adjacency)
+        sums = RowSums(starts, neighbours).select(torch.from_numpy(self._part.own_rows))
+        return RowSums(sums.starts.to(self.device), sums.rows.to(self.device))
+
+    def _counted_rows(self) -> tuple[GraphRows, Halo]:
+        return rows_of_part(self._part, current_exchange())
 
     @cached_property
     def mean(self) -> NeighbourhoodMean:

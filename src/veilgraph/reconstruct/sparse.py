@@ -150,6 +150,14 @@ class RowSums:
         """Return the sums, `[sums, columns]`, of a table `[rows, columns]`."""
         return _row_sums(self.starts, self.rows, None, table)
 
+    def select(self, sums: Tensor) -> RowSums:
+        """Return some of the sums, in increasing order."""
+        counts = self.starts.diff()
+        chosen = torch.zeros(len(counts), dtype=torch.bool, device=counts.device)
+        chosen[sums] = True
+        starts = pad(counts[chosen].cumsum(0), (1, 0)).to(self.starts.dtype)
+        return RowSums(starts, self.rows[torch.repeat_interleave(chosen, counts)])
+
 
 def _row_sums(starts: Tensor, rows: Tensor, weights: Tensor | None, table: Tensor) -> Tensor:
     """Return weighted sums of rows of a table; within `thread_workers`, threads take blocks of sums.
@@ -187,9 +195,9 @@ def block_width(device: torch.device, nodes: int) -> int:
     return max(1, _CACHE_NUMBERS // (nodes * _CACHE_LINE)) * _CACHE_LINE
 
 
-def sparse_product(matrix: Tensor, columns: Tensor) -> Tensor:
+def sparse_product(matrix: Tensor, columns: Tensor, communicator: Communicator = LOCAL) -> Tensor:
     """Return matrix @ columns, computed in one block."""
-    return repeated_product(matrix, columns, 1, max_columns=columns.shape[1])
+    return repeated_product(matrix, columns, 1, max_columns=columns.shape[1], communicator=communicator)
 
 
 def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph.shards import ShardGraph
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import SubsetSelection
@@ -104,3 +105,34 @@ def test_unequal_classes_are_found_in_reports_that_are_not_randomized() -> None:
     shares = np.bincount(perturbed.labels[perturbed.has_label], minlength=3) / 300
     # 300 true labels against 100 pseudo-reports, and q (1 - q) is at least 0.01.
     assert CrossFitting.random(perturbed, seed=0).prior.numpy() == pytest.approx(shares, abs=0.02)
+
+
+def on_shards(perturbed: PerturbedGraph) -> PerturbedGraph:
+    graph = perturbed.graph
+    return replace(perturbed, graph=ShardGraph(num_nodes=graph.num_nodes, edges=graph.edges, identity="any"))
+
+
+def test_folds_on_shards_follow_from_the_number_of_a_node_alone() -> None:
+    perturbed = on_shards(reports(1.0))
+    labels = CrossFitting.random(perturbed, seed=0)
+    fewer = replace(perturbed, has_label=perturbed.has_label & (np.arange(400) % 2 == 0))
+    again = CrossFitting.random(fewer, seed=0)
+    kept = torch.from_numpy(fewer.has_label)
+    assert torch.equal(again.folds[kept], labels.folds[kept])
+    assert (again.folds[~kept] == -1).all()
+    assert labels.num_folds == 5
+    assert not torch.equal(CrossFitting.random(perturbed, seed=1).folds, labels.folds)
+
+
+def test_a_subsample_on_shards_has_about_as_many_reports_as_asked() -> None:
+    labels = CrossFitting.random(on_shards(reports(1.0)), seed=0)
+    some = labels.subsample(100)
+    assert 70 < some.num_reports < 130  # three standard deviations of a binomial with mean 100
+    assert torch.equal(some.folds[some.reporting_nodes], labels.folds[some.reporting_nodes])
+    assert labels.subsample(labels.num_reports) is labels
+
+
+def test_columns_of_degrees_are_the_same_on_shards() -> None:
+    perturbed = reports(1.0)
+    table, shards = (CrossFitting.random(each, seed=0).degree_columns for each in (perturbed, on_shards(perturbed)))
+    assert torch.allclose(table, shards, atol=1e-6)

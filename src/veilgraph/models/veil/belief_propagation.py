@@ -41,9 +41,9 @@ class BeliefPropagation:
     for each path on which it arrives.
 
     Args:
-        graph: The public graph.
+        graph: The public graph, or a part of it: beliefs of neighbours elsewhere are exchanged in every sweep.
         prior: pi, [classes].
-        edge_strengths: t of every edge [edges], in the order of `Graph.edges`, or one number for all, [1].
+        edge_strengths: t of every edge [edges], in the order of `GraphOperators.edges`, or one number for all, [1].
         affinity: K [classes, classes], with sum_y K_xy pi_y = 1. None means K = diag(1 / pi): a neighbour copies the
             class with probability t and draws it from pi otherwise.
         block_entries: Number of message entries computed at once; None chooses it by the device.
@@ -81,7 +81,8 @@ class BeliefPropagation:
 
     def no_messages(self, evidence: Tensor) -> Tensor:
         """Return messages that say nothing, [2, edges, (K + 1) classes]."""
-        return evidence.new_zeros(2, self.graph.num_edges, evidence[0].numel())
+        edges = operators_of(self.graph, evidence.device).message_graph.num_edges
+        return evidence.new_zeros(2, edges, evidence[0].numel())
 
     def sweep(self, messages: Tensor, beliefs: Tensor, *, damping: float) -> Tensor:
         """Replace all messages in place once; return the sum of those that arrive at each node.
@@ -94,6 +95,7 @@ class BeliefPropagation:
         operators, new_messages = operators_of(self.graph, beliefs.device), self._message_function(beliefs.shape[1])
         # A cavity belief exceeds the largest belief by at most one message: its exponential stays in range.
         senders = (beliefs - beliefs.amax(dim=2, keepdim=True)).mul_(_LOG2_E).clamp_(min=_LEAST).flatten(1)
+        senders = operators.communicator.exchange_halo(senders)
         self._update_messages(messages, senders, operators.edges, new_messages, damping=damping)
         return operators.arriving(messages.flatten(0, 1)).view_as(beliefs)
 
@@ -111,7 +113,8 @@ class BeliefPropagation:
             new_messages: Function from cavity beliefs and strengths.
             damping: Weight of the previous message.
         """
-        strengths = self.edge_strengths.expand(self.graph.num_edges).unsqueeze(1)
+        edges = messages.shape[1]
+        strengths = self.edge_strengths.expand(edges).unsqueeze(1)
         entries = self.block_entries or _BLOCK_ENTRIES[messages.device.type]
         step = max(1, entries // (2 * messages.shape[2]))
 
@@ -123,7 +126,7 @@ class BeliefPropagation:
                 cavity[direction].sub_(old[1 - direction], alpha=_LOG2_E)
             old.lerp_(new_messages(cavity, strengths[block]), 1 - damping)
 
-        map_in_threads(update, range(0, self.graph.num_edges, step), "Veil, blocks of messages")
+        map_in_threads(update, range(0, edges, step), "Veil, blocks of messages")
 
     def _message_function(self, training_sets: int) -> _MessageFunction:
         """Return the function from cavity beliefs relative to the prior (logarithms to base 2) and strengths.

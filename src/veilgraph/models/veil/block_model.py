@@ -16,6 +16,7 @@ from veilgraph.models.veil.calibration import softmax
 from veilgraph.models.veil.class_affinity import ClassAffinity
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.progress import tracked
+from veilgraph.reconstruct.operators import GraphOperators, operators_of
 from veilgraph.reconstruct.threads import map_in_threads
 
 _START = 0.5
@@ -33,6 +34,9 @@ _TOLERANCE = 0.01
 
 _BLOCK_ENTRIES = 2**22
 """Entries of messages of one direction that are computed at once, where that takes temporary arrays."""
+
+_BLOCK_NODES = 2**16
+"""Nodes whose posteriors are summed at once in 64 bits."""
 
 _UNEQUAL = 2.0
 """Ratio of the largest class to the smallest, as expected, from which on sizes tell classes apart."""
@@ -129,7 +133,11 @@ class BlockModel:
         Args:
             columns: Numbers in a message: training sets times classes.
         """
-        return min(max(_WORK // (2 * self.graph.num_edges * columns), _SWEEPS[0]), _SWEEPS[1])
+        return min(max(_WORK // (2 * self._operators.num_edges * columns), _SWEEPS[0]), _SWEEPS[1])
+
+    @property
+    def _operators(self) -> GraphOperators:
+        return operators_of(self.graph, self.prior.device)
 
     @property
     def _exchangeable(self) -> bool:
@@ -147,7 +155,7 @@ class BlockModel:
         learning: bool = False,
     ) -> _State:
         """Return the state in which messages converge, from `start` or from no messages."""
-        model, log_prior, shares = self, self.prior.log(), None
+        model, log_prior, shares, communicator = self, self.prior.log(), None, self._operators.communicator
         messages = self.messages.no_messages(evidence) if start is None else start.messages
         beliefs = evidence if start is None else start.beliefs
         posterior = softmax(beliefs + log_prior)
@@ -160,7 +168,8 @@ class BlockModel:
             before, posterior = posterior, softmax(beliefs + log_prior)
             if learning:
                 model = replace(model, attraction=model._maximise(messages))
-            if float((posterior - before).abs().sum()) < 2 * tolerance * evidence[..., 0].numel():
+            change = communicator.all_reduce_sum((posterior - before).abs().sum())
+            if float(change) < 2 * tolerance * communicator.global_nodes(len(evidence)) * evidence.shape[1]:
                 break
         return _State(model=model, messages=messages, beliefs=beliefs)
 
@@ -168,12 +177,20 @@ class BlockModel:
         """Return, for each class, the class that should have its name, [K + 1, classes]; None if all keep theirs."""
         posterior = softmax(beliefs + self.prior.log())
         scores = torch.einsum("vkx,vkz->kzx", posterior.double(), evidence.double())
+        scores = self._operators.communicator.all_reduce_sum(scores)
         names = np.stack([_assignment(each) for each in scores.cpu().numpy()])
         return None if (names == np.arange(names.shape[1])).all() else torch.from_numpy(names).to(beliefs.device)
 
     def _weighted_shares(self, posterior: Tensor) -> Tensor:
         """Return D, the shares of classes weighted by w, [K + 1, classes]."""
-        return (self.weights @ posterior.flatten(1)).view(posterior.shape[1:]) / self.weights.sum()
+        communicator = self._operators.communicator
+        total, rows = communicator.all_reduce_sum, posterior.flatten(1)
+        if communicator.counted_nodes is None:
+            return total(self.weights @ rows).view(posterior.shape[1:]) / total(self.weights.sum())
+        # A field of hubs amplifies what the number of processes changes in the sums: they need 64 bits.
+        blocks = zip(torch.split(self.weights.double(), _BLOCK_NODES), torch.split(rows, _BLOCK_NODES), strict=True)
+        here = torch.stack([weights @ some.double() for weights, some in blocks]).sum(0)
+        return (total(here) / total(self.weights.double().sum())).view(posterior.shape[1:]).to(posterior)
 
     def _field(self, shares: Tensor) -> Tensor:
         """Return the field f up to a constant for each node, [nodes, K + 1, classes]."""
@@ -182,16 +199,21 @@ class BlockModel:
 
     def _maximise(self, messages: Tensor) -> float:
         """Return the next attraction. A message says b / pi = 1 + (e^m - 1) / t, so it has what the equation needs."""
+        operators, step = self._operators, _block_edges(messages)
+        counted = operators.counted_edges
 
-        def copied(block: Tensor) -> float:
+        def copied(start: int) -> float:
+            block = messages[:, start : start + step]
             ratios = block.reshape(2, block.shape[1], -1, len(self.prior)).expm1()
             excess = (ratios[0] * ratios[1]) @ self.prior / self.attraction  # t z
             shares = (self.attraction + excess) / (1 + excess).clamp(min=_LEAST)
+            shares = shares if counted is None else shares[counted[start : start + step]]
             return float(shares.sum(dtype=torch.float64))
 
-        blocks = torch.split(messages, _block_edges(messages), dim=1)
-        total = sum(map_in_threads(copied, blocks, "Veil, block model, edges that copy a class"))
-        return min(max(total * len(self.prior) / messages[0].numel(), _LEAST), _MOST)
+        starts = range(0, messages.shape[1], step)
+        here = sum(map_in_threads(copied, starts, "Veil, block model, edges that copy a class"))
+        total = float(operators.communicator.all_reduce_sum(self.prior.new_tensor(here, dtype=torch.float64)))
+        return min(max(total * len(self.prior) / (operators.num_edges * messages.shape[2]), _LEAST), _MOST)
 
 
 def _block_edges(messages: Tensor) -> int:

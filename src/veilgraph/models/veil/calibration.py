@@ -111,9 +111,9 @@ def calibrate(view: View, labels: CrossFitting) -> Parameters:
         log_probabilities = held_out.log_probabilities(labels.prior, parameters).squeeze(2)
         return scored.log_likelihood(log_probabilities).sum(1, dtype=torch.float64)
 
-    at_once = max(1, _MAX_ENTRIES // (len(scored.reporting_nodes) * labels.num_classes))
+    at_once = max(1, _MAX_ENTRIES // max(1, len(scored.reporting_nodes) * labels.num_classes))
     blocks = torch.split(torch.tensor(candidates, device=labels.device), at_once)
-    likelihoods = torch.cat([log_likelihoods(block) for block in blocks]).cpu()
+    likelihoods = labels.communicator.all_reduce_sum(torch.cat([log_likelihoods(block) for block in blocks])).cpu()
     penalties = [held_out.negative_log_prior(each) for each in candidates]
     posterior = (likelihoods - torch.tensor(penalties, dtype=torch.float64)).softmax(dim=0)
     return tuple((posterior @ torch.tensor(candidates, dtype=torch.float64).log()).exp().tolist())

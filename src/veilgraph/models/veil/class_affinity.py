@@ -82,13 +82,19 @@ def _spread(margin: Tensor, set_size: int) -> Tensor:
 
 def _observed_pairs(labels: CrossFitting) -> tuple[Tensor, int]:
     """Return the shares of edges whose reports name each pair of classes, [classes, classes], and how many edges."""
-    sources, targets = torch.from_numpy(labels.perturbed.graph.edges)
-    reporting = torch.from_numpy(labels.perturbed.has_label)
-    named = torch.from_numpy(labels.perturbed.named_classes()).float()
+    operators, communicator = labels.operators, labels.communicator
+    sources, targets = torch.from_numpy(operators.message_graph.edges)
+    named = communicator.exchange_halo(labels.named.float()).cpu()
+    reporting = named.any(dim=1)
+    counted = None if operators.counted_edges is None else operators.counted_edges.cpu()
     counts, pairs = torch.zeros(labels.num_classes, labels.num_classes, dtype=torch.float64), 0
-    for first, second in zip(sources.split(_BLOCK), targets.split(_BLOCK), strict=True):
+    for start in range(0, len(sources), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        first, second = sources[block], targets[block]
         both = reporting[first] & reporting[second]
+        both = both if counted is None else both & counted[block]
         pairs += int(both.sum())
         counts += named[first[both]].T @ named[second[both]]  # whole numbers below 2**24: exact
-    counts = counts.float()
+    counts = communicator.all_reduce_sum(counts.to(labels.device)).cpu().float()
+    pairs = int(communicator.all_reduce_sum(torch.tensor(pairs, device=labels.device)))
     return (counts + counts.T) / max(2 * pairs, 1), pairs

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from veilgraph.graph.clustering import MAX_METIS_EDGES, bisection_plan
+from veilgraph.graph.clustering import MAX_METIS_EDGES
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -31,7 +31,7 @@ def community_log_posterior(
         operators: The graph, with its bisections.
         max_edges: Number of edges above which the graph is bisected by its eigenvectors.
     """
-    depth, trees = bisection_plan(operators.graph, max_edges=max_edges)
+    depth, trees = operators.bisection_plan(max_metis_edges=max_edges)
     codes = operators.bisections(depth, trees, max_metis_edges=max_edges)
     total = tree_posterior(labels, codes[0], depth)
     for each in codes[1:]:
@@ -83,7 +83,8 @@ def _part_log_likelihoods(labels: CrossFitting, members: Tensor, classes: Tensor
         classes: P(class of a member | class of its community), [classes, classes].
         parts: Number of parts.
     """
-    return torch.cat([_summed(labels, members, sets, classes, parts) for sets in labels.set_slices()], dim=1)
+    sums = torch.cat([_summed(labels, members, sets, classes, parts) for sets in labels.set_slices()], dim=1)
+    return labels.communicator.all_reduce_sum(sums)
 
 
 def _summed(labels: CrossFitting, members: Tensor, sets: slice, classes: Tensor, parts: int) -> Tensor:

@@ -136,13 +136,17 @@ def estimate_contamination(log_probabilities: Tensor, labels: CrossFitting) -> C
         log_probabilities: Out-of-fold class log-probabilities of the reporting nodes, [reports, classes].
         labels: The reports.
     """
-    step = -(-len(log_probabilities) // _MAX_REPORTS)
-    nodes = labels.reporting_nodes[::step]
+    nodes, gathered = labels.every_report(_MAX_REPORTS), labels.communicator.gather_rows
+    places = torch.searchsorted(labels.reporting_nodes, nodes)
     stated = labels.perturbed.label_mechanism.likelihood
     model = MixtureLikelihood(
-        log_probabilities[::step], labels.named[nodes], float(stated.keep) - float(stated.other), float(stated.other)
+        gathered(log_probabilities[places], nodes),
+        gathered(labels.named[nodes], nodes),
+        float(stated.keep) - float(stated.other),
+        float(stated.other),
     )
-    one_group = torch.ones(len(nodes), 1, dtype=torch.float64, device=labels.device)
+    degrees = gathered(labels.degrees[nodes], nodes)
+    one_group = torch.ones(len(degrees), 1, dtype=torch.float64, device=labels.device)
     fit = model.maximise(one_group.new_zeros(1 + labels.num_classes), [], one_group)
     targets: list[int] = []
     while len(targets) < labels.num_classes - 1:
@@ -157,7 +161,7 @@ def estimate_contamination(log_probabilities: Tensor, labels: CrossFitting) -> C
         targets, fit = [*targets, target], wider
     if not targets:
         return None
-    found = _by_degree(model, fit, targets, labels, nodes)
+    found = _by_degree(model, fit, targets, labels, degrees)
     return found if found.share >= _LEAST_PEOPLE * (labels.keep - labels.other) else None
 
 
@@ -172,7 +176,8 @@ def greatest_contamination(found: Contamination, labels: CrossFitting) -> Contam
     Predictions that followed the liars everywhere cannot measure them. Those that believe nobody about a target can.
     """
     targets = [each for each, share in enumerate(found.targets) if share > 0]
-    shares = labels.named[labels.reporting_nodes].double().mean(0)[targets]
+    counts = labels.communicator.all_reduce_sum(labels.named[labels.reporting_nodes].double().sum(0))
+    shares = (counts / labels.num_reports)[targets]
     others = (labels.set_size - 1) / (labels.num_classes - 1)
     least = len(targets) * labels.other
     greatest = float(shares.sum() - least) / (1 - least + (len(targets) - 1) * others)
@@ -205,7 +210,7 @@ def _most_suspicious(model: MixtureLikelihood, fit: _Fit, targets: list[int], gr
 
 
 def _by_degree(
-    model: MixtureLikelihood, fit: _Fit, targets: list[int], labels: CrossFitting, nodes: Tensor
+    model: MixtureLikelihood, fit: _Fit, targets: list[int], labels: CrossFitting, degrees: Tensor
 ) -> Contamination:
     """Return the contamination, with shares by degree if these raise the log-likelihood by `evidence_needed`."""
     count, classes = len(targets), labels.num_classes
@@ -215,7 +220,6 @@ def _by_degree(
         targets=_spread(distribution, targets, classes),
         set_size=labels.set_size,
     )
-    degrees = labels.degrees[nodes]
     bounds = _degree_bounds(degrees.cpu().numpy())
     groups = torch.nn.functional.one_hot(degree_groups(degrees, bounds), len(bounds) + 1).double()
     start = torch.cat([fit.point[:count].repeat(len(bounds) + 1), fit.point[count:]])

@@ -12,16 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veilgraph.distributed.communicator import Communicator
 from veilgraph.graph import PerturbedGraph
+from veilgraph.graph.counters import counter_words
 from veilgraph.models.veil.contamination import Contamination
-from veilgraph.models.veil.degree_columns import degree_columns
+from veilgraph.models.veil.degree_columns import columns_of_ranks, degree_columns, degree_ranks
 from veilgraph.models.veil.fit_plan import FitPlan
 from veilgraph.privacy.frequency import estimate_frequencies
 from veilgraph.reconstruct.labels import project_to_simplex
+from veilgraph.reconstruct.operators import GraphOperators, operators_of
 
 _FOLDS, _FOLDS_OF_LARGE_GRAPHS = 5, 3
 _LARGE = 2**22
 _PSEUDO_REPORTS = 100.0
+_FOLD_STREAM, _SUBSAMPLE_STREAM = 8000, 8001
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,14 +49,23 @@ class CrossFitting:
 
     @classmethod
     def random(cls, perturbed: PerturbedGraph, *, seed: int, device: torch.device | str = "cpu") -> CrossFitting:
-        """Draw random folds of equal size: five, or three on a large graph."""
-        folds = torch.from_numpy(_draw_folds(perturbed.has_label, cls.max_folds(perturbed), seed))
-        return cls(perturbed=perturbed, folds=folds.to(device))
+        """Draw random folds of equal size: five, or three on a large graph.
+
+        On shards the fold follows from the number of the node, whichever process holds it. Sizes are binomial then.
+        """
+        folds, numbers = cls.max_folds(perturbed), _numbers(operators_of(perturbed.graph, torch.device(device)))
+        drawn = (
+            _draw_folds(perturbed.has_label, folds, seed)
+            if numbers is None
+            else np.where(perturbed.has_label, _words(numbers, seed, _FOLD_STREAM) % np.uint64(folds), -1)
+        )
+        return cls(perturbed=perturbed, folds=torch.from_numpy(drawn.astype(np.int64)).to(device))
 
     @staticmethod
     def max_folds(perturbed: PerturbedGraph) -> int:
         """Return the number of folds of a graph on which at least as many nodes report a label."""
-        entries = 2 * perturbed.graph.num_edges * perturbed.schema.num_classes * (_FOLDS + 1)
+        edges = operators_of(perturbed.graph, torch.device("cpu")).num_edges
+        entries = 2 * edges * perturbed.schema.num_classes * (_FOLDS + 1)
         return _FOLDS if entries <= _LARGE else _FOLDS_OF_LARGE_GRAPHS
 
     @property
@@ -60,10 +73,25 @@ class CrossFitting:
         """Device of all tensors."""
         return self.folds.device
 
+    @property
+    def operators(self) -> GraphOperators:
+        """Matrices of the graph, or of the part of it that this process holds."""
+        return operators_of(self.perturbed.graph, self.device)
+
+    @property
+    def communicator(self) -> Communicator:
+        """Collective operations over the processes that share the graph."""
+        return self.operators.communicator
+
     @cached_property
     def num_folds(self) -> int:
         """Number of folds, K."""
-        return int(self.folds.max()) + 1
+        return self.communicator.all_reduce_max(int(self.folds.max())) + 1
+
+    @cached_property
+    def num_reports(self) -> int:
+        """Number of label reports of all processes."""
+        return int(self.communicator.all_reduce_sum(torch.tensor(len(self.reporting_nodes), device=self.device)))
 
     @property
     def num_classes(self) -> int:
@@ -145,14 +173,20 @@ class CrossFitting:
     @cached_property
     def degree_columns(self) -> Tensor:
         """Columns of the bias of each node, [nodes, 3]."""
-        return degree_columns(self.perturbed.graph).to(self.device)
+        graph = self.perturbed.graph
+        if _numbers(self.operators) is None:
+            return degree_columns(graph).to(self.device)
+        values, counts = self.operators.degree_counts
+        table = columns_of_ranks(degree_ranks(counts), torch.from_numpy(counts))
+        return table[torch.from_numpy(np.searchsorted(values, graph.degrees))].to(self.device)
 
     @property
     def log_scale(self) -> float:
         """Logarithm of the factor by which `log_likelihood` is too large with contamination: the sum of ln(1 - a)."""
         if self.contamination is None:
             return 0.0
-        return float((1 - self.contamination.shares_at(self.degrees[self.reporting_nodes])).log().sum())
+        logs = (1 - self.contamination.shares_at(self.degrees[self.reporting_nodes])).log()
+        return float(self.communicator.all_reduce_sum(logs.sum()))
 
     @property
     def outside_of_reports(self) -> float | Tensor:
@@ -174,7 +208,7 @@ class CrossFitting:
     def report_shares(self) -> Tensor:
         """Share of the randomized reports that name each class [classes]; the shares sum to w."""
         counts = torch.bincount(self.reported_classes.flatten(), minlength=self.num_classes)
-        shares = counts / len(self.reporting_nodes)
+        shares = self.communicator.all_reduce_sum(counts) / self.num_reports
         return shares if self.contamination is None else self.contamination.honest_shares(shares)
 
     @cached_property
@@ -188,11 +222,11 @@ class CrossFitting:
         channel = self.perturbed.label_mechanism.channel
         mean = self.set_size / self.num_classes
         deviation = self.report_shares - mean
-        chance = float((self.report_shares * (1 - self.report_shares)).sum()) / len(self.reporting_nodes)
+        chance = float((self.report_shares * (1 - self.report_shares)).sum()) / self.num_reports
         kept = max(0.0, 1 - chance / max(float(deviation.square().sum()), 1e-12))
         estimate = project_to_simplex(estimate_frequencies(mean + kept * deviation, channel))
         noise = max(self.other * (1 - self.other), 0.01)
-        size = len(self.reporting_nodes) * float(channel.gain) ** 2 / noise
+        size = self.num_reports * float(channel.gain) ** 2 / noise
         return (size * estimate + _PSEUDO_REPORTS / self.num_classes) / (size + _PSEUDO_REPORTS)
 
     @cached_property
@@ -256,14 +290,23 @@ class CrossFitting:
     def subsample(self, max_reports: int) -> CrossFitting:
         """Return every n-th report, so that at most `max_reports` are left.
 
-        Use the result to score estimates, not to make them: its training sets hold the selected reports alone.
+        Use the result to score estimates, not to make them: its training sets hold the selected reports alone. On
+        shards a report is selected by the number of its node, so that about as many are left.
         """
-        if len(self.reporting_nodes) <= max_reports:
+        if self.num_reports <= max_reports:
             return self
-        selected = self.reporting_nodes[:: -(-len(self.reporting_nodes) // max_reports)]
+        selected = self.every_report(max_reports)
         folds = torch.full_like(self.folds, -1)
         folds[selected] = self.folds[selected]
         return replace(self, folds=folds)
+
+    def every_report(self, max_reports: int) -> Tensor:
+        """Return nodes of every n-th report, [selected], so that at most `max_reports` are left; see `subsample`."""
+        numbers, nodes = _numbers(self.operators), self.reporting_nodes
+        if numbers is None:
+            return nodes[:: -(-len(nodes) // max_reports)]
+        drawn = _words(numbers[nodes.cpu().numpy()], 0, _SUBSAMPLE_STREAM) / 2.0**64
+        return nodes[torch.from_numpy(drawn < max_reports / self.num_reports).to(nodes.device)]
 
     def out_of_fold(self, estimates: Tensor) -> Tensor:
         """Select, from estimates [nodes, K + 1, ...], those of reporting nodes without their own report.
@@ -321,6 +364,16 @@ class SetGroup:
 def _log_ratio(keep: float, other: float) -> float:
     """Return ln(keep / other), at most 30: reports that are not randomized have other = 0."""
     return min(math.log(keep) - math.log(max(other, 1e-30)), 30.0)
+
+
+def _numbers(operators: GraphOperators) -> NDArray[np.int64] | None:
+    """Return the numbers of the nodes if draws come from counters of nodes, otherwise None."""
+    numbers = operators.communicator.counted_nodes
+    return None if numbers is None else numbers.cpu().numpy()
+
+
+def _words(numbers: NDArray[np.int64], seed: int, stream: int) -> NDArray[np.uint64]:
+    return counter_words(numbers, seed=seed, stream=stream)
 
 
 def _draw_folds(has_label: NDArray[np.bool_], count: int, seed: int) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from veilgraph.graph import Graph
@@ -24,12 +25,33 @@ def degree_columns(graph: Graph) -> Tensor:
     tensor([1., 0., 0.])
     """
     _, places, counts = np.unique(graph.degrees, return_inverse=True, return_counts=True)
-    ranks = torch.from_numpy((counts.cumsum() - counts / 2)[places])
-    z = _standardised(ranks - ranks.mean())
-    quadratic = _standardised(z.square() - z.square().mean() - (z**3).mean() * z)
+    return columns_of_ranks(degree_ranks(counts)[places])
+
+
+def degree_ranks(counts: NDArray[np.int64]) -> Tensor:
+    """Return the mean rank of the nodes of each degree, given how many nodes have it.
+
+    >>> degree_ranks(np.array([2, 1])).tolist()
+    [1.0, 2.5]
+    """
+    return torch.from_numpy(counts.cumsum() - counts / 2)
+
+
+def columns_of_ranks(ranks: Tensor, counts: Tensor | None = None) -> Tensor:
+    """Return the columns of `degree_columns`, [ranks, 3].
+
+    Args:
+        ranks: Ranks of nodes, or of different degrees.
+        counts: How many nodes have each rank; default: one.
+    """
+
+    def mean(values: Tensor) -> Tensor:
+        return values.mean() if counts is None else (values * counts).sum() / counts.sum()
+
+    def standardised(values: Tensor) -> Tensor:
+        scale = float(mean(values.square()).sqrt())
+        return values / scale if scale > _NO_SPREAD else torch.zeros_like(values)
+
+    z = standardised(ranks - mean(ranks))
+    quadratic = standardised(z.square() - mean(z.square()) - mean(z**3) * z)
     return torch.stack([torch.ones_like(z), z, quadratic], dim=1).float()
-
-
-def _standardised(values: Tensor) -> Tensor:
-    scale = float(values.square().mean().sqrt())
-    return values / scale if scale > _NO_SPREAD else torch.zeros_like(values)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import torch
+
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.feature_evidence import num_sparse_answers
 from veilgraph.models.veil.fit_plan import FitPlan
+from veilgraph.reconstruct.operators import operators_of
 
 _VIEWS = 16
 """Number of views, each of which leaves one array of log-probabilities."""
@@ -33,13 +36,18 @@ _ANSWER_ARRAYS = 16
 def plan_within(memory: int, perturbed: PerturbedGraph, *, threads: int) -> FitPlan:
     """Return the fastest plan within a memory limit in bytes; raise FitError if there is none.
 
+    Processes that share the graph take one view after another, so that they exchange in the same order. They agree on
+    a plan for the largest part and the least memory.
+
     Args:
-        memory: Limit in bytes, beside the graph itself.
+        memory: Limit in bytes of each process, beside the graph itself.
         perturbed: The graph and its reports.
         threads: Number of threads.
     """
     own_only, sets = not perturbed.has_features.any(), num_sets(perturbed)
-    if bytes_needed(perturbed, views_at_once=threads) <= memory:
+    communicator = operators_of(perturbed.graph, torch.device("cpu")).communicator
+    memory = -communicator.all_reduce_max(-memory)
+    if communicator.is_local and bytes_needed(perturbed, views_at_once=threads) <= memory:
         return FitPlan(own_only=own_only)
     for at_once in range(sets, 0, -1):
         if bytes_needed(perturbed, sets_at_once=at_once) <= memory:
@@ -59,12 +67,15 @@ def bytes_needed(perturbed: PerturbedGraph, *, sets_at_once: int | None = None, 
         sets_at_once: Number of training sets that are computed at once; default: all.
         views_at_once: Number of kinds of views that are computed at once.
     """
-    sets = num_sets(perturbed)
-    nodes, edges, classes = perturbed.graph.num_nodes, perturbed.graph.num_edges, perturbed.schema.num_classes
+    sets, operators = num_sets(perturbed), operators_of(perturbed.graph, torch.device("cpu"))
+    communicator, classes = operators.communicator, perturbed.schema.num_classes
+    nodes = communicator.max_extended_rows(perturbed.graph.num_nodes)
+    edges = communicator.all_reduce_max(operators.message_graph.num_edges)
+    reports = communicator.all_reduce_max(int(perturbed.has_label.sum()))
     kept = _VIEWS * nodes * classes * (sets if perturbed.has_features.any() else 1)
     columns = classes * (sets_at_once or sets)
     messages = columns * (2 * edges + _NODE_ARRAYS * nodes) + _EDGE_ARRAYS * edges
-    spectral = _EIGENVECTORS * nodes + _REPORT_COLUMNS * min(int(perturbed.has_label.sum()), _MAX_REPORTS)
+    spectral = _EIGENVECTORS * nodes + _REPORT_COLUMNS * min(reports, _MAX_REPORTS)
     others = max(_COLUMNS * nodes + 2 * edges, spectral)
     # Log-probabilities exist twice while the views are joined, and a part of them while views are at work.
     working = max(views_at_once * max(messages, others) + kept // 2, 2 * kept)

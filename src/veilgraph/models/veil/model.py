@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -16,7 +16,6 @@ from torch import Tensor
 
 from veilgraph.errors import FitError
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.graph.clustering import bisection_plan
 from veilgraph.models.base import (
     DEFAULT_MEMORY,
     FitTask,
@@ -40,6 +39,7 @@ from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.feature_evidence import FEATURE_RESTARTS, feature_terms
 from veilgraph.models.veil.fit_memory import bytes_needed, plan_within
 from veilgraph.models.veil.opinion_pool import OpinionPool, fit_pool, model_averaging_weights
+from veilgraph.models.veil.view_checkpoint import ViewCheckpoint
 from veilgraph.models.veil.views import COMMUNITIES, read_views
 from veilgraph.privacy.mechanisms import Mechanism
 from veilgraph.progress import say
@@ -126,7 +126,14 @@ class Veil(Method):
         """Return None: features are used where there are any."""
         return None
 
-    def fit(self, perturbed: PerturbedGraph, split: Split, *, memory: int = DEFAULT_MEMORY) -> Self:
+    def fit(
+        self,
+        perturbed: PerturbedGraph,
+        split: Split,
+        *,
+        memory: int = DEFAULT_MEMORY,
+        checkpoint: ViewCheckpoint | None = None,
+    ) -> Self:
         """Cross-fit every view, calibrate the views and fit the opinion pool.
 
         Args:
@@ -134,9 +141,10 @@ class Veil(Method):
             split: Checked only: folds of the reports replace it.
             memory: Limit for the arrays of the fit, in bytes. If it is short, views and training sets are computed one
                 after another.
+            checkpoint: Views of an interrupted fit, and the files for those of this fit; None keeps none.
         """
-        begin_fit(self, perturbed, split)
-        _fit_shared([FitTask(method=self, perturbed=perturbed, split=split)], memory)
+        begin_fit(self, perturbed, split, operators_of(perturbed.graph, resolve_device(self.device)).communicator)
+        _fit_shared([FitTask(method=self, perturbed=perturbed, split=split)], memory, checkpoint)
         return self
 
     @classmethod
@@ -166,9 +174,9 @@ class Veil(Method):
             return self.probabilities_
         if (classes := perturbed.schema.num_classes) != self.probabilities_.shape[1]:
             raise FitError(f"the graph has {classes} classes, Veil was fitted for {self.probabilities_.shape[1]}")
-        if not perturbed.has_label.any():
-            raise FitError("no labelled nodes: at least one node must report its label")
         labels = _cross_fitting(self, perturbed, self.contamination_)
+        if labels.num_reports == 0:
+            raise FitError("no labelled nodes: at least one node must report its label")
         operators = _bisecting_operators(self, perturbed.graph)
         with thread_workers(labels.device):
             labels = replace(labels, plan=plan_within(DEFAULT_MEMORY, labels.perturbed, threads=num_workers()))
@@ -283,13 +291,14 @@ def _checked_calibration(calibration: Mapping[str, Parameters], name: str, view:
     return parameters
 
 
-def _fit_shared(tasks: Sequence[FitTask[Veil]], memory: int) -> None:
+def _fit_shared(tasks: Sequence[FitTask[Veil]], memory: int, checkpoint: ViewCheckpoint | None = None) -> None:
     """Fit tasks with the same label reports: everything that does not depend on features is computed once."""
     method, perturbed = tasks[0].method, tasks[0].perturbed
     shared, operators = _cross_fitting(method, perturbed), _bisecting_operators(method, perturbed.graph)
     with thread_workers(shared.device):
         shared = replace(shared, plan=plan_within(memory, _most_reports(tasks), threads=num_workers()))
-        fit = _fit_contaminated(_fit_structure(shared, operators, seed=method.seed), operators, seed=method.seed)
+        structure = partial(_fit_structure, operators=operators, seed=method.seed, checkpoint=checkpoint)
+        fit = _fit_contaminated(structure(shared), structure)
         contamination, calibration, terms, pool = fit.labels.contamination, fit.calibration, fit.terms, fit.pool
 
         def finish(task: FitTask[Veil]) -> None:
@@ -298,7 +307,9 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]], memory: int) -> None:
             feature_pool = _fit_feature_pool(pool, terms, labels, operators)
             fitted.calibration_, fitted.pool_, fitted.feature_pool_ = dict(calibration), pool, feature_pool
             pooled = _pooled(pool, feature_pool, terms, labels, operators)
-            fitted.probabilities_, fitted.conformal_ = _posterior(pooled, labels), _calibrate_sets(pooled, labels)
+            fitted.probabilities_ = _posterior(pooled, labels)
+            # No process has the reports of all nodes that the coverage of sets is estimated from.
+            fitted.conformal_ = _calibrate_sets(pooled, labels) if operators.communicator.is_local else None
 
         map_in_threads(finish, tasks, "Veil, posteriors")
 
@@ -317,14 +328,20 @@ class _StructuralFit(NamedTuple):
         return self.pool.objective + self.labels.log_scale
 
 
-def _fit_structure(labels: CrossFitting, operators: GraphOperators, *, seed: int) -> _StructuralFit:
+def _fit_structure(
+    labels: CrossFitting, operators: GraphOperators, *, seed: int, checkpoint: ViewCheckpoint | None
+) -> _StructuralFit:
     """Cross-fit and calibrate every view that needs no features, and fit their pool."""
 
     def calibrated(_: str, view: View) -> tuple[Parameters, Tensor]:
         parameters = calibrate(view, labels)
         return parameters, calibrated_log_probabilities(view, parameters, labels)
 
-    found = read_views(labels, operators, calibrated, seed=seed)
+    if checkpoint is None:
+        found = read_views(labels, operators, calibrated, seed=seed)
+    else:
+        remember = partial(checkpoint.remember, labels)
+        found = read_views(labels, operators, calibrated, seed=seed, remember=remember)
     calibration, terms = (
         {name: each for name, (each, _) in found.items()},
         _stacked([found.pop(name)[1] for name in list(found)]),
@@ -336,7 +353,9 @@ def _fit_structure(labels: CrossFitting, operators: GraphOperators, *, seed: int
     return _StructuralFit(labels, calibration, terms, fit_pool(held_out, labels, weights))
 
 
-def _fit_contaminated(stated: _StructuralFit, operators: GraphOperators, *, seed: int) -> _StructuralFit:
+def _fit_contaminated(
+    stated: _StructuralFit, fit_structure: Callable[[CrossFitting], _StructuralFit]
+) -> _StructuralFit:
     """Return a fit with contamination if it makes out-of-fold reports likelier by `evidence_needed`, else `stated`.
 
     Contamination is estimated again from the predictions that allow for it, until its share settles. Where the targets
@@ -348,7 +367,7 @@ def _fit_contaminated(stated: _StructuralFit, operators: GraphOperators, *, seed
     for _ in range(_MAX_REFITS):
         if contamination is None:
             break
-        fit = _fit_structure(replace(labels, contamination=contamination), operators, seed=seed)
+        fit = fit_structure(replace(labels, contamination=contamination))
         best = max(best, fit, key=lambda each: each.log_likelihood)
         before, contamination = contamination, _estimate(fit)
         if contamination is not None and abs(contamination.share - before.share) < _SETTLED:
@@ -400,7 +419,7 @@ def _stacked(terms: list[Tensor]) -> Tensor:
 def _bisecting_operators(method: Veil, graph: Graph) -> GraphOperators:
     """Return the graph's operators, and start its nested bisections in a process for each thread of torch."""
     operators = operators_of(graph, resolve_device(method.device))
-    operators.start_bisections(*bisection_plan(graph), workers=torch.get_num_threads())
+    operators.start_bisections(*operators.bisection_plan(), workers=torch.get_num_threads())
     return operators
 
 

@@ -128,7 +128,7 @@ def model_averaging_weights(terms: Tensor, labels: CrossFitting, prior_weights: 
         labels: The reports.
         prior_weights: pi, the prior probability of each term.
     """
-    likelihoods = labels.log_likelihood(terms).sum(1, dtype=torch.float64)
+    likelihoods = labels.communicator.all_reduce_sum(labels.log_likelihood(terms).sum(1, dtype=torch.float64))
     return (_LEARNING_RATE * likelihoods + prior_weights.log()).softmax(dim=0).to(terms)
 
 
@@ -181,7 +181,8 @@ class NegativeLogLikelihood:
     """
 
     def __init__(self, terms: Tensor, labels: CrossFitting, *, block: int = _BLOCK) -> None:
-        starts = range(0, terms.shape[1], block)
+        self.communicator = labels.communicator
+        starts = range(0, max(1, terms.shape[1]), block)
         self.blocks = [_ReportLikelihood(terms, labels, slice(start, start + block)) for start in starts]
 
     def derivatives(self, weights: Tensor, bias: Tensor) -> Derivatives:
@@ -192,11 +193,12 @@ class NegativeLogLikelihood:
             bias: b, [columns, classes].
         """
         parts = map_in_threads(lambda block: block.derivatives(weights, bias), self.blocks, "Veil, reports of the pool")
-        hessians = zip(*(part.hessians for part in parts), strict=True)
+        hessians, total = zip(*(part.hessians for part in parts), strict=True), self.communicator.all_reduce_sum
+        gradient = torch.stack([part.gradient for part in parts]).sum(0)
         return Derivatives(
-            sum(part.value for part in parts),
-            torch.stack([part.gradient for part in parts]).sum(0),
-            tuple(torch.stack(each).sum(0) for each in hessians),
+            float(total(gradient.new_tensor(sum(part.value for part in parts)))),
+            total(gradient),
+            tuple(total(torch.stack(each).sum(0)) for each in hessians),
         )
 
 

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from veilgraph.distributed.communicator import LOCAL, Communicator
+from veilgraph.graph.counters import counter_words
 from veilgraph.models.veil.calibration import Parameters, ParameterTensors, by_class, log_softmax
 from veilgraph.models.veil.cross_fitting import CrossFitting, SetGroup
 from veilgraph.progress import tracked
@@ -37,6 +39,7 @@ CAUTION = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 _EXPECTED_SHARPNESS = 0.5
 _PROBES = 16
 _TINY = 1e-12
+_SIGN_STREAM = 8002
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +84,9 @@ class PageRankView:
         return log_softmax(prior.log() + (sharpness * len(prior) * trust) * self.excess)
 
 
-def pagerank_views(labels: CrossFitting, matrix: Tensor, *, seed: int) -> dict[Range, PageRankView]:
+def pagerank_views(
+    labels: CrossFitting, matrix: Tensor, *, seed: int, communicator: Communicator = LOCAL
+) -> dict[Range, PageRankView]:
     r"""Propagate label reports, :math:`Z \leftarrow (1 - a) S Z + a Y'`, and debias the row-normalised result.
 
     The effective sample size leaves a node's own report out:
@@ -93,20 +98,30 @@ def pagerank_views(labels: CrossFitting, matrix: Tensor, *, seed: int) -> dict[R
         labels: Label reports in folds.
         matrix: S, sparse [nodes, nodes].
         seed: Seed of the random signs.
+        communicator: Collective operations over the processes that share the graph.
     """
-    squares = squared_weights(matrix, seed)
+    squares = squared_weights(matrix, seed, communicator)
     classes, nodes = labels.num_classes, matrix.shape[0]
     # The plan limits messages. Columns of all training sets take less than the random signs did.
-    groups = labels.set_groups(max(1, block_width(labels.device, nodes) // classes))
+    width = block_width(labels.device, communicator.max_extended_rows(nodes))
+    groups = labels.set_groups(max(1, width // classes))
     found: list[dict[Range, Tensor]] = []
     reporting = []
     for group in groups:
         sources = labels.weighted_reports_of(group.sets)
-        shares = sources.square().sum(dim=(0, 2)) / (labels.set_size * nodes)
+        reports = communicator.all_reduce_sum(sources.square().sum(dim=(0, 2)))
+        shares = reports / (labels.set_size * communicator.global_nodes(nodes))
         reporting.append(group.kept(shares.expand(nodes, -1)))
         kept = partial(_kept, group, sources.shape)
         found.append(
-            personalised_pagerank(matrix, sources.flatten(1), squares, read=kept, max_columns=sources[0].numel())
+            personalised_pagerank(
+                matrix,
+                sources.flatten(1),
+                squares,
+                read=kept,
+                max_columns=sources[0].numel(),
+                communicator=communicator,
+            )
         )
     needed = labels.num_classes * labels.other * (1 - labels.other) / (labels.keep - labels.other) ** 2 + 1
     shares = labels.join(groups, reporting)
@@ -125,16 +140,26 @@ def _kept(group: SetGroup, shape: torch.Size, columns: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=4)
-def squared_weights(matrix: Tensor, seed: int) -> dict[Range, Tensor]:
+def squared_weights(matrix: Tensor, seed: int, communicator: Communicator = LOCAL) -> dict[Range, Tensor]:
     """Estimate the sum of w_vu^2 over u other than v [nodes] for each range.
 
     Fits on one graph with one seed share the result.
     """
-    generator = torch.Generator().manual_seed(seed)
-    signs = torch.randint(2, (matrix.shape[0], _PROBES), generator=generator).mul_(2).sub_(1).float()
+    if communicator.counted_nodes is None:
+        generator = torch.Generator().manual_seed(seed)
+        signs = torch.randint(2, (matrix.shape[0], _PROBES), generator=generator).mul_(2).sub_(1).float()
+    else:
+        signs = _counted_signs(communicator.counted_nodes, seed)
     signs = signs.to(matrix.device)
-    found = personalised_pagerank(matrix, signs, RANGES)
+    found = personalised_pagerank(matrix, signs, RANGES, communicator=communicator)
     return {key: _sum_of_squares(found.pop(key), signs) for key in RANGES}
+
+
+def _counted_signs(numbers: Tensor, seed: int) -> Tensor:
+    """Return random signs that follow from the numbers of the nodes, [nodes, probes]: bits of a counter's word."""
+    words = counter_words(numbers.cpu().numpy(), seed=seed, stream=_SIGN_STREAM)
+    bits = (words[:, None] >> np.arange(_PROBES, dtype=np.uint64)) & np.uint64(1)
+    return torch.from_numpy(2 * bits.astype(np.float32) - 1)
 
 
 def _sum_of_squares(probes: Tensor, signs: Tensor) -> Tensor:
@@ -149,6 +174,7 @@ def personalised_pagerank(
     *,
     read: Callable[[Tensor], Tensor] = lambda power: power,
     max_columns: int | None = None,
+    communicator: Communicator = LOCAL,
 ) -> dict[Range, Tensor]:
     r"""Apply K steps of :math:`Z \leftarrow (1 - a) S Z + a Y` to columns Y [nodes, columns], for every range (a, K).
 
@@ -162,13 +188,15 @@ def personalised_pagerank(
         ranges: The ranges.
         read: Linear function of the powers whose sums are wanted; it takes all columns of a block.
         max_columns: Number of columns in a block; default: `block_width`.
+        communicator: Collective operations over the processes that share the graph.
     """
     keys = list(ranges)
     results: dict[Range, list[Tensor]] = {key: [] for key in keys}
-    for block in torch.split(columns, max_columns or block_width(columns.device, len(columns)), dim=1):
+    width = max_columns or block_width(columns.device, communicator.max_extended_rows(len(columns)))
+    for block in torch.split(columns, width, dim=1):
         power, sums = block.contiguous(), dict[Range, Tensor]()
         for step in tracked(range(max(steps for _, steps in keys) + 1), "Veil, PageRank, steps"):
-            power = sparse_product(matrix, power) if step else power
+            power = sparse_product(matrix, power, communicator) if step else power
             wanted = read(power)
             for restart, steps in keys:
                 if step == 0:

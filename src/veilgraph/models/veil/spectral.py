@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from veilgraph.distributed.communicator import Communicator
 from veilgraph.models.veil.calibration import BeliefView, View
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.progress import tracked
@@ -78,7 +79,8 @@ class DegreeCorrected:
     def of(cls, vectors: Tensor, operators: GraphOperators) -> DegreeCorrected:
         """Return the columns of a graph's eigenvectors."""
         means = operators.neighbour_means(vectors)
-        return cls(vectors=vectors, means=means.mul_(vectors.norm() / means.norm().clamp(min=_TINY)))
+        norm = operators.communicator.norm
+        return cls(vectors=vectors, means=means.mul_(norm(vectors) / norm(means).clamp(min=_TINY)))
 
     @property
     def shape(self) -> torch.Size:
@@ -117,15 +119,17 @@ def logistic_log_posterior(
         iterations: Number of steps.
     """
     sets, blocks = labels.num_folds + 1, _blocks_of_reports(columns, labels.subsample(_MAX_REPORTS))
-    factors = _hessian_factors(blocks, sets, ridge)
+    communicator = labels.communicator
+    factors = _hessian_factors(blocks, sets, ridge, communicator)
     log_prior = labels.prior.log().view(-1, 1, 1)
     weights = labels.prior.new_zeros(labels.num_classes, sets, columns.shape[1])
     ahead, momentum = weights, 1.0
     for _ in tracked(range(iterations), "Veil, logistic regression, steps"):
-        gradient = -ridge * ahead
+        gradient = -ridge * ahead if communicator.is_first else torch.zeros_like(ahead)
         slopes = map_in_threads(partial(_gradient, ahead, log_prior), blocks, "Veil, logistic regression, reports")
         for block, slope in zip(blocks, slopes, strict=True):
             gradient[:, block.sets] += slope
+        gradient = communicator.all_reduce_sum(gradient)
         step = torch.cholesky_solve(gradient.permute(1, 2, 0), factors).permute(2, 0, 1)
         faster = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
         moved = ahead + step
@@ -212,12 +216,13 @@ def _logits(columns: Tensor, weights: Tensor) -> Tensor:
     return (weights.flatten(0, 1) @ columns.T).view(*weights.shape[:2], -1)
 
 
-def _hessian_factors(blocks: list[_Reports], sets: int, ridge: float) -> Tensor:
+def _hessian_factors(blocks: list[_Reports], sets: int, ridge: float, communicator: Communicator) -> Tensor:
     """Return the Cholesky factors of 1/2 E^T E + lambda for the rows of each training set, [sets, columns, columns]."""
     width = blocks[0].columns.shape[1]
     squares = blocks[0].columns.new_zeros(sets - 1, width, width)
     for block in blocks:
         squares[block.fold] += block.columns.T @ block.columns / 2
+    squares = communicator.all_reduce_sum(squares)
     total = squares.sum(0) + ridge * torch.eye(width).to(squares)
     factors: Tensor = torch.linalg.cholesky(torch.cat([total - squares, total.unsqueeze(0)]))
     return factors

@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from veilgraph.graph import Graph
+from veilgraph.graph.graph import GraphSize
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
 from veilgraph.models.veil.block_model import block_model_log_posterior
 from veilgraph.models.veil.calibration import BeliefView, View
@@ -50,10 +50,28 @@ def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: i
     return read_views(labels, operators, lambda _, view: view, seed=seed)
 
 
-def read_views(labels: CrossFitting, operators: GraphOperators, read: Read[Result], *, seed: int) -> dict[str, Result]:
+Remember = Callable[[str, Callable[[], dict[str, Result]]], dict[str, Result]]
+"""Function from a kind of views and what computes them to what is kept of them, by name."""
+
+
+def read_views(
+    labels: CrossFitting,
+    operators: GraphOperators,
+    read: Read[Result],
+    *,
+    seed: int,
+    remember: Remember[Result] = lambda _, compute: compute(),
+) -> dict[str, Result]:
     """Return what `read` keeps of every view that needs no features, by name.
 
     The plan of the reports says how many kinds of views are in memory at once, and in how many parts.
+
+    Args:
+        labels: Label reports in folds.
+        operators: Matrices of the graph.
+        read: What is kept of a view.
+        seed: Seed of the random signs.
+        remember: Returns what is kept of a kind of views; default: computes it.
     """
     # The slowest first, so that the shorter ones fill the threads evenly. Communities wait for the bisections of the
     # graph, which other processes compute meanwhile.
@@ -68,11 +86,14 @@ def read_views(labels: CrossFitting, operators: GraphOperators, read: Read[Resul
     }
     at_once = labels.plan.views_at_once
 
-    def kept(kind: str) -> dict[str, Result]:
+    def computed(kind: str) -> dict[str, Result]:
         if at_once == 1:
             say(f"Veil: {kind}")
         views = kinds[kind]()
         return {name: read(name, views.pop(name)) for name in list(views)}
+
+    def kept(kind: str) -> dict[str, Result]:
+        return remember(kind, partial(computed, kind))
 
     found = dict(zip(kinds, map_in_threads(kept, list(kinds), "Veil, kinds of views", at_once=at_once), strict=True))
     order = ("PageRank", "weak beliefs", "strong beliefs", "block model", "spectral", COMMUNITIES)
@@ -88,21 +109,21 @@ def _community_view(labels: CrossFitting, operators: GraphOperators) -> dict[str
 
 
 def _pagerank_views(labels: CrossFitting, operators: GraphOperators, seed: int) -> dict[str, View]:
-    views = pagerank_views(labels, operators.symmetric.matrix, seed=seed)
+    views = pagerank_views(labels, operators.symmetric.matrix, seed=seed, communicator=operators.communicator)
     return {f"pagerank {restart} {steps}": view for (restart, steps), view in views.items()}
 
 
 def _weak_view(labels: CrossFitting) -> dict[str, View]:
     """Return belief propagation with equal priors, after the first number of iterations."""
     graph, equal = labels.perturbed.graph, torch.full_like(labels.prior, 1 / labels.num_classes)
-    strengths = degree_scaled_strengths(graph, WEAK_GAIN, maximum=_MAX_STRENGTH)
+    strengths = degree_scaled_strengths(labels.operators.message_graph, WEAK_GAIN, maximum=_MAX_STRENGTH)
     propagation = BeliefPropagation(graph=graph, prior=equal, edge_strengths=strengths).to(labels.device)
-    (beliefs,) = _propagated(labels, propagation, [iteration_counts(graph)[1]])
+    (beliefs,) = _propagated(labels, propagation, [iteration_counts(labels.operators)[1]])
     return {"beliefs weak": BeliefView(beliefs)}
 
 
 def _strong_views(labels: CrossFitting, affinity: ClassAffinity | None) -> dict[str, View]:
-    counts = iteration_counts(labels.perturbed.graph)
+    counts = iteration_counts(labels.operators)
     found = _propagated(labels, _strong_propagation(labels, affinity), list(counts.values()))
     return {f"beliefs strong {multiple}": BeliefView(beliefs) for multiple, beliefs in zip(counts, found, strict=True)}
 
@@ -117,7 +138,7 @@ def _propagated(labels: CrossFitting, propagation: BeliefPropagation, counts: Se
     return labels.by_sets(beliefs)
 
 
-def iteration_counts(graph: Graph) -> dict[int, int]:
+def iteration_counts(graph: GraphSize) -> dict[int, int]:
     """Return the number of iterations for each of `ITERATION_MULTIPLES`: multiples of ln n / ln(mean degree).
 
     >>> iteration_counts(Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]], num_nodes=4))  # ln 4 / ln 2
@@ -133,11 +154,11 @@ def _strong_propagation(labels: CrossFitting, affinity: ClassAffinity | None) ->
 
     With an affinity, strengths of at most 1 never exceed the estimate.
     """
-    graph = labels.perturbed.graph
+    graph, with_ends = labels.perturbed.graph, labels.operators.message_graph
     if affinity is None or affinity.uniformly_assortative:
-        strengths = degree_scaled_strengths(graph, STRONG_GAIN, maximum=_MAX_STRENGTH)
+        strengths = degree_scaled_strengths(with_ends, STRONG_GAIN, maximum=_MAX_STRENGTH)
         return BeliefPropagation(graph=graph, prior=labels.prior, edge_strengths=strengths).to(labels.device)
-    strengths = degree_scaled_strengths(graph, STRONG_GAIN / max(affinity.spectral_radius, 1e-3), maximum=1.0)
+    strengths = degree_scaled_strengths(with_ends, STRONG_GAIN / max(affinity.spectral_radius, 1e-3), maximum=1.0)
     return BeliefPropagation(
         graph=graph, prior=affinity.end_shares, edge_strengths=strengths, affinity=affinity.matrix
     ).to(labels.device)
