@@ -613,3 +613,16 @@ def test_randomize_answers_a_wave_from_a_list_of_neighbours(tmp_path: Path, caps
     assert "epsilon = not private" in capsys.readouterr().out
     assert main(["campaign", "check", str(tmp_path / "wave.json")]) == 0
     assert "The label and 1 wave so far, together:" in capsys.readouterr().out
+
+
+def test_a_wave_is_audited_with_its_series_and_has_no_page_that_hides_a_relation(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "wave.json"
+    path.write_text(waves_of(HISTOGRAM, HISTOGRAM)[2].to_json())
+    assert main(["audit", str(path), "--trials", "2000", "--seed", "0", "--json"]) == 0
+    audits = json.loads(capsys.readouterr().out)["audits"]
+    assert [each["relation"].partition(":")[0] for each in audits] == ["user level", "one entry", "one relationship"]
+    assert not any(each["refuted"] for each in audits)
+    assert main(["campaign", "summary", str(path), "--out", str(tmp_path / "page.html")]) == 2
+    assert "'campaign show' states all of them" in capsys.readouterr().err

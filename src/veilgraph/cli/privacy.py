@@ -207,8 +207,13 @@ def audit(
     seed = secrets.randbits(32) if seed is None else seed
     if campaign is not None:
         asked = _read_campaign(context, campaign, "trials", "seed", "as_json")
-        parts = [each for each in (asked.feature_mechanism, asked.label_mechanism) if each is not None]
+        series = asked.neighbours
+        label_part = asked.label_mechanism if series is None else series.label
+        parts = [each for each in (asked.feature_mechanism, label_part) if each is not None]
         results = [(_name_of(part), _audit(part, trials, seed, None)) for part in parts]
+        if series is not None:
+            title = f"neighbour lists, {counted(series.wave, 'wave')} together"
+            results += [(title, each) for each in _list_audits(series.answers, trials, seed, None)]
     elif neighbours is not None and epsilon_x is None and epsilon_y is None:
         asked_waves = _neighbour_waves(neighbours, classes, edge_epsilon, cap)
         results = [

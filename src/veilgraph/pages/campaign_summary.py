@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.notice import shown_answers
-from veilgraph.errors import MissingExtraError
+from veilgraph.errors import CampaignError, MissingExtraError
 from veilgraph.privacy.accounting import show_odds
 from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, show_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms import GRRFS, JointGRR, LongitudinalFeatures, SymmetricChannel
@@ -137,10 +137,15 @@ def render_summary(campaign: Campaign, *, template: Template = "page", language:
     """Return a document about a campaign: HTML for "page", Markdown for "dpia" and "consent".
 
     Args:
-        campaign: campaign of any format.
+        campaign: campaign of any format; a wave about private neighbours is refused.
         template: which document.
         language: language of the campaign's own texts, where it has them; our own words are English.
     """
+    if campaign.neighbours is not None:
+        raise CampaignError(
+            "the page is for campaigns on a public graph, and would hide relations of this wave about neighbours: "
+            "'campaign show' states all of them"
+        )
     environment = Environment(
         autoescape=select_autoescape(["html"]),
         finalize=None if template == "page" else _markdown,
