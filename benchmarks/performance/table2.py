@@ -1,8 +1,15 @@
-"""Time of the paper's Table 2: its RGNN column, and the whole table with baselines and control."""
+"""Time of the paper's Table 2: its RGNN column, and the whole table with baselines and control.
+
+`python -m benchmarks.performance.table2 --data-dir FOLDER` compares CPU seconds of the RGNN column and of the literal
+loops, with one thread each: they say more than wall times on a machine that others use.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
+import resource
 import tempfile
 import time
 from collections import Counter
@@ -18,7 +25,7 @@ from benchmarks.performance.timing import seconds
 from benchmarks.reference import literal
 from benchmarks.reference.literal_run import literal_run
 from veilgraph.errors import RunError
-from veilgraph.experiments.cells import DataSource, forget_datasets
+from veilgraph.experiments.cells import DatasetLoader, DataSource, forget_datasets
 from veilgraph.experiments.grid import Cell, Experiment, load_experiment
 from veilgraph.experiments.results import ResultStore
 from veilgraph.experiments.runner import run_experiment
@@ -26,7 +33,7 @@ from veilgraph.graph import Split
 from veilgraph.models import RGNN
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.schema import NO_LABEL
-from veilgraph.progress import Progress
+from veilgraph.progress import Progress, no_progress
 
 
 def published_part() -> Experiment:
@@ -101,10 +108,44 @@ def _literal_rows(
     literal.layers()  # imported before the clock runs
     for dataset, runs in counts.items():
         progress(f"{dataset}, literal", len(rows), len(counts))
-        # From the middle of the table: epsilon_y = 1 if the grid has it, else its last one.
-        cell = max((c for c in column.cells if c.dataset == dataset), key=lambda c: (c.epsilon_y == 1.0, -c.seed))
+        cell = _middle(column, dataset)
         rows.append({"dataset": dataset, "runs": runs, "literal_s": seconds(partial(_literal, cell, data, device))})
     return rows
+
+
+def _middle(column: Experiment, dataset: str) -> Cell:
+    """Return a cell from the middle of the table: epsilon_y = 1 if the grid has it, else its last one."""
+    return max((c for c in column.cells if c.dataset == dataset), key=lambda c: (c.epsilon_y == 1.0, -c.seed))
+
+
+def measure_cpu(column: Experiment, data: DataSource) -> dict[str, Any]:
+    """Return CPU seconds of a column and of the literal loops, with one thread, and their ratio.
+
+    Literal runs are estimated as in `measure_table2`: one for each data set, times the number of runs.
+    """
+    device, threads = torch.device("cpu"), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        started = _cpu_seconds()
+        _seconds_of(column, data, device, 1, no_progress)
+        spent = _cpu_seconds() - started
+        rows: list[dict[str, Any]] = []
+        literal.layers()  # imported before the clock runs
+        for dataset, runs in Counter(cell.dataset for cell in column.cells).items():
+            started = _cpu_seconds()
+            _literal(_middle(column, dataset), data, device)
+            rows.append({"dataset": dataset, "runs": runs, "literal_cpu_s": _cpu_seconds() - started})
+    finally:
+        torch.set_num_threads(threads)
+    estimated = sum(row["runs"] * row["literal_cpu_s"] for row in rows)
+    found = {"veilgraph_cpu_s": spent, "literal_cpu_s_estimated": estimated, "ratio": estimated / spent}
+    return found | {"literal_runs": rows}
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of its children that have ended."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _literal(cell: Cell, data: DataSource, device: torch.device) -> None:
@@ -112,3 +153,21 @@ def _literal(cell: Cell, data: DataSource, device: torch.device) -> None:
     split = Split.random(private.graph.num_nodes, seed=cell.seed, eligible=private.labels != NO_LABEL)
     budget = find_method(cell.method).budget(private.schema, cell.epsilon_x, cell.epsilon_y, cell.sampled)
     literal_run(private, budget, split, RGNN(**cell.parameters, seed=cell.seed), device)
+
+
+def main() -> None:
+    """Measure CPU seconds of the RGNN column and print JSON."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.performance.table2",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data-dir", type=Path, help="folder of the data sets")
+    experiment, data = published_part(), DatasetLoader(parser.parse_args().data_dir)
+    if missing := missing_datasets(experiment, data):
+        raise SystemExit(f"data sets are missing: veilgraph data fetch {' '.join(missing)}")
+    print(json.dumps(measure_cpu(experiment.only(methods=[RGNN.name]), data), indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks.performance.table2 import measure_table2, missing_datasets, published_part
+from benchmarks.performance.table2 import measure_cpu, measure_table2, missing_datasets, published_part
 from benchmarks.performance.timing import seconds
 
 from benchmarks.performance import table2
@@ -53,6 +53,16 @@ def test_both_parts_are_timed_and_the_literal_column_is_an_estimate() -> None:
     assert column["ratio"] == estimated / column["veilgraph_s"]
     assert whole["veilgraph_s"] > 0
     assert "german, literal" in told
+
+
+def test_cpu_seconds_of_the_column_are_compared_with_one_literal_run_for_each_data_set() -> None:
+    column = parse_experiment("small", SMALL, load_hyperparameters()).only(methods=["rgnn"])
+    threads = torch.get_num_threads()
+    found = measure_cpu(column, DATA)
+    assert torch.get_num_threads() == threads
+    assert [(row["dataset"], row["runs"]) for row in found["literal_runs"]] == [("cora", 2), ("german", 2)]
+    assert found["ratio"] == found["literal_cpu_s_estimated"] / found["veilgraph_cpu_s"]
+    assert found["veilgraph_cpu_s"] > 0
 
 
 def test_missing_data_sets_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
