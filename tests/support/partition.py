@@ -63,7 +63,6 @@ class Partition:
             send_counts=tuple(len(each) for each in sent),
             max_extended_nodes=max(len(own) + len(halo) for own, halo in zip(self._members, self._halos, strict=True)),
             clusters={number: each[own] for number, each in self._clusters.items()},
-            counts_nodes=True,
         )
 
 

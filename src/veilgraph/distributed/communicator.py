@@ -24,7 +24,7 @@ class Communicator(ABC):
         is_local: whether this process holds the whole graph.
         is_first: whether this is the first process: it alone adds what a sum over processes has once.
         counted_nodes: numbers of this process's nodes, `[local nodes]`, if random draws come from counters of nodes;
-            None if they come from streams.
+            None if they come from streams, as on a graph that was not read from shards.
     """
 
     is_local: bool
@@ -78,10 +78,6 @@ class Communicator(ABC):
             nodes: which of its nodes they are `[some]`, in increasing order.
         """
 
-    @abstractmethod
-    def select_local(self, columns: Tensor) -> Tensor:
-        """Select this part's nodes from the last dimension: `[..., global nodes]` to `[..., local nodes]`."""
-
 
 class LocalCommunicator(Communicator):
     """Communicator of a process that holds the whole graph: nothing is exchanged.
@@ -122,10 +118,6 @@ class LocalCommunicator(Communicator):
         """Return `rows`."""
         return rows
 
-    def select_local(self, columns: Tensor) -> Tensor:
-        """Return `columns`."""
-        return columns
-
 
 LOCAL = LocalCommunicator()
 
@@ -151,7 +143,7 @@ class HaloCommunicator(Communicator):
             torch.from_numpy(index).to(device)
             for index in (part.send_rows, part.own_rows, part.halo_rows, part.global_ids)
         )
-        self.counted_nodes = self._global_ids if part.counts_nodes else None
+        self.counted_nodes = self._global_ids
 
     def global_nodes(self, local_nodes: int) -> int:
         """Return the number of nodes of the whole graph."""
@@ -191,7 +183,3 @@ class HaloCommunicator(Communicator):
         numbers = exchange.gather(self._global_ids[nodes].cpu().numpy())
         gathered = exchange.gather(rows.cpu().numpy())
         return torch.from_numpy(gathered[np.argsort(numbers)]).to(rows.device)
-
-    def select_local(self, columns: Tensor) -> Tensor:
-        """Select the columns of this part's nodes."""
-        return columns.index_select(-1, self._global_ids)

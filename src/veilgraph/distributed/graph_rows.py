@@ -166,7 +166,6 @@ def graph_part(rows: GraphRows, halo: Halo) -> GraphPart:
         send_counts=tuple(halo.send_counts.tolist()),
         max_extended_nodes=exchange.max(len(halo.extended)),
         clusters={},
-        counts_nodes=True,
     )
 
 

@@ -39,7 +39,6 @@ class GraphPart(Graph):
         send_counts: number of rows that this part sends to each part.
         max_extended_nodes: size of the largest part of the partition, halo included.
         clusters: cluster of each node, `[nodes]`, for each number of clusters of the whole graph.
-        counts_nodes: whether random draws come from counters of nodes, as on shards, and not from a stream.
     """
 
     global_ids: NDArray[np.int64] = field(repr=False)
@@ -53,7 +52,6 @@ class GraphPart(Graph):
     send_counts: tuple[int, ...]
     max_extended_nodes: int
     clusters: Mapping[int, NDArray[np.int64]] = field(repr=False)
-    counts_nodes: bool = False
 
     @property
     def degrees(self) -> NDArray[np.int64]:

@@ -29,8 +29,8 @@ class ReplicaDropout:
         seeds: seed of each replica.
         device: device of the masks.
         communicator: collective operations over the processes that share the graph. A unit's mask depends on its node
-            and not on the process. On shards it is a hash of seed, step, node and unit; otherwise every process draws
-            the masks of all nodes from a stream and selects its own.
+            and not on the process. On shards it is a hash of seed, step, node and unit; otherwise there is one process,
+            which draws masks from a stream.
 
     Attributes:
         active: whether any replica drops units.
@@ -91,8 +91,8 @@ class ReplicaDropout:
             self._step += 1
             bits = torch.stack([counted_bytes(numbers, units, seed, self._step) for seed in self._mask_seeds])
         else:
-            draw = self._all_bytes if self._communicator.is_local else self._local_bytes
-            bits = torch.stack([draw(generator, units, nodes) for generator in self.generators])
+            drawn = (random_bytes(generator, units * nodes)[: units * nodes] for generator in self.generators)
+            bits = torch.stack([each.view(units, nodes) for each in drawn])
         if bits.device.type != "cpu":
             return (bits[self._generator_of] >= self._thresholds).to(torch.float32)
         # numpy compares and converts bytes five times as fast as torch.
@@ -100,24 +100,6 @@ class ReplicaDropout:
         for row, (generator, levels) in enumerate(self._distinct):
             np.greater_equal(bits[generator].numpy(), np.uint8(levels), out=kept[row])
         return torch.from_numpy(kept.astype(np.float32))
-
-    def _all_bytes(self, generator: torch.Generator, units: int, nodes: int) -> Tensor:
-        return random_bytes(generator, units * nodes)[: units * nodes].view(units, nodes)
-
-    def _local_bytes(self, generator: torch.Generator, units: int, nodes: int) -> Tensor:
-        """Draw the bytes of all nodes and select those of the local nodes, [units, nodes].
-
-        On a CPU one unit is drawn after another to save memory. A GPU's generator would draw other numbers that way.
-        """
-        whole = self._communicator.global_nodes(nodes)
-        if generator.device.type != "cpu":
-            return self._communicator.select_local(self._all_bytes(generator, units, whole))
-        local, rest = torch.empty(units, nodes, dtype=torch.uint8), torch.empty(0, dtype=torch.uint8)
-        for unit in local:
-            drawn = torch.cat([rest, random_bytes(generator, whole - len(rest))])
-            unit.copy_(self._communicator.select_local(drawn[:whole]))
-            rest = drawn[whole:]
-        return local
 
 
 def counted_bytes(numbers: Tensor, units: int, seed: int, step: int) -> Tensor:
