@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,14 +39,14 @@ WRITE = (
 FAIL = "import sys; print('error: no label report yet', file=sys.stderr); sys.exit(2)"
 
 
-def run_for_a_while(file: AssessmentFile, seconds: float = 20.0) -> None:
-    """Compute regularly until the file is there, or time is up."""
+def run_until(done: Callable[[], bool], file: AssessmentFile, seconds: float = 60.0) -> None:
+    """Compute regularly until something is done, or time is up."""
 
     async def watch() -> None:
         task = asyncio.create_task(file.compute_regularly(asyncio.Lock()))
         for _ in range(int(seconds / 0.05)):
             await asyncio.sleep(0.05)
-            if file.path.exists():
+            if done():
                 break
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -59,7 +60,7 @@ def test_the_command_runs_at_once_and_gets_the_store_by_its_environment(tmp_path
     file = AssessmentFile(
         path=tmp_path / "a.json", command=command, every=3600, environment={"VEILGRAPH_STORE": "secret"}
     )
-    run_for_a_while(file)
+    run_until(file.path.exists, file)
     assert file.path.read_text() == "secret"
     assert "secret" not in repr(file)
 
@@ -69,7 +70,7 @@ def test_a_failure_is_a_line_of_the_log_and_collecting_goes_on(
 ) -> None:
     file = AssessmentFile(path=tmp_path / "a.json", command=[sys.executable, "-c", FAIL], every=3600)
     with caplog.at_level(logging.WARNING):
-        run_for_a_while(file, seconds=2.0)
+        run_until(lambda: bool(caplog.records), file)
     assert [record.getMessage() for record in caplog.records] == [
         "the collection could not be assessed: error: no label report yet"
     ]
