@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,6 +54,10 @@ _OPTIONS = [
 
 class NavigatedError(Exception):
     """The page went away while a command was carried out on it."""
+
+
+class SilentError(Exception):
+    """The browser did not answer in time."""
 
 
 class Page:
@@ -104,7 +108,8 @@ class Page:
     def _next(self, timeout: float = 30.0) -> dict[str, Any]:
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._from], [], [], timeout)
-            assert ready, "the browser does not answer"
+            if not ready:
+                raise SilentError("the browser does not answer")
             received = os.read(self._from, 2**20)
             assert received, "the browser ended"
             self._buffer += received
@@ -178,7 +183,20 @@ class Page:
 
 @contextmanager
 def chromium() -> Iterator[Page]:
-    """Start a browser with an empty profile, and end it afterwards."""
+    """Start a browser with an empty profile, and end it afterwards.
+
+    A browser that does not answer when it starts, which is rare and has to do with a busy machine, is started again.
+    """
+    with ExitStack() as stack:
+        try:
+            page = stack.enter_context(_started())
+        except SilentError:
+            page = stack.enter_context(_started())
+        yield page
+
+
+@contextmanager
+def _started() -> Iterator[Page]:
     assert CHROMIUM is not None
     command_end, to_browser = os.pipe()
     from_browser, answer_end = os.pipe()
@@ -203,6 +221,10 @@ def chromium() -> Iterator[Page]:
             yield Page(to_browser, from_browser)
         finally:
             process.terminate()
-            process.wait(timeout=30)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(timeout=30)
             os.close(to_browser)
             os.close(from_browser)
