@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ import torch
 from torch import Tensor
 
 from tests.support.damage import FILE_DAMAGES, bomb, changed_arrays, packed, unpacked
-from tests.support.distributed_cases import SPLIT, perturbed
+from tests.support.distributed_cases import SPLIT
+from tests.support.distributed_cases import perturbed as perturbed_shards
 from veilgraph.errors import RunError
+from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.models import RGNN, PlainGNN
 from veilgraph.models.base import FitTask
 from veilgraph.models.checkpoint import Checkpoint, digest_of_task
@@ -27,13 +30,22 @@ class Interrupted(Checkpoint):
             raise KeyboardInterrupt
 
 
+def perturbed(everyone: bool) -> PerturbedGraph:
+    """Return the collection on an ordinary graph, where masks come from generators and not from counters."""
+    shards = perturbed_shards(everyone)
+    return replace(shards, graph=Graph.from_edges(shards.graph.edges, shards.graph.num_nodes))
+
+
 def rgnn(backbone: str) -> RGNN:
     return RGNN(backbone=backbone, feature_hops=2, label_hops=2, epochs=30, device="cpu")
 
 
+@pytest.mark.parametrize("collected", [perturbed, perturbed_shards])
 @pytest.mark.parametrize("backbone", ["sage", "gcn"])
-def test_an_interrupted_fit_ends_as_an_uninterrupted_one_to_the_last_bit(tmp_path: Path, backbone: str) -> None:
-    reports, path = perturbed(False), tmp_path / "checkpoint.npz"
+def test_an_interrupted_fit_ends_as_an_uninterrupted_one_to_the_last_bit(
+    tmp_path: Path, backbone: str, collected: Callable[[bool], PerturbedGraph]
+) -> None:
+    reports, path = collected(False), tmp_path / "checkpoint.npz"
     expected = rgnn(backbone).fit(reports, SPLIT)
     with pytest.raises(KeyboardInterrupt):
         rgnn(backbone).fit(reports, SPLIT, checkpoint=Interrupted(task_digest="w", path=path, every=7))

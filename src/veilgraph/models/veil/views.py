@@ -141,6 +141,7 @@ def _propagated(labels: CrossFitting, propagation: BeliefPropagation, counts: Se
 def iteration_counts(graph: GraphSize) -> dict[int, int]:
     """Return the number of iterations for each of `ITERATION_MULTIPLES`: multiples of ln n / ln(mean degree).
 
+    >>> from veilgraph.graph import Graph
     >>> iteration_counts(Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]], num_nodes=4))  # ln 4 / ln 2
     {1: 2, 2: 4, 3: 6}
     """
