@@ -64,7 +64,7 @@ def test_slurm_starts_torchrun_on_every_machine(tmp_path: Path) -> None:
     options, train = launched(words[2:])
     assert (options.nnodes, options.nproc_per_node) == ("64", "8")
     assert (options.rdzv_backend, options.rdzv_endpoint, options.rdzv_id) == ("c10d", "machine1:29500", "7")
-    assert train["graph"] == Path("/data/shards")
+    assert str(train["graph"]) == "/data/shards"  # some versions of the parser make it a path later
 
 
 def test_slurm_asks_for_one_task_on_each_machine() -> None:
