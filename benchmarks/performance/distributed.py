@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -96,7 +97,7 @@ SMALL = Case(nodes=2_000, mean_degree=10.0, homophily=0.8, features=16)
 
 
 class Meter:
-    """A counter of what this process exchanges, by stage.
+    """A counter of what this process exchanges until it ends, by stage.
 
     Attributes:
         stages: for each stage `sent` and `received` bytes of all-to-all exchanges with other processes, `summed` bytes
@@ -107,8 +108,7 @@ class Meter:
         self.stages: dict[str, dict[str, int]] = {}
         self._rank, self._here = rank, dict[str, int]()
         self._all_to_all, self._all_reduce = distributed.all_to_all_single, distributed.all_reduce
-        distributed.all_to_all_single = self._exchange  # type: ignore[assignment]
-        distributed.all_reduce = self._sum  # type: ignore[assignment]
+        patch.multiple(distributed, all_to_all_single=self._exchange, all_reduce=self._sum).start()
 
     def start(self, stage: str) -> None:
         """Count for another stage from now on."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -392,16 +392,19 @@ def plan_table(predicted: dict[str, Any], epochs: int) -> str:
     )
 
 
+def _whole_number(text: str) -> int:
+    return round(float(text))
+
+
 def main() -> None:
     """Print the prediction for a plan, or the fit with --fit."""
-    number: Callable[[str], int] = lambda text: round(float(text))  # noqa: E731
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.performance.machines",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--nodes", type=number, default=10**9, help="nodes, such as 1e9")
-    parser.add_argument("--edges", type=number, default=10**10, help="undirected edges, such as 1e10")
+    parser.add_argument("--nodes", type=_whole_number, default=10**9, help="nodes, such as 1e9")
+    parser.add_argument("--edges", type=_whole_number, default=10**10, help="undirected edges, such as 1e10")
     parser.add_argument("--machines", type=int, default=64, help="number of machines")
     parser.add_argument("--processes", type=int, default=8, help="processes on each machine, each with one core")
     parser.add_argument("--bandwidth", type=float, default=25.0, help="network of a machine, Gbit/s")

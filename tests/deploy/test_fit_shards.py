@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,10 +38,12 @@ def predictions(folder: Path) -> pd.DataFrame:
 def test_the_model_of_shards_has_the_weights_and_answers_of_the_whole_graph(
     shards: Path, tmp_path: Path, method: str
 ) -> None:
-    options = {"method": method, "hold_out": 0.2, "device": "cpu"} | ({"epochs": 5} if method == "rgnn" else {})
+    options: dict[str, Any] = {"method": method, "hold_out": 0.2, "device": "cpu"} | (
+        {"epochs": 5} if method == "rgnn" else {}
+    )
     campaign = shards / "campaign.json"
-    trained = train_on_shards(ALONE, campaign, shards, out=tmp_path / "shards", **options)  # type: ignore[arg-type]
-    whole = train_on_store(None, campaign, shards, out=tmp_path / "whole", card=False, **options)  # type: ignore[arg-type]
+    trained = train_on_shards(ALONE, campaign, shards, out=tmp_path / "shards", **options)
+    whole = train_on_store(None, campaign, shards, out=tmp_path / "whole", card=False, **options)
     assert trained is not None
     same = trained.facts.keys() & whole.facts.keys() - {"screening", "plausibility"}
     assert {"estimated_accuracy", "train", "nodes"} <= same
@@ -75,10 +78,10 @@ def test_a_model_of_shards_keeps_no_report_and_no_probability(shards: Path, tmp_
     ],
 )
 def test_what_several_processes_cannot_do_is_refused(
-    shards: Path, tmp_path: Path, options: dict[str, object], message: str
+    shards: Path, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(FitError, match=message):
-        train_on_shards(ALONE, shards / "campaign.json", shards, out=tmp_path / "model", **options)  # type: ignore[arg-type]
+        train_on_shards(ALONE, shards / "campaign.json", shards, out=tmp_path / "model", **options)
 
 
 def test_options_of_one_process_are_refused_under_torchrun() -> None:

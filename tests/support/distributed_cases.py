@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from benchmarks.performance.distributed import Meter
 from numpy.typing import NDArray
 from torch import distributed
 
@@ -90,18 +91,6 @@ def part_of(whole: PerturbedGraph, method: GNNMethod, rank: int, processes: int)
     return replace(whole, graph=part, **arrays), split  # type: ignore[arg-type]
 
 
-class Meter:
-    """A counter of the bytes that this process receives in exchanges."""
-
-    def __init__(self) -> None:
-        self.bytes, self._exchange = 0, distributed.all_to_all_single
-        distributed.all_to_all_single = self  # type: ignore[assignment]
-
-    def __call__(self, received: torch.Tensor, *rest: Any) -> None:
-        self.bytes += received.nbytes
-        self._exchange(received, *rest)
-
-
 class Watched:
     """A record of the optimizer's gradients.
 
@@ -137,23 +126,21 @@ def everywhere(here: torch.Tensor, count: int) -> torch.Tensor:
 
 def main(out: Path) -> None:
     """Fit every case, in all processes together."""
-    meter = Meter()
-    # Small messages, so that an object takes several of them.
-    with join_process_group(torch.device("cpu"), max_message_bytes=10_007) as processes:
+    with join_process_group(torch.device("cpu")) as processes:
+        meter = Meter(processes.rank)
         found: dict[str, Any] = {"processes": processes.world_size}
         for name, (method, collection) in cases().items():
             reports, split = part_of(perturbed(*collection), method, processes.rank, processes.world_size)
-            meter.bytes = 0
+            meter.start(name)
             with Watched() as watched:
                 method.fit(reports, split)
             here = everywhere(torch.cat(watched.gradients), processes.world_size)
             found[f"{name}: gradients"] = here.numpy()
-            found[f"{name}: traffic"] = np.array(meter.bytes)
+            found[f"{name}: traffic"] = np.array(meter.stages[name]["received"])
             answers = reports.graph.global_ids, method.predict_proba()  # type: ignore[attr-defined]
+            everyone = processes.gather(answers)
             if not processes.is_leader:
-                processes.send(answers, to=0)
                 continue
-            everyone = [answers, *(processes.receive(rank) for rank in range(1, processes.world_size))]
             nodes, probabilities = (np.concatenate(each) for each in zip(*everyone, strict=True))
             found[f"{name}: probabilities"] = probabilities[np.argsort(nodes)]
             found[f"{name}: loss"] = np.array(method.curve_.train_loss)

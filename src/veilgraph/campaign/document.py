@@ -341,6 +341,13 @@ class Campaign:
             ),
         )
 
+    @property
+    def neighbour_series(self) -> NeighbourSeries:
+        """The series whose wave this is; any other campaign is refused."""
+        if self.neighbours is None:
+            raise CampaignError("the campaign is no wave about private neighbours")
+        return self.neighbours
+
     @classmethod
     def from_json(cls, text: str | bytes) -> Campaign:
         """Read a campaign; refuse one that is altered, or states another guarantee than its integers give."""

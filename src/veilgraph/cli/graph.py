@@ -67,7 +67,7 @@ def generate(
     homophily: Annotated[float, typer.Option(help="Probability that an edge is within a class.")] = 0.8,
     features: Annotated[int, typer.Option(help="Number of binary features; 0 collects the label alone.")] = 16,
     signal: Annotated[float, typer.Option(help="Dependence of features on the class, 0 to 1.")] = 0.5,
-    epsilon_x: Annotated[float, typer.Option(help="Epsilon of each sampled feature.")] = 1.0,
+    epsilon_x: Annotated[float, typer.Option(help="Epsilon of each sampled feature (any two values of it).")] = 1.0,
     sampled: Annotated[int, typer.Option(help="Number of features that a device samples.")] = 4,
     epsilon_y: Annotated[float, typer.Option(help="Epsilon of the label (user level, any two records).")] = 2.0,
     label_share: Annotated[float, typer.Option(help="Share of the nodes that report their label.")] = 0.75,

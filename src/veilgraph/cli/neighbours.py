@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 neighbours_app = typer.Typer(help="Private neighbours: collections in which nobody holds the graph.")
 
+AnswerName = Annotated[str, typer.Option(help="histogram protects one entry of a list, class any two lists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
@@ -88,9 +89,7 @@ def publish(
     closes: Annotated[str, typer.Option(help="Time until which answers are accepted, such as 2027-01-31.")],
     tables: Annotated[Path, typer.Option(help="Folder of the published tables of the series; created if needed.")],
     out: Annotated[Path, typer.Option(help="The document of the next wave to write, .json.")],
-    answer: Annotated[
-        str, typer.Option(help="histogram protects one entry of a list, class any two lists.")
-    ] = "histogram",
+    answer: AnswerName = "histogram",
     cap: Annotated[
         int | None, typer.Option(help="Histogram: neighbours that count for each class at most; protects whole lists.")
     ] = None,
@@ -126,9 +125,7 @@ def publish(
         watch=show_progress,
     )
     learned = [int(wave.has_answer.sum()) for wave in perturbed.neighbour_waves]
-    series = made.neighbours
-    if series is None:
-        raise RunError("the document is no wave about neighbours")
+    series = made.neighbour_series
     if as_json:
         echo_json(
             {
@@ -171,9 +168,7 @@ def plan_command(
     people: Annotated[int, typer.Option(help="Number of people.")],
     degree: Annotated[float, typer.Option(help="How many neighbours a person lists, roughly.")],
     classes: Annotated[int, typer.Option(help="Number of classes.")],
-    answer: Annotated[
-        str, typer.Option(help="histogram protects one entry of a list, class any two lists.")
-    ] = "histogram",
+    answer: AnswerName = "histogram",
     homophily: Annotated[
         list[float] | None, typer.Option(help="Share of relationships within a class; repeat it. Default 0.6, 0.85.")
     ] = None,

@@ -148,21 +148,16 @@ def predict_shards(
     """
     exchange, folder = Exchange(rank=processes.rank, world_size=processes.world_size), ShardFolder.open(shards)
     if not processes.is_leader:
-        draft = cast(Path, processes.receive())
-        found = _predict(model, folder, exchange, draft, certain)
-        processes.send(found, to=0)
+        draft = processes.broadcast(cast(Path | None, None))
+        processes.gather(_predict(model, folder, exchange, draft, certain))
         return None
     check_campaign(model.campaign, folder)
     _check_method(model.method, model.campaign)
     with watch("predict"), drafted_folder(out, folder.parts) as draft:
-        for rank in range(1, processes.world_size):
-            processes.send(draft, to=rank)
-        described, sure = _predict(model, folder, exchange, draft, certain)
-        for rank in range(1, processes.world_size):
-            others, more = processes.receive(rank)
-            described, sure = described + others, sure + more
+        found = processes.gather(_predict(model, folder, exchange, processes.broadcast(draft), certain))
+        described = [shard for shards_of_process, _ in found for shard in shards_of_process]
         write_predictions_manifest(draft, described, graph=folder.identity, campaign=model.campaign.id)
-    return sure
+    return sum(sure for _, sure in found)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -278,12 +273,11 @@ def _fit(
     split, seen = part.split(method, seed=seed, hold_out=hold_out)
     checkpoint = None
     if isinstance(method, GNNMethod):
+        opened = None
         if processes.is_leader:
-            checkpoint = open_shard_checkpoint(out, method, shards=digest, seed=seed, hold_out=hold_out)
-            for rank in range(1, processes.world_size):
-                processes.send(checkpoint.reader(), to=rank)
-        else:
-            checkpoint = processes.receive()
+            opened = open_shard_checkpoint(out, method, shards=digest, seed=seed, hold_out=hold_out)
+        reader = processes.broadcast(None if opened is None else opened.reader())
+        checkpoint = reader if opened is None else opened
         method.fit(seen, split, checkpoint=checkpoint, memory=memory)
     elif isinstance(method, Veil):
         method.fit(seen, split, memory=memory, checkpoint=views)

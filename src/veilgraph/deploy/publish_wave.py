@@ -24,6 +24,9 @@ from veilgraph.progress import Watch, unwatched
 SERIES_SEED = 0
 """Seed of every fit of a series: it decides whose reports are in no table, and that must not change between waves."""
 
+_SHARES = {"train": 2 / 3, "validation": 1 / 3}
+"""Shares of the labelled people; nobody is kept aside for a test."""
+
 
 def read_collection(
     store: str, campaign: Campaign, people: Graph, tables: Path | None, *, watch: Watch = unwatched
@@ -84,14 +87,17 @@ def publish_wave(
     labelled = Split.random(perturbed.graph.num_nodes, seed=SERIES_SEED, eligible=perturbed.has_label, **_SHARES)
     with watch("fit"):
         table = NeighbourWaves(seed=SERIES_SEED).fit(perturbed, labelled).next_table(perturbed)
-    notice = {"closes": closes, "purpose": purpose, "contact": contact, "retention": retention}
-    made = campaign.next_wave(answer, graph=people, table=table.sha256, **notice)  # type: ignore[arg-type]
+    made = campaign.next_wave(
+        answer,
+        graph=people,
+        table=table.sha256,
+        closes=closes,
+        purpose=purpose,
+        contact=contact,
+        retention=retention,
+    )
     tables.mkdir(parents=True, exist_ok=True)
     write_atomically(table_path(tables, table.sha256), table.to_bytes())
-    if made.neighbours is not None:
-        write_atomically(tables / f"{made.neighbours.people}.people", people_file(people.names))
+    write_atomically(tables / f"{made.neighbour_series.people}.people", people_file(people.names))
     write_atomically(out, made.to_json() + "\n")
     return made, perturbed
-
-
-_SHARES = {"train": 2 / 3, "validation": 1 / 3}

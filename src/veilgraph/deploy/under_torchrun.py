@@ -62,11 +62,7 @@ def train_under_torchrun(
                 options_of_shards(None, options)  # refused before anything is written
                 watch = options.get("watch", unwatched)
                 shards = write_shards_of_tables(store, campaign, graph, nodes=nodes, out=out, parts=parts, watch=watch)
-                for rank in range(1, processes.world_size):
-                    processes.send(shards, to=rank)
-            else:
-                shards = processes.receive()
-            store = None
+            shards, store = processes.broadcast(shards), None
         return train_on_shards(
             processes, campaign, shards, out=out, device=device, memory=memory, **options_of_shards(store, options)
         )

@@ -1,9 +1,8 @@
-"""The process group of one run, as torchrun starts it: rendezvous, messages, and errors when a process is lost."""
+"""The process group of one run, as torchrun starts it: rendezvous, objects, and errors when a process is lost."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import signal
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import distributed
@@ -25,8 +24,7 @@ _COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 _PREPARATION_TIMEOUT = timedelta(days=1)
 """Timeout of a message while rank 0 writes tables as shards. A process that ends is noticed at once."""
 
-MAX_MESSAGE_BYTES = 2**26
-"""Default size of the pieces in which objects are sent."""
+T = TypeVar("T")
 
 
 def world_size() -> int:
@@ -41,12 +39,10 @@ class ProcessGroup:
     Attributes:
         rank: rank of this process.
         world_size: number of processes.
-        max_message_bytes: size of the pieces in which objects are sent; equal in all processes.
     """
 
     rank: int
     world_size: int
-    max_message_bytes: int = MAX_MESSAGE_BYTES
     _gloo_group: Any = field(default=None, repr=False)
 
     @property
@@ -54,35 +50,33 @@ class ProcessGroup:
         """Whether this is rank 0, which reads, writes and prints; the other processes only compute."""
         return self.rank == 0
 
-    def send(self, message: object, to: int) -> None:
-        """Pickle an object and send it to a process that is in `receive`."""
-        pickled = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-        with communication():
-            distributed.send(torch.tensor(len(pickled)), to, self._gloo_group)
-            for start in range(0, len(pickled), self.max_message_bytes):
-                piece = bytearray(memoryview(pickled)[start : start + self.max_message_bytes])
-                distributed.send(torch.frombuffer(piece, dtype=torch.uint8), to, self._gloo_group)
+    def broadcast(self, message: T | None) -> T:
+        """Return the leader's object in every process; what the others give is not used."""
+        objects: list[Any] = [message]
+        if self.world_size > 1:
+            with communication():
+                distributed.broadcast_object_list(objects, src=0, group=self._gloo_group)
+        found: T = objects[0]
+        return found
 
-    def receive(self, sender: int = 0) -> Any:
-        """Wait for an object from another process and unpickle it."""
-        size = torch.tensor(0)
+    def gather(self, message: T) -> list[T]:
+        """Return the objects of all processes, in the order of their ranks, in the leader; nothing in the others."""
+        if self.world_size == 1:
+            return [message]
+        objects: list[Any] | None = [None] * self.world_size if self.is_leader else None
         with communication():
-            distributed.recv(size, sender, self._gloo_group)
-            pickled = torch.empty(int(size), dtype=torch.uint8)
-            for start in range(0, len(pickled), self.max_message_bytes):
-                distributed.recv(pickled[start : start + self.max_message_bytes], sender, self._gloo_group)
-        return pickle.loads(pickled.numpy().data)  # noqa: S301  # from another process of the same run
+            distributed.gather_object(message, objects, dst=0, group=self._gloo_group)
+        return objects or []
 
 
 @contextmanager
-def join_process_group(device: torch.device, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> Iterator[ProcessGroup]:
+def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     """Join the process group that torchrun describes: gloo on CPUs, NCCL on GPUs with one GPU for each process.
 
     Without torchrun the group has one process, and torch.distributed is not initialized.
 
     Args:
         device: device on which this run computes.
-        max_message_bytes: size of the pieces in which objects are sent; equal in all processes.
     """
     if world_size() == 1:
         yield ProcessGroup(rank=0, world_size=1)
@@ -96,7 +90,6 @@ def join_process_group(device: torch.device, *, max_message_bytes: int = MAX_MES
         yield ProcessGroup(
             rank=distributed.get_rank(),
             world_size=distributed.get_world_size(),
-            max_message_bytes=max_message_bytes,
             _gloo_group=gloo_group,
         )
         distributed.destroy_process_group()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
@@ -247,7 +248,7 @@ class GraphOperators:
         return SparseProduct.of(matrix.to(self.device), symmetric=True)
 
 
-class CountedOperators(GraphOperators):
+class CountedOperators(GraphOperators, ABC):
     """Operators whose clusterings and eigenvectors do not depend on the number of processes that hold the graph.
 
     They come from rows of the adjacency, which may be spread over processes, and from counters of nodes. A graph of
@@ -259,9 +260,9 @@ class CountedOperators(GraphOperators):
     def _in_threads(self) -> bool:
         return self.communicator.is_local and self.num_edges > MAX_METIS_EDGES
 
+    @abstractmethod
     def _counted_rows(self) -> tuple[GraphRows, Halo]:
         """Return the neighbours of this process's nodes, and the exchange with the others."""
-        raise NotImplementedError
 
     def bisection_plan(self, *, max_metis_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
         """Return the depth and the number of the trees of `bisections`; the limit of METIS is not used."""
