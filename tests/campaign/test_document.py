@@ -151,6 +151,16 @@ def test_new_campaigns_are_of_format_3_and_ask_for_the_best_set() -> None:
     assert campaign(FeatureSchema(classes=("no", "yes")), epsilon_y=0.1).label_mechanism == GRR(2, 0.1)
 
 
+def test_a_campaign_for_all_features_says_nothing_about_picking_some() -> None:
+    schema = FeatureSchema.binary(2, classes=("no", "yes"))
+    once = campaign(schema, epsilon_x=1.0, sampled=2, epsilon_y=1.0)
+    series = campaign(schema, epsilon_x=1.0, sampled=2, epsilon_y=1.0, waves=3)
+    for made in (once, series):
+        asked = made.method_in_words[0]
+        assert asked.startswith(("Asked: 2 features.", "Asked in 3 waves: 2 features."))
+        assert not any(word in asked for word in ("picks", "picked", "others"))
+
+
 def test_a_campaign_says_in_words_what_a_set_and_joint_features_mean() -> None:
     words = CAMPAIGNS["a set of 6 of 18 classes"].in_words()
     assert (

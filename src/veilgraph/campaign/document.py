@@ -548,25 +548,8 @@ class Campaign:
             )
             yield _answer_in_words(self.neighbours.answer)
         features = self.feature_mechanism
-        asked = counted(self.schema.num_features, "feature")
-        if isinstance(features, GRRFS):
-            yield (
-                f"Asked: {asked}. A device picks {features.sampled} of them at random and "
-                "reports the true answer to each with the probability below; for all others it reports a random value."
-            )
-        if isinstance(features, JointGRR):
-            yield (
-                f"Asked: {asked}. A device picks {features.sampled} of them at random and "
-                "reports nothing about the others. It reports the true answers to all of them together, or another "
-                "combination of answers at random; each answer is true with the probability below."
-            )
-        if isinstance(features, LongitudinalFeatures):
-            yield (
-                f"Asked in {features.waves} waves: {asked}. A device picks {features.sampled} of them at random, the "
-                "same ones in every wave, and reports nothing about the others. A report has the true answer to a "
-                "picked one with the probability below."
-            )
         if features is not None:
+            yield _features_in_words(features)
             yield (
                 "Each feature may be left out: a random answer takes its place on the device before that, and nobody "
                 "can tell."
@@ -759,6 +742,31 @@ def _probability_text(channel: SymmetricChannel) -> str:
 
 def _question_text(name: str, answers: Sequence[str]) -> str:
     return f"{quote(name)}: {', '.join(map(quote, answers))}"
+
+
+def _features_in_words(features: _FeatureMechanism) -> str:
+    """Say how many features are asked, which of them a device picks, and what it reports about these."""
+    asked, picks = counted(features.num_features, "feature"), features.sampled < features.num_features
+    picked = f"A device picks {features.sampled} of them at random"
+    if isinstance(features, LongitudinalFeatures):
+        start = f"Asked in {counted(features.waves, 'wave')}: {asked}. "
+        if picks:
+            start += f"{picked}, the same ones in every wave, and reports nothing about the others. "
+        return (
+            f"{start}A report has the true answer to {'a picked one' if picks else 'each'} with the probability below."
+        )
+    if isinstance(features, JointGRR):
+        start = f"{picked} and reports nothing about the others. It" if picks else "A device"
+        return (
+            f"Asked: {asked}. {start} reports the true answers to all of them together, or another combination of "
+            "answers at random; each answer is true with the probability below."
+        )
+    if picks:
+        return (
+            f"Asked: {asked}. {picked} and reports the true answer to each with the probability below; for all others "
+            "it reports a random value."
+        )
+    return f"Asked: {asked}. A device reports the true answer to each with the probability below."
 
 
 def _answer_in_words(answer: Answer) -> str:

@@ -340,8 +340,9 @@ def _feature_mechanism(
 def _name_of(mechanism: Mechanism) -> str:
     """Return the name of a campaign's mechanism in the registry."""
     if isinstance(mechanism, LongitudinalFeatures | LongitudinalGRR):
-        asked = f" of {mechanism.sampled} features" if isinstance(mechanism, LongitudinalFeatures) else ""
-        return f"l-grr{asked}, {mechanism.waves} waves, values at most {mechanism.values} (a record is a history)"
+        asked = f" of {counted(mechanism.sampled, 'feature')}" if isinstance(mechanism, LongitudinalFeatures) else ""
+        waves = counted(mechanism.waves, "wave")
+        return f"l-grr{asked}, {waves}, values at most {mechanism.values} (a record is a history)"
     kinds = ((GRRFS, grr_fs), (JointGRR, joint_grr), (GRR, grr), (SubsetSelection, subset_selection))
     return next(entry.name for kind, entry in kinds if isinstance(mechanism, kind))
 

@@ -23,6 +23,7 @@ from veilgraph.pages.formatting import (
 from veilgraph.pages.paired_differences import CONTROL, PairedDifference
 from veilgraph.pages.rendering import colour, inline_svg, render_template, standalone_svg
 from veilgraph.pages.run_page import configuration_rows, graph_rows
+from veilgraph.privacy.plain_text import counted
 
 try:
     from matplotlib.axes import Axes
@@ -134,7 +135,7 @@ def summary(result: dict[str, Any]) -> list[str]:
     if PAPER in methods:
         sampled = result["designs"][i][PAPER]["sampled"]
         sentences.append(
-            f"RGNN, which divides the total between {sampled} features and the label, reaches "
+            f"RGNN, which divides the total between {counted(sampled, 'feature')} and the label, reaches "
             f"{accuracy_text(methods[PAPER][i])} at the same total."
         )
     else:
