@@ -37,6 +37,17 @@ def test_the_page_has_every_section_and_needs_no_network(content: dict[str, Any]
         assert name in page.text
 
 
+def test_the_card_of_private_neighbours_calls_no_edge_public(content: dict[str, Any]) -> None:
+    private = copy.deepcopy(content)
+    private["guarantee"]["neighbours"] = {"waves": 2}
+    private["reports"]["total"] = private["reports"]["label"] + 1234
+    text = Page(render_card_page(private)).text
+    assert "nobody knows their edges" in text
+    assert "1,234" in text
+    assert "public" not in text.replace("published", "").lower()
+    assert "Edges are taken as public" in Page(render_card_page(content)).text
+
+
 def test_texts_of_a_campaign_are_escaped(content: dict[str, Any]) -> None:
     forged = copy.deepcopy(content)
     forged["campaign"]["purpose"] = "<script>alert(1)</script>"

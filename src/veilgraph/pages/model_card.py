@@ -24,6 +24,10 @@ _JUDGES = {
     "out of fold": "Each report judges a prediction that was made without it and the others of its fold",
     "held out": "These labels were held out: they took no part in the training",
 }
+_QUIET_JUDGES = (
+    "One in ten label reports is in no published table, so that no answer repeats it. These judge predictions that "
+    "were made without them"
+)
 
 
 def write_card_page(content: dict[str, Any], folder: Path) -> Path:
@@ -43,11 +47,12 @@ def render_card_page(content: dict[str, Any]) -> str:
     return render_template(
         "model_card.html",
         card=content,
+        private_neighbours=_has_private_neighbours(content),
         method=method_title(content["method"]),
         reads="labels and features" if content["reports"]["features"] else "labels alone",
         headline=headline(content),
         summary=summary(content),
-        judges=_JUDGES.get(content["judged_by"], ""),
+        judges=_QUIET_JUDGES if _has_private_neighbours(content) else _JUDGES.get(content["judged_by"], ""),
         collection=collection_rows(content),
         label_report=label_report_in_words(content["label_report"]),
         accuracy=accuracy_plot(content) if content["accuracy"]["model"] else None,
@@ -62,6 +67,11 @@ def render_card_page(content: dict[str, Any]) -> str:
         interval=interval_text,
         uncertain=content["uncertain"],
     )
+
+
+def _has_private_neighbours(content: dict[str, Any]) -> bool:
+    """Tell whether people answered about their neighbours, so that nobody else knows an edge."""
+    return "neighbours" in content["guarantee"]
 
 
 def headline(content: dict[str, Any]) -> str:
@@ -126,6 +136,14 @@ def _points_text(difference: dict[str, Any]) -> str:
 def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what was collected: titles and values."""
     campaign, reports, graph = content["campaign"], content["reports"], content["graph"]
+    asked_once = [
+        ("Feature reports", f"{reports['features']:,}"),
+        ("Public graph", f"{graph['nodes']:,} nodes, {graph['edges']:,} edges"),
+    ]
+    in_waves = [
+        ("Answers about neighbours", f"{reports['total'] - reports['label']:,}"),
+        ("People", f"{graph['nodes']:,}; nobody knows their edges"),
+    ]
     rows = [
         ("Purpose", campaign["purpose"]),
         ("Contact", campaign["contact"]),
@@ -135,8 +153,7 @@ def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
             "Label reports",
             f"{reports['label']:,}" + (f", and {reports['held_out']:,} held out" if reports["held_out"] else ""),
         ),
-        ("Feature reports", f"{reports['features']:,}"),
-        ("Public graph", f"{graph['nodes']:,} nodes, {graph['edges']:,} edges"),
+        *(in_waves if _has_private_neighbours(content) else asked_once),
         ("Campaign", campaign["id"]),
         ("SHA-256 of the reports", reports["sha256"]),
         ("Card made", content["made"]),

@@ -109,7 +109,7 @@ class NeighbourTerms:
 
     def in_words(self, rest: float) -> list[str]:
         """Return a sentence for each relation; `rest` is the user-level epsilon of features and label."""
-        together = f"{counted(len(self.waves), 'wave')} together"
+        waves = counted(len(self.waves), "wave") + (" together" if len(self.waves) > 1 else "")
         sentences = []
         for relation in (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY):
             alone = self.total.under(relation)
@@ -118,7 +118,7 @@ class NeighbourTerms:
                 continue
             both = show_epsilon(state_epsilon(add_epsilons(rest, alone)))
             also = f"; {both} if the rest of the record differs as well" if rest else ""
-            sentences.append(f"{describe_epsilon(relation, state_epsilon(alone))} for {together}{also}.")
+            sentences.append(f"{describe_epsilon(relation, state_epsilon(alone))} for {waves}{also}.")
         relationship = state_epsilon(self.total.one_relationship)
         sentences.append(f"{describe_epsilon(ListRelation.ONE_RELATIONSHIP, relationship)}, twice that of one entry.")
         sentences.append("That others list a person is protected by their answers, not by this person's.")
