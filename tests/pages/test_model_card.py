@@ -42,7 +42,7 @@ def test_the_card_of_private_neighbours_calls_no_edge_public(content: dict[str, 
     private["guarantee"]["neighbours"] = {"waves": 2}
     private["reports"]["total"] = private["reports"]["label"] + 1234
     text = Page(render_card_page(private)).text
-    assert "nobody knows their edges" in text
+    assert "nobody else knows their neighbours" in text
     assert "1,234" in text
     assert "public" not in text.replace("published", "").lower()
     assert "Edges are taken as public" in Page(render_card_page(content)).text

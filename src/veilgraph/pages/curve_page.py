@@ -202,8 +202,8 @@ def recommended_design(result: dict[str, Any]) -> str:
     if method == PAPER:
         split = design[PAPER]
         return (
-            f"Ask for {split['sampled']} features of each person at epsilon_x = {split['epsilon_x']:.4g} and for the "
-            f"label at epsilon_y = {split['epsilon_y']:.4g}, and train RGNN."
+            f"Ask for {counted(split['sampled'], 'feature')} of each person at epsilon_x = {split['epsilon_x']:.4g} "
+            f"and for the label at epsilon_y = {split['epsilon_y']:.4g}, and train RGNN."
         )
     train = "train Veil, the default" if method == VEIL else "train the control (--method structure_only)"
     return f"Ask for the label alone: {label_report_in_words(design)}. Then {train}."

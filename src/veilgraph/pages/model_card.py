@@ -142,7 +142,7 @@ def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     in_waves = [
         ("Answers about neighbours", f"{reports['total'] - reports['label']:,}"),
-        ("People", f"{graph['nodes']:,}; nobody knows their edges"),
+        ("People", f"{graph['nodes']:,}; nobody else knows their neighbours"),
     ]
     rows = [
         ("Purpose", campaign["purpose"]),
