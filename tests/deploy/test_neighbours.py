@@ -15,6 +15,7 @@ from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_collection import NeighbourCollection
 from veilgraph.campaign.neighbour_series import table_path
+from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, complete_card, predict_nodes, train_on_store
@@ -169,6 +170,34 @@ def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> N
     assert len((tmp_path / "p.csv").read_text().splitlines()) == SIZE + 1
     progress = ["campaign", "progress", str(series.files[-1]), *common, "--device", "cpu"]
     assert main(progress) == 0
+
+
+def test_waves_are_published_one_after_the_other_into_their_folder(tmp_path: Path, capsys: Capture) -> None:
+    series = collected(tmp_path, [CLASS])
+    wave_path(series.tables, 1).write_text(series.documents[1].to_json())
+    common = ["--store", series.store, "--graph", str(tmp_path / "people.csv"), "--tables", str(series.tables)]
+    publish = ["neighbours", "publish", str(series.files[0]), *common, "--edge-epsilon", "2", "--closes", "2100-01-01"]
+    assert main(publish) == 0
+    told = capsys.readouterr().out
+    assert "Wave 2 of series" in told
+    assert "takes it up within seconds" in told
+    made = Campaign.from_json(wave_path(series.tables, 2).read_bytes())
+    assert made.neighbour_series.previous == series.documents[1].id
+    assert main(publish) == 2
+    assert "nobody has answered wave 2 yet" in capsys.readouterr().err
+    assert not wave_path(series.tables, 3).exists()
+    trained = [
+        "train",
+        *common,
+        "--campaign",
+        str(series.files[0]),
+        "--out",
+        str(tmp_path / "model"),
+        "--device",
+        "cpu",
+    ]
+    assert main(trained) == 0
+    assert "Answers about neighbours, wave by wave: 240, 0." in capsys.readouterr().out
 
 
 def test_a_table_is_the_same_in_whatever_order_people_are_read(series: Series, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.series_folder import newest_document
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.campaign import AsJson, CampaignFile
 from veilgraph.errors import RunError
@@ -36,7 +37,7 @@ def progress(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the fit, and of the half of the reports.")] = 0,
     tables: Annotated[
-        Path | None, typer.Option(help="Private neighbours: folder of tables that 'neighbours publish' wrote.")
+        Path | None, typer.Option(help="Private neighbours: folder of 'neighbours publish'; its newest wave is taken.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: AsJson = False,
@@ -45,7 +46,7 @@ def progress(
     with needs_extra("server"):
         from veilgraph.deploy.assess_collected import assess_collection
 
-    read = Campaign.from_json(campaign.read_bytes())
+    read = newest_document(tables, Campaign.from_json(campaign.read_bytes()))
     public = Graph.from_files(graph, nodes=nodes)
     found = assess_collection(
         store, read, public, now=datetime.now(UTC), seed=seed, tables=tables, device=device, watch=show_progress

@@ -58,7 +58,7 @@ def train(
         str, typer.Option(help="Series: learn from 'all' reports of each person, or from the 'latest'.")
     ] = "all",
     tables: Annotated[
-        Path | None, typer.Option(help="Private neighbours: folder of tables that 'neighbours publish' wrote.")
+        Path | None, typer.Option(help="Private neighbours: folder of 'neighbours publish'; its newest wave is taken.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split, the folds and the weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",

@@ -81,14 +81,25 @@ def run_neighbours(
 @neighbours_app.command("publish")
 def publish(
     campaign: Annotated[
-        Path, typer.Argument(help="The newest document of the series, .json: the first, or a wave.", metavar="CAMPAIGN")
+        Path,
+        typer.Argument(
+            help="A document of the series, .json; the newest wave in --tables is continued.", metavar="CAMPAIGN"
+        ),
     ],
     store: Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE or postgresql://...")],
     graph: Annotated[Path, typer.Option(help="The people of the series: a table with the column id alone.")],
     edge_epsilon: Annotated[float, typer.Option(help="Budget of the next wave, under the relation of its answer.")],
     closes: Annotated[str, typer.Option(help="Time until which answers are accepted, such as 2027-01-31.")],
-    tables: Annotated[Path, typer.Option(help="Folder of the published tables of the series; created if needed.")],
-    out: Annotated[Path, typer.Option(help="The document of the next wave to write, .json.")],
+    tables: Annotated[
+        Path, typer.Option(help="Folder of the series: tables, and documents of waves; created if needed.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The document of the next wave to write, .json; default: wave-N.json in --tables, where a running "
+            "collector takes it up."
+        ),
+    ] = None,
     answer: AnswerName = "histogram",
     cap: Annotated[
         int | None, typer.Option(help="Histogram: neighbours that count for each class at most; protects whole lists.")
@@ -106,10 +117,9 @@ def publish(
         from veilgraph.deploy.publish_wave import publish_wave
     from veilgraph.campaign import Campaign
     from veilgraph.campaign.notice import read_time, time_in_words
+    from veilgraph.campaign.series_folder import wave_path
     from veilgraph.graph.shards import read_graph
 
-    if out.exists():
-        raise RunError(f"{out} exists: choose another --out")
     asked = Campaign.from_json(campaign.read_bytes())
     made, perturbed = publish_wave(
         store,
@@ -126,6 +136,7 @@ def publish(
     )
     learned = [int(wave.has_answer.sum()) for wave in perturbed.neighbour_waves]
     series = made.neighbour_series
+    is_taken_up, out = out is None, out or wave_path(tables, series.wave)
     if as_json:
         echo_json(
             {
@@ -148,7 +159,10 @@ def publish(
         f"Its table is learned from {counted(int(perturbed.has_label.sum()), 'label report')}{answers}: "
         f"{tables / series.table}.beliefs.",
         *made.guarantee_in_words,
-        f"Open until {time_in_words(made.closes)}. Written to {out}; serve it with --tables {tables}.",
+        f"Open until {time_in_words(made.closes)}. Written to {out}.",
+        f"A collector that runs with --tables {tables} takes it up within seconds."
+        if is_taken_up
+        else f"Serve it with --campaign {out} --tables {tables}.",
     )
 
 

@@ -60,7 +60,11 @@ def serve(
         str | None, typer.Option(help="Run 'campaign progress' this often, such as 6h, and write --assessment.")
     ] = None,
     tables: Annotated[
-        Path | None, typer.Option(help="Folder of belief tables of 'neighbours publish', for a wave about neighbours.")
+        Path | None,
+        typer.Option(
+            help="Private neighbours: folder of 'neighbours publish'. Its newest wave is served, and later ones are "
+            "taken up without a restart."
+        ),
     ] = None,
     rate: Annotated[float, typer.Option(help="Maximum requests per second of one address; 0 means no limit.")] = 50.0,
     check: Annotated[

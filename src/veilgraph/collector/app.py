@@ -94,7 +94,8 @@ def make_app(
 ) -> FastAPI:
     """Make the collector of one campaign on its public graph.
 
-    All its addresses are relative, so that it can be served at the root or below a path: `CampaignsTogether`.
+    All its addresses are relative, so that it can be served at the root or below a path: `CampaignsTogether`. Its
+    `state.campaign()` is the campaign with its latest notice.
 
     Args:
         campaign: campaign whose reports are collected.
@@ -134,7 +135,8 @@ def make_app(
         async with AsyncExitStack() as stack:
             if alone:
                 await stack.enter_async_context(shared.running())
-            started = {"campaign": campaign.series, "version": veilgraph.__version__}
+            wave = {} if campaign.neighbours is None else {"wave": campaign.neighbours.wave}
+            started = {"campaign": campaign.series, "version": veilgraph.__version__} | wave
             await asyncio.to_thread(store.record, "start", started, now=clock(), actor="collector")
             tasks = [
                 asyncio.create_task(_save_refusals_regularly(store, campaign.series, metrics)),
@@ -160,6 +162,7 @@ def make_app(
             await asyncio.to_thread(_save_refusals, store, campaign.series, metrics)
 
     app = new_app(title="veilgraph collector", version=veilgraph.__version__, lifespan=lifespan)
+    app.state.campaign = lambda: validator.campaign
     refuse = answer_refusals(app, shared, metrics)
     _add_campaign(app, validator)
     add_health(app, shared)

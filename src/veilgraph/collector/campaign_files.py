@@ -10,18 +10,20 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.neighbour_series import people_file, read_table_file
 from veilgraph.campaign.plausibility import PlausibleShares
+from veilgraph.campaign.series_folder import PublishedWave
 from veilgraph.campaign.tokens import read_keys
 from veilgraph.collector.app import make_app
 from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
@@ -30,6 +32,7 @@ from veilgraph.collector.middleware import Limits, max_report_bytes
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
+from veilgraph.collector.wave_switch import SeriesWatch, WaveSwitch
 from veilgraph.errors import CampaignError, RunError, VeilgraphError
 from veilgraph.graph import Graph, read_ids
 
@@ -53,7 +56,8 @@ class CampaignFiles:
         plausible: class shares that the owner declared plausible, .toml.
         assessment: file that `campaign progress --out` writes.
         assess_every: duration after which the assessment is computed again, such as 6h.
-        tables: folder of the belief tables that 'neighbours publish' wrote, for a wave about neighbours.
+        tables: folder of a series about neighbours that 'neighbours publish' writes: tables, and the documents of
+            waves. The newest wave in it is served, and later ones are taken up.
     """
 
     campaign: Path
@@ -95,7 +99,7 @@ class CampaignFiles:
             check_graph(campaign, graph)
         except CampaignError as error:
             raise CampaignError(f"{self.campaign}: {error}") from None
-        return ServedCampaign(
+        served = ServedCampaign(
             campaign=campaign,
             graph=graph,
             joined=[] if self.joined is None else [str(node) for node in read_ids(self.joined)],
@@ -110,6 +114,13 @@ class CampaignFiles:
             assessment=self._assessment(store),
             published=self._published(campaign, graph),
         )
+        if self.tables is None:
+            return served
+        series = ServedSeries(watch=SeriesWatch(self.tables), assess=lambda path: self._assessment(store, path))
+        served = replace(served, series=series)
+        for wave in series.watch.poll(campaign):
+            served = served.followed_by(wave)
+        return served
 
     def _published(self, campaign: Campaign, graph: Graph) -> dict[str, bytes]:
         """Return the files that a wave about neighbours publishes, by their SHA-256."""
@@ -120,7 +131,7 @@ class CampaignFiles:
         asked, people = campaign.neighbours, people_file(graph.names)
         return {asked.table: read_table_file(self.tables, asked, people=graph.num_nodes), asked.people: people}
 
-    def _assessment(self, store: str) -> AssessmentFile | None:
+    def _assessment(self, store: str, campaign: Path | None = None) -> AssessmentFile | None:
         if self.assessment is None:
             if self.assess_every is not None:
                 raise RunError("--assess-every needs --assessment, the file to write")
@@ -128,7 +139,7 @@ class CampaignFiles:
         every = 0.0 if self.assess_every is None else parse_duration(self.assess_every)
         table = [] if self.nodes is None else ["--nodes", str(self.nodes)]
         table += [] if self.tables is None else ["--tables", str(self.tables)]
-        words = ["campaign", "progress", str(self.campaign), "--graph", str(self.graph), *table]
+        words = ["campaign", "progress", str(campaign or self.campaign), "--graph", str(self.graph), *table]
         command = [sys.executable, "-m", "veilgraph", *words, "--out", str(self.assessment)] if every else []
         return AssessmentFile(
             path=self.assessment, command=command, every=every, environment={"VEILGRAPH_STORE": store}
@@ -136,8 +147,23 @@ class CampaignFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServedSeries:
+    """The folder of a series about neighbours, and what was found in it.
+
+    Attributes:
+        watch: the folder.
+        assess: returns the assessment of the document in a file.
+        earlier: documents before the one that is served, in their order.
+    """
+
+    watch: SeriesWatch
+    assess: Callable[[Path], AssessmentFile | None]
+    earlier: tuple[Campaign, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServedCampaign:
-    """What the files of a campaign hold; `make_app` describes the attributes."""
+    """What the files of a campaign hold; `make_app` describes the attributes, and `series` is that of its folder."""
 
     campaign: Campaign
     graph: Graph
@@ -147,6 +173,23 @@ class ServedCampaign:
     campaign_file: Path
     assessment: AssessmentFile | None
     published: Mapping[str, bytes]
+    series: ServedSeries | None = None
+
+    def followed_by(self, wave: PublishedWave) -> ServedCampaign:
+        """Return what is served when the next wave of the folder is open."""
+        if self.series is None:
+            raise RunError("the next wave needs --tables, the folder that 'neighbours publish' wrote")
+        asked = wave.campaign.neighbour_series
+        people = self.published.get(asked.people) or people_file(self.graph.names)
+        return replace(
+            self,
+            campaign=wave.campaign,
+            campaign_file=wave.path,
+            plausible=None,
+            assessment=self.series.assess(wave.path),
+            published={asked.table: wave.table, asked.people: people},
+            series=replace(self.series, earlier=(*self.series.earlier, self.campaign)),
+        )
 
 
 def read_campaigns(path: Path) -> dict[str, CampaignFiles]:
@@ -203,13 +246,39 @@ def make_collector(served: ServedCampaign | Mapping[str, ServedCampaign], *, sto
     opened = ReportStore.open(store)
     if isinstance(served, ServedCampaign):
         limits = Limits(report_bytes=max_report_bytes(served.campaign), requests_per_second=rate)
-        return make_app(**vars(served), store=opened, limits=limits)
+        if served.series is not None:
+            return _application(served, SharedParts(opened, limits=limits), is_alone=True)
+        return _one_campaign(served, store=opened, limits=limits)
     shared = SharedParts(opened, limits=Limits(requests_per_second=rate))
     apps = {}
     for name, each in served.items():
         with _naming(each.campaign_file, name):
-            apps[name] = make_app(**vars(each), store=opened, shared=shared)
+            apps[name] = _application(each, shared)
     return CampaignsTogether(apps, shared)
+
+
+def _application(served: ServedCampaign, shared: SharedParts, *, is_alone: bool = False) -> FastAPI | WaveSwitch:
+    """Make the application of a campaign; that of a series with a folder takes up its waves."""
+    if served.series is None:
+        return _one_campaign(served, store=shared.store, shared=shared)
+    for earlier in served.series.earlier:
+        shared.store.register(earlier, now=shared.clock())
+    latest = served
+
+    def make(wave: PublishedWave) -> FastAPI:
+        nonlocal latest
+        following = latest.followed_by(wave)
+        app = _one_campaign(following, store=shared.store, shared=shared)
+        latest = following
+        return app
+
+    app = _one_campaign(served, store=shared.store, shared=shared)
+    return WaveSwitch(app, watch=served.series.watch, make=make, shared=shared, is_alone=is_alone)
+
+
+def _one_campaign(served: ServedCampaign, **parts: Any) -> FastAPI:
+    given = {name: value for name, value in vars(served).items() if name != "series"}
+    return make_app(**given, **parts)
 
 
 def _common(first: ServedCampaign, second: ServedCampaign) -> str | None:

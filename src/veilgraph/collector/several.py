@@ -21,6 +21,7 @@ from veilgraph.collector.app import add_boundaries, answer_refusals, new_app
 from veilgraph.collector.health import add_health
 from veilgraph.collector.metrics import Metrics
 from veilgraph.collector.shared_parts import SharedParts
+from veilgraph.collector.wave_switch import WaveSwitch
 
 logger = logging.getLogger("veilgraph.collector")
 
@@ -29,11 +30,12 @@ class CampaignsTogether:
     """ASGI application of several campaigns.
 
     Args:
-        campaigns: name of each campaign, and the application that `make_app` made of it with the same `shared`.
+        campaigns: name of each campaign, and the application that `make_app` made of it with the same `shared`; of a
+            series whose waves are taken up from a folder, the one that switches.
         shared: what they share.
     """
 
-    def __init__(self, campaigns: Mapping[str, FastAPI], shared: SharedParts) -> None:
+    def __init__(self, campaigns: Mapping[str, FastAPI | WaveSwitch], shared: SharedParts) -> None:
         self._campaigns, self._shared = campaigns, shared
         self._entrance = _entrance(campaigns, shared)
         self._lifespan = Router(lifespan=self._running)
@@ -43,7 +45,8 @@ class CampaignsTogether:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._shared.running())
             for name, app in self._campaigns.items():
-                await stack.enter_async_context(app.router.lifespan_context(app))
+                running = app.running() if isinstance(app, WaveSwitch) else app.router.lifespan_context(app)
+                await stack.enter_async_context(running)
                 logger.info("campaign '%s' is served at /c/%s/", name, name)
             yield
 
@@ -61,7 +64,7 @@ class CampaignsTogether:
             await app({**scope, "root_path": f"/c/{parts[2]}"}, receive, send)
 
 
-def _entrance(campaigns: Mapping[str, FastAPI], shared: SharedParts) -> FastAPI:
+def _entrance(campaigns: Mapping[str, FastAPI | WaveSwitch], shared: SharedParts) -> FastAPI:
     """Make what is outside of all campaigns: a page that names none of them, and the health of the process."""
     app, metrics = new_app(openapi_url=None, redirect_slashes=False), Metrics(campaign="", queued=lambda: 0)
     answer_refusals(app, shared, metrics)

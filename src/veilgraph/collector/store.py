@@ -425,6 +425,7 @@ class ReportStore:
         is a wave about neighbours whose earlier documents were not served from this database.
         """
         with translate_errors(), writing(self._engine) as connection:
+            _lock_campaigns(connection)
             _check_series(connection, campaign)
             stored = connection.execute(select(campaigns.c.document).where(campaigns.c.id == campaign.id)).scalar()
             newest = 0 if stored is None else Campaign.from_json(stored).notice_version
@@ -536,6 +537,12 @@ def _check_series(connection: Connection, campaign: Campaign) -> None:
         other = json.loads(text_of).get("bound", {}).get("neighbours") or {}
         if served != campaign.id and other.get("documents") == list(asked.documents):
             raise StoreError(f"another wave {asked.wave} of this series was served before, {served}: serve that one")
+
+
+def _lock_campaigns(connection: Connection) -> None:
+    """Let others that register a campaign wait, so that two collectors cannot open different waves of a series."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("LOCK TABLE campaigns IN SHARE ROW EXCLUSIVE MODE"))
 
 
 def _lock_withdrawals(connection: Connection) -> None:

@@ -70,6 +70,7 @@ class ReportValidator:
         return node
 
     def _validate(self, document: object, node: str) -> Report:
+        self._refuse_earlier_wave(document)
         try:
             report = Report.parse(document, self.campaign)
         except ReportError as error:
@@ -79,6 +80,18 @@ class ReportValidator:
         if self.campaign.waves is not None and (report.wave or 0) > (self.campaign.wave or 0):
             raise Refusal(RefusalReason.NOT_VALID, f"wave {report.wave} is not open yet")
         return report
+
+    def _refuse_earlier_wave(self, document: object) -> None:
+        """Refuse a report that answers an earlier document of a series about neighbours, in a sentence of its own."""
+        asked = self.campaign.neighbours
+        named = document.get("campaign") if asked and isinstance(document, dict) else None
+        if asked and named in asked.documents:
+            earlier = asked.documents.index(named)
+            closed = f"wave {earlier}" if earlier else "the label"
+            raise Refusal(
+                RefusalReason.CLOSED,
+                f"{closed} of this series is closed, and wave {asked.wave} is open: get the campaign again",
+            )
 
 
 def parse_json(body: bytes) -> Any:

@@ -15,6 +15,7 @@ from veilgraph.campaign.assemble import WAVES, check_graph, perturbed_graph, rep
 from veilgraph.campaign.neighbour_collection import NeighbourCollection
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.screening import screen
+from veilgraph.campaign.series_folder import newest_document
 from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.model_folder import (
     CHECKPOINT,
@@ -89,7 +90,7 @@ def train_on_store(
         plausible: file of class shares that the owner declares plausible. The model's facts say which estimates are
             outside.
         waves: reports of a series to learn from: "all" of each person, or the "latest", if many values change.
-        tables: folder of the published tables of a series about private neighbours.
+        tables: folder of a series about private neighbours; its newest wave is taken, whichever document is given.
         device: "auto", "cpu" or "cuda".
         memory: limit of a process for inputs and hidden units, in bytes.
         card: write a card beside the model; see `veilgraph.deploy.model_card`.
@@ -484,7 +485,7 @@ def _prepare_from_store(
     parameters: Mapping[str, Any],
 ) -> PreparedFit:
     """Read campaign, graph and reports, and prepare the fit."""
-    asked = Campaign.from_json(campaign.read_bytes())
+    asked = newest_document(tables, Campaign.from_json(campaign.read_bytes()))
     declared = None if plausible is None else PlausibleShares.load(plausible, asked)
     public = check_graph(asked, graph if isinstance(graph, Graph) else read_graph(graph, nodes=nodes))
     method = method or (DEFAULT_METHOD if asked.neighbours is None else NEIGHBOUR_METHOD)

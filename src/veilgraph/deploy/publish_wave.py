@@ -14,8 +14,9 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.neighbour_collection import NeighbourCollection
 from veilgraph.campaign.neighbour_series import Answer, people_file, read_table_file, table_path
+from veilgraph.campaign.series_folder import newest_document, wave_path
 from veilgraph.deploy.stored_reports import series_documents, stored_reports
-from veilgraph.errors import CampaignError
+from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.neighbour_waves import NeighbourWaves
 from veilgraph.privacy.belief_table import BeliefTable
@@ -58,7 +59,7 @@ def publish_wave(
     answer: Answer,
     *,
     tables: Path,
-    out: Path,
+    out: Path | None = None,
     closes: datetime,
     purpose: str | None = None,
     contact: str | None = None,
@@ -69,11 +70,12 @@ def publish_wave(
 
     Args:
         store: URL of the store.
-        campaign: the newest document of the series.
+        campaign: a document of the series; the newest one in the folder is continued.
         people: the people of the series, without edges.
         answer: mechanism of the next wave.
-        tables: folder of the tables. The table and the file of people are written there, named by their hashes.
-        out: the document to write; nothing is there before the table is.
+        tables: folder of the series. The table and the file of people are written there, named by their hashes.
+        out: the document to write; nothing is there before the table is. Default: in the folder, where a running
+            collector takes it up.
         closes: time until which answers are accepted.
         purpose: purpose of the wave; default: that of the document before.
         contact: contact for participants; default: that of the document before.
@@ -83,7 +85,16 @@ def publish_wave(
     Returns:
         The document of the wave, and the reports that the table was computed from.
     """
+    campaign = newest_document(tables, campaign)
+    wave = 1 if campaign.neighbours is None else campaign.neighbours.wave + 1
+    out = wave_path(tables, wave) if out is None else out
+    if out.exists():
+        raise RunError(f"{out} exists: publish the wave after it, or choose another --out")
     _, perturbed = read_collection(store, campaign, people, tables, watch=watch)
+    if perturbed.neighbour_waves and not perturbed.neighbour_waves[-1].has_answer.any():
+        raise RunError(
+            f"nobody has answered wave {wave - 1} yet, and the next one would close it: publish it when people have"
+        )
     labelled = Split.random(perturbed.graph.num_nodes, seed=SERIES_SEED, eligible=perturbed.has_label, **_SHARES)
     with watch("fit"):
         table = NeighbourWaves(seed=SERIES_SEED).fit(perturbed, labelled).next_table(perturbed)

@@ -1,0 +1,141 @@
+"""The folder of a series about private neighbours: its published tables, and the document of each wave.
+
+A wave is complete there when its table is: `neighbours publish` writes the document last. Documents are found by what
+they say, whatever their files are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from veilgraph.campaign.document import Campaign
+from veilgraph.campaign.neighbour_series import NeighbourSeries, read_table_file
+from veilgraph.campaign.notice import time_in_words
+from veilgraph.errors import CampaignError
+
+Refused = Callable[[Path, str], None]
+"""Takes a file of the folder that is not used, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedWave:
+    """A complete wave of a folder.
+
+    Attributes:
+        campaign: document of the wave.
+        path: file of the document.
+        table: content of the file of its belief table.
+    """
+
+    campaign: Campaign
+    path: Path
+    table: bytes = field(repr=False)
+
+
+def following_waves(folder: Path, before: Campaign, *, refused: Refused) -> list[PublishedWave]:
+    """Return the complete waves that follow a document of a series, in their order.
+
+    Each document must name all before it by their ids, repeat their questions, and have its table in the folder.
+
+    Args:
+        folder: folder of the series; it need not exist yet.
+        before: the document that is known, of the label or of a wave.
+        refused: takes each file that follows from nothing here, and why. Earlier documents of the series are skipped.
+    """
+    documents = _read_documents(folder, refused)
+    found: list[PublishedWave] = []
+    while True:
+        following = {path: each for path, each in documents.items() if _previous(each) == before.id}
+        if len(following) > 1:
+            for path in following:
+                refused(path, f"the folder has {len(following)} documents of the same wave: leave one of them")
+        if len(following) != 1:
+            break
+        ((path, campaign),) = following.items()
+        try:
+            check_follows(campaign, before)
+            table = read_table_file(folder, campaign.neighbour_series, people=campaign.nodes)
+        except CampaignError as error:
+            refused(path, str(error))
+            break
+        found.append(PublishedWave(campaign=campaign, path=path, table=table))
+        before = campaign
+    known = {before.id, *(() if before.neighbours is None else before.neighbours.documents)}
+    for path, campaign in documents.items():
+        if campaign.id not in known and _previous(campaign) != before.id:
+            refused(path, _why_apart(campaign, before))
+    return found
+
+
+def newest_document(folder: Path | None, campaign: Campaign) -> Campaign:
+    """Return the newest document of a series, from any document of it and its folder; refuse a file that fits nowhere.
+
+    Args:
+        folder: folder of the series; None if there is none.
+        campaign: a document of the series.
+    """
+
+    def refuse(path: Path, why: str) -> None:
+        raise CampaignError(f"{path}: {why}")
+
+    found = [] if folder is None else following_waves(folder, campaign, refused=refuse)
+    return found[-1].campaign if found else campaign
+
+
+def wave_path(folder: Path, wave: int) -> Path:
+    """Return the file in which `neighbours publish` writes the document of a wave."""
+    return folder / f"wave-{wave}.json"
+
+
+def check_follows(campaign: Campaign, before: Campaign) -> None:
+    """Refuse a document that is not the next wave after another one, or keeps reports for longer than was promised."""
+    asked, known = campaign.neighbour_series, before.neighbours
+    earlier = ((), (), before.label_mechanism) if known is None else (known.documents, known.answers, known.label)
+    if asked.documents != (*earlier[0], before.id):
+        raise CampaignError(_why_apart(campaign, before))
+    asks_alike = (campaign.schema.classes, campaign.label, campaign.graph, campaign.nodes) == (
+        before.schema.classes,
+        before.label,
+        before.graph,
+        before.nodes,
+    )
+    if (asked.answers[:-1], asked.label) != earlier[1:] or not asks_alike:
+        raise CampaignError(f"wave {asked.wave} has other people or earlier questions than its series: publish it anew")
+    if before.retention is not None and (campaign.retention is None or campaign.retention > before.retention):
+        raise CampaignError(
+            f"wave {asked.wave} keeps reports for longer than until {time_in_words(before.retention)}, which "
+            "participants agreed to: publish it from the newest document"
+        )
+
+
+def _read_documents(folder: Path, refused: Refused) -> dict[Path, Campaign]:
+    """Return the documents of a folder by their files; of several with the same id, the one with the newest notice."""
+    newest: dict[str, tuple[Path, Campaign]] = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            read = Campaign.from_json(path.read_bytes())
+        except CampaignError as error:
+            refused(path, str(error))
+        except OSError as error:
+            refused(path, f"it cannot be read ({error.strerror})")
+        else:
+            if read.id not in newest or newest[read.id][1].notice_version < read.notice_version:
+                newest[read.id] = (path, read)
+    return dict(newest.values())
+
+
+def _previous(campaign: Campaign) -> str | None:
+    return None if campaign.neighbours is None else campaign.neighbours.previous
+
+
+def _why_apart(campaign: Campaign, before: Campaign) -> str:
+    """Say why a document follows from nothing that is known."""
+    asked: NeighbourSeries | None = campaign.neighbours
+    if asked is None or asked.first != before.series:
+        return "it is of another series: give each series a folder of its own"
+    wave = 0 if before.neighbours is None else before.neighbours.wave
+    if asked.wave <= wave:
+        return f"it is another document of wave {asked.wave}, which was open before: remove it"
+    return f"it is wave {asked.wave}, and the document before it was not taken up: see that it is here and complete"
