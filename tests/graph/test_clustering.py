@@ -19,7 +19,6 @@ from veilgraph.graph.clustering import (
     bisections,
     clusterings,
     prefetch_bisections,
-    spectral_bisections,
     start_bisections,
     stream_partition,
 )
@@ -178,15 +177,3 @@ def test_other_bisections_than_the_prefetched_ones_are_computed() -> None:
     prefetch_bisections(graph)
     [codes] = bisections(graph, 2, 1)
     assert set(codes.tolist()) == {0, 1, 2, 3}
-
-
-def test_spectral_bisections_have_halves_of_equal_size_and_trees_that_differ() -> None:
-    rng = np.random.default_rng(0)
-    places = rng.standard_normal((103, 5)).astype(np.float32)
-    trees = spectral_bisections(places, 3, 4, workers=2)
-    for codes in trees:
-        for level in range(4):
-            sizes = np.bincount(codes >> (3 - level), minlength=2**level)
-            assert sizes.max() - sizes.min() <= 1
-    assert len({codes.tobytes() for codes in trees}) == 4
-    assert all((one == other).all() for one, other in zip(trees, spectral_bisections(places, 3, 4), strict=True))

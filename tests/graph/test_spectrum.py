@@ -64,28 +64,3 @@ def test_a_small_graph_has_as_many_vectors_as_nodes(nodes: int) -> None:
 def test_graphs_of_low_rank_have_orthonormal_vectors(edges: list[list[int]]) -> None:
     vectors = leading_eigenvectors(Graph.from_edges(edges, num_nodes=500), 64)
     assert np.abs(vectors.T @ vectors - np.eye(64)).max() < 1e-4
-
-
-@pytest.mark.parametrize("homophily", [0.05, 0.7])
-def test_without_restarts_vectors_are_orthonormal_and_show_classes_as_well(homophily: float) -> None:
-    private = csbm(2000, num_classes=3, homophily=homophily, mean_degree=20, num_features=0, seed=0)
-    classes = np.eye(3)[private.labels]
-    classes /= np.linalg.norm(classes, axis=0)
-    restarted = leading_eigenvectors(private.graph, 16)
-    once = leading_eigenvectors(private.graph, 16, max_restarted_edges=0, workers=2)
-    assert once.shape == restarted.shape
-    assert np.abs(once.T @ once - np.eye(16)).max() < 1e-4
-    # The two eigenvectors that show classes are outside the bulk. A space of 32 steps finds them up to a few percent.
-    one, other = (np.linalg.norm(each.T @ classes, axis=0) for each in (once, restarted))
-    assert one == pytest.approx(other, abs=0.03)
-
-
-@pytest.mark.parametrize("edges", [[[0], [1]], [range(0, 400, 2), range(1, 400, 2)], [[0] * 400, range(1, 401)]])
-def test_without_restarts_a_space_that_is_complete_is_extended(edges: list[list[int]]) -> None:
-    graph = Graph.from_edges(edges, num_nodes=500)
-    vectors = leading_eigenvectors(graph, 16, max_restarted_edges=0)
-    assert np.abs(vectors.T @ vectors - np.eye(16)).max() < 1e-4
-    strongest = vectors[:, 0].astype(np.float64)
-    assert abs(strongest @ dense(graph) @ strongest) == pytest.approx(
-        np.abs(np.linalg.eigvalsh(dense(graph))).max(), rel=1e-3
-    )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from veilgraph.distributed.graph_rows import GraphRows, Halo
 from veilgraph.distributed.label_propagation import edges_between, grow_regions
-from veilgraph.graph.clustering import bisection_plan
+from veilgraph.graph.clustering import MAX_METIS_EDGES, bisection_plan
 from veilgraph.graph.graph import GraphSize
 from veilgraph.graph.metis import weighted_partition
 from veilgraph.progress import tracked
@@ -25,9 +25,9 @@ _TREES_OF_REGIONS = 2
 """Trees with the same regions; other trees have others."""
 
 
-def row_bisection_plan(graph: GraphSize) -> tuple[int, int]:
+def row_bisection_plan(graph: GraphSize, *, max_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
     """Return the depth and the number of the trees for a graph: as `bisection_plan`, with at most ten levels."""
-    depth, trees = bisection_plan(graph)
+    depth, trees = bisection_plan(graph, max_edges=max_edges)
     return min(depth, _MAX_DEPTH), trees
 
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from veilgraph.distributed.graph_rows import GraphRows, Halo
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph.counters import counter_words
 from veilgraph.graph.metis import weighted_partition
 
-REVISION = 2
+REVISION = 3
 """Number of this algorithm's version; partitions of an earlier one are not reused."""
 
 SLACK = 1.05
@@ -29,7 +30,7 @@ _REGION_SLACK = 1.5
 _REGIONS_PER_PART, _MIN_REGIONS, _MAX_REGIONS = 16, 64, 256
 _GROWTH, _REGION_ROUNDS, _ROUNDS = 40, 6, 16
 _LEVELS = 64
-_BLOCK_ENTRIES = 2**18
+_BLOCK_ENTRIES = 2**20
 _UNKNOWN = -1
 _ODD = 40503  # spreads labels, so that ties between them are decided in another order for each node
 
@@ -144,10 +145,11 @@ class _Labelling:
     def edges_between(self, labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         """Return the number of directed edges between labels, `[labels, labels]`."""
         extended, total = self.halo.extend(labels), np.zeros((count, count), dtype=np.int64)
-        for first, last in self._blocks(1):
-            sources = np.repeat(labels[first:last], self.rows.degrees[first:last])
-            targets = extended[self._neighbours(first, last)]
-            total += np.bincount(sources * count + targets, minlength=count * count).reshape(count, count)
+        table = _one_hot(extended, count)
+        for nodes in self._blocks():
+            votes = self._votes(nodes, table)
+            pairs = np.repeat(labels[nodes] * count, np.diff(votes.indptr)) + votes.indices
+            total += np.bincount(pairs, weights=votes.data, minlength=count**2).reshape(count, count).astype(np.int64)
         return self.halo.exchange.sum(total)
 
     def grow(self, count: int) -> NDArray[np.int64]:
@@ -202,69 +204,48 @@ class _Labelling:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the label of most neighbours among those with room, and how many more neighbours it has.
 
-        Ties are decided by a hash of node and label. The gain is -1 for a node without labelled neighbours, and for
-        one that is not among `only`.
+        Ties are decided by a hash of node and label. A node that has a label, and no neighbour with room in another
+        one, wants any label with room, by the same hash. The gain is -1 for a node without labelled neighbours, and
+        for one that is not among `only`.
         """
         extended, room = self.halo.extend(labels), self.sizes(labels, count) < capacity
-        wanted, gains = labels.copy(), np.full(len(labels), _UNKNOWN)
         words = (self._words(step) % np.uint64(count)).astype(np.int64)
-        few = count <= _MAX_REGIONS
-        ties = (np.arange(count) * _ODD + np.arange(count)[:, None]) % count if few else None
-        for first, last in self._blocks(count if few else 1):
-            if only is not None and not only[first:last].any():
-                continue
-            if ties is None:
-                self._most_frequent(slice(first, last), labels, extended, room, words, wanted, gains)
-                continue
-            found = extended[self._neighbours(first, last)]
-            row = np.repeat(np.arange(last - first), self.rows.degrees[first:last])
-            known = found >= 0
-            counts = np.bincount(row[known] * count + found[known], minlength=(last - first) * count)
-            counts = counts.reshape(-1, count)
-            current = labels[first:last]
-            here = np.where(current >= 0, counts[np.arange(last - first), np.maximum(current, 0)], 0)
-            counts *= count
-            counts += ties[words[first:last]]
-            counts[:, ~room] = _UNKNOWN
-            best = counts.argmax(axis=1)
-            most = counts[np.arange(last - first), best] // count
-            usable = room[best] & ((most > 0) | (current >= 0))
-            wanted[first:last] = np.where(usable, best, current)
-            gains[first:last] = np.where(usable, most - here, _UNKNOWN)
-        if only is not None:
-            gains[~only] = _UNKNOWN  # blocks differ between processes, and what is wanted must not
+        table = _one_hot(extended, count)
+        wanted, gains = labels.copy(), np.full(len(labels), _UNKNOWN)
+        for nodes in self._blocks(only):
+            votes, current = self._votes(nodes, table), labels[nodes]
+            row = np.repeat(np.arange(len(nodes)), np.diff(votes.indptr))
+            found, times = votes.indices.astype(np.int64), votes.data.astype(np.int64)
+            here, staying = np.zeros(len(nodes), dtype=np.int64), found == current[row]
+            here[row[staying]] = times[staying]
+            scores = (times * count + _tie(found, words[nodes][row], count)) * count + found
+            scores[~room[found]] = _UNKNOWN
+            heard = np.diff(votes.indptr) > 0
+            best = np.full(len(nodes), _UNKNOWN)
+            if heard.any():
+                best[heard] = np.maximum.reduceat(scores, votes.indptr[:-1][heard])
+            usable = best >= 0
+            wanted[nodes[usable]] = best[usable] % count
+            gains[nodes[usable]] = best[usable] // count**2 - here[usable]
+            stuck = ~usable & (current >= 0) & room.any()
+            wanted[nodes[stuck]] = _any_with_room(room, words[nodes[stuck]])
+            gains[nodes[stuck]] = -here[stuck]
         return wanted, gains
 
-    def _most_frequent(
-        self,
-        block: slice,
-        labels: NDArray[np.int64],
-        extended: NDArray[np.int64],
-        room: NDArray[np.bool_],
-        words: NDArray[np.int64],
-        wanted: NDArray[np.int64],
-        gains: NDArray[np.int64],
-    ) -> None:
-        """Find the labels and gains of `_wanted` for some nodes, among the labels of their neighbours alone.
+    def _votes(self, nodes: NDArray[np.int64], table: csr_array) -> csr_array:
+        """Return how many neighbours with each label nodes have, `[nodes, labels]`: a product of sparse matrices.
 
-        Pairs of node and label are sorted instead of counted in a table of all labels, which would be too wide.
+        Its memory is that of the nodes' edges, whatever the number of labels.
         """
-        count, nodes = len(room), block.stop - block.start
-        found = extended[self._neighbours(block.start, block.stop)]
-        row = np.repeat(np.arange(nodes), self.rows.degrees[block])
-        known = found >= 0
-        pairs, times = np.unique(row[known] * count + found[known], return_counts=True)
-        row, found = pairs // count, pairs % count
-        current, here = labels[block], np.zeros(nodes, dtype=np.int64)
-        staying = found == current[row]
-        here[row[staying]] = times[staying]
-        usable = room[found]
-        row, found, times = row[usable], found[usable], times[usable]
-        scores = times * count + (found * _ODD + words[block][row]) % count
-        order = np.lexsort((scores, row))
-        last = order[np.append(row[order][1:] != row[order][:-1], True)] if len(order) else order
-        wanted[block.start + row[last]] = found[last]
-        gains[block.start + row[last]] = times[last] - here[row[last]]
+        degrees, first = self.rows.degrees[nodes], self.rows.starts[nodes]
+        starts = np.append(0, np.cumsum(degrees))
+        if len(nodes) and nodes[-1] - nodes[0] + 1 == len(nodes):
+            neighbours = self.positions[first[0] : first[0] + starts[-1]]
+        else:
+            neighbours = self.positions[np.arange(starts[-1]) + np.repeat(first - starts[:-1], degrees)]
+        entries = np.ones(len(neighbours), dtype=np.int32), neighbours, starts.astype(np.int32)
+        votes: csr_array = csr_array(entries, shape=(len(nodes), table.shape[0])) @ table
+        return votes
 
     def _accepted(
         self,
@@ -297,14 +278,35 @@ class _Labelling:
     def _words(self, stream: int) -> NDArray[np.uint64]:
         return counter_words(self.rows.numbers, seed=self.seed, stream=stream)
 
-    def _neighbours(self, first: int, last: int) -> NDArray[np.int32]:
-        return self.positions[self.rows.starts[first] : self.rows.starts[last]]
-
-    def _blocks(self, width: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of own nodes whose counts and neighbours fit into a block."""
-        first, nodes, starts = 0, len(self.rows.numbers), self.rows.starts
-        while first < nodes:
-            last = int(np.searchsorted(starts, starts[first] + _BLOCK_ENTRIES, side="right")) - 1
-            last = min(max(last, first + 1), first + max(1, _BLOCK_ENTRIES // width), nodes)
-            yield first, last
+    def _blocks(self, only: NDArray[np.bool_] | None = None) -> Iterator[NDArray[np.int64]]:
+        """Yield own nodes, or those among `only`, whose neighbours fit into a block."""
+        nodes = np.arange(len(self.rows.numbers)) if only is None else np.flatnonzero(only)
+        ends, first = np.cumsum(self.rows.degrees[nodes]), 0
+        while first < len(nodes):
+            before = ends[first - 1] if first else 0
+            last = max(int(np.searchsorted(ends, before + _BLOCK_ENTRIES, side="right")), first + 1)
+            yield nodes[first:last]
             first = last
+
+
+def _one_hot(labels: NDArray[np.int64], count: int) -> csr_array:
+    """Return a sparse matrix `[nodes, labels]` with a 1 for the label of each node; a row without label is empty."""
+    known = labels >= 0
+    starts = np.append(0, np.cumsum(known)).astype(np.int32)
+    entries = np.ones(int(starts[-1]), dtype=np.int32), labels[known].astype(np.int32), starts
+    return csr_array(entries, shape=(len(labels), count))
+
+
+def _tie(labels: NDArray[np.int64], words: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return a number below `count` that decides between labels with equally many neighbours."""
+    return np.asarray((labels * _ODD + words) % count)
+
+
+def _any_with_room(room: NDArray[np.bool_], words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the label with room that wins all ties for each word, `[words]`; words are below the number of labels."""
+    labels, count = np.flatnonzero(room), len(room)
+    if not len(words):
+        return words
+    distinct, places = np.unique(words, return_inverse=True)
+    best = [labels[_tie(labels, word, count).argmax()] for word in distinct]
+    return np.asarray(best)[places]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -31,9 +30,11 @@ MIN_PART_SIZE = 16
 BISECTION_VECTORS = 16
 """Leading eigenvectors by which a graph is bisected that is too large for METIS."""
 
+BISECTION_SPACE = 64
+"""Eigenvectors that are computed for it, as many as for spectral views: trees do not depend on which came first."""
+
 _TREES, _TREES_OF_LARGE_GRAPHS = 16, 8
 _SPECTRAL_TREES, _SPECTRAL_DEPTH = 4, 10
-_POWER_STEPS = 3
 _LARGE = 2**15
 
 _MAX_RECURSIVE_PARTS = 8
@@ -164,65 +165,6 @@ def start_bisections(
     if workers <= 1 or 2 * graph.num_edges < MIN_PARALLEL_NEIGHBOURS:
         return lambda: metis_partitions(*_metis_input(graph), requests)
     return start_metis_partitions(*_metis_input(graph), requests, workers=workers)
-
-
-def spectral_bisections(
-    vectors: NDArray[np.float32], depth: int, trees: int, *, workers: int = 1
-) -> list[NDArray[np.int32]]:
-    r"""Bisect a graph recursively by its leading eigenvectors; return codes as `bisections` does.
-
-    A part is divided at the median of its nodes' coordinates on one axis, so halves have equal size. The axis is
-    :math:`C^3 g` with C the covariance of the part's rows and a random vector g: near the principal axes, and another
-    one in each tree. The first eigenvector, which tells degrees, is left out, and the j-th after it is divided by
-    :math:`\sqrt j`: later ones tell less. It needs no edge, and time is linear in the nodes for each level.
-
-    Args:
-        vectors: leading eigenvectors in their order, `[nodes, columns]`; at least two.
-        depth: number of levels.
-        trees: number of trees.
-        workers: number of threads, each of which makes whole trees.
-
-    >>> line = np.stack([np.ones(8), np.arange(8)], axis=1).astype(np.float32)
-    >>> [codes] = spectral_bisections(line, 2, 1)
-    >>> [len(set(codes[i : i + 2].tolist())) for i in (0, 2, 4, 6)], len(set((codes[:4] >> 1).tolist()))
-    ([1, 1, 1, 1], 1)
-    """
-    rows = vectors[:, 1:] * np.arange(1, vectors.shape[1], dtype=np.float32) ** np.float32(-0.5)
-    rows = np.ascontiguousarray(rows, dtype=np.float32)
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda seed: _spectral_bisection(rows, depth, seed), range(trees)))
-
-
-def _spectral_bisection(rows: NDArray[np.float32], depth: int, seed: int) -> NDArray[np.int32]:
-    nodes = len(rows)
-    order, rng = np.arange(nodes, dtype=np.int32), np.random.default_rng(seed)
-    for level in range(depth):
-        bounds = _equal_parts(nodes, level + 1)
-        for low, middle, high in zip(bounds[:-2:2], bounds[1::2], bounds[2::2], strict=True):
-            members = order[low:high]
-            order[low:high] = members[_by_axis(rows[members], middle - low, rng.standard_normal((rows.shape[1],)))]
-    codes = np.empty(nodes, dtype=np.int32)
-    codes[order] = np.repeat(np.arange(2**depth, dtype=np.int32), np.diff(_equal_parts(nodes, depth)))
-    return codes
-
-
-def _equal_parts(nodes: int, level: int) -> list[int]:
-    """Return the bounds of 2^level parts whose sizes differ by at most 1.
-
-    >>> _equal_parts(5, 1)
-    [0, 2, 5]
-    """
-    return [nodes * part // 2**level for part in range(2**level + 1)]
-
-
-def _by_axis(rows: NDArray[np.float32], half: int, axis: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return places of the rows: first those of the lower half on an axis near the principal ones."""
-    rows -= rows.mean(axis=0)
-    covariance = (rows.T @ rows).astype(np.float64)
-    for _ in range(_POWER_STEPS):
-        axis = covariance @ axis
-        axis /= max(float(np.linalg.norm(axis)), np.finfo(np.float64).tiny)
-    return np.argpartition(rows @ axis.astype(np.float32), half)
 
 
 def stream_partition(adjacency: Adjacency, num_parts: int, *, seed: int = 0) -> NDArray[np.int64]:

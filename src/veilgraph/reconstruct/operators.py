@@ -20,24 +20,24 @@ from veilgraph.distributed.communicator import LOCAL, Communicator, HaloCommunic
 from veilgraph.distributed.exchange import Exchange, current_exchange
 from veilgraph.distributed.graph_rows import GraphRows, Halo, rows_of_part, whole_rows
 from veilgraph.distributed.label_propagation import partition_rows
-from veilgraph.distributed.spectrum import leading_row_eigenvectors
 from veilgraph.errors import ReconstructionError
 from veilgraph.graph import Adjacency, Graph
 from veilgraph.graph.clustering import (
+    BISECTION_SPACE,
     BISECTION_VECTORS,
     MAX_METIS_EDGES,
     bisection_plan,
     clusterings,
-    spectral_bisections,
     start_bisections,
     start_clusterings,
 )
 from veilgraph.graph.partition import GraphPart
 from veilgraph.graph.shards import ShardGraph
-from veilgraph.graph.spectrum import leading_eigenvectors
+from veilgraph.graph.spectrum import MAX_RESTARTED_EDGES, leading_eigenvectors
+from veilgraph.reconstruct.lanczos import lanczos_eigenvectors
 from veilgraph.reconstruct.propagation import NeighbourhoodMean, add_self_loops, scaled_adjacency
 from veilgraph.reconstruct.sparse import RowSums, SparseProduct, select_rows
-from veilgraph.reconstruct.threads import num_workers
+from veilgraph.reconstruct.spectral_bisections import spectral_bisections
 
 _MAX_KEPT_BYTES = 2**28
 """Eigenvectors up to this size are kept for the next fit."""
@@ -62,7 +62,7 @@ class GraphOperators:
         self.communicator: Communicator = LOCAL
         self._clusters: dict[int, NDArray[np.int64]] = {}
         self._pending_clusters: tuple[list[int], Callable[[], list[NDArray[np.int64]]]] | None = None
-        self._bisections: dict[tuple[int, int], Callable[[], list[NDArray[np.int64]]]] = {}
+        self._bisections: dict[tuple[int, int], Callable[[], Sequence[NDArray[np.signedinteger[Any]]]]] = {}
         self._spectral_bisections: dict[tuple[int, int], list[NDArray[np.int32]]] = {}
         self._bisecting = threading.RLock()
         self._eigenvectors: dict[tuple[int, bool], Tensor] = {}
@@ -210,23 +210,29 @@ class GraphOperators:
             trees: number of trees.
             max_metis_edges: graphs of more edges are bisected by their leading eigenvectors.
         """
-        if self.graph.num_edges > max_metis_edges:
-            if (depth, trees) not in self._spectral_bisections:
-                known = max((count for count, regularised in self._eigenvectors if regularised), default=0)
-                self._bisect(self.eigenvectors(max(known, BISECTION_VECTORS)), depth, trees)
+        if self.num_edges > max_metis_edges:
+            with self._bisecting:  # several threads may ask at the same time
+                if (depth, trees) not in self._spectral_bisections:
+                    vectors = self.eigenvectors(BISECTION_SPACE)
+                    if (depth, trees) not in self._spectral_bisections:
+                        self._bisect(vectors, depth, trees)
             return self._spectral_bisections[depth, trees]
-        with self._bisecting:  # several threads may ask at the same time
+        return self._small_bisections(depth, trees)
+
+    def _small_bisections(self, depth: int, trees: int) -> Sequence[NDArray[np.signedinteger[Any]]]:
+        """Return the bisections of a graph that is small enough for METIS."""
+        with self._bisecting:
             self.start_bisections(depth, trees)
             codes = self._bisections[depth, trees]()
             self._bisections[depth, trees] = lambda: codes
         return codes
 
     def _bisect(self, vectors: Tensor, depth: int, trees: int) -> None:
-        leading = vectors[:, :BISECTION_VECTORS].cpu().numpy()
-        self._spectral_bisections[depth, trees] = spectral_bisections(leading, depth, trees, workers=num_workers())
+        leading = vectors[:, :BISECTION_VECTORS]
+        self._spectral_bisections[depth, trees] = spectral_bisections(leading, depth, trees, self.communicator)
 
     def eigenvectors(self, count: int, *, regularised: bool = True) -> Tensor:
-        """Return `spectrum.leading_eigenvectors` of the graph `[nodes, count]`.
+        """Return `spectrum.leading_eigenvectors` of the graph `[nodes, count]`, or of this process's nodes.
 
         They have the norm sqrt(nodes), so that entries have a mean square of 1. Fewer are the first columns. They are
         computed once for each choice, except on a graph of which they would take much memory until the next fit.
@@ -234,13 +240,25 @@ class GraphOperators:
         with self._decomposing:  # several threads may ask at the same time
             if (known := self._eigenvectors.get((count, regularised))) is not None:
                 return known
-            found = leading_eigenvectors(self.graph, count, regularised=regularised, workers=num_workers())
-            vectors = torch.from_numpy(found).to(self.device).mul_(math.sqrt(self.graph.num_nodes))
-            if vectors.nbytes <= _MAX_KEPT_BYTES:
+            vectors = self._leading_eigenvectors(count, regularised).mul_(math.sqrt(self.num_nodes))
+            # By the size of the whole graph, so that all processes decide alike.
+            if 4 * self.num_nodes * count <= _MAX_KEPT_BYTES:
                 self._eigenvectors[count, regularised] = vectors
-            elif regularised and self.graph.num_edges > MAX_METIS_EDGES:
-                self._bisect(vectors, *bisection_plan(self.graph))  # while the vectors are there
+            elif regularised and count == BISECTION_SPACE and self.num_edges > MAX_METIS_EDGES:
+                self._bisect(vectors, *self.bisection_plan())  # while the vectors are there
         return vectors
+
+    def _leading_eigenvectors(self, count: int, regularised: bool) -> Tensor:
+        if self.num_edges > MAX_RESTARTED_EDGES:
+            return self._lanczos(count, regularised)
+        return torch.from_numpy(leading_eigenvectors(self.graph, count, regularised=regularised)).to(self.device)
+
+    def _lanczos(self, count: int, regularised: bool) -> Tensor:
+        sums, exchange = self._neighbour_sums(), self.communicator.exchange_halo
+        degrees = torch.from_numpy(self.graph.degrees).to(self.device)
+        return lanczos_eigenvectors(
+            lambda column: sums(exchange(column)), degrees, self.communicator, count, regularised=regularised
+        )
 
     def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:
         scale = 1 / np.sqrt(degrees)
@@ -251,51 +269,30 @@ class GraphOperators:
 class CountedOperators(GraphOperators, ABC):
     """Operators whose clusterings and eigenvectors do not depend on the number of processes that hold the graph.
 
-    They come from rows of the adjacency, which may be spread over processes, and from counters of nodes. A graph of
-    more than `MAX_METIS_EDGES` edges in one process is the exception: eigenvectors are found by all threads, and
-    bisect the graph.
+    They come from rows of the adjacency, which may be spread over processes, and from counters of nodes.
     """
-
-    @property
-    def _in_threads(self) -> bool:
-        return self.communicator.is_local and self.num_edges > MAX_METIS_EDGES
 
     @abstractmethod
     def _counted_rows(self) -> tuple[GraphRows, Halo]:
         """Return the neighbours of this process's nodes, and the exchange with the others."""
 
     def bisection_plan(self, *, max_metis_edges: int = MAX_METIS_EDGES) -> tuple[int, int]:
-        """Return the depth and the number of the trees of `bisections`; the limit of METIS is not used."""
-        return row_bisection_plan(self)
+        """Return the depth and the number of the trees of `bisections`."""
+        return row_bisection_plan(self, max_edges=max_metis_edges)
 
     def start_bisections(self, depth: int, trees: int, *, workers: int = 1) -> None:
         """Do nothing: `bisections` computes them."""
 
-    def bisections(
-        self, depth: int, trees: int, *, max_metis_edges: int = MAX_METIS_EDGES
-    ) -> Sequence[NDArray[np.signedinteger[Any]]]:
-        """Return `bisect_rows` of the graph, computed once; the limit of METIS is not used."""
-        if self._in_threads:
-            return super().bisections(depth, trees, max_metis_edges=max_metis_edges)
+    def _small_bisections(self, depth: int, trees: int) -> Sequence[NDArray[np.signedinteger[Any]]]:
+        """Return `bisect_rows` of the graph, computed once."""
         with self._bisecting:
-            if (depth, trees) not in self._spectral_bisections:
-                self._spectral_bisections[depth, trees] = bisect_rows(*self._counted_rows(), depth, trees)
-        return self._spectral_bisections[depth, trees]
+            if (depth, trees) not in self._bisections:
+                codes = bisect_rows(*self._counted_rows(), depth, trees)
+                self._bisections[depth, trees] = lambda: codes
+        return self._bisections[depth, trees]()
 
-    def eigenvectors(self, count: int, *, regularised: bool = True) -> Tensor:
-        """Return `leading_row_eigenvectors` of this process's nodes, `[nodes, count]`."""
-        if self._in_threads or (not regularised and self.communicator.is_local):
-            return super().eigenvectors(count, regularised=regularised)
-        if not regularised:
-            raise ReconstructionError("eigenvectors of D^-1/2 A D^-1/2 need the whole graph: read it from a table")
-        with self._decomposing:
-            if (known := self._eigenvectors.get((count, True))) is not None:
-                return known
-            found = leading_row_eigenvectors(*self._counted_rows(), count)
-            vectors = torch.from_numpy(found).to(self.device).mul_(math.sqrt(self.num_nodes))
-            if vectors.nbytes <= _MAX_KEPT_BYTES:
-                self._eigenvectors[count, True] = vectors
-        return vectors
+    def _leading_eigenvectors(self, count: int, regularised: bool) -> Tensor:
+        return self._lanczos(count, regularised)
 
 
 class ShardOperators(CountedOperators):
