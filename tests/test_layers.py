@@ -33,6 +33,7 @@ MODELS = [
     "checkpoint",
     "conformal",
     "unused_reports",
+    "naive_bayes",
     "base",
     "engine",
     "rgnn",

@@ -1,4 +1,4 @@
-"""A simulated collection with private neighbours: labels, then waves of answers, each with its published table."""
+"""A simulated collection with private neighbours: labels and features, then waves, each with its published table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from veilgraph.datasets import PrivateGraph
-from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
+from veilgraph.experiments.simulation import feature_rng, label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph, Split
 from veilgraph.models.neighbour_waves import NeighbourWaves
-from veilgraph.privacy.mechanisms import LabelMechanism, NeighbourhoodMechanism
+from veilgraph.privacy.mechanisms import LabelMechanism, Mechanism, NeighbourhoodMechanism
 
 _ANSWERS, _TURNS = 3, 4
 
@@ -24,8 +24,9 @@ def simulate_neighbour_waves(
     *,
     seed: int,
     in_turn: bool = False,
+    features: Mechanism | None = None,
 ) -> tuple[PerturbedGraph, NeighbourWaves]:
-    """Simulate labels and all waves; return what the server knows at the end, and the method that it fitted.
+    """Simulate labels, features if asked, and all waves; return what the server knows, and the method that it fitted.
 
     Args:
         private: the true records; its edges are the neighbour lists.
@@ -34,9 +35,11 @@ def simulate_neighbour_waves(
         waves: mechanism of each wave.
         seed: seed of labels, answers and method.
         in_turn: each person answers one wave, drawn at random, and not all of them.
+        features: mechanism of the features, which everybody reports; None if none are asked.
     """
     labels = randomize_labels(private, label, split, rng=label_rng(seed))
-    labelled = simulated_collection(private, split, label, labels)
+    reports = None if features is None else features.randomize(private.features, rng=feature_rng(seed))
+    labelled = simulated_collection(private, split, label, labels, features, reports)
     known = ask_neighbours(private, labelled, split, waves, seed=seed, in_turn=in_turn)
     return known, NeighbourWaves(seed=seed).fit(known, split)
 
@@ -50,14 +53,14 @@ def ask_neighbours(
     seed: int,
     in_turn: bool = False,
 ) -> PerturbedGraph:
-    """Simulate all waves after the labels; return what the server knows at the end, which has no edge.
+    """Simulate all waves after labels and features; return what the server knows at the end, which has no edge.
 
     Before each wave the server fits `NeighbourWaves` to all reports so far and publishes its table. Then every device
     adds up the beliefs of its own neighbours and answers. The server has no edge at any time.
 
     Args:
         private: the true records; its edges are the neighbour lists.
-        labelled: the label reports; its graph is not read.
+        labelled: the label and feature reports; its graph is not read.
         split: split of the label reports.
         waves: mechanism of each wave.
         seed: seed of answers and method.

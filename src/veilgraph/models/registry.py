@@ -167,9 +167,9 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "neighbour_waves": MethodEntry(
         title="Private neighbours",
-        description="randomized labels and answers about neighbour lists, wave by wave; no edge and no features",
+        description="randomized labels, answers about neighbour lists, wave by wave, and features if asked; no edge",
         estimator=NeighbourWaves,
-        features=None,
+        features=joint_grr_best,
     ),
     "majority": MethodEntry(
         title="Majority class",

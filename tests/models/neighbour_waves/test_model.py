@@ -13,8 +13,9 @@ from veilgraph.errors import FitError, GraphError
 from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import NeighbourWaves
+from veilgraph.models.saved_state import FittedState
 from veilgraph.privacy.belief_table import finest_scale
-from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, NeighbourhoodHistogram
+from veilgraph.privacy.mechanisms import GRR, JointGRR, NeighbourhoodClass, NeighbourhoodHistogram
 
 PRIVATE = csbm(400, num_classes=3, mean_degree=12, num_features=0, seed=0)
 SPLIT = Split.random(400, seed=0)
@@ -109,3 +110,83 @@ def test_a_wave_of_other_people_or_classes_is_refused(collected: tuple[Perturbed
         replace(wave, has_answer=wave.has_answer[1:])
     with pytest.raises(GraphError, match="the answers are about 4 classes"):
         replace(wave, mechanism=NeighbourhoodClass(4, 1.0))
+
+
+TOLD = csbm(600, num_classes=3, mean_degree=6, homophily=0.5, num_features=16, feature_signal=0.9, seed=0)
+TOLD_SPLIT = Split.random(600, seed=0)
+FEATURES = JointGRR.best(TOLD.schema.domain_sizes, 6.0)
+
+
+@pytest.fixture(scope="module")
+def told() -> tuple[PerturbedGraph, NeighbourWaves]:
+    return simulate_neighbour_waves(TOLD, TOLD_SPLIT, LABEL, HISTOGRAMS, seed=0, features=FEATURES)
+
+
+def without_features(perturbed: PerturbedGraph) -> PerturbedGraph:
+    return replace(perturbed, has_features=np.zeros(600, dtype=np.bool_), feature_mechanism=None)
+
+
+def test_features_that_tell_the_class_are_used(told: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    perturbed, method = told
+    alone = NeighbourWaves().fit(without_features(perturbed), TOLD_SPLIT)
+    assert method.feature_factor_ > 0
+    assert alone.feature_factor_ == 0
+    scores = [each.score(TOLD.labels, nodes=TOLD_SPLIT.test) for each in (method, alone)]
+    # 150 silent people: a difference of shares has a standard error of at most sqrt(1/150) = 0.082.
+    assert scores[0] > scores[1] + 0.082
+
+
+def test_features_are_used_without_any_answer(told: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    first = replace(told[0], neighbour_waves=())
+    method = NeighbourWaves().fit(first, TOLD_SPLIT)
+    table = method.next_table(first)
+    assert method.feature_factor_ > 0
+    assert (table.codes != 0).mean() > 0.95  # also of people who are silent or quiet; a uniform belief has no code
+    alone = without_features(first)
+    known = NeighbourWaves().fit(alone, TOLD_SPLIT).next_table(alone).codes != 0
+    assert not known[~alone.has_label].any()
+
+
+def test_permuted_features_are_left_out_and_change_nothing(told: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    perturbed = replace(told[0], neighbour_waves=())
+    expected = NeighbourWaves().fit(without_features(perturbed), TOLD_SPLIT)
+    opened = 0
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(600)
+        method = NeighbourWaves().fit(replace(perturbed, features=perturbed.features[order]), TOLD_SPLIT)
+        opened += (used := method.feature_factor_ > 0)
+        assert used or np.array_equal(method.predict_proba(), expected.predict_proba())
+    # With one weight that is not negative, chance gains more than one nat in 8 % of cases: 8 of 20 is one in 10,000.
+    assert opened < 8
+
+
+def test_the_guarantee_adds_features_label_and_waves(told: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    perturbed, method = told
+    guarantee = perturbed.guarantee
+    assert guarantee.features_user_level == pytest.approx(6, abs=1e-9)
+    assert guarantee.neighbours is not None
+    both = guarantee.as_dict()["neighbours"]["lists_and_record"]  # type: ignore[index]
+    assert both["one_entry"] == pytest.approx(12, abs=1e-3)
+    assert any("12.0000 if the rest of the record differs as well" in each for each in guarantee.in_words())
+    assert method.epsilon_spent(guarantee) == np.inf
+    classes = replace(guarantee, neighbours=None)
+    assert method.epsilon_spent(classes) == pytest.approx(8, abs=1e-9)
+
+
+def test_a_saved_model_reads_features_again(told: tuple[PerturbedGraph, NeighbourWaves], tmp_path: Path) -> None:
+    perturbed, method = told
+    method.save(tmp_path)
+    loaded = NeighbourWaves.load(tmp_path)
+    assert loaded.feature_factor_ == method.feature_factor_
+    np.testing.assert_allclose(loaded.predict_proba(perturbed), method.predict_proba(), atol=1e-6)
+    silent = loaded.predict_proba(without_features(perturbed))
+    assert not np.allclose(silent, method.predict_proba())
+
+
+def test_a_model_of_an_earlier_version_reads_no_features(collected: tuple[PerturbedGraph, NeighbourWaves]) -> None:
+    state = collected[1].fitted_state()
+    earlier = {name: value for name, value in state.values.items() if name != "feature_factor"}
+    method = NeighbourWaves()
+    method.restore(FittedState(values=earlier, arrays=state.arrays))
+    assert method.feature_factor_ == 0
+    np.testing.assert_array_equal(method.predict_proba(), collected[1].predict_proba())

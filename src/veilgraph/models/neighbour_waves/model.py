@@ -1,4 +1,4 @@
-"""Classes of people whose neighbours are private: label reports and waves of answers in one posterior."""
+"""Classes of people whose neighbours are private: label reports, answers and features in one posterior."""
 
 from __future__ import annotations
 
@@ -14,38 +14,45 @@ from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import Method, begin_fit, check_is_fitted
 from veilgraph.models.engine.device import torch_threads_for
+from veilgraph.models.naive_bayes import feature_log_likelihood
 from veilgraph.models.neighbour_waves.answer_columns import answer_columns, share_columns
 from veilgraph.models.neighbour_waves.class_networks import HIDDEN, Inputs, Weights, logits, standardise, train
 from veilgraph.models.saved_state import FittedState
 from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.privacy.accounting import Guarantee
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.epsilon import add_epsilons
+from veilgraph.privacy.mechanisms import Mechanism
 
 _QUIET_SHARE, _MOST_QUIET = 0.1, 1000
 _FOLDS = 5
 _MAX_REPORTS = 12_000
 _SHARPNESS = 3.0
-_FACTORS = np.geomspace(0.25, 2, 31)
-_FACTOR_SPREAD = 0.3
+_FACTORS, _FACTOR_SPREAD = np.geomspace(0.25, 2, 31), 0.3
+_FEATURE_FACTORS, _FEATURE_SPREAD = np.geomspace(0.03, 2, 31), 1.0
+"""Features depend on each other in a class, so that naive Bayes counts some of them twice: small factors are usual."""
+
 _PASSES = 100
 _TINY = 1e-12
 
 
 @dataclass(kw_only=True)
 class NeighbourWaves(Method):
-    r"""Learn from label reports and answers about neighbour lists; no edge is read.
+    r"""Learn from label reports, answers about neighbour lists and, if asked, feature reports; no edge is read.
 
-    The posterior of a person's class joins their own label report y' and the answers a of all waves:
+    The posterior of a person's class joins their own label report y', the answers a of all waves and the features x':
 
-    .. math:: P(x \mid y', a) \propto P(y' \mid x)\, \pi(x) \left( \frac{q(x \mid a)}{\pi(x)} \right)^{f}
+    .. math:: P(x \mid y', a, x') \propto
+        P(y' \mid x)\, \pi(x) \left( \frac{q(x \mid a)}{\pi(x)} \right)^{f} P(x' \mid x)^{g}
 
     The networks q learn what answers are worth from randomized labels alone, by forward correction. They are
     cross-fitted: a person's q comes from networks that did not learn from their report. All waves enter together,
     because they are looks at the same neighbours.
 
-    One reporter in ten is *quiet*: their report is in no table, so no answer echoes it. The factor f is calibrated on
-    quiet reporters, and they alone judge the model.
+    Feature reports enter as naive-Bayes log-likelihoods, with rates from reports alone, if they raise the
+    log-likelihood of out-of-fold label reports by more than 1, the number of added weights. Otherwise g is 0.
+
+    One reporter in ten is *quiet*: their label report is in no table, so no answer echoes it. The factor f is
+    calibrated on quiet reporters, and they alone judge the model.
 
     Args:
         seed: seed of folds, quiet reporters and initial weights. It must be the same in all waves of a series.
@@ -53,24 +60,30 @@ class NeighbourWaves(Method):
     Attributes:
         prior_: After fitting, estimated shares of the classes, [classes].
         factor_: After fitting, calibration factor f.
+        feature_factor_: After fitting, calibration factor g; 0 if features are not used.
         probabilities_: After fitting, class probabilities with the own report, [nodes, classes].
         without_own_report_: After fitting, the same without it, out of fold, [nodes, classes].
 
     >>> NeighbourWaves().uses_features
-    False
+    True
     """
 
     name: ClassVar[str] = "neighbour_waves"
-    uses_features: ClassVar[bool] = False
     private_neighbours: ClassVar[bool] = True
 
     seed: int = 0
     prior_: NDArray[np.float64] = field(init=False, repr=False, compare=False)
     factor_: float = field(init=False, repr=False, compare=False)
+    feature_factor_: float = field(init=False, repr=False, compare=False)
     scaling_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
     weights_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
     probabilities_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
     without_own_report_: NDArray[np.float32] = field(init=False, repr=False, compare=False)
+
+    @classmethod
+    def unmet_need(cls, features: Mechanism | None) -> str | None:
+        """Return None: features are used where there are any."""
+        return None
 
     def fit(self, perturbed: PerturbedGraph, split: Split) -> Self:
         """Learn from all label reports; the split only has to have some, as for every method."""
@@ -78,41 +91,87 @@ class NeighbourWaves(Method):
         likelihood = _report_likelihood(perturbed)
         self.prior_ = _class_shares(likelihood[perturbed.has_label])
         self.factor_, self.scaling_, self.weights_ = 1.0, np.zeros(0, np.float32), np.zeros(0, np.float32)
-        out_of_fold = np.zeros(likelihood.shape)
-        if perturbed.neighbour_waves:
-            with torch_threads_for(perturbed.graph.num_nodes):
-                out_of_fold = self._learn(perturbed, likelihood)
-        plain = np.log(self.prior_) + self.factor_ * out_of_fold
+        folds, taught = self._folds(perturbed)
+        answers = np.zeros((len(folds), _FOLDS + 1, len(self.prior_)))
+        with torch_threads_for(perturbed.graph.num_nodes):
+            if perturbed.neighbour_waves:
+                answers = self._learn(perturbed, likelihood, folds, taught)
+            features = self._weigh_features(perturbed, likelihood, folds, answers)
+        plain = np.log(self.prior_) + self.factor_ * answers[:, -1] + self.feature_factor_ * features
         self.without_own_report_ = _normalised(plain).astype(np.float32)
         self.probabilities_ = self._posterior(perturbed)
         return self
 
-    def _learn(self, perturbed: PerturbedGraph, likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Train the networks and calibrate them; return log-odds of the answers against the prior, out of fold."""
-        quiet = self.quiet(perturbed)
-        public = np.flatnonzero(perturbed.has_label & ~quiet)
+    def _folds(self, perturbed: PerturbedGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the fold of each report that is in tables [nodes], -1 elsewhere; and the nodes that teach networks."""
+        public = np.flatnonzero(perturbed.has_label & ~self.quiet(perturbed))
         rng = np.random.default_rng(self.seed)
-        taught = np.sort(rng.permutation(public)[:_MAX_REPORTS])
-        folds = rng.permutation(np.arange(len(taught)) % _FOLDS)
+        taught, others = np.split(rng.permutation(public), [_MAX_REPORTS])
+        taught = np.sort(taught)
+        folds = np.full(perturbed.graph.num_nodes, -1)
+        folds[taught] = rng.permutation(np.arange(len(taught)) % _FOLDS)
+        folds[others] = np.arange(len(others)) % _FOLDS
+        return folds, taught
+
+    def _learn(
+        self,
+        perturbed: PerturbedGraph,
+        likelihood: NDArray[np.float64],
+        folds: NDArray[np.int64],
+        taught: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Train the networks and calibrate them; return log-odds of the answers against the prior.
+
+        Returns:
+            Log-odds [nodes, K + 1, classes]: from the network of each fold, and last out of fold.
+        """
         if len(taught) < _FOLDS:
             raise FitError(
                 f"{len(taught)} label reports are too few to learn from: at least {_FOLDS} people must report"
             )
+        quiet = self.quiet(perturbed)
         self.scaling_ = _scaling(perturbed, np.isin(np.arange(len(quiet)), taught))
         inputs = _inputs(perturbed, self.scaling_)
         networks, own = train(
             inputs.of(torch.from_numpy(taught)),
             torch.from_numpy(likelihood[taught].astype(np.float32)),
-            torch.from_numpy(folds),
+            torch.from_numpy(folds[taught]),
             torch.from_numpy(self.prior_.astype(np.float32)),
             num_folds=_FOLDS,
             seed=self.seed,
         )
         self.weights_ = np.concatenate([each.numpy().ravel() for each in networks])
-        found = logits(networks, inputs).mean(dim=0)
+        of_folds = logits(networks, inputs)
+        found = of_folds.mean(dim=0)
         found[torch.from_numpy(taught)] = own
-        evidence = _against_prior(found, perturbed, self.prior_)
-        self.factor_ = _calibrated_factor(evidence[quiet], likelihood[quiet], self.prior_)
+        evidence = np.stack([_against_prior(each, perturbed, self.prior_) for each in (*of_folds, found)], axis=1)
+        self.factor_, _ = _calibrated_factor(evidence[quiet, -1], likelihood[quiet], np.log(self.prior_))
+        return evidence
+
+    def _weigh_features(
+        self,
+        perturbed: PerturbedGraph,
+        likelihood: NDArray[np.float64],
+        folds: NDArray[np.int64],
+        answers: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Calibrate feature reports, or leave them out; return their log-likelihoods, out of fold, [nodes, classes]."""
+        self.feature_factor_ = 0.0
+        if not perturbed.has_features.any():
+            return np.zeros_like(likelihood)
+        quiet, reporting = self.quiet(perturbed), perturbed.has_label
+        kept = (folds[:, None] != np.arange(_FOLDS + 1)) & (reporting & ~quiet)[:, None]
+        own = np.where(kept[:, :, None], _log(likelihood)[:, None], 0)
+        sets = _feature_evidence(perturbed, np.log(self.prior_) + self.factor_ * answers + own)
+        evidence = np.take_along_axis(sets, folds[:, None, None] % (_FOLDS + 1), axis=1)[:, 0]
+        before = np.log(self.prior_) + self.factor_ * answers[:, -1]
+        chosen = evidence[reporting], likelihood[reporting], before[reporting]
+        factor, gain = _calibrated_factor(*chosen, factors=_FEATURE_FACTORS, spread=_FEATURE_SPREAD)
+        if gain > 1:
+            self.feature_factor_ = factor
+            if perturbed.neighbour_waves:
+                before = np.log(self.prior_) + factor * evidence
+                self.factor_, _ = _calibrated_factor(answers[quiet, -1], likelihood[quiet], before[quiet])
         return evidence
 
     def quiet(self, perturbed: PerturbedGraph) -> NDArray[np.bool_]:
@@ -127,13 +186,15 @@ class NeighbourWaves(Method):
         .. math:: b(x) \propto \left( P(x) / \pi(x) \right)^{3}
 
         Sharper beliefs fill the sensitivity that the noise is made for: a belief in two classes alike adds little to
-        either. People without a report and without an answer are unknown.
+        either. People without a report and without an answer are unknown. Features, where they are used, are in what is
+        believed about a person; of quiet people too.
         """
         check_is_fitted(self)
         public = perturbed.has_label & ~self.quiet(perturbed)
         own = np.where(public[:, None], _log(_report_likelihood(perturbed)), 0)
         evidence = _log(self.without_own_report_) + own - np.log(self.prior_)
-        known = np.logical_or.reduce([public, *(wave.has_answer for wave in perturbed.neighbour_waves)])
+        read = perturbed.has_features & (self.feature_factor_ > 0)
+        known = np.logical_or.reduce([public, read, *(wave.has_answer for wave in perturbed.neighbour_waves)])
         return BeliefTable.of(_normalised(_SHARPNESS * evidence), known=known)
 
     def predict_proba(self, perturbed: PerturbedGraph | None = None) -> NDArray[np.float32]:
@@ -148,11 +209,13 @@ class NeighbourWaves(Method):
             inputs = _inputs(perturbed, self.scaling_)
             found = logits(_unpack(self.weights_, inputs, len(self.prior_)), inputs).mean(dim=0)
             plain = plain + self.factor_ * _against_prior(found, perturbed, self.prior_)
+        if self.feature_factor_ and perturbed.has_features.any():
+            plain = plain + self.feature_factor_ * _feature_evidence(perturbed, plain[:, None])[:, 0]
         return _normalised(plain).astype(np.float32)
 
     def epsilon_spent(self, guarantee: Guarantee) -> float:
-        """Return the user-level epsilon of label and lists, for any two records with any two lists."""
-        return add_epsilons(guarantee.label_user_level, guarantee.lists_user_level)
+        """Return the user-level epsilon of label, features and lists, for any two records with any two lists."""
+        return guarantee.total_user_level
 
     def predict_without_own_report(self, perturbed: PerturbedGraph) -> NDArray[np.float64]:
         """Return class probabilities without the own report, out of fold, [nodes, classes].
@@ -164,7 +227,8 @@ class NeighbourWaves(Method):
 
     def restore(self, state: FittedState) -> None:
         """Set the fitted attributes to a state that `fitted_state` returned; refuse one of another form."""
-        super().restore(state)
+        earlier = {"feature_factor": 0.0}  # models of earlier versions read no features
+        super().restore(FittedState(values=earlier | state.values, arrays=state.arrays))
         shapes = {name: state.arrays[name].shape for name in ("prior", "probabilities", "without_own_report")}
         nodes_and_classes = (*self.probabilities_.shape[:1], *self.prior_.shape)
         if self.prior_.ndim != 1 or {self.probabilities_.shape, self.without_own_report_.shape} != {nodes_and_classes}:
@@ -208,15 +272,37 @@ def _class_shares(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(shares)
 
 
+def _feature_evidence(perturbed: PerturbedGraph, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log-likelihoods of the feature reports under each class, from class logits, [nodes, sets, classes]."""
+    soft_labels = torch.from_numpy(logits).log_softmax(dim=2).exp().float()
+    return np.asarray(feature_log_likelihood(perturbed, soft_labels).double().numpy())
+
+
 def _calibrated_factor(
-    evidence: NDArray[np.float64], likelihood: NDArray[np.float64], prior: NDArray[np.float64]
-) -> float:
-    """Return the factor of the evidence that explains unused reports best; its logarithm is normal around 0."""
-    heights = []
-    for factor in _FACTORS:
-        chance = (_normalised(np.log(prior) + factor * evidence) * likelihood).sum(axis=1)
-        heights.append(_log(chance).sum() - (np.log(factor) / _FACTOR_SPREAD) ** 2 / 2)
-    return float(_FACTORS[int(np.argmax(heights))])
+    evidence: NDArray[np.float64],
+    likelihood: NDArray[np.float64],
+    before: NDArray[np.float64],
+    *,
+    factors: NDArray[np.float64] = _FACTORS,
+    spread: float = _FACTOR_SPREAD,
+) -> tuple[float, float]:
+    """Return the factor of the evidence that explains reports best, and their gain in log-likelihood.
+
+    Args:
+        evidence: log-likelihoods, [reports, classes].
+        likelihood: probability of each report given each class, [reports, classes].
+        before: log-probabilities of the classes without the evidence, [reports, classes] or [classes].
+        factors: factors to choose from.
+        spread: standard deviation of the factor's logarithm, which is normal around 0.
+    """
+
+    def log_likelihood(factor: float) -> float:
+        chance = (_normalised(before + factor * evidence) * likelihood).sum(axis=1)
+        return float(_log(chance).sum())
+
+    found = np.array([log_likelihood(factor) for factor in factors])
+    best = int(np.argmax(found - (np.log(factors) / spread) ** 2 / 2))
+    return float(factors[best]), float(found[best]) - log_likelihood(0)
 
 
 def _scaling(perturbed: PerturbedGraph, nodes: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -6,8 +6,8 @@ import torch
 
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
+from veilgraph.models.naive_bayes import num_sparse_answers
 from veilgraph.models.veil.cross_fitting import CrossFitting
-from veilgraph.models.veil.feature_evidence import num_sparse_answers
 from veilgraph.models.veil.fit_plan import FitPlan
 from veilgraph.reconstruct.operators import operators_of
 
