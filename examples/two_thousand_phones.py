@@ -6,6 +6,7 @@ everyone, which is published whole. A phone adds up the rows of its own contacts
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from typing import Any
 
 from veilgraph import Graph
 from veilgraph.campaign import Campaign, new_key, token_for
-from veilgraph.client import answer, answer_neighbours, send
+from veilgraph.client import answer, answer_neighbours, fetch, send
 from veilgraph.datasets import csbm
 from veilgraph.deploy import predict_nodes, train_on_store
 from veilgraph.deploy.publish_wave import publish_wave
@@ -32,12 +33,11 @@ PHONES, AT_ONCE, EPSILON_Y, WAVES = int([*sys.argv, "2000"][1]), 16, 2.0, (1.0, 
 CLOSES = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
 
 
-def serve(folder: Path, document: str) -> tuple[subprocess.Popen[bytes], str]:
-    """Run a collector of a document on a free port and return its address."""
-    options = f"--campaign {document} --graph people.csv --tables tables --store sqlite:///reports.db --port 0 --rate 0"
+def serve(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """Run the collector of the series on a free port and return its address. It takes up each wave by itself."""
+    options = "--campaign label.json --graph people.csv --tables tables --store sqlite:///reports.db --port 0 --rate 0"
     secrets = ["--keys-file", "keys.txt", "--admin-token-file", "admin.txt"]
-    command = [sys.executable, "-m", "veilgraph", "serve", *options.split(), *secrets]
-    log = folder / f"{document}.log"
+    command, log = [sys.executable, "-m", "veilgraph", "serve", *options.split(), *secrets], folder / "collector.log"
     with log.open("wb") as file:
         process = subprocess.Popen(command, cwd=folder, stderr=file)
     while not (found := re.search(r"http://127.0.0.1:\d+", log.read_text(encoding="utf-8"))):
@@ -45,15 +45,14 @@ def serve(folder: Path, document: str) -> tuple[subprocess.Popen[bytes], str]:
     return process, found[0]
 
 
-def collect(folder: Path, document: str, phone: Callable[[int, str], Any]) -> None:
-    """Serve a document until every phone has answered it."""
-    process, url = serve(folder, document)
+def collect(url: str, campaign: Campaign, phone: Callable[[int, str], Any]) -> None:
+    """Wait until a document is open, and have every phone answer it."""
+    while json.load(urllib.request.urlopen(f"{url}/v1/campaign"))["id"] != campaign.id:  # noqa: S310 (the collector's)
+        time.sleep(0.2)
     started = time.perf_counter()
     with ThreadPoolExecutor(AT_ONCE) as phones:
         stored = sum(map(bool, phones.map(lambda i: phone(i, url), range(PHONES))))
-    process.terminate()
-    process.wait()
-    print(f"{document}: {stored:,} phones answered in {time.perf_counter() - started:.0f} s")
+    print(f"campaign {campaign.id[:8]}: {stored:,} phones answered in {time.perf_counter() - started:.0f} s")
 
 
 def main() -> None:
@@ -77,20 +76,22 @@ def main() -> None:
                     return None
                 report = answer(campaign.to_json(), {"label": classes[private.labels[i]]}, **given)
             else:
-                for what in ("table", "people"):  # whole files: nobody learns whom a phone looks up
-                    address = f"{url}/v1/published/{getattr(campaign.neighbours, what)}"
-                    given[what] = urllib.request.urlopen(address).read()  # noqa: S310 (the collector's own address)
+                wave = fetch(url, folder / f"{names[i]}-wave")  # whole files: nobody learns whom a phone looks up
+                given |= {what: getattr(wave, what).read_bytes() for what in ("table", "people")}
                 contacts = [names[j] for j in ends[0, ends[1] == i]]
                 report = answer_neighbours(campaign.to_json(), contacts, max_entry_epsilon=sum(WAVES), **given)
             return send(url, report, token_for(key, first.id, names[i]))
 
-        collect(folder, "label.json", phone)
+        process, url = serve(folder)
+        collect(url, campaign, phone)
         store, tables = f"sqlite:///{folder}/reports.db", folder / "tables"
-        for number, epsilon in enumerate(WAVES, start=1):
-            histogram, path = NeighbourhoodHistogram(4, epsilon, finest_scale(4)), folder / f"wave-{number}.json"
-            campaign, _ = publish_wave(store, campaign, people, histogram, tables=tables, out=path, closes=CLOSES)
-            collect(folder, path.name, phone)
-        model = train_on_store(store, path, people, out=folder / "model", tables=tables, device="cpu")
+        for epsilon in WAVES:
+            histogram = NeighbourhoodHistogram(4, epsilon, finest_scale(4))
+            campaign, _ = publish_wave(store, campaign, people, histogram, tables=tables, closes=CLOSES)
+            collect(url, campaign, phone)
+        process.terminate()
+        process.wait()
+        model = train_on_store(store, folder / "label.json", people, out=folder / "model", tables=tables, device="cpu")
         right = predict_nodes(model, people).probabilities.argmax(axis=1) == private.labels
     print(f"{right[::4].mean():.1%} right on those who sent no label, one draw; guessing gives about 25 %")
     print(*first.guarantee.in_words()[:1], *campaign.guarantee_in_words, sep="\n")

@@ -1040,7 +1040,14 @@ def test_an_unreachable_collector_is_an_error_after_all_attempts() -> None:
     assert len(pauses) == 2
 
 
-REFUSED = {409: "first one counts", 401: "token", 410: "closed", 422: "does not fit", 418: "answered 418", 302: "302"}
+REFUSED = {
+    409: "first one counts",
+    401: "token",
+    410: "closed",
+    422: "does not fit",
+    418: "answered 418",
+    302: "leads elsewhere",
+}
 
 
 @pytest.mark.parametrize("code", REFUSED)

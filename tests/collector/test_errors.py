@@ -12,6 +12,7 @@ WORDS = {
     "closed": 410,
     "conflict": 409,
     "http_404": 404,
+    "earlier_wave": 410,
     "http_405": 405,
     "not_admin": 401,
     "not_json": 422,

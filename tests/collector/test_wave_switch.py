@@ -106,7 +106,7 @@ def test_a_running_collector_takes_up_each_wave_once(
             assert put(client, "u1", wave).status_code == 201
             assert put(client, "u1", wave).json()["status"] == "same"
             late = put(client, "u2", FIRST)
-            assert (late.status_code, late.json()["error"]) == (410, "closed")
+            assert (late.status_code, late.json()["error"]) == (410, "earlier_wave")
             assert (
                 late.json()["detail"]
                 == f"the label of this series is closed, and wave {number} is open: get the campaign again"

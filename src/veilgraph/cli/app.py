@@ -23,7 +23,7 @@ from veilgraph.cli.graph import graph_app
 from veilgraph.cli.model import card, predict, train
 from veilgraph.cli.neighbours import neighbours_app
 from veilgraph.cli.paper import paper_app, tune
-from veilgraph.cli.participant import ledger, randomize, submit
+from veilgraph.cli.participant import fetch, ledger, randomize, submit
 from veilgraph.cli.privacy import account, audit, plan, schema_app
 from veilgraph.cli.rights import receipt_app, withdraw
 from veilgraph.cli.run import run
@@ -61,6 +61,7 @@ for command in (
     account,
     audit,
     plan,
+    fetch,
     randomize,
     submit,
     ledger,

@@ -1,4 +1,4 @@
-"""`veilgraph randomize`, `submit` and `ledger`: draw a report on the person's own machine, send it, and add up."""
+"""`veilgraph fetch`, `randomize`, `submit` and `ledger`: draw a report on the person's own machine, send it, add up."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from veilgraph.campaign.report import check_node
 from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.client import answer, answer_neighbours, send, set_limit
+from veilgraph.client import fetch as fetch_published
 from veilgraph.client import ledger as read_ledger
 from veilgraph.client.participant import Answered, Ledger
 from veilgraph.errors import RunError, SendError
@@ -29,6 +30,44 @@ from veilgraph.privacy.plain_text import counted, quote
 Store = Annotated[
     Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: in your home.")
 ]
+
+
+def fetch(
+    url: Annotated[str, typer.Option(help="The collector's address: https, or http on this machine.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the campaign and all that is published for it; created if needed.")
+    ],
+    attempts: Annotated[
+        int, typer.Option(help="Maximum number of attempts if the collector is busy or cannot be reached.", min=1)
+    ] = 8,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Get the campaign that is open, and all that is published for it, whole; nothing about you is sent."""
+    with show_progress("fetch") as progress:
+        found = fetch_published(url, out, attempts=attempts, progress=progress)
+    asked = found.question.neighbours
+    if as_json:
+        echo_json(
+            {
+                "id": found.question.id,
+                "campaign": str(found.campaign),
+                "series": None if asked is None else asked.series,
+                "wave": None if asked is None else asked.wave,
+                "table": None if found.table is None else str(found.table),
+                "people": None if found.people is None else str(found.people),
+            }
+        )
+        return
+    what = "Campaign" if asked is None else f"Wave {asked.wave} of series {asked.series}: campaign"
+    source = "--record record.json" if asked is None else "--neighbours friends.txt"
+    echo(f"{what} {found.question.id} is in {found.campaign}; its id and its tables are in order.")
+    for path, content in ((found.table, "What is believed about everyone"), (found.people, "The list of people")):
+        if path is not None:
+            echo(f"{content} is beside it, whole: {path.stat().st_size:,} bytes, with the SHA-256 that it names.")
+    echo(
+        f"Read it with 'veilgraph campaign show {found.campaign}', and answer it with "
+        f"'veilgraph randomize {found.campaign} {source} --node ID --out answer.json'."
+    )
 
 
 def randomize(
@@ -44,9 +83,11 @@ def randomize(
             help="For a wave about neighbours: their ids, one on each line, or a .csv table with the column id."
         ),
     ] = None,
-    table: Annotated[Path | None, typer.Option(help="For a wave about neighbours: the published belief table.")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="For a wave about neighbours: the published belief table; default: beside it.")
+    ] = None,
     people: Annotated[
-        Path | None, typer.Option(help="For a wave about neighbours: the published file of people.")
+        Path | None, typer.Option(help="For a wave about neighbours: the published file of people; default: beside it.")
     ] = None,
     limit: Annotated[
         float | None,
@@ -84,14 +125,11 @@ def randomize(
         settings: dict[str, Any] = {"node": node, "store": folder, "max_epsilon": max_epsilon}
         if record is not None:
             report = answer(document, _Record(record, node), shared_device=shared_device, **settings)
-        elif table is None or people is None or neighbours is None:
-            raise RunError("--neighbours needs --table and --people, which the collector publishes")
-        else:
+        elif neighbours is not None:
             report = answer_neighbours(
                 document,
                 _Neighbours(neighbours),
-                table=table.read_bytes(),
-                people=people.read_bytes(),
+                **_published_files(campaign, document, table, people),
                 shared_device=shared_device,
                 **settings,
             )
@@ -108,6 +146,24 @@ def randomize(
     if isinstance(report.get("label"), list):
         echo(*_set_in_words(Campaign.from_json(document), report["label"]))
     echo(_sum_in_words(read_ledger(folder), max_epsilon))
+
+
+def _published_files(campaign: Path, document: bytes, table: Path | None, people: Path | None) -> dict[str, Any]:
+    """Read the files that a wave about neighbours names: those that are given, or those beside its document."""
+    asked = Campaign.from_json(document).neighbours
+    if asked is None:
+        raise RunError(f"{campaign} does not ask about neighbours: give --record, or fetch the wave that is open")
+    paths = {
+        "table": table or campaign.parent / f"{asked.table}.beliefs",
+        "people": people or campaign.parent / f"{asked.people}.people",
+    }
+    for path in paths.values():
+        if not path.is_file():
+            raise RunError(
+                f"{path}, which wave {asked.wave} names, is not there: run 'veilgraph fetch', which takes what is "
+                "published, or give --table and --people"
+            )
+    return {name: path.read_bytes() for name, path in paths.items()}
 
 
 def _sum_in_words(kept: Ledger, max_epsilon: float | None = None) -> str:

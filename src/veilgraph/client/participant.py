@@ -120,6 +120,7 @@ __all__ = [
     "answered",
     "check_receipt",
     "encode",
+    "fetch",
     "ledger",
     "randomize",
     "send",
@@ -174,8 +175,13 @@ _MAX_TABLE_EPSILON = Decimal("36.74")  # above ln(2**53), the largest epsilon th
 _RETRIED_STATUSES = {408, 429, 500, 502, 503, 504}  # the same report may be sent twice
 _MAX_PAUSE_SECONDS = 300.0
 _MAX_ANSWER_LENGTH = 2**16
+_MAX_PUBLISHED_LENGTH = 2**30
+_MAX_NAME_LENGTH = 4 * 256 + 1  # of a line of the file of people, in UTF-8
+_PIECE_LENGTH = 2**18
+_FETCHED_NAME = "campaign.json"
 _PLAIN = re.compile(r"[!-~]{1,1000}")
 _REFUSALS = {
+    **dict.fromkeys((301, 302, 303, 307, 308), "the address leads elsewhere: give the one that it leads to"),
     400: "the collector could not read the report",
     401: "the token is not this node's; ask the campaign's contact for it",
     403: "the token is not this node's; ask the campaign's contact for it",
@@ -1006,7 +1012,7 @@ class Beliefs(NamedTuple):
         for content, expected, what in ((table, asked.table, "table"), (people, asked.people, "file of people")):
             if hashlib.sha256(content).hexdigest() != expected:
                 raise CampaignError(f"the {what} is not the one that wave {asked.wave} names: get it again")
-        header = f'{{"num_classes": {classes}, "people": {asked.nodes}}}\n'.encode()
+        header = _table_header(classes, asked.nodes)
         lines = people.split(b"\n")
         codes = array("H", table[len(_TABLE_MAGIC + header) :][: 2 * asked.nodes])
         if sys.byteorder == "big":
@@ -1039,6 +1045,10 @@ class Beliefs(NamedTuple):
             for position, units in enumerate(belief(code, self.classes)):
                 total[position] += people * units
         return tuple(total)
+
+
+def _table_header(classes: int, people: int) -> bytes:
+    return f'{{"num_classes": {classes}, "people": {people}}}\n'.encode()
 
 
 def finest_scale(classes: int) -> int:
@@ -2144,8 +2154,10 @@ def send(
     Returns:
         The collector's receipt; it is true if the report was stored now, false if it had been stored before.
     """
-    request = _request(url, check_node(report["node"]), token, "PUT", _canonical(dict(report)).encode())
-    status, answer = _deliver(request, attempts, timeout, sleep, "the report is stored: send the same one again later")
+    place, content = _place_of(report["node"]), _canonical(dict(report)).encode()
+    request = _request(url, place, token, "PUT", content)
+    remedy = "the report is stored: send the same one again later"
+    status, answer = _deliver(request, attempts, timeout, sleep, remedy, _read_answer)
     return _receipt(answer, report, is_new=status == 201)
 
 
@@ -2175,8 +2187,8 @@ def withdraw(
     Returns:
         The collector's receipt; it is true if the reports were withdrawn now, false if they had been before.
     """
-    request = _request(url, check_node(node), token, "DELETE")
-    _, answer = _deliver(request, attempts, timeout, sleep, "withdraw again later")
+    request = _request(url, _place_of(node), token, "DELETE")
+    _, answer = _deliver(request, attempts, timeout, sleep, "withdraw again later", _read_answer)
     document = _json_object(answer)
     stated = document.get("receipt")
     if not _is_receipt(stated, "campaign node withdrawn signature", {"node": node}):
@@ -2206,8 +2218,8 @@ def check_receipt(
         campaign). A receipt that the collector did not sign raises an error.
     """
     content = _canonical(dict(receipt)).encode()
-    request = _request(url, None, "", "POST", content)
-    _, answer = _deliver(request, attempts, timeout, sleep, "check it again later")
+    request = _request(url, "receipts", "", "POST", content)
+    _, answer = _deliver(request, attempts, timeout, sleep, "check it again later", _read_answer)
     document = _json_object(answer)
     status = document.get("status")
     if set(document) != {"status"} or status not in ("stored", "another", "missing", "withdrawn", "purged"):
@@ -2215,10 +2227,190 @@ def check_receipt(
     return str(status)
 
 
+class Published(NamedTuple):
+    """What a collector publishes, as files on this device that were checked."""
+
+    campaign: Path
+    question: Question
+    table: Path | None = None
+    """The belief table of a wave about neighbours."""
+    people: Path | None = None
+    """The file of all people of a wave about neighbours."""
+
+
+def fetch(
+    url: str,
+    folder: str | os.PathLike[str],
+    *,
+    attempts: int = 8,
+    timeout: float = 30.0,
+    sleep: Callable[[float], None] = time.sleep,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    now: datetime | None = None,
+) -> Published:
+    """Get the campaign that is open and all that is published for it, and check it; nothing about a person is sent.
+
+    A wave about neighbours has two files, the belief table and the people. They are taken whole, so that nobody learns
+    whom a device looks up, and counted and compared with the hashes in the document. A file that is there already is
+    not taken again, so that a repetition is cheap. The document is written last, as `campaign.json`: with it, the
+    folder is complete. A failure leaves the folder as it was.
+
+    Args:
+        url: the collector's address: https, or http on this machine.
+        folder: folder of one campaign or series on the device; created if needed. A campaign of another series than
+            the one in it is refused, and so is an earlier wave.
+        attempts: maximum number of attempts for each file.
+        timeout: seconds to wait for each piece.
+        sleep: function that waits.
+        progress: takes what is taken, the bytes so far and their number.
+        now: the time; default: the device's clock.
+    """
+    source, place = _Source(url, attempts, timeout, sleep, progress), Path(folder)
+    before = _fetched(place)
+    text, question = source.campaign(now)
+    _check_fetched(question, before, place)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        try:
+            files = source.files(question, place)
+        except SendError:
+            text, newer = source.campaign(now)
+            if newer.id == question.id:
+                raise
+            question = newer  # the next wave was opened in between
+            _check_fetched(question, before, place)
+            files = source.files(question, place)
+        _write_text(place / _FETCHED_NAME, text, replace=True)
+        old = None if before is None or before.neighbours is None else place / f"{before.neighbours.table}.beliefs"
+        if old is not None and old not in files:
+            old.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"{place} cannot be written: {error.strerror}") from None
+    return Published(place / _FETCHED_NAME, question, *files)
+
+
+class _Source(NamedTuple):
+    """A collector from which whole files are taken."""
+
+    url: str
+    attempts: int
+    timeout: float
+    sleep: Callable[[float], None]
+    progress: Callable[[str, int, int], None]
+
+    def campaign(self, now: datetime | None) -> tuple[str, Question]:
+        """Return the text of the campaign that is open, and what it asks."""
+        content = self._load("campaign", lambda response: b"".join(_pieces(response, _MAX_CAMPAIGN_LENGTH)))
+        question = verify(content, max_epsilon=float("inf"), now=now)
+        return content.decode(), question
+
+    def files(self, question: Question, folder: Path) -> tuple[Path, ...]:
+        """Take the files of a wave about neighbours that are not there; other campaigns have none."""
+        if (asked := question.neighbours) is None:
+            return ()
+        table = len(_TABLE_MAGIC) + len(_table_header(len(question.classes), asked.nodes)) + 2 * asked.nodes
+        return (
+            self._file(folder / f"{asked.table}.beliefs", asked.table, table),
+            self._file(folder / f"{asked.people}.people", asked.people, asked.nodes * _MAX_NAME_LENGTH),
+        )
+
+    def _file(self, path: Path, sha256: str, most: int) -> Path:
+        if path.exists() and _file_sha256(path) == sha256:
+            return path
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        try:
+            found = self._load(f"published/{sha256}", lambda response: self._write(draft, response, most))
+            if found != sha256:
+                raise CampaignError(
+                    f"a published file has the SHA-256 {found}, and the campaign names {sha256}: it is not used; try "
+                    "again later, and tell the campaign's contact if this stays"
+                )
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        return path
+
+    def _write(self, draft: Path, response: http.client.HTTPResponse, most: int) -> str:
+        """Write an answer to a draft, from its beginning, and return its hash."""
+        hashed, total, done = hashlib.sha256(), response.length or most, 0
+        draft.unlink(missing_ok=True)
+        with draft.open("xb") as file:
+            for piece in _pieces(response, min(most, _MAX_PUBLISHED_LENGTH)):
+                try:
+                    file.write(piece)
+                except OSError as error:
+                    raise RunError(f"{draft.parent} cannot be written: {error.strerror}") from None
+                hashed.update(piece)
+                done += len(piece)
+                self.progress("published files", done, total)
+        return hashed.hexdigest()
+
+    def _load(self, place: str, read: Callable[[http.client.HTTPResponse], T]) -> T:
+        request = _request(self.url, place, "", "GET")
+        remedy = "what is complete is kept: fetch again later"
+        return _deliver(request, self.attempts, self.timeout, self.sleep, remedy, read)
+
+
+def _pieces(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]:
+    """Return the pieces of an answer; refuse one that is too long, and have one that broke off taken again."""
+    done = 0
+    while piece := response.read(_PIECE_LENGTH):
+        done += len(piece)
+        if done > most:
+            raise SendError(f"the collector sends more than {most} bytes, which is too much for this campaign")
+        yield piece
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _fetched(folder: Path) -> Question | None:
+    """Return the campaign that was fetched into a folder before, closed or not."""
+    try:
+        return _question(*_parsed((folder / _FETCHED_NAME).read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (OSError, CampaignError):
+        raise RunError(f"{folder / _FETCHED_NAME} is no campaign that was fetched: choose another folder") from None
+
+
+def _check_fetched(question: Question, before: Question | None, folder: Path) -> None:
+    """Refuse a campaign that does not continue the one in the folder, or is an earlier state of it."""
+    if before is None:
+        return
+    later, earlier = question.neighbours, before.neighbours
+    documents = () if later is None else later.documents
+    if before.id not in (question.id, *documents):
+        if earlier is not None and question.id in earlier.documents:
+            raise CampaignError(
+                f"the collector serves an earlier document of the series than wave {earlier.wave}, which is in "
+                f"{folder}: fetch again later"
+            )
+        raise CampaignError(f"{folder} holds another campaign or series: choose another folder for this one")
+    if before.id == question.id and question.notice.version < before.notice.version:
+        raise CampaignError(
+            f"the collector serves notice {question.notice.version}, older than {before.notice.version}, which is in "
+            f"{folder}: fetch again later"
+        )
+
+
+def _read_answer(response: http.client.HTTPResponse) -> tuple[int, bytes]:
+    return response.status, response.read(_MAX_ANSWER_LENGTH)
+
+
 def _deliver(
-    request: urllib.request.Request, attempts: int, timeout: float, sleep: Callable[[float], None], remedy: str
-) -> tuple[int, bytes]:
-    """Return status and body of the answer to a request that may be repeated; raise an error unless it is granted."""
+    request: urllib.request.Request,
+    attempts: int,
+    timeout: float,
+    sleep: Callable[[float], None],
+    remedy: str,
+    read: Callable[[http.client.HTTPResponse], T],
+) -> T:
+    """Return what `read` makes of the answer to a request that may be repeated; raise an error unless it is granted."""
     opener = _opener(request)
     failure = ""
     for attempt in range(attempts):
@@ -2226,7 +2418,7 @@ def _deliver(
         try:
             with opener.open(request, timeout=timeout) as response:
                 if response.status in (200, 201):
-                    return response.status, response.read(_MAX_ANSWER_LENGTH)
+                    return read(response)
                 raise SendError(f"the collector answered {response.status}, which is not a response to a report")
         except urllib.error.HTTPError as error:
             with error:
@@ -2259,16 +2451,19 @@ def _refusal(error: urllib.error.HTTPError) -> str:
 
 # Reasons that share the HTTP status of another one.
 _REASONS = {
+    "earlier_wave": "the wave is over, and the next one of its series is open: fetch that one, and answer it",
     "withdrawn": "the report of this node was withdrawn: it is deleted, and none is accepted again",
     "purged": "the campaign's reports were deleted, as it announced: no report is accepted any more",
     "wrong_receipt": "the collector did not sign this receipt: it is altered, or another collector's",
 }
 
 
-def _request(
-    url: str, node: str | None, token: str, method: str, content: bytes | None = None
-) -> urllib.request.Request:
-    """Make a request about the report of a node, or about a receipt where there is none."""
+def _place_of(node: str) -> str:
+    return f"reports/{urllib.parse.quote(check_node(node), safe='')}"
+
+
+def _request(url: str, place: str, token: str, method: str, content: bytes | None = None) -> urllib.request.Request:
+    """Make a request to a place below the collector's address."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError:
@@ -2277,7 +2472,6 @@ def _request(
         raise SendError("the collector's address must begin with https:// (http:// only on this machine)")
     if not token.isascii() or not token.isprintable():
         raise SendError("the token is damaged: it must be plain characters")
-    place = "receipts" if node is None else f"reports/{urllib.parse.quote(node, safe='')}"
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return urllib.request.Request(  # noqa: S310 (the scheme is checked)
         f"{url.rstrip('/')}/v1/{place}",
@@ -2288,10 +2482,18 @@ def _request(
 
 
 def _opener(request: urllib.request.Request) -> urllib.request.OpenerDirector:
-    """Use the system's proxy, but for this machine: a token for it must not travel to a proxy unencrypted."""
+    """Use the system's proxy, but for this machine: a token for it must not travel to a proxy unencrypted.
+
+    Nothing is redirected: who leads elsewhere could lead to an address without encryption.
+    """
     if _is_this_machine(urllib.parse.urlsplit(request.full_url).hostname or ""):
-        return urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    return urllib.request.build_opener()
+        return urllib.request.build_opener(_StayHere, urllib.request.ProxyHandler({}))
+    return urllib.request.build_opener(_StayHere)
+
+
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow no redirection."""
 
 
 def _receipt(answer: bytes, report: Mapping[str, Any], *, is_new: bool) -> Receipt:

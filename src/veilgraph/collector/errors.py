@@ -27,6 +27,7 @@ class RefusalReason(Enum):
     BROKEN_OFF = "broken_off", 400, "the connection ended before the request was complete"
     CLOSED = "closed", 410, "the campaign is closed: it accepts no more reports"
     CONFLICT = "conflict", 409, "another report of this node was stored before; the first one counts"
+    EARLIER_WAVE = "earlier_wave", 410, "the wave is over, and a later one of its series is open"
     METHOD_NOT_ALLOWED = "http_405", 405, "this address does not support the request's method"
     NOT_ADMIN = "not_admin", 401, "the admin token is missing or wrong"
     NOT_FOUND = "http_404", 404, "there is no such address"

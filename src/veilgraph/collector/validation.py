@@ -89,7 +89,7 @@ class ReportValidator:
             earlier = asked.documents.index(named)
             closed = f"wave {earlier}" if earlier else "the label"
             raise Refusal(
-                RefusalReason.CLOSED,
+                RefusalReason.EARLIER_WAVE,
                 f"{closed} of this series is closed, and wave {asked.wave} is open: get the campaign again",
             )
 

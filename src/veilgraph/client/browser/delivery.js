@@ -18,7 +18,7 @@ const REFUSALS = {
   401: "problem.code", 403: "problem.code", 404: "problem.code", 409: "problem.conflict", 410: "problem.closed", 422: "problem.refused",
 };
 // Statuses that mean several things have a word for each.
-const REASONS = { withdrawn: "problem.withdrawn", purged: "problem.purged" };
+const REASONS = { earlier_wave: "problem.round", withdrawn: "problem.withdrawn", purged: "problem.purged" };
 const STANDINGS = ["stored", "another", "missing", "withdrawn", "purged"];
 const BUSY = [408, 429, 500, 502, 503, 504];
 

@@ -1,0 +1,183 @@
+"""What is published, whole and checked: a device gets it again cheaply, and sends nothing about a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.file_server import LocalServer, serving
+from tests.support.neighbour_series import CLASS, HISTOGRAM, PEOPLE_FILE, TABLE, first_document, waves_of
+from veilgraph.campaign import Campaign
+from veilgraph.cli import main
+from veilgraph.client import answer_neighbours, fetch
+from veilgraph.client.participant import Published
+from veilgraph.errors import CampaignError, RunError, SendError
+
+FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
+
+
+def files_of(campaign: Campaign, table: bytes = TABLE.to_bytes(), people: bytes = PEOPLE_FILE) -> dict[str, bytes]:
+    """Return what a collector of the campaign serves, by its path."""
+    files = {"v1/campaign": campaign.to_json().encode()}
+    if campaign.neighbours is not None:
+        files |= {f"v1/published/{campaign.neighbours.table}": table}
+        files |= {f"v1/published/{campaign.neighbours.people}": people}
+    return files | {f"/{path}": content for path, content in files.items()}
+
+
+@contextmanager
+def collector(files: Mapping[str, bytes]) -> Iterator[tuple[LocalServer, Callable[..., Published]]]:
+    with serving(files) as server:
+        yield server, partial(fetch, server.url(""), attempts=2, sleep=lambda _: None)
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else {}
+
+
+def test_a_wave_is_fetched_whole_and_answered_from_its_folder(tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    with collector(files_of(ONE)) as (server, get):
+        found = get(tmp_path / "fetched", progress=lambda *step: seen.append(step))
+        assert found.table is not None
+        assert found.people is not None
+        assert (found.table.read_bytes(), found.people.read_bytes()) == (TABLE.to_bytes(), PEOPLE_FILE)
+        asked = server.requested
+        assert sorted(path.rpartition("/")[2] for path in asked) == sorted(
+            ["campaign", ONE.neighbour_series.table, ONE.neighbour_series.people]
+        ), "three whole files, and no name of anybody"
+        assert seen[-1][1:] == (len(PEOPLE_FILE), len(PEOPLE_FILE))
+        get(tmp_path / "fetched")
+        assert len(asked) == 4, "a repetition takes the document alone"
+    report = answer_neighbours(
+        found.campaign.read_bytes(),
+        ["u0"],
+        table=found.table.read_bytes(),
+        people=found.people.read_bytes(),
+        node="u1",
+        store=tmp_path / "store",
+        max_epsilon=9.0,
+        max_entry_epsilon=9.0,
+    )
+    assert report["campaign"] == ONE.id
+
+
+def test_a_campaign_that_asks_once_is_its_document_alone(tmp_path: Path) -> None:
+    with collector(files_of(FIRST)) as (server, get):
+        found = get(tmp_path)
+        assert (found.table, found.people, len(server.requested)) == (None, None, 1)
+    assert found.campaign.read_text() == FIRST.to_json()
+
+
+def test_the_next_wave_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    for campaign in (FIRST, ONE, TWO):
+        with collector(files_of(campaign)) as (_, get):
+            assert get(tmp_path).question.id == campaign.id
+    assert len(content_of(tmp_path)) == 3
+    for earlier in (FIRST, ONE):
+        with collector(files_of(earlier)) as (_, get), pytest.raises(CampaignError, match="an earlier document"):
+            get(tmp_path)
+    with collector(files_of(TWO.revise(contact="next@example.org"))) as (_, get):
+        get(tmp_path)
+    with collector(files_of(TWO)) as (_, get), pytest.raises(CampaignError, match="notice 1, older than 2"):
+        get(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "error", "said"),
+    [
+        (files_of(ONE, table=TABLE.to_bytes()[:-1] + b"\x01"), CampaignError, "the campaign names"),
+        (files_of(ONE, table=TABLE.to_bytes()[:-2]), CampaignError, "the campaign names"),
+        (files_of(ONE, people=PEOPLE_FILE[:-1]), CampaignError, "the campaign names"),
+        (files_of(ONE, table=TABLE.to_bytes() + b"and more"), SendError, "sends more than"),
+        (files_of(ONE, people=PEOPLE_FILE + bytes(10_000)), SendError, "sends more than"),
+        ({"v1/campaign": ONE.to_json().encode()}, SendError, "no such address"),
+        ({}, SendError, "no such address"),
+        ({"v1/campaign": b"<html>Log in</html>"}, CampaignError, "not readable as JSON"),
+        ({"v1/campaign": ONE.to_json().replace("6", "7").encode()}, CampaignError, "altered"),
+    ],
+)
+def test_what_is_not_as_the_campaign_says_changes_nothing(
+    files: dict[str, bytes], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with collector(files_of(FIRST)) as (_, get):
+        get(tmp_path)
+    with collector(files) as (_, get), pytest.raises(error, match=said):
+        get(tmp_path)
+    kept = content_of(tmp_path)
+    assert kept.pop("campaign.json").decode() == FIRST.to_json()
+    assert not any(name.endswith(".part") for name in kept)
+    assert all(content in (TABLE.to_bytes(), PEOPLE_FILE) for content in kept.values()), "complete files are kept"
+    with collector(files_of(ONE)) as (_, get):
+        assert get(tmp_path).question.id == ONE.id
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("broken-off", r"cannot be reached \(IncompleteRead\), 2 times; what is complete is kept"),
+        ("to-file", "leads elsewhere"),
+    ],
+)
+def test_a_download_that_breaks_off_or_leads_elsewhere_fails(fault: str, said: str, tmp_path: Path) -> None:
+    with serving(files_of(ONE)) as server, pytest.raises(SendError, match=said):
+        fetch(server.url(f"{fault}!"), tmp_path, attempts=2, sleep=lambda _: None)
+    assert content_of(tmp_path) == {}
+
+
+def test_a_folder_of_another_series_is_refused(tmp_path: Path) -> None:
+    with collector(files_of(waves_of(CLASS, first=first_document(epsilon_y=1.0))[1])) as (_, get):
+        get(tmp_path)
+    with collector(files_of(ONE)) as (_, get), pytest.raises(CampaignError, match="another campaign or series"):
+        get(tmp_path)
+    (tmp_path / "campaign.json").write_text("mine")
+    with collector(files_of(ONE)) as (_, get), pytest.raises(RunError, match="choose another folder"):
+        get(tmp_path)
+
+
+def test_a_wave_that_opens_in_between_is_taken(tmp_path: Path) -> None:
+    class Switching(dict[str, bytes]):
+        def __getitem__(self, path: str) -> bytes:
+            content = super().__getitem__(path)
+            if path.endswith("campaign"):
+                self.update(files_of(TWO))
+                if content == ONE.to_json().encode():
+                    del self[f"v1/published/{ONE.neighbour_series.people}"]
+                else:
+                    self.update(files_of(TWO))
+            return content
+
+    with collector(Switching(files_of(ONE))) as (_, get):
+        assert get(tmp_path).question.id == TWO.id
+
+
+def test_an_address_without_encryption_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SendError, match="https"):
+        fetch("http://collect.example.org", tmp_path)
+
+
+def test_two_commands_answer_a_wave(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, friends = tmp_path / "wave", tmp_path / "friends.txt"
+    friends.write_text("u0\nu2\n")
+    given: list[Any] = ["--neighbours", friends, "--node=u1", "--limit=9", "--entry-limit=9"]
+    randomize = [str(each) for each in ["randomize", folder / "campaign.json", *given, "--store", tmp_path / "phone"]]
+    with serving(files_of(ONE)) as server:
+        get = ["fetch", "--url", server.url(""), "--out", str(folder)]
+        assert main(get) == 0
+        told = capsys.readouterr().out
+        assert f"Wave 1 of series {FIRST.id}" in told
+        assert "veilgraph randomize" in told
+        assert main([*get, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["wave"] == 1
+    assert main([*randomize, "--out", str(tmp_path / "answer.json")]) == 0
+    assert json.loads((tmp_path / "answer.json").read_text())["campaign"] == ONE.id
+    (folder / f"{ONE.neighbour_series.people}.people").unlink()
+    capsys.readouterr()
+    assert main([*randomize, "--out", str(tmp_path / "another.json")]) == 2
+    assert "run 'veilgraph fetch'" in capsys.readouterr().err
