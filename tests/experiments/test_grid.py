@@ -462,6 +462,14 @@ def test_private_edges_have_floor_ceiling_and_control_for_all_labels_of_all_grap
     assert all((cell.reporters == 0.5) == math.isinf(cell.epsilon_y or 0.0) for cell in cells)
 
 
+def test_private_neighbours_ask_for_features_only_where_a_grid_says_so() -> None:
+    assert all(cell.epsilon_x is None for cell in load_experiment("private_edges").cells)
+    grid = '[[grid]]\ndatasets = ["cora"]\nmethods = ["neighbour_waves"]\nneighbours = ["alone"]\nepsilon_y = [2]\n'
+    for asked, expected in (("", [None]), ("epsilon_x = [0, 1]\n", [None, 1.0])):
+        cells = parse_experiment("own", grid + asked, {}, seeds=1).cells
+        assert [cell.epsilon_x for cell in cells] == expected
+
+
 def test_a_share_of_one_leaves_features_out() -> None:
     text = '[[grid]]\ndatasets = ["cora"]\nmethods = ["forward_gnn"]\ntotal_epsilon = [2]\nlabel_share = [1, 0.5]\n'
     cells = parse_experiment("own", text, {}, seeds=1).cells

@@ -281,7 +281,7 @@ def _grid_cells(
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
             raise RunError(f"{name}, grid: {key} is {values!r}: write a list, such as {key} = [{_quoted(values)}]")
-    swept = [key for key in SWEPT if key in grid]
+    swept, divided = [key for key in SWEPT if key in grid], not grid.keys().isdisjoint({"epsilon_x", "label_share"})
     sampled, first_seed = int(document.get("sampled", 10)), int(document.get("first_seed", 0))
     axes = [
         grid["datasets"],
@@ -312,7 +312,8 @@ def _grid_cells(
         cell = make_cell(
             dataset=dataset,
             method=method,
-            epsilon_x=float(epsilon_x),
+            # Private neighbours ask for features only where a grid says so.
+            epsilon_x=float(epsilon_x) if divided or not entry.estimator.private_neighbours else 0.0,
             epsilon_y=float(epsilon_y),
             sampled=sampled,
             seed=seed,

@@ -48,7 +48,7 @@ class NeighbourWaves(Method):
     cross-fitted: a person's q comes from networks that did not learn from their report. All waves enter together,
     because they are looks at the same neighbours.
 
-    Feature reports enter as naive-Bayes log-likelihoods, with rates from reports alone, if they raise the
+    Feature reports enter as naive-Bayes log-likelihoods, with rates from reports alone. They have to raise the
     log-likelihood of out-of-fold label reports by more than 1, the number of added weights. Otherwise g is 0.
 
     One reporter in ten is *quiet*: their label report is in no table, so no answer echoes it. The factor f is
