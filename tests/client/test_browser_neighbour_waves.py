@@ -252,7 +252,7 @@ def test_a_device_answers_a_series_as_one_person() -> None:
 
 def test_files_that_do_not_fit_are_refused_before_the_list_is_looked_at() -> None:
     table = base64.b64encode(TABLE.to_bytes()[:-2] + b"\0\0").decode()
-    people = base64.b64encode(PEOPLE_FILE.replace(b"u3", b"u4")).decode()
+    people = base64.b64encode(PEOPLE_FILE[:-1] + bytes([PEOPLE_FILE[-1] ^ 1])).decode()
     for files in ({"table": table}, {"people": people}, {"table": ""}, {"people": ""}):
         done = device(asking(ONE, [STRANGER], **files))
         assert "another table than that of the wave" in done["replies"][0]["error"]

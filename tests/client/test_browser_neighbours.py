@@ -24,10 +24,10 @@ from tests.support.make_neighbour_vectors import (
     answer_of,
     document,
     names_of,
-    people_file,
     published,
     table_of,
 )
+from veilgraph.campaign.people_file import people_file
 from veilgraph.client import participant
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
@@ -192,6 +192,11 @@ def publishing(beliefs: bytes = PUBLISHED, people: bytes = PEOPLE) -> dict[str, 
     }
 
 
+def with_byte(place: int, value: int) -> bytes:
+    return PEOPLE[:place] + bytes([value]) + PEOPLE[place + 1 :]
+
+
+SIZES = len(PEOPLE) - 3 * 3 - 2  # where the only bucket says how many people it has
 BAD_FILES: dict[str, dict[str, Any]] = {
     "another table": {"hashes": [publishing()["hashes"][0], "0" * 64]},
     "other people": {"hashes": ["0" * 64, publishing()["hashes"][1]]},
@@ -204,13 +209,14 @@ BAD_FILES: dict[str, dict[str, Any]] = {
     "a table of more people": publishing(PUBLISHED.replace(b'people": 3', b'people": 4') + b"\0\0"),
     "a number with another spelling": publishing(PUBLISHED.replace(b'people": 3', b'people": 03')),
     "no people": publishing(people=b""),
-    "fewer people": publishing(people=b"a\nb\n"),
-    "more people": publishing(people=b"a\nb\nc\nd\n"),
-    "a last line without its end": publishing(people=b"a\nb\nc"),
-    "an empty name": publishing(people=b"\na\nb\n"),
-    "one name twice, which could hide another": publishing(people=b"a\na\nb\n"),
-    "names in another order, which a device could miss": publishing(people=b"b\na\nc\n"),
-    "a longer name before its beginning": publishing(people=b"ab\na\nc\n"),
+    "fewer people": publishing(people=people_file(names_of(2))),
+    "more people": publishing(people=people_file(names_of(4))),
+    "more people under the same title": publishing(people=PEOPLE + b"\0\0\0"),
+    "a cut file of people": publishing(people=PEOPLE[:-1]),
+    "a list of names": publishing(people=b"a\nb\nc\n"),
+    "a bucket with fewer people": publishing(people=with_byte(SIZES, 2)),
+    "a bucket with more people": publishing(people=with_byte(SIZES, 4)),
+    "a part beyond the hash": publishing(people=with_byte(SIZES + 1, 8)),
 }
 
 
@@ -219,7 +225,7 @@ BAD_FILES: dict[str, dict[str, Any]] = {
 def test_what_is_published_and_does_not_fit_is_refused_before_anybody_is_looked_up(damage: str) -> None:
     (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": []}]) | BAD_FILES[damage]])
     assert "get it again" in reply["error"]
-    (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": ["a0"]}]) | publishing()])
+    (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": names_of(3)[:1]}]) | publishing()])
     assert reply["result"][0]["sums"] == [60, 0, 0]
 
 

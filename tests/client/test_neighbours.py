@@ -28,6 +28,7 @@ from tests.support.neighbour_series import (
 )
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
+from veilgraph.campaign.people_file import PeopleFile, people_file
 from veilgraph.client import answer, answer_neighbours, ledger, set_limit, verify
 from veilgraph.client.participant import Beliefs, belief, finest_scale
 from veilgraph.errors import CampaignError, DomainError, RunError
@@ -37,7 +38,7 @@ from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistog
 from veilgraph.privacy.mechanisms.random_source import WORDS
 
 LIST = ["u0", "u10", "ü", "u0"]
-IN_ORDER = sorted(NAMES)  # rows of the table
+IN_ORDER = PeopleFile.of(NAMES).names  # rows of the table
 
 
 def respond(wave: Campaign, store: Path, neighbours: Any = LIST, **settings: Any) -> dict[str, Any]:
@@ -217,7 +218,7 @@ def test_files_with_another_hash_are_refused_before_the_list_is_read(tmp_path: P
     with pytest.raises(CampaignError, match="the table is not the one that wave 1 names"):
         respond(wave, tmp_path, Unread(), table=TABLE.to_bytes()[:-1] + b"\xff")
     with pytest.raises(CampaignError, match="the file of people is not the one"):
-        respond(wave, tmp_path, Unread(), people=PEOPLE_FILE + b"v\n")
+        respond(wave, tmp_path, Unread(), people=PEOPLE_FILE[:-1] + b"v")
 
 
 @pytest.mark.parametrize(
@@ -234,6 +235,50 @@ def test_a_published_table_that_is_no_table_is_refused_whatever_the_list_is(publ
     wave = first_document().next_wave(CLASS, graph=PEOPLE, table=hashlib.sha256(published).hexdigest(), closes=CLOSES)
     with pytest.raises(CampaignError, match="is damaged"):
         respond(wave, tmp_path, Unread(), table=published)
+
+
+def with_byte(place: int, value: int) -> bytes:
+    return PEOPLE_FILE[:place] + bytes([value]) + PEOPLE_FILE[place + 1 :]
+
+
+SIZES = len(PEOPLE_FILE) - 3 * len(NAMES) - 2  # where the only bucket says how many people it has
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        PEOPLE_FILE[:-1],
+        PEOPLE_FILE + b"\0\0\0",
+        people_file(NAMES[:-1]),
+        people_file([*NAMES, "v"]),
+        with_byte(SIZES, len(NAMES) - 1),
+        with_byte(SIZES, len(NAMES) + 1),
+        with_byte(SIZES + 1, 8),  # no such part of a hash
+        "".join(f"{name}\n" for name in NAMES).encode(),
+        b"",
+    ],
+)
+def test_a_published_file_of_people_that_is_none_is_refused_whatever_the_list_is(
+    published: bytes, tmp_path: Path
+) -> None:
+    text = forged(waves_of(CLASS)[1], ("neighbours", "people"), hashlib.sha256(published).hexdigest())
+    with pytest.raises(CampaignError, match="is damaged"):
+        answer_neighbours(
+            text, Unread(), table=TABLE.to_bytes(), people=published, node="u1", store=tmp_path, max_epsilon=9.0
+        )
+
+
+def test_everybody_is_found_among_many_people() -> None:
+    names = [f"u{i}" for i in range(20_000)]
+    file = PeopleFile.of(names)
+    codes = np.arange(len(names)) % 3 + 1
+    table = BeliefTable(3, codes.astype(np.uint16))
+    question = verify(waves_of(CLASS)[1].to_json(), max_epsilon=9.0)
+    assert question.neighbours is not None
+    asked = question.neighbours._replace(nodes=len(names), people=file.sha256, table=table.sha256)
+    read = Beliefs.read(table.to_bytes(), file.content, question._replace(neighbours=asked))
+    assert read.sums(names) == tuple(table.sums([range(len(names))])[0].tolist())
+    assert read.sums(file.names[7:8]) == tuple(table.sums([[7]])[0].tolist())
 
 
 def test_an_unknown_neighbour_is_refused_and_not_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.neighbour_collection import PEOPLE, SIZE, Series, collected
+from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
 from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_collection import NeighbourCollection
@@ -93,7 +93,7 @@ def test_progress_of_a_series_is_judged_by_people_in_no_table(series: Series) ->
 def test_who_withdraws_is_in_no_later_table_and_no_model(tmp_path: Path) -> None:
     series = collected(tmp_path, [CLASS])
     store = ReportStore.administer(series.store)
-    for name in ("p000", "p001"):
+    for name in NAMES[:2]:
         store.withdraw(series.documents[0].id, name, now=0.0)
     assert store.count(series.documents[0].id, wave=1) == SIZE - 2
     store.close()

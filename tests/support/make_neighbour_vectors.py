@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veilgraph.campaign.people_file import PeopleFile, people_file
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, OSRandom
 from veilgraph.privacy.mechanisms.random_source import WORDS
@@ -101,13 +102,9 @@ def answer_of(mechanism: Answer, sums: list[int], words: OSRandom) -> list[int]:
 
 
 def names_of(people: int) -> list[str]:
-    """Return the names of some people in their order, with characters of one to four bytes."""
+    """Return the names of some people in the order of their rows, with characters of one to four bytes."""
     first = "a\u00e9\uffee\U0001f4cf"
-    return sorted(f"{first[i % len(first)]}{i}" for i in range(people))
-
-
-def people_file(names: list[str]) -> bytes:
-    return "".join(f"{name}\n" for name in names).encode()
+    return list(PeopleFile.of(f"{first[i % len(first)]}{i}" for i in range(people)).names)
 
 
 def published(table: BeliefTable) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from tests.support.neighbour_series import CLASSES, CLOSES, first_document
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer, read_table_file
+from veilgraph.campaign.people_file import PeopleFile
 from veilgraph.campaign.report import Report
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy.publish_wave import publish_wave
@@ -18,8 +19,8 @@ from veilgraph.privacy.belief_table import BeliefTable
 from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass
 
 SIZE = 240
-NAMES = tuple(f"p{i:03}" for i in range(SIZE))
-PEOPLE = Graph.without_edges(SIZE, node_ids=NAMES)
+NAMES = PeopleFile.of(f"p{i:03}" for i in range(SIZE)).names  # in the order of rows
+PEOPLE = Graph.without_edges(SIZE, node_ids=sorted(NAMES))  # in the order of their table
 EPSILON_Y = 4.0
 
 
@@ -67,7 +68,7 @@ def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON
     store.put([Report(campaign=first.id, node=NAMES[i], features=None, label=drawn[i]) for i in reporting], now=0.0)
     documents = [first]
     (folder / "document-0.json").write_text(first.to_json())
-    (folder / "people.csv").write_text("id\n" + "".join(f"{name}\n" for name in NAMES))
+    (folder / "people.csv").write_text("id\n" + "".join(f"{name}\n" for name in PEOPLE.names))
     url, tables = f"sqlite:///{folder / 'reports.db'}", folder / "tables"
     for number, answer in enumerate(answers, start=1):
         path = folder / f"document-{number}.json"

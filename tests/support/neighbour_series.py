@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import Answer, people_file
+from veilgraph.campaign.neighbour_series import Answer
+from veilgraph.campaign.people_file import people_file
 from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale

@@ -124,11 +124,11 @@ const work = {
   neighbours: ({ people, table, hashes, nodes, classes, mechanism, cases }) => attempt(async () => {
     const wave = { people: hashes[0], table: hashes[1], nodes, classes: Array(classes).fill("") };
     const published = await module.readPublished(wave, Buffer.from(people, "base64"), Buffer.from(table, "base64"));
-    return cases.map(({ list, words }) => {
+    return Promise.all(cases.map(async ({ list, words }) => {
       let next = 0;
-      const sums = module.sumsOf(published, list);
+      const sums = await module.sumsOf(published, list);
       return { sums, answer: words && module.randomizeSums({ asked: mechanism }, sums, () => words[next++]), consumed: next };
-    });
+    }));
   }),
   // How often each answer to the same sums is drawn, with the system's randomness.
   draws: ({ mechanism, sums, times }) => attempt(() => {

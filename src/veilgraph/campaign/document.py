@@ -10,7 +10,6 @@ A wave of answers about private neighbours is a document of its own, in format 4
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +18,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries, people_file
+from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries
 from veilgraph.campaign.notice import NOTICE_KEYS, check_texts, time_in_words
+from veilgraph.campaign.people_file import PeopleFile
 from veilgraph.campaign.strict_json import (
     TIME_FORMAT,
     canonical_json,
@@ -336,7 +336,7 @@ class Campaign:
                 documents=(*before[0], self.id),
                 label=label,
                 answers=(*before[1], answer),
-                people=hashlib.sha256(people_file(graph.names)).hexdigest(),
+                people=PeopleFile.of(graph.names).sha256,
                 table=table,
             ),
         )

@@ -11,6 +11,7 @@ import numpy as np
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries
+from veilgraph.campaign.people_file import PeopleFile
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError, ReportError
 from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph
@@ -24,7 +25,7 @@ class NeighbourCollection:
 
     Attributes:
         documents: the first document, which asks for the label, then that of each wave.
-        tables: table of each wave. Rows are in the order of the people's sorted ids.
+        tables: table of each wave. Rows are in the order of the published file of people.
     """
 
     documents: tuple[Campaign, ...]
@@ -64,12 +65,19 @@ class NeighbourCollection:
         """Return everything that the server knows: people without edges, label reports, and the answers of all waves.
 
         Args:
-            people: the people of the series, sorted by id.
+            people: the people of the series, in the order of its file of people.
             reports: valid reports of all documents.
         """
-        if people.num_edges or people.names != tuple(sorted(people.names)) or len(people.names) != self.campaign.nodes:
+        published = PeopleFile.of(people.names)
+        if (
+            people.num_edges
+            or len(people.names) != self.campaign.nodes
+            or people.names != published.names
+            or any(asked.people != published.sha256 for asked in self.waves)
+        ):
             raise GraphError(
-                "the people are not those of the series, sorted by id and without edges: give its node table"
+                "the people are not those of the series, in the order of its file of people and without edges: give "
+                "its node table"
             )
         of_wave: dict[int, dict[str, tuple[int, ...]]] = {number: {} for number in range(1, len(self.documents))}
         labels = []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -161,15 +160,6 @@ class NeighbourSeries:
                 f"{people:,} and {self.label.domain_size}: publish another one"
             )
         return table
-
-
-def people_file(names: Iterable[str]) -> bytes:
-    r"""Return the file of all people: their ids, sorted, one on each line. Row i of a table is about line i.
-
-    >>> people_file(["u2", "u10"])
-    b'u10\nu2\n'
-    """
-    return "".join(f"{name}\n" for name in sorted(names)).encode()
 
 
 def table_path(folder: Path, sha256: str) -> Path:

@@ -78,7 +78,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from email.utils import parsedate_to_datetime
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import comb, prod
 from pathlib import Path
 from types import NoneType
@@ -151,6 +151,9 @@ _MAX_NOISE_WORDS = 2**17  # expected words of one geometric variable, which a de
 _BELIEFS = 2**16
 _FINEST_SCALE = 60
 _TABLE_MAGIC = b"veilgraph-beliefs-1\n"
+_PEOPLE_MAGIC = b"veilgraph-people-1\n"
+_PER_BUCKET = 16
+_PARTS_OF_HASH = 8
 _MAX_TEXT_LENGTH = 4000
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 # Control, bidirectional and invisible characters could hide what a campaign says; the campaign format lists them.
@@ -176,7 +179,6 @@ _RETRIED_STATUSES = {408, 429, 500, 502, 503, 504}  # the same report may be sen
 _MAX_PAUSE_SECONDS = 300.0
 _MAX_ANSWER_LENGTH = 2**16
 _MAX_PUBLISHED_LENGTH = 2**30
-_MAX_NAME_LENGTH = 4 * 256 + 1  # of a line of the file of people, in UTF-8
 _PIECE_LENGTH = 2**18
 _FETCHED_NAME = "campaign.json"
 _PLAIN = re.compile(r"[!-~]{1,1000}")
@@ -439,7 +441,8 @@ def answer_neighbours(
 
     The wave is checked before the list is read: its document, its place in the series that this device has answered,
     the person's limits, and both published files. So no refusal that the organiser could cause depends on the list.
-    An id that is not among the people is refused, and not named. A list above the cap is cut as the mechanism says.
+    An id that is not among the people is refused, and not named; one in a million passes for another one. A list above
+    the cap is cut as the mechanism says.
 
     Args:
         campaign: the JSON of the wave's document.
@@ -993,9 +996,17 @@ class NeighbourWave(NamedTuple):
 
 
 class Beliefs(NamedTuple):
-    """What is published about all people. It is checked as a whole, before anybody is looked up."""
+    """What is published about all people. It is checked as a whole, before anybody is looked up.
 
-    people: list[bytes]
+    The file of people is a hash table: an id belongs to a bucket, and has a fingerprint of 3 bytes in it. Row i of the
+    belief table is about fingerprint i.
+    """
+
+    starts: array[int]
+    """Row of the first fingerprint of each bucket, and the number of people after the last one."""
+    parts: bytes
+    """Which part of the hash the fingerprints of each bucket are."""
+    fingerprints: bytes
     codes: array[int]
     classes: int
 
@@ -1004,7 +1015,7 @@ class Beliefs(NamedTuple):
         """Read both files; refuse others than those of the wave, and a table with a row that is no belief.
 
         A row whose units sum to more than `scale` would make the guarantee false. A refusal must not depend on the
-        list, so every row is checked.
+        list, so every row is checked. Whatever the fingerprints are, an id has one row or none, so they need no check.
         """
         asked, classes = question.neighbours, len(question.classes)
         if asked is None:
@@ -1012,43 +1023,68 @@ class Beliefs(NamedTuple):
         for content, expected, what in ((table, asked.table, "table"), (people, asked.people, "file of people")):
             if hashlib.sha256(content).hexdigest() != expected:
                 raise CampaignError(f"the {what} is not the one that wave {asked.wave} names: get it again")
-        header = _table_header(classes, asked.nodes)
-        lines = people.split(b"\n")
-        codes = array("H", table[len(_TABLE_MAGIC + header) :][: 2 * asked.nodes])
+        sizes, parts, fingerprints = _Layout.of_people(asked.nodes).cut(people)
+        codes = array("H", *_Layout.of_table(asked.nodes, classes).cut(table))
         if sys.byteorder == "big":
             codes.byteswap()
-        if (
-            not table.startswith(_TABLE_MAGIC + header)
-            or len(table) != len(_TABLE_MAGIC + header) + 2 * asked.nodes
-            or len(lines) != asked.nodes + 1
-            or lines.pop() != b""
-            or max(codes) > _count_beliefs(finest_scale(classes), classes)
-        ):
-            raise CampaignError("the table or the file of people is damaged, or of another number of people or classes")
-        return cls(lines, codes, classes)
+        most = _count_beliefs(finest_scale(classes), classes)
+        if sum(sizes) != asked.nodes or max(parts) >= _PARTS_OF_HASH or max(codes) > most:
+            raise _damaged_files()
+        return cls(array("Q", accumulate(sizes, initial=0)), parts, fingerprints, codes, classes)
 
     def sums(self, neighbours: Iterable[str]) -> Codes:
         """Return what the beliefs of the neighbours add up to; each counts once. Refuse an id that is not there."""
-        wanted = set()
-        for each in neighbours:
-            if not isinstance(each, str):
-                raise DomainError("a neighbour is not named by text (value withheld)")
-            wanted.add(each.encode(errors="surrogatepass"))
-        places = {line: i for i, line in enumerate(self.people) if line in wanted}
-        if len(places) < len(wanted):
-            raise DomainError(
-                f"a neighbour is not among the {len(self.people)} people of the table (id withheld): correct the list, "
-                "or leave out people who do not take part"
-            )
         total = [0] * self.classes
-        for code, people in Counter(self.codes[i] for i in places.values()).items():
+        for code, people in Counter(self.codes[row] for row in set(map(self._row, neighbours))).items():
             for position, units in enumerate(belief(code, self.classes)):
                 total[position] += people * units
         return tuple(total)
 
+    def _row(self, neighbour: str) -> int:
+        if not isinstance(neighbour, str):
+            raise DomainError("a neighbour is not named by text (value withheld)")
+        hashed = hashlib.sha256(neighbour.encode(errors="surrogatepass")).digest()
+        bucket = int.from_bytes(hashed[:6], "big") % len(self.parts)
+        fingerprint = hashed[6 + 3 * self.parts[bucket] :][:3]
+        for row in range(self.starts[bucket], self.starts[bucket + 1]):
+            if self.fingerprints[3 * row : 3 * row + 3] == fingerprint:
+                return row
+        raise DomainError(
+            f"a neighbour is not among the {len(self.codes)} people of the table (id withheld): correct the list, "
+            "or leave out people who do not take part"
+        )
 
-def _table_header(classes: int, people: int) -> bytes:
-    return f'{{"num_classes": {classes}, "people": {people}}}\n'.encode()
+
+class _Layout(NamedTuple):
+    """The bytes of a published file: a title, and parts of known length."""
+
+    title: bytes
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of_people(cls, people: int) -> _Layout:
+        """Return the layout of the file of people: sizes of the buckets, their parts of the hash, fingerprints."""
+        buckets = -(-people // _PER_BUCKET)
+        return cls(_PEOPLE_MAGIC + f'{{"people": {people}}}\n'.encode(), (buckets, buckets, 3 * people))
+
+    @classmethod
+    def of_table(cls, people: int, classes: int) -> _Layout:
+        """Return the layout of the belief table: codes of 16 bits."""
+        return cls(_TABLE_MAGIC + f'{{"num_classes": {classes}, "people": {people}}}\n'.encode(), (2 * people,))
+
+    @property
+    def size(self) -> int:
+        return len(self.title) + sum(self.lengths)
+
+    def cut(self, file: bytes) -> list[bytes]:
+        """Return the parts of a file; refuse one of another layout."""
+        if not file.startswith(self.title) or len(file) != self.size:
+            raise _damaged_files()
+        return [file[start:end] for start, end in pairwise(accumulate(self.lengths, initial=len(self.title)))]
+
+
+def _damaged_files() -> CampaignError:
+    return CampaignError("the table or the file of people is damaged, or of another number of people or classes")
 
 
 def finest_scale(classes: int) -> int:
@@ -2308,10 +2344,10 @@ class _Source(NamedTuple):
         """Take the files of a wave about neighbours that are not there; other campaigns have none."""
         if (asked := question.neighbours) is None:
             return ()
-        table = len(_TABLE_MAGIC) + len(_table_header(len(question.classes), asked.nodes)) + 2 * asked.nodes
+        table, people = _Layout.of_table(asked.nodes, len(question.classes)), _Layout.of_people(asked.nodes)
         return (
-            self._file(folder / f"{asked.table}.beliefs", asked.table, table),
-            self._file(folder / f"{asked.people}.people", asked.people, asked.nodes * _MAX_NAME_LENGTH),
+            self._file(folder / f"{asked.table}.beliefs", asked.table, table.size),
+            self._file(folder / f"{asked.people}.people", asked.people, people.size),
         )
 
     def _file(self, path: Path, sha256: str, most: int) -> Path:

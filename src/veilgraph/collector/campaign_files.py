@@ -21,7 +21,8 @@ from starlette.types import ASGIApp
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.campaign.neighbour_series import people_file, read_table_file
+from veilgraph.campaign.neighbour_series import read_table_file
+from veilgraph.campaign.people_file import people_file
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.campaign.series_folder import PublishedWave
 from veilgraph.campaign.tokens import read_keys

@@ -140,8 +140,8 @@ def predict_nodes(
     Args:
         model: the trained model.
         graph: the public graph as it is now.
-        nodes: names of the nodes to predict; default: all nodes of the graph. A node without an edge must have sent a
-            report, or must have been in the graph of the training.
+        nodes: names of the nodes to predict; default: all nodes of the graph, in its order. A node without an edge
+            must have sent a report, or must have been in the graph of the training.
         store: URL of the store with the reports as they are now; default: the reports of the training.
         coverage: probability with which a set holds the true class; default: 0.9, and no sets where the method gives
             none.
@@ -155,7 +155,7 @@ def predict_nodes(
     else:
         with stored_reports(store, model.campaign, watch=watch) as reports:
             perturbed = model.perturbed(public, reports)
-    chosen = tuple(nodes or public.names)
+    chosen = tuple(nodes or graph.names)
     number_of = {name: number for number, name in enumerate(public.names)}
     numbers = np.array([number_of[node] for node in chosen], dtype=np.int64)
     rows = _probabilities(model, perturbed, kept=store is None)[numbers]

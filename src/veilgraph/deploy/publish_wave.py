@@ -13,7 +13,8 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.neighbour_collection import NeighbourCollection
-from veilgraph.campaign.neighbour_series import Answer, people_file, read_table_file, table_path
+from veilgraph.campaign.neighbour_series import Answer, read_table_file, table_path
+from veilgraph.campaign.people_file import PeopleFile, people_file
 from veilgraph.campaign.series_folder import newest_document, wave_path
 from veilgraph.deploy.stored_reports import series_documents, stored_reports
 from veilgraph.errors import CampaignError, RunError
@@ -41,7 +42,7 @@ def read_collection(
         tables: folder of the tables; None if there is no wave yet.
         watch: shows the progress of reading.
     """
-    ordered = check_graph(campaign, people).reordered(sorted(people.names))
+    ordered = check_graph(campaign, people).reordered(PeopleFile.of(people.names).names)
     documents = series_documents(store, campaign)
     waves = [each.neighbours for each in documents if each.neighbours is not None]
     if waves and tables is None:

@@ -50,7 +50,7 @@ export async function answerNeighbours(campaign, { people, table, neighbours }, 
 		const mostForEntry = Math.min(maxEntryEpsilon ?? entryLimit ?? need(any_lists < Infinity, "Set your limit for one entry first.") ?? Infinity, entryLimit ?? Infinity);
 		need(within(entrySpent + one_entry, mostForEntry), `An answer costs epsilon ${shown(one_entry)} for one entry. `
 			+ `With ${shown(entrySpent)} for earlier answers this is above your limit of ${mostForEntry}.`);
-		const published = await readPublished(question, people, table), said = randomizeSums(question, sumsOf(published, neighbours));
+		const published = await readPublished(question, people, table), said = randomizeSums(question, await sumsOf(published, neighbours));
 		const place = { series, wave, any_lists: `${any_lists}`, one_entry: `${one_entry}` };
 		storage.setItem(placeOf(id, node, kept.size), canonical({ answer: said, campaign: id, node, epsilon: `${epsilon}`, neighbours: place, notices: [seen] }));
 		return drawn(question, storage).get(node);

@@ -59,8 +59,12 @@ export interface WaveQuestion {
 
 /** What is published for a wave, after it was checked. */
 export interface Published {
-	readonly names: Uint8Array;
+	/** Row of the first person of each bucket, and the number of people after the last one. */
 	readonly starts: Uint32Array;
+	/** Which part of the hash the fingerprints of each bucket are. */
+	readonly parts: Uint8Array;
+	/** Three bytes for each person. */
+	readonly fingerprints: Uint8Array;
 	readonly k: number;
 	readonly scale: number;
 	readonly codes: DataView;
@@ -76,11 +80,11 @@ export function verifyWave(
 	text: string, limits: { maxEpsilon: number; maxEntryEpsilon?: number | null; now?: Date },
 ): Promise<WaveQuestion>;
 
-/** Read the names of all people and the table of a wave; others, and damaged ones, are refused. */
+/** Read the file of people and the table of a wave; others, and damaged ones, are refused. */
 export function readPublished(question: WaveQuestion, people: Uint8Array, table: Uint8Array): Promise<Published>;
 
 /** Add up the beliefs of the neighbours, which are given by name; one sum for each class, in units. */
-export function sumsOf(published: Published, neighbours: Iterable<string>): number[];
+export function sumsOf(published: Published, neighbours: Iterable<string>): Promise<number[]>;
 
 /** Randomize the sums of a list: a set of classes, or a count for each class. Other sources of words are for tests. */
 export function randomizeSums(

@@ -5,6 +5,7 @@ import { canonical, internals, need, parse, sha256, shown, within } from "./veil
 
 const { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, number, part, readNotice, readTable, respond, systemWord, whole } = internals;
 const CODES = 2 ** 16, FINEST = 60, MOST_STEPS = 2 ** 17, MOST_WAVES = 36, LARGEST_COUNT = 2 ** 15 - 1, LARGEST_CAP = 2 ** 31 - 1;
+const PER_BUCKET = 16, PARTS = 8;
 const HEAD = /^veilgraph-beliefs-1\n\{"num_classes": ([1-9]\d{0,4}), "people": ([1-9]\d{0,9})\}\n/;
 const NO_WAVE = "This is not a wave about neighbours.", DAMAGED = "The published table cannot be used: get it again.";
 
@@ -100,35 +101,28 @@ export function finestScale(k) {
 }
 
 /**
- * Read what is published for a wave, the names of all people and the table, after comparing both with their hashes.
+ * Read what is published for a wave, the file of people and the table, after comparing both with their hashes.
  *
- * All of it is checked, also about people who are no neighbours: a row that sums to more than `scale` would make the
+ * All rows are checked, also about people who are no neighbours: a row that sums to more than `scale` would make the
  * guarantee false, and a device that refused because of its own neighbours alone would reveal them.
  */
 export async function readPublished({ people, table, nodes, classes }, names, beliefs) {
 	for (const [bytes, hash] of [[names, people], [beliefs, table]])
 		need((await sha256(bytes)) === hash, "This is another table than that of the wave: get it again.");
-	return guarded(DAMAGED, () => ({ names, starts: startsOf(names, nodes), ...readBeliefs(beliefs, nodes, classes.length) }));
+	return guarded(DAMAGED, () => ({ ...readPeople(names, nodes), ...readBeliefs(beliefs, nodes, classes.length) }));
 }
 
-/** Where each name begins; names are different and in the order of code points, which is that of UTF-8. */
-function startsOf(names, nodes) {
-	need(nodes <= names.length, DAMAGED);
-	const starts = new Uint32Array(nodes + 1);
-	for (let i = 0, start = 0, before = 0; i < nodes; i++) {
-		const end = names.indexOf(10, start);
-		if (end <= start || (i && order(names, before, start - 1, names, start, end) >= 0)) need(false, DAMAGED);
-		[before, start] = [start, end + 1];
-		starts[i + 1] = start;
-	}
-	need(starts[nodes] === names.length, DAMAGED);
-	return starts;
-}
-
-/** Compare two names, each between two places: below, at or above 0. */
-function order(one, i, end, other, j, last) {
-	for (; i < end && j < last; i++, j++) if (one[i] !== other[j]) return one[i] - other[j];
-	return end - i - (last - j);
+/**
+ * Read the file of people, a hash table: an id belongs to a bucket, and has a fingerprint of 3 bytes in it. Row i of the
+ * belief table is about fingerprint i. Whatever the fingerprints are, an id has one row or none.
+ */
+function readPeople(bytes, nodes) {
+	const title = `veilgraph-people-1\n{"people": ${nodes}}\n`, buckets = Math.ceil(nodes / PER_BUCKET), fixed = title.length + 2 * buckets;
+	need(bytes.length === fixed + 3 * nodes && String.fromCharCode(...bytes.subarray(0, title.length)) === title, DAMAGED);
+	const starts = new Uint32Array(buckets + 1), parts = bytes.subarray(title.length + buckets, fixed);
+	for (let i = 0; i < buckets; i++) starts[i + 1] = starts[i] + bytes[title.length + i];
+	need(starts[buckets] === nodes && parts.every((part) => part < PARTS), DAMAGED);
+	return { starts, parts, fingerprints: bytes.subarray(fixed) };
 }
 
 function readBeliefs(bytes, nodes, classes) {
@@ -146,23 +140,19 @@ function readBeliefs(bytes, nodes, classes) {
  *
  * One who is named twice counts once, and one of whom nothing is known adds nothing.
  */
-export function sumsOf({ names, starts, k, scale, codes }, neighbours) {
-	return guarded("The list of neighbours cannot be used.", () => {
-		const sums = Array(k).fill(0), rows = new Set([...neighbours].map((name) => rowOf(name, names, starts)));
-		for (const row of rows) unitsOf(codes.getUint16(2 * row, true), k, scale).forEach((units, c) => (sums[c] += units));
-		return sums;
-	});
+export async function sumsOf({ k, scale, codes, ...people }, neighbours) {
+	const names = guarded("The list of neighbours cannot be used.", () => [...neighbours]), sums = Array(k).fill(0);
+	const rows = new Set(await Promise.all(names.map((name) => rowOf(name, people))));
+	for (const row of rows) unitsOf(codes.getUint16(2 * row, true), k, scale).forEach((units, c) => (sums[c] += units));
+	return sums;
 }
 
-function rowOf(neighbour, names, starts) {
-	need(typeof neighbour === "string", "The list of neighbours holds something that is not a name.");
-	const name = new TextEncoder().encode(neighbour);
-	let low = 0, high = starts.length - 1;
-	while (low < high) {
-		const middle = (low + high) >> 1, found = order(name, 0, name.length, names, starts[middle], starts[middle + 1] - 1);
-		if (!found) return middle;
-		if (found < 0) high = middle; else low = middle + 1;
-	}
+async function rowOf(name, { starts, parts, fingerprints }) {
+	need(typeof name === "string", "The list of neighbours holds something that is not a name.");
+	const hash = new DataView(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(name)));
+	const bucket = (hash.getUint16(0) * 2 ** 32 + hash.getUint32(2)) % parts.length, start = 6 + 3 * parts[bucket];
+	for (let row = starts[bucket]; row < starts[bucket + 1]; row++)
+		if ([0, 1, 2].every((i) => fingerprints[3 * row + i] === hash.getUint8(start + i))) return row;
 	need(false, "A neighbour is not in the table of this wave: correct your list.");
 }
 
