@@ -49,7 +49,7 @@ export async function answer(text: string): Promise<{ features: ReportedFeatures
 
 export async function answerWave(text: string, people: Uint8Array, table: Uint8Array): Promise<number[]> {
 	const wave: WaveQuestion = await verifyWave(text, { maxEpsilon: 2, maxEntryEpsilon: 1 });
-	return randomizeSums(wave, sumsOf(await readPublished(wave, people, table), ["a", "b"]));
+	return randomizeSums(wave, await sumsOf(await readPublished(wave, people, table), ["a", "b"]));
 }
 
 // @ts-expect-error the limit is not optional
