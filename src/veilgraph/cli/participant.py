@@ -61,7 +61,7 @@ def fetch(
     what = "Campaign" if asked is None else f"Wave {asked.wave} of series {asked.series}: campaign"
     source = "--record record.json" if asked is None else "--neighbours friends.txt"
     echo(f"{what} {found.question.id} is in {found.campaign}; its id and its tables are in order.")
-    for path, content in ((found.table, "What is believed about everyone"), (found.people, "Whose row is whose")):
+    for path, content in ((found.table, "What is believed about everyone"), (found.people, "The file of people")):
         if path is not None:
             echo(f"{content} is beside it, whole: {path.stat().st_size:,} bytes, with the SHA-256 that it names.")
     echo(
