@@ -23,11 +23,11 @@ def spectral_bisections(
 ) -> list[NDArray[np.int32]]:
     r"""Bisect a graph recursively by its leading eigenvectors; return codes as `graph.clustering.bisections` does.
 
-    A part is divided at the median of its nodes' places on one axis, so halves have equal size, except that nodes in
-    the same place stay together. The axis is :math:`C^3 g` with C the covariance of the part's rows and a random vector
-    g: near the principal axes, and another one in each tree. The first eigenvector, which tells degrees, is left out,
-    and the j-th after it is divided by :math:`\sqrt j`: later ones tell less. It needs no edge, and time is linear in
-    the nodes for each level. Processes add up counts and covariances.
+    A part is divided at the median of its nodes' places on one axis, so halves have equal size. Nodes in the same
+    place stay together. The axis is :math:`C^3 g` with C the covariance of the part's rows and a random vector g: near
+    the principal axes, and another one in each tree. The first eigenvector, which tells degrees, is left out, and the
+    j-th after it is divided by :math:`\sqrt j`: later ones tell less. It needs no edge, and time is linear in the nodes
+    for each level. Processes add up counts and covariances.
 
     Args:
         vectors: leading eigenvectors of this process's nodes in their order, `[nodes, columns]`; at least two.
