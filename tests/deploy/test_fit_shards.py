@@ -34,7 +34,7 @@ def predictions(folder: Path) -> pd.DataFrame:
     return pd.concat([pd.read_parquet(folder / f"predictions-{part:05d}.parquet") for part in range(3)])
 
 
-@pytest.mark.parametrize("method", ["rgnn", "structure_only", "veil_labels"])
+@pytest.mark.parametrize("method", ["rgnn", "structure_only", "veil_labels", "veil"])
 def test_the_model_of_shards_has_the_weights_and_answers_of_the_whole_graph(
     shards: Path, tmp_path: Path, method: str
 ) -> None:
@@ -71,7 +71,6 @@ def test_a_model_of_shards_keeps_no_report_and_no_probability(shards: Path, tmp_
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "veil"}, "the method 'veil' combines features in one process"),
         ({"method": "majority"}, "the method 'majority' needs the whole graph in one process"),
         ({"method": "rgnn", "backbone": "gat"}, "the backbone 'gat' walks along edges"),
         ({"method": "rgnn", "hold_out": 1.0}, "hold_out is 1.0"),

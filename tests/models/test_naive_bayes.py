@@ -6,12 +6,14 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import binom
 
+from tests.support.thread_communicator import ThreadCommunicator, in_threads
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate
 from veilgraph.graph import Graph, PerturbedGraph, Split
@@ -167,3 +169,24 @@ def test_expectation_maximisation_finds_more_than_weak_labels_show() -> None:
     ]
     # The same 3000 nodes twice: the difference has a standard error of at most sqrt(1/3000) = 0.018.
     assert float(hits[1].mean() - hits[0].mean()) > 3 * 0.018
+
+
+@pytest.mark.parametrize("randomizer", [grr_fs, joint_grr_best, multi_bit])
+def test_processes_that_share_the_reports_find_what_one_finds(randomizer: FeatureRandomizer) -> None:
+    private = csbm(600, num_classes=3, num_features=12, feature_signal=0.8, seed=0)
+    budget, split = PrivacyBudget(2.0, 1.0, 2), Split.random(600, seed=0)
+    drawn = simulate(private, budget, split, rng=np.random.default_rng(0), features=randomizer)
+    part_of = torch.from_numpy(np.random.default_rng(1).integers(3, size=600))
+    whole = replace(drawn, has_features=drawn.has_features & (part_of != 1).numpy())  # nobody in the second part
+    soft = (0.7 * torch.eye(3)[torch.from_numpy(private.labels)] + 0.1).unsqueeze(1)
+    expected = feature_log_likelihood(whole, soft)
+
+    def one(communicator: ThreadCommunicator) -> torch.Tensor:
+        own = communicator.counted_nodes
+        names = ("features", "labels", "has_features", "has_label")
+        arrays: dict[str, Any] = {name: getattr(whole, name)[own.numpy()] for name in names}
+        graph = Graph.from_edges([[0], [1]], num_nodes=len(own))  # its edges do not matter
+        return feature_log_likelihood(replace(whole, graph=graph, **arrays), soft[own], communicator=communicator)
+
+    for rank, found in enumerate(in_threads(part_of, one)):
+        torch.testing.assert_close(found, expected[part_of == rank], rtol=0, atol=1e-4)

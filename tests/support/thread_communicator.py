@@ -49,9 +49,9 @@ class ThreadCommunicator(Communicator):
         """Return the number of nodes of the whole graph."""
         return self._nodes
 
-    def all_reduce_max(self, number: int) -> int:
-        """Return the maximum of a number over threads."""
-        return int(max(self.share(number)))
+    def maximum(self, numbers: Tensor) -> Tensor:
+        """Return the maximum of each number over threads."""
+        return torch.stack(self.share(numbers)).amax(0)
 
     def all_reduce_sum(self, sums: Tensor) -> Tensor:
         """Add a tensor up over threads, the last first."""

@@ -18,6 +18,7 @@ from veilgraph.distributed.process_group import join_process_group
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.graph.shards import ShardGraph
+from veilgraph.models import Veil
 from veilgraph.models.veil.communities import community_log_posterior
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.privacy.budget import PrivacyBudget
@@ -29,7 +30,7 @@ NODES = 3000
 @cache
 def perturbed() -> PerturbedGraph:
     """Simulate a collection on a graph whose random draws come from counters of nodes, as on shards."""
-    private, split = csbm(NODES, mean_degree=12, homophily=0.7, seed=0), Split.random(NODES, seed=0)
+    private, split = csbm(NODES, mean_degree=8, homophily=0.5, feature_signal=0.8, seed=0), Split.random(NODES, seed=0)
     drawn = simulate(
         private, PrivacyBudget(epsilon_x=2.0, epsilon_y=2.0, sampled=8), split, rng=np.random.default_rng(0)
     )
@@ -50,7 +51,16 @@ def answers(reports: PerturbedGraph) -> dict[str, NDArray[Any]]:
     device = torch.device("cpu")
     operators, labels = operators_of(reports.graph, device), CrossFitting.random(reports, seed=0)
     communities = community_log_posterior(labels, operators, max_edges=0)
-    return {"eigenvectors": operators.eigenvectors(64).numpy(), "communities": communities.exp().numpy()}
+    half = np.arange(len(reports.has_label)) % 2 == 0  # folds of the reports replace the split
+    split = Split(train=half, validation=~half, test=np.zeros_like(half))
+    fitted = Veil(device="cpu").fit(reports, split)
+    assert fitted.feature_pool_ is not None  # otherwise features would not be tested
+    return {
+        "eigenvectors": operators.eigenvectors(64).numpy(),
+        "communities": communities.exp().numpy(),
+        "probabilities": fitted.predict_proba(),
+        "predicted": fitted.predict_proba(reports),
+    }
 
 
 def main(out: Path) -> None:

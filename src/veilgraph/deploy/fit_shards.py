@@ -78,7 +78,7 @@ def train_on_shards(
         campaign: file of the campaign.
         shards: folder of the shards, with reports.
         out: folder of the model.
-        method: name of a method: Veil of labels alone, one that trains a GNN of a named backbone, or the control.
+        method: name of a method: Veil, one that trains a GNN of a named backbone, or the control.
         seed: seed of the split and the weights.
         hold_out: share of the label reports that only estimate the accuracy.
         device: "auto", "cpu" or "cuda".
@@ -97,7 +97,7 @@ def train_on_shards(
     if processes.is_leader:
         check_campaign(asked, folder)
         check_model_folder(out)
-        _check_method(chosen, asked)
+        _check_method(chosen)
         exchange.max(0)
     with watch("train") if processes.is_leader else unwatched("train"):
         part = _Part.read(folder, asked, exchange, bag_counts=chosen.bag_counts())
@@ -152,7 +152,7 @@ def predict_shards(
         processes.gather(_predict(model, folder, exchange, draft, certain))
         return None
     check_campaign(model.campaign, folder)
-    _check_method(model.method, model.campaign)
+    _check_method(model.method)
     with watch("predict"), drafted_folder(out, folder.parts) as draft:
         found = processes.gather(_predict(model, folder, exchange, processes.broadcast(draft), certain))
         described = [shard for shards_of_process, _ in found for shard in shards_of_process]
@@ -237,7 +237,7 @@ class _WayHome:
         return self.homes.exchange.send(values, to)[0][np.argsort(arrived)]
 
 
-def _check_method(method: Method, campaign: Campaign) -> None:
+def _check_method(method: Method) -> None:
     if isinstance(method, GNNMethod) and method.backbone not in CONVOLUTIONS:
         raise FitError(
             f"the backbone {method.backbone!r} walks along edges and needs the whole graph in one process: "
@@ -246,12 +246,7 @@ def _check_method(method: Method, campaign: Campaign) -> None:
     if not isinstance(method, GNNMethod | StructureOnly | Veil):
         raise FitError(
             f"the method '{method.name}' needs the whole graph in one process: start without torchrun, or choose "
-            "veil_labels, rgnn or structure_only"
-        )
-    if isinstance(method, Veil) and method.uses_features and campaign.feature_mechanism is not None:
-        raise FitError(
-            f"the method '{method.name}' combines features in one process: start without torchrun, or choose "
-            "veil_labels, which learns from labels alone"
+            "veil, rgnn or structure_only"
         )
 
 

@@ -42,9 +42,13 @@ class Communicator(ABC):
         Blocks of work are planned with this number, so that all processes take equally many steps.
         """
 
-    @abstractmethod
     def all_reduce_max(self, number: int) -> int:
         """Return the maximum of a number over processes."""
+        return int(self.maximum(torch.tensor(number)))
+
+    @abstractmethod
+    def maximum(self, numbers: Tensor) -> Tensor:
+        """Return the maximum of each number of a tensor over processes."""
 
     @abstractmethod
     def all_reduce_sum(self, sums: Tensor) -> Tensor:
@@ -57,6 +61,15 @@ class Communicator(ABC):
         """Return the Euclidean norm of all entries, over all processes."""
         here: Tensor = columns.norm()
         return here if self.is_local else self.all_reduce_sum(here.double().square()).sqrt().to(columns)
+
+    def std(self, columns: Tensor) -> Tensor:
+        """Return the standard deviation of all entries, over all processes, with n - 1 in the denominator."""
+        if self.is_local:
+            return columns.std()
+        here = columns.double()
+        count = self.all_reduce_sum(torch.tensor(columns.numel(), device=columns.device))
+        distance = here - self.all_reduce_sum(here.sum()) / count
+        return (self.all_reduce_sum(distance.square().sum()) / (count - 1)).sqrt().to(columns)
 
     @abstractmethod
     def exchange_halo(self, rows: Tensor) -> Tensor:
@@ -102,9 +115,9 @@ class LocalCommunicator(Communicator):
         """Return `local_nodes`."""
         return local_nodes
 
-    def all_reduce_max(self, number: int) -> int:
-        """Return `number`."""
-        return number
+    def maximum(self, numbers: Tensor) -> Tensor:
+        """Return `numbers`."""
+        return numbers
 
     def all_reduce_sum(self, sums: Tensor) -> Tensor:
         """Return `sums`."""
@@ -153,12 +166,12 @@ class HaloCommunicator(Communicator):
         """Return the size of the largest part, halo included."""
         return self._part.max_extended_nodes
 
-    def all_reduce_max(self, number: int) -> int:
-        """Return the maximum of a number over processes."""
-        numbers = torch.tensor(number)
+    def maximum(self, numbers: Tensor) -> Tensor:
+        """Return the maximum of each number over processes."""
+        greatest = numbers.contiguous().clone()
         with communication():
-            distributed.all_reduce(numbers, distributed.ReduceOp.MAX)
-        return int(numbers)
+            distributed.all_reduce(greatest, distributed.ReduceOp.MAX)
+        return greatest
 
     def all_reduce_sum(self, sums: Tensor) -> Tensor:
         """Add a tensor up over processes; the gradient of the copy is the identity."""

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.graph import PerturbedGraph
 from veilgraph.privacy.mechanisms import NOT_ASKED, JointGRR, LongitudinalFeatures, MultiBit
 from veilgraph.reconstruct.sparse import SparseProduct, csr_from_entries, sparse_product
@@ -19,12 +20,21 @@ MAX_PASSES = 20
 """Passes of expectation maximisation between class posteriors and rates."""
 
 _BLOCK = 64
+_FAR = 2**62
+"""A code beyond all others, where there are no reports."""
+
 _MIN_RATE = 1e-3
 _SETTLED = 1e-3
 """Mean change of class probabilities below which expectation maximisation ends."""
 
 
-def feature_log_likelihood(perturbed: PerturbedGraph, soft_labels: Tensor, *, max_passes: int = MAX_PASSES) -> Tensor:
+def feature_log_likelihood(
+    perturbed: PerturbedGraph,
+    soft_labels: Tensor,
+    *,
+    max_passes: int = MAX_PASSES,
+    communicator: Communicator = LOCAL,
+) -> Tensor:
     r"""Return the log-likelihood of each feature report under each class [nodes, K + 1, classes], with mean 0.
 
     Features are independent given the class (naive Bayes). Joint GRR keeps all answers S of a report, or replaces
@@ -38,19 +48,22 @@ def feature_log_likelihood(perturbed: PerturbedGraph, soft_labels: Tensor, *, ma
     has it, given the labels, the graph and the features, and that its answers were kept. Rates are drawn towards the
     overall rates by James-Stein shrinkage: a feature that does not differ between classes contributes nothing.
 
+    Processes that share a graph add up the counts of all reports.
+
     Args:
         perturbed: The feature reports.
         soft_labels: Class probabilities without features, [nodes, K + 1, classes].
         max_passes: Most passes of expectation maximisation; with 1, rates are those of `soft_labels`.
+        communicator: Collective operations over the processes that share the graph.
     """
     posterior, kept = soft_labels, torch.ones_like(soft_labels)
     for _ in range(max_passes):
         evidence = torch.zeros_like(soft_labels)
-        for answers in Answers.blocks(perturbed, soft_labels.device):
+        for answers in Answers.blocks(perturbed, soft_labels.device, communicator):
             found, kept = answers.log_likelihood(answers.shrunk_rates(posterior * kept))
             evidence += found
         before, posterior = posterior, (soft_labels.log() + evidence).softmax(dim=2)
-        if float((posterior - before).abs().mean()) < _SETTLED:
+        if _mean((posterior - before).abs(), communicator) < _SETTLED:
             break
     return evidence
 
@@ -66,6 +79,7 @@ class Answers:
         reporting: Nodes with a feature report, [nodes].
         log_kept: ln(p - q) of joint GRR [nodes, 1, 1]; 0 for other mechanisms.
         log_other: ln q of joint GRR [nodes, 1, 1]; minus infinity for other mechanisms.
+        communicator: Collective operations over the processes that share the graph.
     """
 
     indicator: Tensor
@@ -74,22 +88,25 @@ class Answers:
     reporting: Tensor
     log_kept: Tensor
     log_other: Tensor
+    communicator: Communicator = LOCAL
 
     @classmethod
-    def blocks(cls, perturbed: PerturbedGraph, device: torch.device | str = "cpu") -> Iterator[Answers]:
+    def blocks(
+        cls, perturbed: PerturbedGraph, device: torch.device | str = "cpu", communicator: Communicator = LOCAL
+    ) -> Iterator[Answers]:
         """Yield the answers about blocks of features; where each report has few answers, there is one block."""
         if _leaves_out(perturbed):
-            yield cls._sparse(perturbed, torch.device(device))
+            yield cls._sparse(perturbed, torch.device(device), communicator)
             return
         for start in range(0, perturbed.features.shape[1], _BLOCK):
-            yield cls._dense(perturbed, slice(start, start + _BLOCK), torch.device(device))
+            yield cls._dense(perturbed, slice(start, start + _BLOCK), torch.device(device), communicator)
 
     @classmethod
-    def _sparse(cls, perturbed: PerturbedGraph, device: torch.device) -> Answers:
+    def _sparse(cls, perturbed: PerturbedGraph, device: torch.device, communicator: Communicator) -> Answers:
         mechanism, reports = perturbed.feature_mechanism, perturbed.features
         nodes, features = np.nonzero(_answered(perturbed))
         codes = reports[nodes, features].astype(np.int64)
-        lowest, sizes = _value_ranges(codes, features, reports.shape[1])
+        lowest, sizes = _value_ranges(codes, features, reports.shape[1], device, communicator)
         column = torch.from_numpy((np.cumsum(sizes) - sizes - lowest)[features] + codes).to(device)
         shape = len(reports), int(sizes.sum())
         entries = csr_from_entries(torch.from_numpy(nodes).to(device), column, torch.ones(len(nodes)).to(device), shape)
@@ -108,14 +125,22 @@ class Answers:
             reporting=torch.from_numpy(perturbed.has_features).to(device),
             log_kept=log_kept,
             log_other=log_other,
+            communicator=communicator,
         )
 
     @classmethod
-    def _dense(cls, perturbed: PerturbedGraph, part: slice, device: torch.device) -> Answers:
+    def _dense(
+        cls, perturbed: PerturbedGraph, part: slice, device: torch.device, communicator: Communicator
+    ) -> Answers:
         reports, has_features = perturbed.features[:, part].astype(np.int64), perturbed.has_features
-        lowest, highest = (extreme(reports[has_features], axis=0) for extreme in (np.min, np.max))
-        feature = np.repeat(np.arange(reports.shape[1]), highest - lowest + 1)
-        value = np.concatenate([np.arange(low, high + 1) for low, high in zip(lowest, highest, strict=True)])
+        lowest, sizes = _ranges_of_extremes(
+            reports.min(axis=0, initial=_FAR, where=has_features[:, None]),
+            reports.max(axis=0, initial=-_FAR, where=has_features[:, None]),
+            device,
+            communicator,
+        )
+        feature = np.repeat(np.arange(reports.shape[1]), sizes)
+        value = np.concatenate([np.arange(low, low + size) for low, size in zip(lowest, sizes, strict=True)])
         indicator = torch.from_numpy((reports[:, feature] == value) & has_features[:, None]).to(device).float()
         return cls(
             indicator=indicator,
@@ -124,6 +149,7 @@ class Answers:
             reporting=torch.from_numpy(has_features).to(device),
             log_kept=torch.zeros(1, device=device),
             log_other=torch.full((1,), -math.inf, device=device),
+            communicator=communicator,
         )
 
     def shrunk_rates(self, weights: Tensor) -> Tensor:
@@ -138,7 +164,8 @@ class Answers:
         """
         shape = (-1, *weights.shape[1:])
         counts, squares = (
-            _product(self.transposed, each.flatten(1)).view(shape) for each in (weights, weights.square())
+            self.communicator.all_reduce_sum(_product(self.transposed, each.flatten(1))).view(shape)
+            for each in (weights, weights.square())
         )
         totals, total_squares = (self._sum_values(each)[self.feature] for each in (counts, squares))
         rates = counts / totals.clamp(min=1e-9)
@@ -188,13 +215,35 @@ def _product(matrix: Tensor, columns: Tensor) -> Tensor:
     return sparse_product(matrix, columns) if matrix.layout == torch.sparse_csr else matrix @ columns
 
 
+def _mean(numbers: Tensor, communicator: Communicator) -> float:
+    """Return the mean of all numbers of all processes."""
+    if communicator.is_local:
+        return float(numbers.mean())
+    count = torch.tensor(float(numbers.numel()), dtype=torch.float64, device=numbers.device)
+    total, count = communicator.all_reduce_sum(torch.stack([numbers.sum(dtype=torch.float64), count]))
+    return float(total / count)
+
+
 def _value_ranges(
-    codes: NDArray[np.int64], features: NDArray[np.int64], num_features: int
+    codes: NDArray[np.int64],
+    features: NDArray[np.int64],
+    num_features: int,
+    device: torch.device,
+    communicator: Communicator,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the lowest reported code of each feature, and the number of codes up to the highest; at least one."""
-    lowest, highest = np.full(num_features, np.iinfo(np.int64).max), np.full(num_features, np.iinfo(np.int64).min)
+    lowest, highest = np.full(num_features, _FAR), np.full(num_features, -_FAR)
     np.minimum.at(lowest, features, codes)
     np.maximum.at(highest, features, codes)
+    return _ranges_of_extremes(lowest, highest, device, communicator)
+
+
+def _ranges_of_extremes(
+    lowest: NDArray[np.int64], highest: NDArray[np.int64], device: torch.device, communicator: Communicator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the lowest code of each feature in all processes, and the number of codes up to the highest."""
+    extremes = communicator.maximum(torch.from_numpy(np.stack([-lowest, highest])).to(device)).cpu().numpy()
+    lowest, highest = -extremes[0], extremes[1]
     known = lowest <= highest
     return np.where(known, lowest, 0), np.where(known, highest - lowest, 0) + 1
 

@@ -31,6 +31,13 @@ def test_eigenvectors_are_the_same_bit_for_bit(found: dict[str, np.ndarray], alo
     assert np.array_equal(found["eigenvectors"], alone["eigenvectors"])
 
 
+@pytest.mark.parametrize("name", ["probabilities", "predicted"])
+def test_probabilities_with_features_are_the_same(
+    name: str, found: dict[str, np.ndarray], alone: dict[str, np.ndarray]
+) -> None:
+    np.testing.assert_allclose(found[name], alone[name], rtol=0, atol=1e-5)
+
+
 def test_communities_of_a_large_graph_are_the_same(found: dict[str, np.ndarray], alone: dict[str, np.ndarray]) -> None:
     """The limit of large graphs is lowered to 0: all processes bisect the graph by its eigenvectors."""
     np.testing.assert_allclose(found["communities"], alone["communities"], rtol=0, atol=1e-5)

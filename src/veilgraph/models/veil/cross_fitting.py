@@ -68,6 +68,12 @@ class CrossFitting:
         entries = 2 * edges * perturbed.schema.num_classes * (_FOLDS + 1)
         return _FOLDS if entries <= _LARGE else _FOLDS_OF_LARGE_GRAPHS
 
+    @staticmethod
+    def any_features(perturbed: PerturbedGraph) -> bool:
+        """Return whether anyone reported features, in this process or in another one."""
+        communicator = operators_of(perturbed.graph, torch.device("cpu")).communicator
+        return bool(communicator.all_reduce_max(int(perturbed.has_features.any())))
+
     @property
     def device(self) -> torch.device:
         """Device of all tensors."""

@@ -30,8 +30,10 @@ def feature_terms(pooled: Tensor, labels: CrossFitting, operators: GraphOperator
         labels: Label reports in folds.
         operators: The graph.
     """
-    likelihood = feature_log_likelihood(labels.perturbed, (pooled + labels.local_evidence).softmax(dim=2))
+    soft_labels, communicator = (pooled + labels.local_evidence).softmax(dim=2), labels.communicator
+    likelihood = feature_log_likelihood(labels.perturbed, soft_labels, communicator=communicator)
     ranges = [(restart, _STEPS if restart < 1 else 0) for restart in FEATURE_RESTARTS]
-    propagated = personalised_pagerank(operators.symmetric.matrix, likelihood.flatten(1), ranges)
-    scales = [_UNIT / columns.std().clamp(min=1e-6) for columns in propagated.values()]
+    matrix = operators.symmetric.matrix
+    propagated = personalised_pagerank(matrix, likelihood.flatten(1), ranges, communicator=communicator)
+    scales = [_UNIT / communicator.std(columns).clamp(min=1e-6) for columns in propagated.values()]
     return torch.stack([c.view_as(likelihood) * scale for c, scale in zip(propagated.values(), scales, strict=True)])

@@ -44,7 +44,7 @@ def plan_within(memory: int, perturbed: PerturbedGraph, *, threads: int) -> FitP
         perturbed: The graph and its reports.
         threads: Number of threads.
     """
-    own_only, sets = not perturbed.has_features.any(), num_sets(perturbed)
+    own_only, sets = not CrossFitting.any_features(perturbed), num_sets(perturbed)
     communicator = operators_of(perturbed.graph, torch.device("cpu")).communicator
     memory = -communicator.all_reduce_max(-memory)
     if communicator.is_local and bytes_needed(perturbed, views_at_once=threads) <= memory:
@@ -72,14 +72,14 @@ def bytes_needed(perturbed: PerturbedGraph, *, sets_at_once: int | None = None, 
     nodes = communicator.max_extended_rows(perturbed.graph.num_nodes)
     edges = communicator.all_reduce_max(operators.message_graph.num_edges)
     reports = communicator.all_reduce_max(int(perturbed.has_label.sum()))
-    kept = _VIEWS * nodes * classes * (sets if perturbed.has_features.any() else 1)
+    kept = _VIEWS * nodes * classes * (sets if CrossFitting.any_features(perturbed) else 1)
     columns = classes * (sets_at_once or sets)
     messages = columns * (2 * edges + _NODE_ARRAYS * nodes) + _EDGE_ARRAYS * edges
     spectral = _EIGENVECTORS * nodes + _REPORT_COLUMNS * min(reports, _MAX_REPORTS)
     others = max(_COLUMNS * nodes + 2 * edges, spectral)
     # Log-probabilities exist twice while the views are joined, and a part of them while views are at work.
     working = max(views_at_once * max(messages, others) + kept // 2, 2 * kept)
-    return 4 * (working + _ANSWER_ARRAYS * num_sparse_answers(perturbed))
+    return 4 * (working + _ANSWER_ARRAYS * communicator.all_reduce_max(num_sparse_answers(perturbed)))
 
 
 def num_sets(perturbed: PerturbedGraph) -> int:

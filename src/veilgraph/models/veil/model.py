@@ -432,7 +432,7 @@ def _pooled(
 ) -> Tensor:
     """Return class log-probabilities [nodes, K + 1, classes] of each training set, from the pooled terms."""
     pooled = pool.combine(terms, labels.degree_columns)
-    if feature_pool is None or not labels.perturbed.has_features.any():
+    if feature_pool is None or not CrossFitting.any_features(labels.perturbed):
         return pooled
     return feature_pool.combine(torch.cat([terms, feature_terms(pooled, labels, operators)]), labels.degree_columns)
 
@@ -493,7 +493,7 @@ def _fit_feature_pool(
     pool: OpinionPool, terms: Tensor, labels: CrossFitting, operators: GraphOperators
 ) -> OpinionPool | None:
     """Return the pool with features if the log-likelihood of out-of-fold reports gains more than 1 per added weight."""
-    if not labels.perturbed.has_features.any():
+    if not CrossFitting.any_features(labels.perturbed):
         return None
     extra = feature_terms(pool.combine(terms, labels.degree_columns), labels, operators)
     without, held_out = _out_of_fold(terms, labels), _out_of_fold(torch.cat([terms, extra]), labels)
@@ -503,7 +503,8 @@ def _fit_feature_pool(
     before, after = (
         labels.log_likelihood(_combine_held_out(p, t, labels)).sum() for p, t in ((again, without), (joint, held_out))
     )
-    return joint if float(after - before) > len(extra) else None
+    gain = labels.communicator.all_reduce_sum(after - before)
+    return joint if float(gain) > len(extra) else None
 
 
 def _combine_held_out(pool: OpinionPool, held_out: Tensor, labels: CrossFitting) -> Tensor:
