@@ -82,9 +82,8 @@ def main() -> None:
                 report = answer_neighbours(campaign.to_json(), contacts, max_entry_epsilon=sum(WAVES), **given)
             return send(url, report, token_for(key, first.id, names[i]))
 
-        process, url = serve(folder)
+        (process, url), store, tables = serve(folder), f"sqlite:///{folder}/reports.db", folder / "tables"
         collect(url, campaign, phone)
-        store, tables = f"sqlite:///{folder}/reports.db", folder / "tables"
         for epsilon in WAVES:
             histogram = NeighbourhoodHistogram(4, epsilon, finest_scale(4))
             campaign, _ = publish_wave(store, campaign, people, histogram, tables=tables, closes=CLOSES)

@@ -15,6 +15,7 @@ from tests.support.blocked_imports import run_without
 from tests.support.campaigns import CAMPAIGNS, FORMAT_1, campaign
 from tests.support.chromium import CHROMIUM, needs_chromium
 from tests.support.collection import SCHEMA, Collection
+from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.pages.campaign_summary import (
@@ -27,6 +28,7 @@ from veilgraph.pages.campaign_summary import (
     questions,
     render_summary,
 )
+from veilgraph.pages.exposures import RELATIONS, Exposure, series_steps
 from veilgraph.privacy.audit import worst_case_epsilon
 from veilgraph.privacy.mechanisms import GRR
 from veilgraph.privacy.schema import FeatureSchema
@@ -110,6 +112,51 @@ def test_a_series_of_features_says_what_all_its_rounds_reveal(template: Template
         assert "What the reports of one person reveal at most" in said
         assert "any two records" not in said
         assert "may leave out any question, and nobody can tell, except for “label”, where it shows" in said
+
+
+FIRST, ONE_ENTRY, BOTH = waves_of(HISTOGRAM, CLASS)
+LISTS, CAPPED_LISTS = waves_of(CLASS)[1], waves_of(CAPPED)[1]
+
+
+@pytest.mark.parametrize("wave", [ONE_ENTRY, BOTH, LISTS, CAPPED_LISTS], ids=["entry", "both", "class", "capped"])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_series_about_neighbours_states_every_wave_every_relation_and_the_sum(
+    wave: Campaign, template: Template
+) -> None:
+    """No figure is below what the integers give, and a whole list that is not protected is never passed over."""
+    said, asked = words_of(render_summary(wave, template=template)), wave.neighbour_series
+    terms = wave.guarantee.neighbours
+    assert terms is not None
+    everything, label, *lists, with_label = exposures(wave)
+    assert [each.relation for each in lists] == list(RELATIONS.values())
+    sums = [terms.total.any_lists, terms.total.one_entry, terms.total.one_relationship]
+    stated = [wave.guarantee.total_user_level, wave.guarantee.label_user_level, *sums]
+    for shown, epsilon in zip([everything, label, *lists], stated, strict=True):
+        if math.isinf(epsilon):
+            assert (shown.epsilon, shown.guess) == ("not private", "100")
+        else:
+            assert epsilon <= float(shown.epsilon) <= epsilon + 1.1e-4
+    assert float(with_label.epsilon) >= wave.guarantee.label_user_level + terms.total.one_entry - 1e-12
+    for each in exposures(wave):
+        assert each.guess in said
+        assert each.relation in said or (each == everything and template == "consent")
+    for step, answer in zip(series_steps(asked, "label")[1:], asked.answers, strict=True):
+        assert step.asked in said
+        for each, relation in zip(step.exposures, RELATIONS, strict=True):
+            assert each.epsilon == Exposure.of("", answer.list_loss.under(relation), "").epsilon
+            assert template == "consent" or each.epsilon in said
+    is_open = math.isinf(terms.total.any_lists)
+    assert is_open == ("not protected" in said and "whole list" in said.lower())
+    assert "cannot be taken back" in said
+    assert "6 people" in said
+    assert "public network" not in said
+    assert not re.search(r"\brounds?\b", said)
+
+
+def test_a_series_stands_among_the_deployments_with_both_relations() -> None:
+    own = [row for row in comparison(BOTH) if row["own"]]
+    assert [row["epsilon"] for row in own] == ["5", "not private"]
+    assert ["one entry" in row["unit"] for row in own] == [True, False]
 
 
 def test_questions_are_shown_as_people_see_them() -> None:
@@ -219,7 +266,9 @@ def test_mistakes_are_refused_with_the_remedy(
 
 @needs_chromium
 @pytest.mark.parametrize(
-    ("campaign", "pages"), [(CAMPAIGN, 1), (LABEL_ALONE, 1), (MANY, 3)], ids=["both", "label", "many"]
+    ("campaign", "pages"),
+    [(CAMPAIGN, 1), (LABEL_ALONE, 1), (MANY, 3), (BOTH, 2)],
+    ids=["both", "label", "many", "neighbours"],
 )
 def test_the_summary_fits_on_one_sheet_of_a4_and_many_questions_follow_it(
     campaign: Campaign, pages: int, tmp_path: Path

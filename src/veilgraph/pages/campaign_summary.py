@@ -21,9 +21,9 @@ from typing import Any, Literal, get_args
 import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.notice import shown_answers
-from veilgraph.errors import CampaignError, MissingExtraError
-from veilgraph.privacy.accounting import show_odds
-from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, show_epsilon, state_epsilon
+from veilgraph.errors import MissingExtraError
+from veilgraph.pages.exposures import Exposure, series_exposures, series_steps, short_epsilon
+from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, add_epsilons, state_epsilon
 from veilgraph.privacy.mechanisms import GRRFS, JointGRR, LongitudinalFeatures, SymmetricChannel
 from veilgraph.privacy.plain_text import counted, escape
 
@@ -114,38 +114,14 @@ class Question:
     kind: QuestionKind
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exposure:
-    """Upper bound of what a part of a report reveals.
-
-    Attributes:
-        part: the part, in words.
-        epsilon: text of the epsilon, rounded up.
-        relation: neighbour relation of the epsilon, in words.
-        odds: how many times as likely a report is with one record as with the other, at most.
-        guess: how often in 100 a guess between two records is right at most, if it was right 50 times before.
-    """
-
-    part: str
-    epsilon: str
-    relation: str
-    odds: str
-    guess: str
-
-
 def render_summary(campaign: Campaign, *, template: Template = "page", language: str = "en") -> str:
     """Return a document about a campaign: HTML for "page", Markdown for "dpia" and "consent".
 
     Args:
-        campaign: campaign of any format; a wave about private neighbours is refused.
+        campaign: campaign of any format. Of a wave about private neighbours it is the whole series, up to this wave.
         template: which document.
         language: language of the campaign's own texts, where it has them; our own words are English.
     """
-    if campaign.neighbours is not None:
-        raise CampaignError(
-            "the page is for campaigns on a public graph, and would hide relations of this wave about neighbours: "
-            "'campaign show' states all of them"
-        )
     environment = Environment(
         autoescape=select_autoescape(["html"]),
         finalize=None if template == "page" else _markdown,
@@ -175,6 +151,11 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "shown": shown,
         "hidden": len(asked) - len(shown),
         "waves": None if campaign.guarantee.series is None else campaign.guarantee.series.waves,
+        "series": campaign.neighbours,
+        "steps": []
+        if campaign.neighbours is None
+        else series_steps(campaign.neighbours, _label_text(campaign, language)),
+        "published": published(campaign),
         "methods": list(methods(campaign, language)),
         "leaving_out": _leaving_out(campaign, language),
         "exposures": exposures(campaign, language),
@@ -193,7 +174,8 @@ def questions(campaign: Campaign, language: str = "en") -> Iterator[Question]:
     """Yield the questions of a campaign, the label first, in the words that people see."""
     written, schema = _texts(campaign, language).get("questions", {}), campaign.schema
     named: list[tuple[str, Sequence[str], QuestionKind]]
-    named = [(campaign.label, schema.classes, "label")] if campaign.label_mechanism is not None else []
+    has_label = campaign.label_mechanism is not None or campaign.neighbours is not None
+    named = [(campaign.label, schema.classes, "label")] if has_label else []
     if campaign.feature_mechanism is not None:
         named += [(column.name, column.code_names, "feature") for column in schema.columns]
     for name, values, kind in named:
@@ -207,12 +189,19 @@ def methods(campaign: Campaign, language: str = "en") -> Iterator[str]:
     """Yield sentences that say how a device randomizes the answers."""
     name = _label_text(campaign, language)
     label, features = campaign.label_mechanism, campaign.feature_mechanism
+    if campaign.neighbours is not None:
+        label = campaign.neighbours.label
     if label is not None:
         chance = f"with a chance of {_chance(label.channel.keep)} in 100"
         if label.set_size == 1:
             yield f"A report has the true answer to “{name}” {chance}, and another one otherwise."
         else:
             yield f"A report names {label.set_size} answers to “{name}”, the true one among them {chance}."
+    if campaign.neighbours is not None:
+        yield (
+            "In each wave a device looks the people in its list up in what is published, adds it up, and reports the "
+            "sum with noise. The list itself never leaves the device."
+        )
     if features is None:
         return
     chances = [_chance(channel.keep) for channel in _channels_if_picked(features)]
@@ -244,6 +233,8 @@ def _label_text(campaign: Campaign, language: str) -> str:
 
 def exposures(campaign: Campaign, language: str = "en") -> list[Exposure]:
     """Return what the whole report, its parts and one answer reveal at most, with the relation of each epsilon."""
+    if campaign.neighbours is not None:
+        return series_exposures(campaign.neighbours)
     name = _label_text(campaign, language)
     guarantee, user = campaign.guarantee, str(NeighbourRelation.USER_LEVEL)
     whole, level = "The whole report", str(NeighbourRelation.ATTRIBUTE_LEVEL)
@@ -251,25 +242,41 @@ def exposures(campaign: Campaign, language: str = "en") -> list[Exposure]:
         whole = f"All {guarantee.series.waves} reports together"
         user = f"{NeighbourRelation.USER_LEVEL.title} ({_any_two(campaign)})"
         level = level.replace("records", "histories")
-    found = [_exposure(whole, guarantee.total_user_level, user)]
+    found = [Exposure.of(whole, guarantee.total_user_level, user)]
     if guarantee.label is not None and guarantee.features is not None:
-        found.append(_exposure(f"The answer to “{name}” alone", guarantee.label_user_level, user))
-        found.append(_exposure("All other answers together", guarantee.features_user_level, user))
+        found.append(Exposure.of(f"The answer to “{name}” alone", guarantee.label_user_level, user))
+        found.append(Exposure.of("All other answers together", guarantee.features_user_level, user))
     if guarantee.features is not None:
         part = "One of the other answers, for someone who knows all the rest"
         if guarantee.label is None:
             part = "One answer, for someone who knows all the rest"
-        found.append(_exposure(part, max(guarantee.features.attribute_level), level))
+        found.append(Exposure.of(part, max(guarantee.features.attribute_level), level))
     if guarantee.series is not None:
         part, never = f"The answers to “{name}”, if they never change", HistoryRelation.UNCHANGED.value
         if guarantee.features is not None:
             part, never = "All answers of all rounds, if none of them ever changes", never.replace("values", "records")
-        found.append(_exposure(part, guarantee.series.total.unchanged, never))
+        found.append(Exposure.of(part, guarantee.series.total.unchanged, never))
     return found
+
+
+def published(campaign: Campaign) -> list[str]:
+    """Return what is published between the waves of a series about private neighbours; other campaigns publish none."""
+    if campaign.neighbours is None:
+        return []
+    people = counted(campaign.nodes, "person", "people")
+    return [
+        f"Before each wave two files are published for everyone, whole: the list of all {people}, and for each of them "
+        "what the reports so far make likely about their class.",
+        "The second is computed from randomized reports alone, so it reveals nothing beyond them: the figures here "
+        "hold for all who read it. But everyone can read it, and what was published cannot be taken back.",
+        "Both are given out whole, so that nobody learns whom a device looks up.",
+    ]
 
 
 def _any_two(campaign: Campaign) -> str:
     """Return the relation of the user level in words: the record of a series is a history."""
+    if campaign.neighbours is not None:
+        return "any two records with any two lists"
     return str((NeighbourRelation.USER_LEVEL if campaign.waves is None else HistoryRelation.ANY_HISTORIES).value)
 
 
@@ -283,38 +290,15 @@ def _leaving_out(campaign: Campaign, language: str) -> str:
     return f"A person may leave out any question, and nobody can tell{shows}."
 
 
-def _exposure(part: str, epsilon: float, relation: str) -> Exposure:
-    stated = state_epsilon(epsilon)
-    return Exposure(
-        part=part,
-        epsilon=short_epsilon(stated),
-        relation=relation,
-        odds=show_odds(stated),
-        guess=guess_text(stated),
-    )
-
-
-def short_epsilon(epsilon: float) -> str:
-    """Write an epsilon without trailing zeros, rounded up to four decimals.
-
-    >>> short_epsilon(2.0), short_epsilon(0.28111)
-    ('2', '0.2812')
-    """
-    return show_epsilon(epsilon).rstrip("0").rstrip(".")
-
-
-def guess_text(epsilon: float) -> str:
-    r"""Write :math:`100\,e^\epsilon / (1 + e^\epsilon)`, rounded up to one decimal.
-
-    >>> guess_text(1.0), guess_text(4.0)
-    ('73.2', '98.3')
-    """
-    return f"{math.ceil(1000 / (1 + math.exp(-epsilon)) - 1e-9) / 10:.1f}"
-
-
 def comparison(campaign: Campaign) -> list[dict[str, Any]]:
     """Return this campaign among the known deployments, ordered by epsilon."""
-    total = state_epsilon(campaign.guarantee.total_user_level)
+    total = campaign.guarantee.total_user_level
+    own = [(total, f"all that one person reports: {_any_two(campaign)}")]
+    if campaign.neighbours is not None:
+        lists = campaign.guarantee.neighbours
+        entry = 0.0 if lists is None else lists.total.one_entry
+        unit = "all that one person reports: any two labels, and lists that differ in one entry"
+        own.append((add_epsilons(campaign.guarantee.label_user_level, entry), unit))
     rows = [
         {
             "name": each.name,
@@ -326,16 +310,17 @@ def comparison(campaign: Campaign) -> list[dict[str, Any]]:
         }
         for each in DEPLOYMENTS
     ]
-    rows.append(
+    rows += [
         {
-            "name": "This campaign",
-            "value": total,
-            "epsilon": short_epsilon(total),
-            "unit": f"all that one person reports: {_any_two(campaign)}",
+            "name": "This campaign" if campaign.neighbours is None else "This series so far",
+            "value": epsilon if math.isinf(epsilon) else state_epsilon(epsilon),
+            "epsilon": Exposure.of("", epsilon, unit).epsilon,
+            "unit": unit,
             "model": "local",
             "own": True,
         }
-    )
+        for epsilon, unit in own
+    ]
     return sorted(rows, key=lambda row: row["value"])
 
 
