@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.test_torchrun import PATIENCE, epochs_done, kill_after_checkpoint, process_of
 from tests.support.collected import Collected
-from tests.support.torchrun import torchrun
+from tests.support.torchrun import forked
 from veilgraph.cli import main
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def words(command: str, **options: object) -> list[str]:
 
 
 def together(*command: str) -> str:
-    started = torchrun(4, "veilgraph", *command)
+    started = forked(4, "veilgraph", *command)
     said, _ = started.communicate(timeout=PATIENCE)
     assert started.returncode == 0, said
     return said
@@ -53,7 +53,7 @@ def probabilities(folder: Path) -> np.ndarray[tuple[int, int], np.dtype[np.float
 def test_four_processes_answer_as_one_and_go_on_after_one_was_killed(collected: Collected, tmp_path: Path) -> None:
     shards, model, alone = collected.folder / "shards", tmp_path / "model", tmp_path / "alone"
     learned = {"campaign": collected.folder / "campaign.json", "graph": shards, "method": "rgnn", "epochs": EPOCHS}
-    started: subprocess.Popen[str] = torchrun(4, "veilgraph", *words("train", out=model, **learned))
+    started: subprocess.Popen[str] = forked(4, "veilgraph", *words("train", out=model, **learned))
     kill_after_checkpoint(started, 2, model, epochs=0)
     said, _ = started.communicate(timeout=PATIENCE)
     assert started.returncode != 0
@@ -79,7 +79,7 @@ def test_veil_in_four_processes_answers_as_one_and_goes_on_after_one_was_killed(
 ) -> None:
     shards, model, alone = collected.folder / "shards", tmp_path / "model", tmp_path / "alone"
     learned = {"campaign": collected.folder / "campaign.json", "graph": shards, "method": "veil_labels"}
-    started: subprocess.Popen[str] = torchrun(4, "veilgraph", *words("train", out=model, **learned))
+    started: subprocess.Popen[str] = forked(4, "veilgraph", *words("train", out=model, **learned))
     deadline = time.monotonic() + PATIENCE
     while len(list(model.glob("checkpoint/*-of-4.npz"))) < 8:  # two kinds of views of each process
         assert started.poll() is None, started.communicate()[0]
@@ -109,12 +109,12 @@ def test_no_process_holds_more_than_its_share(tmp_path: Path, monkeypatch: pytes
     # a small graph is measured as a large one behaves, and not by how its freed arrays are scattered.
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(2**18))
     # Few edges between parts: rows of neighbours in other parts come on top of the share.
-    for name, nodes in (("small", 20_000), ("large", 200_000)):
+    for name, nodes in (("small", 10_000), ("large", 100_000)):
         given = ["--nodes", str(nodes), "--homophily", "0.98", "--parts", "32", "--out", str(tmp_path / name)]
         assert main(["graph", "generate", *given]) == 0
     measured = [str(tmp_path / name) for name in ("small", "large", "")]
     for processes in (1, 4):
-        started = torchrun(processes, "tests.support.shard_memory", *measured)
+        started = forked(processes, "tests.support.shard_memory", *measured)
         said, _ = started.communicate(timeout=2 * PATIENCE)
         assert started.returncode == 0, said
     growth = {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.distributed_cases import SPLIT, Watched, cases, perturbed
 from tests.support.partition import Partition
-from tests.support.torchrun import torchrun
+from tests.support.torchrun import forked
 from veilgraph.models import RGNN
 
 pytestmark = pytest.mark.slow
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module", params=[2, 4])
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     out = tmp_path_factory.mktemp("spread") / "found.npz"
-    started = torchrun(request.param, "tests.support.distributed_cases", out)
+    started = forked(request.param, "tests.support.distributed_cases", out)
     said, _ = started.communicate(timeout=120)
     assert started.returncode == 0, said
     return dict(np.load(out))
