@@ -24,7 +24,7 @@ from veilgraph.deploy import train_on_store
 from veilgraph.evaluation import accuracy
 from veilgraph.graph import Split
 
-DEVICES, AT_ONCE = 5_000, 16
+DEVICES, AT_ONCE = int([*sys.argv, "5000"][1]), 16
 
 
 def set_up(folder: Path) -> tuple[PrivateGraph, Campaign, str]:

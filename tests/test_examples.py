@@ -15,7 +15,7 @@ EXAMPLES = sorted(FOLDER.glob("*.py"))
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 LONGEST = 100
 # Examples with many devices, and how many of them a test starts.
-FEWER = {"two_thousand_phones": ["300"]}
+FEWER = {"five_thousand_devices": ["600"], "two_thousand_phones": ["300"]}
 
 
 def test_there_are_examples() -> None:

@@ -21,14 +21,12 @@ from veilgraph.models import RGNN
 
 pytestmark = pytest.mark.slow
 
-CLIENTS = {"postgresql": 5000, "sqlite": 1000}
-"""Number of clients; examples/five_thousand_devices.py sends as many to SQLite as others send here to PostgreSQL."""
+CLIENTS = 2000
 
 
 def test_thousands_of_clients_a_store_and_a_model_equal_to_the_one_in_memory(store_url: str, tmp_path: Path) -> None:
-    clients = CLIENTS[store_url.partition(":")[0]]
-    private = csbm(clients, num_features=8, seed=0)
-    graph = Graph.from_edges(private.graph.edges, clients, node_ids=[f"u{i}" for i in range(clients)])
+    private = csbm(CLIENTS, num_features=8, seed=0)
+    graph = Graph.from_edges(private.graph.edges, CLIENTS, node_ids=[f"u{i}" for i in range(CLIENTS)])
     campaign = Campaign.new(
         schema=private.schema,
         graph=graph,
@@ -53,7 +51,7 @@ def test_thousands_of_clients_a_store_and_a_model_equal_to_the_one_in_memory(sto
             return report
 
         with ThreadPoolExecutor(16) as threads:
-            reports = list(threads.map(participate, range(clients)))
+            reports = list(threads.map(participate, range(CLIENTS)))
         assert collector.stop() == 0
 
     has_label = np.array([report["label"] is not None for report in reports])
@@ -62,12 +60,12 @@ def test_thousands_of_clients_a_store_and_a_model_equal_to_the_one_in_memory(sto
         schema=private.schema,
         features=np.array([report["features"] for report in reports], dtype=np.uint8),
         labels=np.array([report["label"] or 0 for report in reports], dtype=np.int64),
-        has_features=np.ones(clients, dtype=np.bool_),
+        has_features=np.ones(CLIENTS, dtype=np.bool_),
         has_label=has_label,
         feature_mechanism=campaign.feature_mechanism,
         label_mechanism=campaign.label_mechanism,  # type: ignore[arg-type]
     )
-    split = Split.random(clients, seed=0, train=2 / 3, validation=1 / 3, eligible=has_label)
+    split = Split.random(CLIENTS, seed=0, train=2 / 3, validation=1 / 3, eligible=has_label)
     in_memory = RGNN(feature_hops=4, label_hops=2, epochs=5, device="cpu").fit(simulated, split)
 
     words = [

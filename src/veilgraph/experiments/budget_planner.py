@@ -48,7 +48,7 @@ _GRR_FS_SHARE = 0.5
 _VALIDATION_SHARE = 1 / 3
 _NEGLIGIBLE_LOSS = 0.005
 """Accuracy, as a fraction. A candidate within this loss is as good as another."""
-_MAX_ENTRIES = 2**25
+MAX_ENTRIES = 2**25
 """Size of a simulation: messages of belief propagation, and values of features. Larger graphs are simulated in part."""
 _NODES_PER_CLASS = 4
 """Nodes for each class that a part of a graph has at least."""
@@ -186,6 +186,7 @@ def plan_collection(
     feature_signal: Range = FEATURE_SIGNALS,
     seed: int = 0,
     simulate: Simulate | None = None,
+    max_entries: int = MAX_ENTRIES,
     progress: Progress = no_progress,
 ) -> Plan:
     """Find out how to spend a total user-level epsilon, from public information alone.
@@ -205,13 +206,14 @@ def plan_collection(
         feature_signal: range of the dependence of features on the class.
         seed: seed of the simulations.
         simulate: simulates collections; default: `simulated_accuracies`.
+        max_entries: size of a simulation above which a part of the graph is simulated.
         progress: called with the current step, the number of finished simulations, and the number of all.
     """
     simulate = simulated_accuracies if simulate is None else simulate
     _check_input(total_epsilon, label_share, homophily or (0.0, 1.0), feature_signal)
     offered = _candidates(schema, total_epsilon)
     candidates = [*offered, *_at_half(schema, total_epsilon)]
-    part = _part(graph, schema, seed)
+    part = _part(graph, schema, seed, max_entries)
     progress("labels on the graph", 0, 1)
     scenarios = _draw_scenarios(part, schema, homophily, feature_signal, seed)
     compared = [round((i + 0.5) * NUM_SCENARIOS / NUM_COMPARED - 0.5) for i in range(NUM_COMPARED)]
@@ -302,11 +304,11 @@ def _grr_fs(sizes: Sequence[int], epsilon: float) -> GRRFS:
     return GRRFS(tuple(sizes), sampled=len(sizes), epsilon=epsilon / len(sizes))
 
 
-def _part(graph: Graph, schema: FeatureSchema, seed: int) -> Graph:
+def _part(graph: Graph, schema: FeatureSchema, seed: int, max_entries: int) -> Graph:
     """Return the graph, or its cluster with most edges if simulations on the whole graph would take too long."""
     size = 12 * graph.num_edges * schema.num_classes + graph.num_nodes * schema.num_features
     most = graph.num_nodes // (_NODES_PER_CLASS * schema.num_classes)
-    if (clusters := min(-(-size // _MAX_ENTRIES), most)) <= 1:
+    if (clusters := min(-(-size // max_entries), most)) <= 1:
         return graph
     parts = cluster(graph, clusters, seed=seed)
     first, second = graph.edges
