@@ -30,6 +30,22 @@ def test_every_design_spends_the_total_and_no_more(answer: str) -> None:
         assert 4 - 1e-6 < spent <= 4 + 1e-12
 
 
+@pytest.mark.parametrize("answer", [HISTOGRAM, CLASS])
+def test_features_are_a_part_of_the_total(answer: str) -> None:
+    for design in candidate_designs(answer, 6.0, epsilon_x=0.5, sampled=4):
+        guarantee = design.guarantee(5, (2, 3, 4, 2, 2))
+        assert guarantee.features is not None
+        assert guarantee.features_user_level == pytest.approx(2, abs=1e-9)
+        assert guarantee.neighbours is not None
+        lists = guarantee.neighbours.total
+        spent = guarantee.features_user_level + guarantee.label_user_level
+        assert 6 - 1e-6 < spent + (lists.any_lists if answer == CLASS else lists.one_entry) <= 6 + 1e-12
+    with pytest.raises(BudgetError, match="cost 6, and the total is 6: ask for fewer"):
+        candidate_designs(answer, 6.0, epsilon_x=1.5, sampled=4)
+    with pytest.raises(BudgetError, match="belong together"):
+        candidate_designs(answer, 6.0, epsilon_x=1.5)
+
+
 def test_the_best_design_in_simulations_comes_first() -> None:
     seen: list[tuple[int, int]] = []
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 neighbours_app = typer.Typer(help="Private neighbours: collections in which nobody holds the graph.")
 
 AnswerName = Annotated[str, typer.Option(help="histogram protects one entry of a list, class any two lists.")]
+EpsilonX = Annotated[
+    float | None, typer.Option(help="Budget of each sampled feature, user level; default: no features.")
+]
+Sampled = Annotated[int | None, typer.Option(help="Number of features to spend it on; with --epsilon-x.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
@@ -38,7 +42,10 @@ def run_neighbours(
         list[float] | None,
         typer.Option(help="Budget of a person's neighbour list; repeat it. Default: 1, 2, 4 and 8."),
     ] = None,
+    epsilon_x: EpsilonX = None,
+    sampled: Sampled = None,
     seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 3,
+    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder of results; default: runs/DATASET-neighbours.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets, and of your own.")] = None,
     as_json: Json = False,
@@ -51,7 +58,8 @@ def run_neighbours(
         from veilgraph.experiments.neighbour_curve import EDGE_EPSILONS, neighbour_curve
         from veilgraph.pages.neighbour_page import headline, write_neighbour_page
     private = load(dataset, data_dir)
-    folder = out or Path("runs") / f"{private.name}-neighbours-y{epsilon_y:g}"
+    asked = "" if epsilon_x is None else f"-x{epsilon_x:g}-m{sampled}"
+    folder = out or Path("runs") / f"{private.name}-neighbours-y{epsilon_y:g}{asked}"
     if folder.exists() and any(folder.iterdir()):
         raise RunError(f"{folder} exists and is not empty: choose another --out")
     with show_progress("neighbours") as progress:
@@ -59,7 +67,10 @@ def run_neighbours(
             private,
             epsilon_y=epsilon_y,
             edge_epsilons=tuple(edge_epsilon or EDGE_EPSILONS),
+            epsilon_x=epsilon_x,
+            sampled=sampled,
             seeds=seeds,
+            first_seed=first_seed,
             progress=progress,
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -178,7 +189,9 @@ def _answer(name: str, classes: int, epsilon: float, cap: int | None) -> Neighbo
 
 @neighbours_app.command("plan")
 def plan_command(
-    epsilon: Annotated[float, typer.Option(help="Total of label and list, under the relation of the answer.")],
+    epsilon: Annotated[
+        float, typer.Option(help="Total of label, list and features, under the relation of the answer.")
+    ],
     people: Annotated[int, typer.Option(help="Number of people.")],
     degree: Annotated[float, typer.Option(help="How many neighbours a person lists, roughly.")],
     classes: Annotated[int, typer.Option(help="Number of classes.")],
@@ -186,6 +199,8 @@ def plan_command(
     homophily: Annotated[
         list[float] | None, typer.Option(help="Share of relationships within a class; repeat it. Default 0.6, 0.85.")
     ] = None,
+    epsilon_x: EpsilonX = None,
+    sampled: Sampled = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -202,9 +217,10 @@ def plan_command(
         "seed": seed,
     }
     with show_progress("plan") as progress:
-        found = plan_neighbours(**asked, answer=answer, progress=progress)
+        found = plan_neighbours(**asked, answer=answer, epsilon_x=epsilon_x, sampled=sampled, progress=progress)
+        bare = found if epsilon_x is None else plan_neighbours(**asked, answer=answer, progress=progress)
         known = plan_known_way(**asked) if answer == HISTOGRAM else None
-    best = found[0].design
+    best, sizes = found[0].design, (2,) * (sampled or 0)
     if as_json:
         designs = [
             {
@@ -213,8 +229,10 @@ def plan_command(
                 "epsilon_y": each.design.epsilon_y,
                 "edge_epsilons": list(each.design.edge_epsilons),
                 "in_turn": each.design.in_turn,
+                "epsilon_x": epsilon_x,
+                "sampled": sampled,
                 "accuracies": list(each.accuracies),
-                "guarantee": each.design.guarantee(classes).as_dict(),
+                "guarantee": each.design.guarantee(classes, sizes).as_dict(),
             }
             for each in found
         ]
@@ -223,12 +241,14 @@ def plan_command(
             {
                 "recommended": designs[0],
                 "designs": designs,
+                "without_features": {"title": bare[0].design.title, "accuracies": list(bare[0].accuracies)},
                 "homophilies": list(homophily or HOMOPHILIES),
                 "randomized_adjacency": beside,
             }
         )
         return
-    echo(f"Recommended: label {best.epsilon_y:g}, then {best.title}.", *best.guarantee(classes).in_words())
+    told = "" if epsilon_x is None else f", {counted(len(sizes), 'feature')} at {epsilon_x:g} each"
+    echo(f"Recommended: label {best.epsilon_y:g}{told}, then {best.title}.", *best.guarantee(classes, sizes).in_words())
     table = Table(title="\nDesigns, in simulations", title_justify="left")
     for name in ("label", "neighbours", "accuracy"):
         table.add_column(name, justify="left" if name == "neighbours" else "right")
@@ -238,7 +258,22 @@ def plan_command(
     Console().print(table)
     shares = " / ".join(f"{100 * each:.0f} %" for each in homophily or HOMOPHILIES)
     echo(f"Accuracies are for {shares} of the relationships within a class; 75 % of the people report a label.")
-    echo(*_known_way_in_words(known, found[0]))
+    echo(_features_in_words(found[0], bare[0]), *_known_way_in_words(known, found[0]))
+
+
+def _features_in_words(best: PlannedDesign, bare: PlannedDesign) -> str:
+    """Say what features cost, or that they are left out."""
+    design = best.design
+    if design.epsilon_x is None or design.sampled is None:
+        return (
+            "Features are left out: each that a person answers would cost its own epsilon at user level (any two "
+            "records), and on public graphs they gave less than they cost. Ask for them with --epsilon-x and --sampled."
+        )
+    reached = " / ".join(f"{100 * one:.0f} %" for one in bare.accuracies)
+    return (
+        f"The features cost {design.epsilon_x * design.sampled:g} of the total at user level (any two records). "
+        f"Accuracies are without what they may tell; label and list alone reach {reached} with the whole total."
+    )
 
 
 def _known_way_in_words(known: KnownWay | None, best: PlannedDesign) -> list[str]:

@@ -1,14 +1,23 @@
-"""Designs of a collection with private neighbours: which answer, how many waves, how much for the label and each."""
+"""Designs of a collection with private neighbours: which answer, how many waves, and how much for what is asked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from veilgraph.errors import BudgetError
 from veilgraph.experiments.grid import CLASS, HISTOGRAM
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.belief_table import finest_scale
-from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, NeighbourhoodHistogram, NeighbourhoodMechanism
+from veilgraph.privacy.budget import PrivacyBudget
+from veilgraph.privacy.mechanisms import (
+    GRR,
+    Mechanism,
+    NeighbourhoodClass,
+    NeighbourhoodHistogram,
+    NeighbourhoodMechanism,
+)
+from veilgraph.privacy.mechanisms.registry import joint_grr_best
 from veilgraph.privacy.plain_text import counted
 
 ANSWERS = {HISTOGRAM: "one entry of a list", CLASS: "any two lists"}
@@ -25,25 +34,40 @@ class NeighbourDesign:
     """A collection with private neighbours.
 
     Labels are randomized by GRR. Label sets tell the server more, but a neighbour's set adds little to any one class.
+    Features, if asked, are randomized by joint GRR, with the number of them whose estimates vary least. They cost
+    `sampled` times `epsilon_x` at user level, any two records.
 
     Attributes:
         answer: HISTOGRAM or CLASS.
         epsilon_y: budget of the label.
         edge_epsilons: budget of each wave's answer.
         in_turn: each person answers one of the waves, and not all.
+        epsilon_x: budget of each sampled feature; None, the default, asks for none.
+        sampled: number of features to spend it on, given together with `epsilon_x`.
     """
 
     answer: str
     epsilon_y: float
     edge_epsilons: tuple[float, ...]
     in_turn: bool = False
+    epsilon_x: float | None = None
+    sampled: int | None = None
 
     def __post_init__(self) -> None:
+        PrivacyBudget(self.epsilon_x, self.epsilon_y, self.sampled)
         if self.answer not in ANSWERS:
             raise BudgetError(f"there is no answer '{self.answer}' about neighbours: choose {' or '.join(ANSWERS)}")
 
     @classmethod
-    def usual(cls, answer: str, epsilon_y: float, edge_epsilon: float) -> NeighbourDesign:
+    def usual(
+        cls,
+        answer: str,
+        epsilon_y: float,
+        edge_epsilon: float,
+        *,
+        epsilon_x: float | None = None,
+        sampled: int | None = None,
+    ) -> NeighbourDesign:
         """Return the design that is best on most graphs for a budget of the label and one of the list.
 
         >>> NeighbourDesign.usual("histogram", 2.0, 4.0).title
@@ -51,10 +75,16 @@ class NeighbourDesign:
         >>> NeighbourDesign.usual("class", 2.0, 4.0).title
         'class in 4 waves, one for each person: 4'
         """
-        if answer == HISTOGRAM:
-            waves = (edge_epsilon * FIRST_SHARE, edge_epsilon * (1 - FIRST_SHARE))
-            return cls(answer=answer, epsilon_y=epsilon_y, edge_epsilons=waves)
-        return cls(answer=answer, epsilon_y=epsilon_y, edge_epsilons=(edge_epsilon,) * TURNS, in_turn=True)
+        in_turn = answer != HISTOGRAM
+        waves = (edge_epsilon * FIRST_SHARE, edge_epsilon * (1 - FIRST_SHARE))
+        return cls(
+            answer=answer,
+            epsilon_y=epsilon_y,
+            edge_epsilons=(edge_epsilon,) * TURNS if in_turn else waves,
+            in_turn=in_turn,
+            epsilon_x=epsilon_x,
+            sampled=sampled,
+        )
 
     @property
     def title(self) -> str:
@@ -75,7 +105,19 @@ class NeighbourDesign:
         scale = finest_scale(num_classes)
         return [NeighbourhoodHistogram(num_classes, epsilon, scale) for epsilon in self.edge_epsilons]
 
-    def guarantee(self, num_classes: int) -> Guarantee:
-        """Return what all reports of one person reveal at most."""
+    def features(self, domain_sizes: Sequence[int]) -> Mechanism | None:
+        """Return the mechanism of the features, given their numbers of values; None if none are asked."""
+        if self.epsilon_x is None or self.sampled is None:
+            return None
+        return joint_grr_best.make(tuple(domain_sizes), self.sampled, self.epsilon_x)
+
+    def guarantee(self, num_classes: int, domain_sizes: Sequence[int] = ()) -> Guarantee:
+        """Return what all reports of one person reveal at most: label, features if asked, and all waves.
+
+        >>> design = NeighbourDesign.usual("class", 2.0, 4.0, epsilon_x=0.5, sampled=4)
+        >>> round(design.guarantee(3, (2,) * 10).total_user_level, 9)
+        8.0
+        """
         waves = self.waves(num_classes)
-        return guarantee_of(None, self.label(num_classes), waves[:1] if self.in_turn else waves)
+        asked = waves[:1] if self.in_turn else waves
+        return guarantee_of(self.features(domain_sizes), self.label(num_classes), asked)

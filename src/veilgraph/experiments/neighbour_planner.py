@@ -18,6 +18,7 @@ from veilgraph.experiments.randomized_adjacency import false_neighbours, randomi
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import Split
 from veilgraph.models import LabelVeil
+from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.epsilon import check_epsilon
 from veilgraph.privacy.mechanisms import GRR
 
@@ -55,8 +56,10 @@ class PlannedDesign:
         return float(np.mean(self.accuracies))
 
 
-def candidate_designs(answer: str, total_epsilon: float) -> list[NeighbourDesign]:
-    """Return designs whose epsilons of label and list add up to a total.
+def candidate_designs(
+    answer: str, total_epsilon: float, *, epsilon_x: float | None = None, sampled: int | None = None
+) -> list[NeighbourDesign]:
+    """Return designs whose epsilons of label, list and features, if asked, add up to a total.
 
     >>> [each.title for each in candidate_designs("class", 4.0)][:2]
     ['class in 1 wave: 3', 'class in 2 waves, one for each person: 3']
@@ -64,19 +67,29 @@ def candidate_designs(answer: str, total_epsilon: float) -> list[NeighbourDesign
     total = check_epsilon(total_epsilon, "total_epsilon")
     if answer not in ANSWERS:
         raise BudgetError(f"there is no answer '{answer}' about neighbours: choose {' or '.join(ANSWERS)}")
+    rest = total - (PrivacyBudget(epsilon_x, total, sampled).epsilon_x or 0) * (sampled or 0)
+    if rest <= 0:
+        raise BudgetError(
+            f"{sampled} features at {epsilon_x:g} each cost {total - rest:g}, and the total is {total:g}: ask for fewer"
+        )
     return [
         NeighbourDesign(
             answer=answer,
-            epsilon_y=total * share,
-            edge_epsilons=tuple(total * (1 - share) * part for part in parts) * turns,
+            epsilon_y=rest * share,
+            edge_epsilons=tuple(rest * (1 - share) * part for part in parts) * turns,
             in_turn=turns > 1,
+            epsilon_x=epsilon_x,
+            sampled=sampled,
         )
         for share, parts, turns in itertools.product(_LABEL_SHARES, _SPLITS[answer], _TURNS[answer])
     ]
 
 
 def simulated_accuracy(design: NeighbourDesign, private: PrivateGraph, seed: int) -> float:
-    """Return the accuracy of a design on silent people of a drawn graph."""
+    """Return the accuracy of a design on silent people of a drawn graph, without its features.
+
+    Nothing public says what features tell about a class, so a plan promises nothing of them.
+    """
     classes = private.schema.num_classes
     split = Split.random(private.graph.num_nodes, seed=seed)
     waves = design.waves(classes)
@@ -186,6 +199,8 @@ def plan_neighbours(
     total_epsilon: float,
     answer: str,
     homophilies: Sequence[float] = HOMOPHILIES,
+    epsilon_x: float | None = None,
+    sampled: int | None = None,
     seed: int = 0,
     simulate: Simulate = simulated_accuracy,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
@@ -199,14 +214,16 @@ def plan_neighbours(
         people: number of people.
         mean_degree: how many neighbours a person lists, roughly.
         num_classes: number of classes.
-        total_epsilon: epsilon of label and list together, for any two labels and the relation of the answer.
+        total_epsilon: epsilon of label, list and features together, for any two records and the relation of the answer.
         answer: "histogram" (one entry of a list) or "class" (any two lists).
         homophilies: shares of relationships within a class to allow for.
+        epsilon_x: budget of each sampled feature; None, the default, leaves features out.
+        sampled: number of features to spend it on, given together with `epsilon_x`.
         seed: seed of the graphs and the simulations.
         simulate: simulates a design on a drawn graph.
         progress: called with what is done, how much and of how much.
     """
-    designs = candidate_designs(answer, total_epsilon)
+    designs = candidate_designs(answer, total_epsilon, epsilon_x=epsilon_x, sampled=sampled)
     drawn = _drawn(people, mean_degree, num_classes, homophilies, seed)
     planned = []
     for number, design in enumerate(designs):

@@ -18,12 +18,21 @@ except ImportError:
     raise MissingExtraError("matplotlib", "lab") from None
 
 ANSWER_TITLES = {"histogram": "Histogram (protects one entry)", "class": "Class (protects any two lists)"}
-LEVEL_TITLES = {"public_graph": "Veil, if the graph were public", "label_alone": "Own label alone"}
+LEVEL_TITLES = {
+    "public_graph": "Veil, if the graph were public",
+    "label_and_features": "Own label and features alone",
+    "label_alone": "Own label alone",
+}
 EDGE_AXIS = "ε of a person's neighbour list, under the relation of the answer"
 
 ANSWER_COLOURS = {"histogram": "veil", "class": "rgnn"}
 ANSWER_MARKERS = {"histogram": "o", "class": "s"}
-LEVEL_COLOURS = {"public_graph": "non_private", "label_alone": "muted", "alone": "muted"}
+LEVEL_COLOURS = {
+    "public_graph": "non_private",
+    "label_and_features": "muted",
+    "label_alone": "muted",
+    "alone": "muted",
+}
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,10 @@ def headline(result: dict[str, Any]) -> str:
     last = {answer: points[-1] for answer, points in result["answers"].items()}
     levels = {level: percent(found["accuracy_mean"]) for level, found in result["levels"].items()}
     total = f"{result['edge_epsilons'][-1]:g}"
+    told = f" and {result['sampled']} times {result['epsilon_x']:g} for features" if result["epsilon_x"] else ""
     return (
-        f"Without an edge, and with a label epsilon of {result['epsilon_y']:g} (any two labels), "
+        f"Without an edge, and with a label epsilon of {result['epsilon_y']:g}{told} "
+        f"(any two {'records' if told else 'labels'}), "
         f"{accuracy_text(last['histogram'])} of silent people are predicted at {total} for one entry of a list, and "
         f"{accuracy_text(last['class'])} at {total} for any two lists; {levels['label_alone']} without any neighbour, "
         f"{levels['public_graph']} if the graph were public."
@@ -99,7 +110,7 @@ def curve_figure(result: dict[str, Any], width: int = 760, height: int = 400) ->
     def paint(figure: Figure) -> None:
         axes = figure.add_axes((0.07, 0.14, 0.9, 0.66))
         draw_epsilon_axis(axes, result["edge_epsilons"])
-        for level in LEVEL_TITLES:
+        for level in (each for each in LEVEL_TITLES if each in levels):
             draw_level(axes, levels[level], label=LEVEL_TITLES[level], paint=LEVEL_COLOURS[level])
         for band in bands:
             draw_band(axes, band)
