@@ -76,6 +76,7 @@ NOT_RUN = {
     "veilgraph paper status table2": "needs the data sets",
     "veilgraph paper run rivals": "needs the data sets",
     "veilgraph paper run private_edges": "needs the data sets",
+    "veilgraph paper run neighbour_features": "needs the data sets",
     "veilgraph data fetch cora citeseer --data-dir data": "needs the network",
     "veilgraph data table": "reads every data set that is there",
     "veilgraph submit report.json --url https://collect.example.org --tokens tokens.csv": (

@@ -64,7 +64,7 @@ def neighbour_curve(
     }
     features = designs[HISTOGRAM][0].features(sizes)
     found: dict[str, list[list[float]]] = {answer: [[] for _ in totals] for answer in ANSWERS}
-    levels: dict[str, list[float]] = {FLOOR: [], CEILING: []} | ({TOLD: []} if features else {})
+    levels: dict[str, list[float]] = {each: [] for each in (FLOOR, CEILING, *([TOLD] if features else []))}
     steps, done = seeds * (len(ANSWERS) * len(totals) + 1), 0
     for seed in range(first_seed, first_seed + seeds):
         split = Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)

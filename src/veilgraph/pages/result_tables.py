@@ -39,6 +39,7 @@ _SHOWN_PARAMETERS = {
     "fig_alpha_clusters": ("llp_weight", "num_clusters"),
     "fig_backbones": ("backbone",),
     "fig_hops": ("feature_hops", "label_hops"),
+    "neighbour_features": ("neighbours", "edge_epsilon"),
     "private_edges": ("neighbours", "edge_epsilon"),
 }
 """Parameters that each experiment varies on purpose; other parameters differ because they are tuned."""
