@@ -16,7 +16,7 @@ from veilgraph.deploy.under_torchrun import options_of_shards
 from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.errors import FitError, RunError
 from veilgraph.experiments.shard_simulation import write_simulated_shards
-from veilgraph.models import RGNN
+from veilgraph.models import RGNN, Veil
 from veilgraph.privacy.budget import PrivacyBudget
 
 ALONE = ProcessGroup(rank=0, world_size=1)
@@ -56,7 +56,14 @@ def test_the_model_of_shards_has_the_weights_and_answers_of_the_whole_graph(
     kept = whole.method.predict_proba()
     answers = predictions(tmp_path / "predicted").filter(like="probability_").to_numpy(dtype=np.float64)
     np.testing.assert_allclose(answers, kept, atol=1e-6)
-    assert found[1] == int((kept.max(axis=1) >= 0.8).sum())
+    assert found[1].certain == int((kept.max(axis=1) >= 0.8).sum())
+    if isinstance(whole.method, Veil):
+        sets = whole.method.predict_sets(0.9)
+        assert found[1].set_sizes is not None
+        assert found[1].set_sizes == np.bincount(sets.sum(axis=1), minlength=sets.shape[1] + 1).tolist()
+        assert predictions(tmp_path / "predicted")["set"].map(len).tolist() == sets.sum(axis=1).tolist()
+    else:
+        assert found[1].set_sizes is None
 
 
 def test_a_model_of_shards_keeps_no_report_and_no_probability(shards: Path, tmp_path: Path) -> None:

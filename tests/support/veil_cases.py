@@ -60,6 +60,7 @@ def answers(reports: PerturbedGraph) -> dict[str, NDArray[Any]]:
         "communities": communities.exp().numpy(),
         "probabilities": fitted.predict_proba(),
         "predicted": fitted.predict_proba(reports),
+        "sets": fitted.predict_sets(0.8),
     }
 
 

@@ -15,7 +15,7 @@ from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
-    from veilgraph.deploy import Model, Predictions
+    from veilgraph.deploy import Model
     from veilgraph.graph import Graph
 
 _LARGE_TABLE = 2**17
@@ -229,7 +229,12 @@ def predict(
         _start_workers(graph)
         from veilgraph.deploy import Model, predict_nodes
         from veilgraph.deploy.model_folder import is_shard_model
-        from veilgraph.deploy.prediction import COVERAGE, check_table_format, write_prediction_shards
+        from veilgraph.deploy.prediction import (
+            COVERAGE,
+            check_table_format,
+            count_set_sizes,
+            write_prediction_shards,
+        )
         from veilgraph.deploy.stored_reports import withdrawn_since
     from veilgraph.graph import read_ids
     from veilgraph.graph.shards import read_graph
@@ -257,7 +262,7 @@ def predict(
     )
     write_prediction_shards(found, graph, out) if as_shards else found.write(out)
     others = 0 if nodes is not None else len(set(loaded.nodes or ()).difference(found.nodes))
-    sets = _describe_sets(found, loaded, COVERAGE if coverage is None else coverage)
+    sets = _describe_sets(count_set_sizes(found.sets), loaded, COVERAGE if coverage is None else coverage)
     withdrawn = None if store is None else withdrawn_since(store, loaded)
     if as_json:
         counts = {"nodes": len(found), "nodes_of_training_left_out": others, "certain": int(found.certain.sum())}
@@ -266,12 +271,7 @@ def predict(
     echo(f"Predicted {counted(len(found), 'node')}: {out}")
     enough = counted(int(found.certain.sum()), "answer")
     echo(f"Certain enough, with a probability of {certain:g} or more: {enough}.")
-    if sets is not None:
-        echo(
-            f"Sets hold the true class of {sets['coverage']:.0%} of the nodes or more (standard error "
-            f"{sets['standard_error']:.1%}): {sets['mean_size']:.2f} of {sets['classes']} classes on average, "
-            f"one class for {sets['single_class']:.0%} of the nodes."
-        )
+    _print_sets(sets)
     if others:
         echo(f"Not in {graph}: {counted(others, 'node')} of the training; --nodes predicts them too.")
     _print_withdrawals(withdrawn)
@@ -290,32 +290,47 @@ def _predict_shards(
 ) -> None:
     """Predict all nodes of shards, together with the other processes if there are some."""
     from veilgraph.deploy import predict_under_torchrun
+    from veilgraph.deploy.prediction import COVERAGE
 
-    if store is not None or coverage is not None:
-        option = "--store" if store is not None else "--coverage"
-        raise RunError(f"{option} needs a model of one process: leave it out; reports are those of the shards")
-    found = predict_under_torchrun(model, graph, out, device=device, certain=certain, watch=show_progress)
+    if store is not None:
+        raise RunError("--store needs a model of one process: leave it out; reports are those of the shards")
+    found = predict_under_torchrun(
+        model, graph, out, device=device, coverage=coverage, certain=certain, watch=show_progress
+    )
     if found is None:  # another process leads and prints
         return
-    loaded, sure = found
+    loaded, answers = found
+    sets = _describe_sets(answers.set_sizes, loaded, COVERAGE if coverage is None else coverage)
     if json:
-        echo_json({"file": str(out), "nodes": loaded.facts["nodes"], "certain": sure, "certain_from": certain})
+        counts = {"nodes": loaded.facts["nodes"], "certain": answers.certain, "certain_from": certain}
+        echo_json({"file": str(out)} | counts | {"sets": sets})
         return
     echo(f"Predicted {counted(loaded.facts['nodes'], 'node')}: {out}")
-    echo(f"Certain enough, with a probability of {certain:g} or more: {counted(sure, 'answer')}.")
+    echo(f"Certain enough, with a probability of {certain:g} or more: {counted(answers.certain, 'answer')}.")
+    _print_sets(sets)
 
 
-def _describe_sets(found: Predictions, model: Model, coverage: float) -> dict[str, float] | None:
-    if found.sets is None:
+def _describe_sets(sizes: list[int] | None, model: Model, coverage: float) -> dict[str, float] | None:
+    """Return what is said about sets, given the number of nodes with a set of each size; None without sets."""
+    if sizes is None:
         return None
-    sizes = found.sets.sum(axis=1)
     return {
         "coverage": coverage,
         "standard_error": round(model.method.conformal_sets().standard_error(coverage), 6),
-        "classes": len(found.classes),
-        "mean_size": float(sizes.mean()),
-        "single_class": float((sizes == 1).mean()),
+        "classes": len(sizes) - 1,
+        "mean_size": sum(size * nodes for size, nodes in enumerate(sizes)) / sum(sizes),
+        "single_class": sizes[1] / sum(sizes),
     }
+
+
+def _print_sets(sets: dict[str, float] | None) -> None:
+    if sets is None:
+        return
+    echo(
+        f"Sets hold the true class of {sets['coverage']:.0%} of the nodes or more (standard error "
+        f"{sets['standard_error']:.1%}): {sets['mean_size']:.2f} of {sets['classes']} classes on average, "
+        f"one class for {sets['single_class']:.0%} of the nodes."
+    )
 
 
 def _read_early(edges: Path, nodes: Path | None) -> Path | Graph:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -30,7 +30,10 @@ from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.model_folder import VIEWS, Model, check_model_folder
 from veilgraph.deploy.prediction import (
     CERTAIN,
+    COVERAGE,
     Predictions,
+    calibrated_sets,
+    count_set_sizes,
     write_prediction_shard,
     write_predictions_manifest,
 )
@@ -130,9 +133,10 @@ def predict_shards(
     shards: Path,
     out: Path,
     *,
+    coverage: float | None = None,
     certain: float = CERTAIN,
     watch: Watch = unwatched,
-) -> int | None:
+) -> ShardAnswers | None:
     """Predict the classes of all nodes of a folder of shards, and write them as shards.
 
     Args:
@@ -140,24 +144,41 @@ def predict_shards(
         model: the model; its method is one that `train_on_shards` trains.
         shards: folder of the shards, with reports.
         out: folder of the predictions.
+        coverage: probability with which a set holds the true class; default: 0.9, and no sets where the method gives
+            none.
         certain: least probability of an answer that counts as certain enough.
         watch: shows the progress of the leader.
 
     Returns:
-        The number of answers that are certain enough, in the process that leads; None in the others.
+        What was predicted, in the process that leads; None in the others.
     """
     exchange, folder = Exchange(rank=processes.rank, world_size=processes.world_size), ShardFolder.open(shards)
     if not processes.is_leader:
         draft = processes.broadcast(cast(Path | None, None))
-        processes.gather(_predict(model, folder, exchange, draft, certain))
+        processes.gather(_predict(model, folder, exchange, draft, coverage, certain))
         return None
+    calibrated_sets(model, coverage)  # refused before anything is read
     check_campaign(model.campaign, folder)
     _check_method(model.method)
     with watch("predict"), drafted_folder(out, folder.parts) as draft:
-        found = processes.gather(_predict(model, folder, exchange, processes.broadcast(draft), certain))
+        found = processes.gather(_predict(model, folder, exchange, processes.broadcast(draft), coverage, certain))
         described = [shard for shards_of_process, _ in found for shard in shards_of_process]
         write_predictions_manifest(draft, described, graph=folder.identity, campaign=model.campaign.id)
-    return sum(sure for _, sure in found)
+    sizes = [answers.set_sizes for _, answers in found if answers.set_sizes is not None]
+    total = [sum(each) for each in zip(*sizes, strict=True)]
+    return ShardAnswers(sum(answers.certain for _, answers in found), total or None)
+
+
+class ShardAnswers(NamedTuple):
+    """What was predicted for all nodes of some shards.
+
+    Attributes:
+        certain: number of answers that are certain enough.
+        set_sizes: number of nodes with a set of each size, [classes + 1]; None if the method gives no sets.
+    """
+
+    certain: int
+    set_sizes: list[int] | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -344,14 +365,15 @@ def _forget_probabilities(method: Method) -> None:
     """Leave the probabilities of this process's part out of the model: no process has those of all nodes."""
     fitted = cast(Any, method)
     fitted.probabilities_ = np.empty((0, fitted.probabilities_.shape[1]), dtype=np.float32)
-    if isinstance(method, Veil):
-        method.conformal_ = None  # it names the nodes that reported
+    if isinstance(method, Veil) and method.conformal_ is not None:
+        method.conformal_ = method.conformal_.without_nodes()
 
 
 def _predict(
-    model: Model, folder: ShardFolder, exchange: Exchange, draft: Path, certain: float
-) -> tuple[list[dict[str, Any]], int]:
-    """Write the predictions of this process's shards; return their descriptions, and how many are certain enough."""
+    model: Model, folder: ShardFolder, exchange: Exchange, draft: Path, coverage: float | None, certain: float
+) -> tuple[list[dict[str, Any]], ShardAnswers]:
+    """Write the predictions of this process's shards; return their descriptions, and what was predicted."""
+    calibrated = calibrated_sets(model, coverage)
     part = _Part.read(folder, model.campaign, exchange)
     seen = part.perturbed
     if model.facts.get("shards") == folder.digest:  # the reports of the training, without those that were held out
@@ -362,6 +384,9 @@ def _predict(
     if not np.isfinite(rows).all():
         raise RunError("predictions are not finite numbers: the model is damaged; train it again")
     probabilities, reported = part.to_homes(rows), part.to_homes(reported)
+    sets = None
+    if calibrated is not None:
+        sets = part.to_homes(calibrated.sets(rows, seen.has_label, COVERAGE if coverage is None else coverage))
     del rows
     described, sure, start = [], 0, 0
     for shard in part.homes.shards:
@@ -372,13 +397,14 @@ def _predict(
             classes=model.campaign.schema.classes,
             probabilities=probabilities[here],
             reported=reported[here],
+            sets=None if sets is None else sets[here],
             certain_from=certain,
             epsilon_user_level=model.method.epsilon_spent(model.campaign.guarantee),
             campaign=model.campaign.id,
         )
         described.append(write_prediction_shard(found, draft, shard))
         sure += int(found.certain.sum())
-    return described, sure
+    return described, ShardAnswers(sure, count_set_sizes(sets))
 
 
 def _class_shares(part: _Part, seen: PerturbedGraph) -> NDArray[np.float32]:

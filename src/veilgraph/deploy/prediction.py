@@ -148,7 +148,7 @@ def predict_nodes(
         certain: least probability of an answer that counts as certain enough.
         watch: shows the progress of reading.
     """
-    sets = _calibrated_sets(model, coverage)  # refused before anything is read
+    sets = calibrated_sets(model, coverage)  # refused before anything is read
     public = _with_nodes(graph, nodes or ()).reordered(model.nodes or ())
     if store is None:
         perturbed = model.perturbed(public)
@@ -183,7 +183,19 @@ def predict_nodes(
     )
 
 
-def _calibrated_sets(model: Model, coverage: float | None) -> ConformalSets | None:
+def count_set_sizes(sets: NDArray[np.bool_] | None) -> list[int] | None:
+    """Return the number of nodes with a set of each size, [classes + 1], for sets [nodes, classes]; None for none.
+
+    >>> count_set_sizes(np.array([[True, False], [True, True], [False, True]]))
+    [0, 2, 1]
+    """
+    if sets is None:
+        return None
+    sizes: list[int] = np.bincount(sets.sum(axis=1), minlength=sets.shape[1] + 1).tolist()
+    return sizes
+
+
+def calibrated_sets(model: Model, coverage: float | None) -> ConformalSets | None:
     """Return the sets of the method; None if it gives none and none were asked for."""
     try:
         sets = model.method.conformal_sets()

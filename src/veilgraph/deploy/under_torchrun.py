@@ -11,7 +11,7 @@ from typing import Any
 
 from veilgraph.campaign import Campaign
 from veilgraph.deploy.fit_collected import DEFAULT_METHOD, train_on_store
-from veilgraph.deploy.fit_shards import predict_shards, train_on_shards
+from veilgraph.deploy.fit_shards import ShardAnswers, predict_shards, train_on_shards
 from veilgraph.deploy.model_folder import Model, check_model_folder
 from veilgraph.deploy.prediction import CERTAIN
 from veilgraph.deploy.shard_reports import reports_to_shard
@@ -121,8 +121,15 @@ def write_shards_of_tables(
 
 
 def predict_under_torchrun(
-    folder: Path, shards: Path, out: Path, *, device: str = "auto", certain: float = CERTAIN, watch: Watch = unwatched
-) -> tuple[Model, int] | None:
+    folder: Path,
+    shards: Path,
+    out: Path,
+    *,
+    device: str = "auto",
+    coverage: float | None = None,
+    certain: float = CERTAIN,
+    watch: Watch = unwatched,
+) -> tuple[Model, ShardAnswers] | None:
     """Call `predict_shards` in every process that torchrun started, or in one.
 
     Args:
@@ -130,16 +137,18 @@ def predict_under_torchrun(
         shards: folder of the graph's shards, with reports.
         out: folder of the predictions.
         device: "auto", "cpu" or "cuda".
+        coverage: probability with which a set holds the true class; default: 0.9, and no sets where the method gives
+            none.
         certain: least probability of an answer that counts as certain enough.
         watch: shows the progress of the leader.
 
     Returns:
-        The model and the number of certain answers in the process that leads, None in the others.
+        The model and what it predicted in the process that leads, None in the others.
     """
     with join_process_group(resolve_device(device)) as processes:
         model = Model.load(folder, device=device)
-        sure = predict_shards(processes, model, shards, out, certain=certain, watch=watch)
-        return None if sure is None else (model, sure)
+        found = predict_shards(processes, model, shards, out, coverage=coverage, certain=certain, watch=watch)
+        return None if found is None else (model, found)
 
 
 def options_of_shards(store: str | None, options: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import FitError
 from veilgraph.models.saved_state import FittedState
 from veilgraph.privacy.frequency import estimate_frequencies
@@ -22,6 +25,7 @@ MODEL_ERROR = 0.1
 _LARGEST_LOGIT, _STEP = 16.0, 1 / 64
 _THRESHOLDS = round(2 * _LARGEST_LOGIT / _STEP) + 1
 _VARIANCE, _REPORTING, _COVERAGE = "conformal.variance", "conformal.reporting", "conformal.coverage"
+_REPORTS = "conformal.reports"
 _MAX_SETS, _MAX_ENTRIES = 64, 2**22
 
 
@@ -38,13 +42,15 @@ class ConformalSets:
     Attributes:
         coverage: C^, the share of nodes whose set holds the true class [2, thresholds], for nodes without and with a
             report. Thresholds fall and coverage rises, up to 1 at the threshold 0.
-        reporting: nodes whose reports C^ was estimated from, [nodes]; n is their number.
+        reporting: nodes of this process whose reports C^ was estimated from, [nodes].
         variance: variance of C^ that is due to randomization.
+        reports_elsewhere: number of reports that are not in `reporting`: those of other processes.
     """
 
     coverage: NDArray[np.float64]
     reporting: NDArray[np.bool_]
     variance: float
+    reports_elsewhere: int = 0
 
     def __post_init__(self) -> None:
         rising = self.coverage.shape == (2, _THRESHOLDS + 1) and bool((np.diff(self.coverage) >= 0).all())
@@ -54,7 +60,11 @@ class ConformalSets:
     @property
     def reports(self) -> int:
         """Number of reports that the coverage was estimated from, n."""
-        return int(self.reporting.sum())
+        return int(self.reporting.sum()) + self.reports_elsewhere
+
+    def without_nodes(self) -> ConformalSets:
+        """Return the coverage without the names of the nodes that it was estimated from."""
+        return replace(self, reporting=np.empty(0, dtype=np.bool_), reports_elsewhere=self.reports)
 
     def threshold(self, coverage: float) -> tuple[float, float]:
         """Return the least probability of a class in the set, for nodes without and with a report."""
@@ -95,12 +105,14 @@ class ConformalSets:
     def fitted_state(self) -> FittedState:
         """Return what a method saves of it; `from_state` takes it back."""
         arrays: dict[str, NDArray[Any]] = {_REPORTING: self.reporting, _COVERAGE: self.coverage}
-        return FittedState(values={_VARIANCE: self.variance}, arrays=arrays)
+        elsewhere = {_REPORTS: self.reports_elsewhere} if self.reports_elsewhere else {}
+        return FittedState(values={_VARIANCE: self.variance} | elsewhere, arrays=arrays)
 
     @staticmethod
     def saved_types(state: FittedState) -> dict[str, Any]:
         """Return the names and types of `fitted_state` if a saved state has them, and no names otherwise."""
-        types = {_VARIANCE: float, _REPORTING: NDArray[np.bool_], _COVERAGE: NDArray[np.float64]}
+        types: dict[str, Any] = {_VARIANCE: float, _REPORTING: NDArray[np.bool_], _COVERAGE: NDArray[np.float64]}
+        types |= {_REPORTS: int} if _REPORTS in state.values else {}
         return types if types.keys() & (state.values.keys() | state.arrays.keys()) else {}
 
     @classmethod
@@ -109,7 +121,10 @@ class ConformalSets:
         if _VARIANCE not in state.values:
             return None
         coverage, reporting = state.arrays[_COVERAGE], state.arrays[_REPORTING]
-        return cls(coverage=coverage, reporting=reporting, variance=state.values[_VARIANCE])
+        elsewhere = state.values.get(_REPORTS, 0)
+        return cls(
+            coverage=coverage, reporting=reporting, variance=state.values[_VARIANCE], reports_elsewhere=elsewhere
+        )
 
 
 def thresholds_of_grid() -> NDArray[np.float64]:
@@ -126,6 +141,8 @@ def calibrate_sets(
     reporting: NDArray[np.bool_] | None = None,
     model_error: float = MODEL_ERROR,
     seed: int = 0,
+    communicator: Communicator = LOCAL,
+    every: Callable[[int], NDArray[np.int64]] | None = None,
 ) -> ConformalSets:
     r"""Estimate the coverage of every threshold from reports that the probabilities did not use.
 
@@ -153,6 +170,9 @@ def calibrate_sets(
         reporting: nodes of the graph that reported, [nodes]; default: a graph of reporting nodes alone.
         model_error: tau.
         seed: seed of the label sets over which f is averaged, if there are too many to enumerate.
+        communicator: collective operations over the processes that share the graph; each has its own reports.
+        every: numbers of about every n-th report for a number n, the same in any number of processes; default: every
+            n-th of this process.
 
     >>> from veilgraph.privacy.mechanisms import GRR
     >>> truth = np.arange(100) % 2
@@ -161,7 +181,8 @@ def calibrate_sets(
     >>> sets.sets(np.array([[0.8, 0.2], [0.5, 0.5]]), np.zeros(2, dtype=bool), 0.9).tolist()
     [[True, False], [True, False]]
     """
-    count = len(named)
+    total = partial(_total, communicator)
+    count = int(total(np.array([len(named)], dtype=np.int64))[0])
     if count == 0:
         raise FitError("no label reports: coverage cannot be estimated; at least one node must report its label")
     keep, gain = float(mechanism.channel.keep), float(mechanism.channel.gain)
@@ -169,26 +190,37 @@ def calibrate_sets(
     trust = model_error**2 / (model_error**2 + noise)
     debiased = estimate_frequencies(named.astype(np.float64), mechanism.channel)
     weights = (probabilities + trust * (debiased - probabilities)) / count
-    without = _coverage(probabilities, weights)
+    without = _coverage(probabilities, weights, total)
     possible = possible_reports(mechanism, np.random.default_rng(seed))
     likelihood = np.where(possible, float(mechanism.likelihood.keep), float(mechanism.likelihood.other))
     if unrandomized is not None:
         likelihood += unrandomized(possible)[:, None]
-    with_reports = _coverage_with_reports(probabilities, weights, likelihood)
+    stride = max(1, -(-count * mechanism.domain_size * len(likelihood) // _MAX_ENTRIES))
+    some = slice(None, None, stride) if every is None or stride == 1 else every(stride)
+    with_reports = _coverage_with_reports(probabilities[some], weights[some] * count, likelihood, total)
+    here = np.ones(count, dtype=np.bool_) if reporting is None else reporting
     return ConformalSets(
         coverage=np.stack([without, with_reports]),
-        reporting=np.ones(count, dtype=np.bool_) if reporting is None else reporting,
+        reporting=here,
         variance=trust * noise,
+        reports_elsewhere=count - int(here.sum()),
     )
 
 
-def _coverage(probabilities: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _total(communicator: Communicator, numbers: NDArray[Any]) -> NDArray[Any]:
+    """Add numbers up over processes."""
+    return numbers if communicator.is_local else communicator.all_reduce_sum(torch.from_numpy(numbers)).numpy()
+
+
+def _coverage(
+    probabilities: NDArray[np.float64], weights: NDArray[np.float64], total: Callable[[NDArray[Any]], NDArray[Any]]
+) -> NDArray[np.float64]:
     """Return the sum of the weights of probabilities that are at least a threshold, [thresholds + 1], made monotone.
 
     A coverage rises as the threshold falls. The estimate does so in expectation; noise makes it go down at places.
     """
     sums = np.bincount(_first_threshold(probabilities).ravel(), weights.ravel(), minlength=_THRESHOLDS + 1)
-    return _monotone(sums.cumsum())
+    return _monotone(total(sums).cumsum())
 
 
 def _monotone(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -209,18 +241,20 @@ def _first_threshold(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _coverage_with_reports(
-    probabilities: NDArray[np.float64], weights: NDArray[np.float64], likelihood: NDArray[np.float64]
+    probabilities: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    likelihood: NDArray[np.float64],
+    total: Callable[[NDArray[Any]], NDArray[Any]],
 ) -> NDArray[np.float64]:
     """Return the coverage of sets that use a node's own report, [thresholds + 1]: the mean over possible reports.
 
     Args:
         probabilities: class probabilities without the report, [reports, classes].
-        weights: weight of each class of each node in the coverage, [reports, classes].
+        weights: weight of each class of each node in the coverage, in units of one node, [reports, classes].
         likelihood: of each possible report given each class, up to a factor, [possible reports, classes].
+        total: adds numbers up over processes.
     """
-    count = len(probabilities)
-    some = slice(None, None, -(-probabilities.size * len(likelihood) // _MAX_ENTRIES))
-    probabilities, weights = probabilities[some], weights[some] * (count / len(probabilities[some]))
+    weights = weights / int(total(np.array([len(probabilities)], dtype=np.int64))[0])
     rates = likelihood / likelihood.sum(axis=0)
     sums = np.zeros(_THRESHOLDS + 1)
     for like, rate in zip(likelihood, rates, strict=True):
@@ -228,7 +262,7 @@ def _coverage_with_reports(
         posterior = joint / joint.sum(axis=1, keepdims=True)
         places = _first_threshold(posterior).ravel()
         sums += np.bincount(places, (weights * rate).ravel(), minlength=_THRESHOLDS + 1)
-    return _monotone(sums.cumsum())
+    return _monotone(total(sums).cumsum())
 
 
 def possible_reports(mechanism: LabelMechanism, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -38,6 +38,13 @@ def test_probabilities_with_features_are_the_same(
     np.testing.assert_allclose(found[name], alone[name], rtol=0, atol=1e-5)
 
 
+def test_sets_are_the_same_but_for_classes_at_the_threshold(
+    found: dict[str, np.ndarray], alone: dict[str, np.ndarray]
+) -> None:
+    """Thresholds are steps of 1/64 in the log-odds; a probability that rounding moves over one changes a count by 1."""
+    assert (found["sets"] != alone["sets"]).mean() < 1e-3
+
+
 def test_communities_of_a_large_graph_are_the_same(found: dict[str, np.ndarray], alone: dict[str, np.ndarray]) -> None:
     """The limit of large graphs is lowered to 0: all processes bisect the graph by its eigenvectors."""
     np.testing.assert_allclose(found["communities"], alone["communities"], rtol=0, atol=1e-5)

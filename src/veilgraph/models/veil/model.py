@@ -308,8 +308,7 @@ def _fit_shared(tasks: Sequence[FitTask[Veil]], memory: int, checkpoint: ViewChe
             fitted.calibration_, fitted.pool_, fitted.feature_pool_ = dict(calibration), pool, feature_pool
             pooled = _pooled(pool, feature_pool, terms, labels, operators)
             fitted.probabilities_ = _posterior(pooled, labels)
-            # No process has the reports of all nodes that the coverage of sets is estimated from.
-            fitted.conformal_ = _calibrate_sets(pooled, labels) if operators.communicator.is_local else None
+            fitted.conformal_ = _calibrate_sets(pooled, labels)
 
         map_in_threads(finish, tasks, "Veil, posteriors")
 
@@ -471,7 +470,16 @@ def _calibrate_sets(pooled: Tensor, labels: CrossFitting) -> ConformalSets:
         perturbed.label_mechanism,
         reporting=perturbed.has_label,
         unrandomized=None if lies is None else lies.mean_likelihood,
+        communicator=labels.communicator,
+        every=None if labels.communicator.counted_nodes is None else partial(_every_report, labels),
     )
+
+
+def _every_report(labels: CrossFitting, stride: int) -> NDArray[np.int64]:
+    """Return the numbers of about every n-th report among those of this process, [selected]."""
+    chosen = labels.every_report(-(-labels.num_reports // stride))
+    found: NDArray[np.int64] = torch.searchsorted(labels.reporting_nodes, chosen).cpu().numpy()
+    return found
 
 
 def _prior_weights(names: Iterable[str], device: torch.device) -> Tensor:
