@@ -66,3 +66,9 @@ def test_a_file_of_another_campaign_or_form_is_not_shown(tmp_path: Path) -> None
 def test_another_document_is_refused(key: str, value: object) -> None:
     with pytest.raises(CampaignError):
         Assessment.from_json(json.dumps(json.loads(FOUND.to_json()) | {key: value}))
+
+
+def test_an_assessment_of_an_earlier_version_has_no_floor() -> None:
+    document = json.loads(FOUND.to_json())
+    del document["floor"]
+    assert Assessment.from_json(json.dumps(document)) == FOUND

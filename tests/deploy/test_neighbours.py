@@ -13,6 +13,7 @@ import pytest
 from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
 from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.assessment import Assessment
 from veilgraph.campaign.neighbour_collection import NeighbourCollection
 from veilgraph.campaign.neighbour_series import table_path
 from veilgraph.campaign.series_folder import wave_path
@@ -20,9 +21,11 @@ from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, complete_card, predict_nodes, train_on_store
 from veilgraph.deploy.assess_collected import assess_collection
+from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.publish_wave import publish_wave, read_collection
 from veilgraph.errors import CampaignError, FitError, GraphError, ReportError, RunError, StoreError
 from veilgraph.graph import Graph
+from veilgraph.pages.model_card import render_card_page
 
 Capture = pytest.CaptureFixture[str]
 
@@ -68,9 +71,28 @@ def test_a_saved_model_predicts_the_same_and_from_the_store(series: Series, mode
     kept, read = predict_nodes(loaded, PEOPLE), predict_nodes(loaded, PEOPLE, store=series.store)
     assert np.allclose(kept.probabilities, predict_nodes(model, PEOPLE).probabilities)
     assert np.allclose(kept.probabilities, read.probabilities, atol=1e-5)
-    assert complete_card(series.folder / "model", PEOPLE, device="cpu").content["accuracy"]["model"] is not None
+    found = complete_card(series.folder / "model", PEOPLE, device="cpu").content
+    assert found["accuracy"]["model"] is not None
+    assert found["uncertain"]["by_degree"] == []
     with pytest.raises(GraphError, match="not among the people"):
         predict_nodes(loaded, PEOPLE, nodes=["stranger"])
+
+
+def test_the_floor_is_the_most_frequent_class_and_there_is_no_control_without_edges(
+    series: Series, model: Model
+) -> None:
+    """Three classes are equally frequent, so the floor is a third."""
+    found = make_card(model, model.perturbed(PEOPLE.reordered(model.nodes or ()))).content
+    accuracy = found["accuracy"]
+    assert accuracy["control"] is None
+    assert accuracy["floor"]["low"] <= 1 / 3 <= accuracy["floor"]["high"]
+    assert accuracy["floor"]["reports"] == accuracy["model"]["reports"]
+    assert accuracy["difference"]["low"] > 0  # two thirds of 24 people
+    page = render_card_page(found)
+    assert "Floor: the most frequent class" in page
+    assert "nobody has one here" in page
+    assert "Links of the person" not in page
+    assert set(series.classes) <= {each["name"] for each in found["by_class"]}
 
 
 def test_a_damaged_series_in_a_model_folder_is_refused(series: Series, model: Model, tmp_path: Path) -> None:
@@ -88,6 +110,10 @@ def test_progress_of_a_series_is_judged_by_people_in_no_table(series: Series) ->
     )
     assert found.method == "neighbour_waves"
     assert found.accuracy is not None
+    assert found.control is None
+    assert found.floor is not None
+    assert "The floor, the most frequent class" in found.sentences[1]
+    assert Assessment.from_json(found.to_json()) == found
 
 
 def test_who_withdraws_is_in_no_later_table_and_no_model(tmp_path: Path) -> None:
@@ -164,7 +190,11 @@ def test_the_whole_way_on_the_command_line(tmp_path: Path, capsys: Capture) -> N
     assert "Wave 2 alone:" in capsys.readouterr().out
     files = ["--campaign", str(series.files[-1]), "--out", str(tmp_path / "model")]
     assert main(["train", *common, *files, "--device", "cpu"]) == 0
-    assert "Answers about neighbours, wave by wave: 240." in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "Answers about neighbours, wave by wave: 240." in told
+    assert "the floor: all that is known of a person" in " ".join(told.split())
+    assert "Difference to the floor:" in told
+    assert "structure_only" not in told
     predicted = ["--model", str(tmp_path / "model"), "--graph", str(people), "--out", str(tmp_path / "p.csv")]
     assert main(["predict", *predicted, "--device", "cpu"]) == 0
     assert len((tmp_path / "p.csv").read_text().splitlines()) == SIZE + 1

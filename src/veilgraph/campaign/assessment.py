@@ -59,6 +59,7 @@ class Assessment:
         label_reports: number of label reports it was trained on.
         accuracy: share of people whose label it predicts, estimated from reports that a prediction did not use.
         control: the same for the structure-only control.
+        floor: the same for the most frequent class; of a series about neighbours, where a control has no edges.
         second_half: by how much the accuracy is higher than with a random half of the reports.
 
     >>> from datetime import UTC
@@ -76,6 +77,7 @@ class Assessment:
     accuracy: Interval | None
     control: Interval | None
     second_half: Interval | None
+    floor: Interval | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -93,6 +95,8 @@ class Assessment:
         said = [f"A model on these reports predicts {_share(self.accuracy)} of all people right."]
         if self.control is not None:
             said.append(f"The control, which only looks at the graph and the labels, predicts {_share(self.control)}.")
+        if self.floor is not None:
+            said.append(f"The floor, the most frequent class for everybody, is right for {_share(self.floor)}.")
         if self.second_half is None:
             return [*said, "Whether more reports would help cannot be told from so few."]
         low, high = (f"{100 * end:+.1f}" for end in (self.second_half.low, self.second_half.high))
@@ -107,9 +111,12 @@ class Assessment:
     @classmethod
     def from_json(cls, text: str | bytes) -> Assessment:
         """Read an assessment; refuse a document of another form."""
-        keys = {"format", "campaign", "computed", "method", "label_reports", "accuracy", "control", "second_half"}
+        estimates = ("accuracy", "control", "second_half", "floor")
+        keys = {"format", "campaign", "computed", "method", "label_reports", *estimates}
         try:
-            parts = expect_object(json.loads(text), keys, "assessment")
+            read = json.loads(text)
+            # Earlier versions wrote no floor.
+            parts = expect_object({"floor": None} | read if isinstance(read, dict) else read, keys, "assessment")
         except ValueError:
             raise CampaignError("it is not an assessment: 'veilgraph campaign progress --out' writes one") from None
         if parts["format"] != _FORMAT:
@@ -119,7 +126,7 @@ class Assessment:
             computed=expect_time(parts["computed"], "computed"),
             method=expect_text(parts["method"], "method"),
             label_reports=expect_whole(parts["label_reports"], "label_reports", 0, 2**53 - 1),
-            **{key: Interval.parse(parts[key], key) for key in ("accuracy", "control", "second_half")},
+            **{key: Interval.parse(parts[key], key) for key in estimates},
         )
 
     @classmethod

@@ -189,9 +189,15 @@ def _accuracy_lines(content: dict[str, Any]) -> list[str]:
         lines.append(f"With a person's own report: {_interval(found['own_report'])}.")
     if found["control"] is not None:
         lines.append(f"Estimated accuracy of structure_only: {_interval(found['control'])}, the control.")
+    if found.get("floor") is not None:
+        lines.append(
+            f"Estimated accuracy of the most frequent class: {_interval(found['floor'])}, the floor: all that is known "
+            "of a person without neighbours and without their own report. There is no control, which needs edges."
+        )
     if found["difference"] is not None:
         low, value, high = (f"{100 * found['difference'][key]:+.1f}" for key in ("low", "value", "high"))
-        lines.append(f"Difference to the control: {value} points (95% interval {low} to {high}).")
+        other = "control" if found["control"] is not None else "floor"
+        lines.append(f"Difference to the {other}: {value} points (95% interval {low} to {high}).")
     return lines
 
 

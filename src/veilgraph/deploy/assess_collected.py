@@ -64,6 +64,7 @@ def assess_collection(
         label_reports=int(perturbed.has_label.sum()),
         accuracy=_interval(card["accuracy"]["model"]),
         control=_interval(card["accuracy"]["control"]),
+        floor=_interval(card["accuracy"]["floor"]),
         second_half=_interval(curve[0]["gain"]) if len(curve) > 1 else None,
     )
 

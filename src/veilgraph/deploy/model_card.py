@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +29,7 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.io import frame_to_cells
 from veilgraph.models import StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, Method
+from veilgraph.models.baselines import class_shares
 from veilgraph.models.unused_reports import LEVEL, QUANTILE, Estimate, UnusedReports
 from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.progress import Watch, unwatched
@@ -223,7 +224,7 @@ def _unjudged(model: Model) -> dict[str, Any]:
     judged = "held out" if accuracy["model"] else None
     return {
         "judged_by": judged,
-        "accuracy": accuracy | dict.fromkeys(("own_report", "difference", "stated")),
+        "accuracy": accuracy | dict.fromkeys(("own_report", "floor", "difference", "stated")),
     } | sections
 
 
@@ -241,8 +242,12 @@ def _of_training(found: dict[str, float], model: Model) -> dict[str, Any]:
 def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -> dict[str, Any]:
     """Return everything that is estimated from reports which predictions did not use."""
     out_of_fold = bool(perturbed.has_label[judged.nodes].all())
-    control = difference = None
-    if not isinstance(model.method, StructureOnly):
+    control = floor = difference = None
+    if model.campaign.neighbours is not None:
+        # The control would have no edge to propagate a label over.
+        other = judged.with_predictions(_majority(perturbed, judged.nodes))
+        floor, difference = other.accuracy(), judged.difference(other)
+    elif not isinstance(model.method, StructureOnly):
         other = judged.with_predictions(_control(perturbed, model.facts["seed"])[judged.nodes])
         control, difference = other.accuracy(), judged.difference(other)
     share, certain = judged.certain(CERTAIN)
@@ -253,6 +258,7 @@ def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -
             "model": asdict(judged.accuracy()),
             "own_report": asdict(judged.accuracy_with_own_report()) if isinstance(model.method, Veil) else None,
             "control": _dict(control),
+            "floor": _dict(floor),
             "difference": _dict(difference),
             "stated": judged.stated_accuracy(),
         },
@@ -264,6 +270,17 @@ def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -
 
 def _dict(estimate: Estimate | None) -> dict[str, Any] | None:
     return None if estimate is None else asdict(estimate)
+
+
+def _majority(perturbed: PerturbedGraph, judged: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the class shares of all other label reports for each judged person, [judged, classes].
+
+    It is all that is known about a person without neighbours and without their own report.
+    """
+    others = perturbed.has_label.copy()
+    others[judged] = False
+    shares = class_shares(replace(perturbed, has_label=others))
+    return shares.repeat(len(judged), axis=0).astype(np.float64)
 
 
 def _control(perturbed: PerturbedGraph, seed: int) -> NDArray[np.float64]:
@@ -312,7 +329,9 @@ def _uncertain(probabilities: NDArray[np.float32], perturbed: PerturbedGraph) ->
             }
             for code, name in enumerate(perturbed.schema.classes)
         ],
-        "by_degree": [
+        "by_degree": []
+        if perturbed.neighbour_waves
+        else [
             {"name": name, "people": int((chosen := group == number).sum()), "uncertain": int(uncertain[chosen].sum())}
             for number, name in enumerate(_degree_names())
             if (group == number).any()

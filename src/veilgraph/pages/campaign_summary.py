@@ -265,8 +265,9 @@ def published(campaign: Campaign) -> list[str]:
         return []
     people = counted(campaign.nodes, "person", "people")
     return [
-        f"Before each wave two files are published for everyone, whole: the list of all {people}, and for each of them "
-        "what the reports so far make likely about their class.",
+        f"Before each wave two files are published for everyone, whole: one by which everyone can check whether an id "
+        f"is among the {people}, and one that says for each of them what the reports so far make likely about their "
+        "class.",
         "The second is computed from randomized reports alone, so it reveals nothing beyond them: the figures here "
         "hold for all who read it. But everyone can read it, and what was published cannot be taken back.",
         "Both are given out whole, so that nobody learns whom a device looks up.",

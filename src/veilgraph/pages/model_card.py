@@ -86,7 +86,7 @@ def headline(content: dict[str, Any]) -> str:
 
 
 def summary(content: dict[str, Any]) -> list[str]:
-    """Return the control, the own report and the certain answers, in sentences."""
+    """Return the control or the floor, the own report and the certain answers, in sentences."""
     found, sentences = content["accuracy"], []
     if found["model"] is None:
         return [
@@ -100,6 +100,9 @@ def summary(content: dict[str, Any]) -> list[str]:
         if found["difference"] is not None:
             words += f"; the difference is {_points_text(found['difference'])}"
         sentences.append(words + ".")
+    if (floor := found.get("floor")) is not None:
+        words = f"The floor, the most frequent class for everybody, reaches {percent(floor['value'])}"
+        sentences.append(f"{words}; the difference is {_points_text(found['difference'])}.")
     if found["own_report"] is not None:
         own = found["own_report"]
         sentences.append(
@@ -180,8 +183,9 @@ def _accuracies(content: dict[str, Any]) -> dict[str, str]:
         "model": f"{method_title(content['method'])}, own report not used",
         "own_report": f"{method_title(content['method'])}, own report used",
         "control": "Control, own report not used",
+        "floor": "Floor: the most frequent class, no neighbour and no own report used",
     }
-    return {key: name for key, name in names.items() if content["accuracy"][key] is not None}
+    return {key: name for key, name in names.items() if content["accuracy"].get(key) is not None}
 
 
 def class_rows(content: dict[str, Any]) -> list[dict[str, str]]:
@@ -245,7 +249,7 @@ def accuracy_plot(content: dict[str, Any]) -> str:
         axes = figure.add_axes((0.03, 42 / height, 0.94, 1 - 48 / height))
         ends = [end for key in names for end in (found[key]["low"], found[key]["high"])]
         for row, (key, name) in enumerate(names.items()):
-            paint_colour = colour("structure_only" if key == "control" else content["method"])
+            paint_colour = colour("structure_only" if key in ("control", "floor") else content["method"])
             value, low, high = (100 * found[key][part] for part in ("value", "low", "high"))
             axes.plot([low, high], [row, row], color=paint_colour, linewidth=5, alpha=0.35, solid_capstyle="butt")
             axes.plot([value], [row], color=paint_colour, marker="o", markersize=8)
