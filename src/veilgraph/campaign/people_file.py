@@ -1,15 +1,14 @@
-r"""The file of people that is published with a table: a hash table with short fingerprints of their ids.
+"""The file of people that is published with a table: a hash table with short fingerprints of their ids.
 
 A device finds its neighbours' rows of the belief table in it. It is published whole, as the table is, so nobody learns
 whom a device looked up. It takes about 3 bytes for each person, however long the ids are.
 
-An id belongs to a *bucket*, by the first 6 bytes of its SHA-256, and has a *fingerprint* there, 3 bytes of the rest:
+An id belongs to a *bucket*, by the first 6 bytes of its SHA-256, and has a *fingerprint* there, 3 bytes of the rest.
+After two lines of text, `veilgraph-people-1` and `{"people": n}`, the file has:
 
-    veilgraph-people-1\n
-    {"people": n}\n
-    b bytes      how many people are in each of the b = ceil(n / 16) buckets
-    b bytes      which part of the hash, 0 to 7, the fingerprints of each bucket are
-    3 n bytes    fingerprints, bucket by bucket, ascending in each
+- b bytes, with b = ceil(n / 16): how many people are in each bucket.
+- b bytes: which part of the hash, 0 to 7, the fingerprints of each bucket are.
+- 3 n bytes: the fingerprints, bucket by bucket, ascending in each.
 
 Row i of a table is about fingerprint i. No two people of a bucket have the same fingerprint: where they would have, all
 of the bucket take the next part of their hashes. An id that is not there is taken for one that is with a chance of at
