@@ -65,6 +65,7 @@ def test_a_plan_recommends_from_public_information(monkeypatch: pytest.MonkeyPat
     found = json.loads(capsys.readouterr().out)
     assert found["recommended"] == found["designs"][0]
     assert found["homophilies"] == [0.9]
+    assert found["download_bytes"] == {"table": 294, "people": 411}
     assert found["randomized_adjacency"] is None  # it protects no whole list
     assert main([*plan[:-1], "--json"]) == 0
     known = json.loads(capsys.readouterr().out)["randomized_adjacency"]
@@ -74,7 +75,11 @@ def test_a_plan_recommends_from_public_information(monkeypatch: pytest.MonkeyPat
     assert "15 bytes" in told
     assert "one entry of a list" in told
     assert main(["neighbours", "plan", "--epsilon=4", "--people=10000000", "--degree=8", "--classes=2"]) == 0
-    assert "would drown true neighbours: a report of 1,250,000 bytes" in " ".join(capsys.readouterr().out.split())
+    assert "would drown true neighbours: a report of 1,250,000 bytes" in (
+        told := " ".join(capsys.readouterr().out.split())
+    )
+    assert "downloads 51,250,099 bytes for the first wave" in told
+    assert "Each later wave takes 20,000,059 bytes." in told
     assert main(plan) == 0
     assert "Features are left out: each that a person answers would cost" in " ".join(capsys.readouterr().out.split())
     assert main([*plan, "--epsilon-x=0.5", "--sampled=2"]) == 0

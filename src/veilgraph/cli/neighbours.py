@@ -14,6 +14,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.completion import complete_dataset
 from veilgraph.errors import RunError
+from veilgraph.privacy import belief_table
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
 from veilgraph.privacy.plain_text import counted
@@ -208,6 +209,8 @@ def plan_command(
     with needs_extra("lab"):
         from veilgraph.experiments.grid import HISTOGRAM
         from veilgraph.experiments.neighbour_planner import HOMOPHILIES, plan_known_way, plan_neighbours
+    from veilgraph.campaign import people_file
+
     asked: Any = {
         "people": people,
         "mean_degree": degree,
@@ -221,6 +224,7 @@ def plan_command(
         bare = found if epsilon_x is None else plan_neighbours(**asked, answer=answer, progress=progress)
         known = plan_known_way(**asked) if answer == HISTOGRAM else None
     best, sizes = found[0].design, (2,) * (sampled or 0)
+    downloads = {"table": belief_table.file_size(people, classes), "people": people_file.file_size(people)}
     if as_json:
         designs = [
             {
@@ -244,6 +248,7 @@ def plan_command(
                 "without_features": {"title": bare[0].design.title, "accuracies": list(bare[0].accuracies)},
                 "homophilies": list(homophily or HOMOPHILIES),
                 "randomized_adjacency": beside,
+                "download_bytes": downloads,
             }
         )
         return
@@ -258,7 +263,12 @@ def plan_command(
     Console().print(table)
     shares = " / ".join(f"{100 * each:.0f} %" for each in homophily or HOMOPHILIES)
     echo(f"Accuracies are for {shares} of the relationships within a class; 75 % of the people report a label.")
-    echo(_features_in_words(found[0], bare[0]), *_known_way_in_words(known, found[0]))
+    echo(
+        _features_in_words(found[0], bare[0]),
+        f"A device downloads {sum(downloads.values()):,} bytes for the first wave, whole files that are the same for "
+        f"everybody: what is believed, and whose row is whose. Each later wave takes {downloads['table']:,} bytes.",
+        *_known_way_in_words(known, found[0]),
+    )
 
 
 def _features_in_words(best: PlannedDesign, bare: PlannedDesign) -> str:

@@ -139,8 +139,7 @@ class BeliefTable:
 
     def to_bytes(self) -> bytes:
         """Return the file that is published: two lines of text, then two bytes for each person."""
-        header = json.dumps({"num_classes": self.num_classes, "people": len(self)}, sort_keys=True)
-        return _MAGIC + header.encode() + b"\n" + self.codes.astype("<u2").tobytes()
+        return _head(len(self), self.num_classes) + self.codes.astype("<u2").tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BeliefTable:
@@ -164,6 +163,19 @@ class BeliefTable:
     def sha256(self) -> str:
         """Hash of the published file; a device checks it before it looks anybody up."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
+
+
+def file_size(people: int, num_classes: int) -> int:
+    """Return the bytes of the published table about some people.
+
+    >>> file_size(10_000_000, 4)
+    20000059
+    """
+    return len(_head(people, num_classes)) + 2 * people
+
+
+def _head(people: int, num_classes: int) -> bytes:
+    return _MAGIC + json.dumps({"num_classes": num_classes, "people": people}, sort_keys=True).encode() + b"\n"
 
 
 @lru_cache(maxsize=64)
