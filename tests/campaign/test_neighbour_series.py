@@ -108,6 +108,10 @@ def test_a_series_begins_with_the_label_alone() -> None:
     public = Graph.from_edges([[0], [1]], num_nodes=2)
     with pytest.raises(CampaignError, match="begins with the label alone"):
         Campaign.new(schema=schema, graph=public, private_neighbours=True, **settings)
+    with pytest.raises(CampaignError, match=r"asks for no features: .* leave epsilon_x and sampled out"):
+        Campaign.new(
+            schema=schema, graph=Graph.without_edges(2), private_neighbours=True, epsilon_x=1.0, sampled=1, **settings
+        )
     features = Campaign.new(schema=schema, graph=public, epsilon_x=1.0, sampled=1, **settings)
     with pytest.raises(CampaignError, match="begins with a campaign for the label alone"):
         features.next_wave(NeighbourhoodClass(2, 1.0), graph=public, table="0" * 64, closes=CLOSES)

@@ -238,7 +238,12 @@ class Campaign:
         With `private_neighbours` it is the first document of a series: it asks for the label alone, once, by GRR, of
         which the waves that follow learn most. The graph has the people and no edge.
         """
-        if private_neighbours and (graph.num_edges or epsilon_x is not None or epsilon_y is None or waves is not None):
+        if private_neighbours and (epsilon_x is not None or sampled is not None):
+            raise CampaignError(
+                "a series about private neighbours asks for no features: its waves state the guarantee of label and "
+                "lists alone; leave epsilon_x and sampled out"
+            )
+        if private_neighbours and (graph.num_edges or epsilon_y is None or waves is not None):
             raise CampaignError(
                 "a series about private neighbours begins with the label alone, asked once of people without edges: "
                 "give epsilon_y, and a node table as the graph"
