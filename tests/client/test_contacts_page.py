@@ -94,6 +94,8 @@ def test_a_class_is_explained_and_needs_no_second_limit(page: Page) -> None:
         assert page.run("document.getElementById('contact-limit')") is None
         assert text(page, "meaning").startswith("What is sent names 1 of the 3 possible answers to label.")
         assert "2 in all" in text(page, "rounds")
+        assert "Together with the answer to" in text(page, "rounds")
+        assert "it cannot be taken back" in text(page, "published")
         assert text(page, "round") == "Round 2, about your contacts."
         page.run(fill(""))
         page.until("!document.getElementById('review').hidden")

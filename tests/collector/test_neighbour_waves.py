@@ -92,6 +92,7 @@ def test_a_series_is_collected_with_one_token_and_withdrawn_as_a_whole(store_url
     assert [report.node for report in store.iterate(TWO)] == ["u1"]
     assert [report.node for report in store.iterate(FIRST)] == ["u1", "u2"]
     assert "u2" in nodes_to_remind(NAMES, store, TWO)
+    assert set(nodes_to_remind(NAMES, store, FIRST)) == set(NAMES) - {"u1", "u2"}, "an answer is no label"
     assert "u1" not in nodes_to_remind(NAMES, store, TWO)
     with serving(store_url, TWO) as client:
         url = str(client.base_url)
@@ -176,6 +177,9 @@ def test_the_dashboard_shows_the_waves_of_the_series(tmp_path: Path) -> None:
         assert "a histogram of the neighbours, epsilon 1 for one entry of a list" in page
         assert "the class of the neighbours, epsilon 2 for any two lists" in page
         assert "The label and 2 waves so far, together:" in page
+        assert "Is it enough yet?" in page
+        for meaningless in ("Coverage of the graph", "Estimates for all people", "Implausible reports"):
+            assert meaningless not in page
         assert client.get("/v1/status", headers=admin).json()["reports"] == 0
         assert client.get("/dashboard/reports.parquet", headers=admin).status_code == 200
         assert client.get("/v1/audit-log", headers=admin).json()["entries"]

@@ -137,6 +137,11 @@ def new(
             *made.method_in_words,
             *([f"{epsilon} in total."] if made.waves is None else made.guarantee.in_words(theorem_1=False)),
             f"Open until {time_in_words(made.closes)}. Written to {out}.",
+            *(
+                ["It begins a series: serve it with --tables FOLDER, and open each wave with 'neighbours publish'."]
+                if private_neighbours
+                else []
+            ),
         )
 
 

@@ -2487,7 +2487,7 @@ def _refusal(error: urllib.error.HTTPError) -> str:
 
 # Reasons that share the HTTP status of another one.
 _REASONS = {
-    "earlier_wave": "the wave is over, and the next one of its series is open: fetch that one, and answer it",
+    "earlier_wave": "this part of the series is over, and the next wave is open: fetch that one, and answer it",
     "withdrawn": "the report of this node was withdrawn: it is deleted, and none is accepted again",
     "purged": "the campaign's reports were deleted, as it announced: no report is accepted any more",
     "wrong_receipt": "the collector did not sign this receipt: it is altered, or another collector's",

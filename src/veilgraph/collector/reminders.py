@@ -19,7 +19,7 @@ def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign
         store: store of the reports.
         campaign: the campaign.
     """
-    asked = campaign.wave if campaign.neighbours is None else campaign.neighbours.wave
+    asked = campaign.stored_wave if campaign.waves is None else campaign.wave
     settled = store.settled_nodes(campaign.series, wave=asked)
     return [name for name in dict.fromkeys(names) if name not in settled]
 

@@ -299,7 +299,7 @@ class ReportStore:
             wave: the wave that is open; default: a report of any wave counts.
         """
         reported = select(reports.c.node).where(reports.c.campaign == campaign_id)
-        if wave is not None:
+        if wave is not None and self._has_waves:
             reported = reported.where(reports.c.wave == wave)
         withdrew = select(withdrawals.c.node).where(withdrawals.c.campaign == campaign_id)
         with translate_errors(), self._engine.connect() as connection:

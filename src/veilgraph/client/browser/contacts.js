@@ -15,7 +15,7 @@ export async function verifyRound(text, now) {
 }
 
 /** Say what the answer can give away: about the whole list, one contact, and one whom both ends name. */
-export function explain({ costs: { wave, lists }, wave: count }) {
+export function explain({ costs: { wave, label, lists }, wave: count }, { text }) {
   say($("how-sure"), "guarantee.contacts");
   $("levels").replaceChildren(level(wave.any_lists, "level.lists"), level(wave.one_entry, "level.contact"), level(wave.one_relationship, "level.both"));
   say($("exact"), "details.contacts", { factor: factor(wave.one_entry) });
@@ -26,9 +26,12 @@ export function explain({ costs: { wave, lists }, wave: count }) {
   say($("once"), "draw.round");
   say($("round"), "round.contacts", { wave: count });
   $("round").hidden = false;
-  $("rounds").hidden = count === 1;
+  say($("published"), "guarantee.published");
+  $("published").hidden = $("rounds").hidden = false;
   const [all, contact, both] = [lists.any_lists, lists.one_entry, lists.one_relationship].map(certainty);
-  say($("rounds"), "rounds.contacts", { count, all, contact, both });
+  const [whole, single] = [label + lists.any_lists, label + lists.one_entry].map(certainty);
+  $("rounds").replaceChildren(...(count > 1 ? [...phrase("rounds.contacts", { count, all, contact, both }), " "] : []),
+    ...phrase("rounds.first", { question: quoted(text), all: whole, contact: single }));
 }
 
 /** Say what the answer costs, with what earlier ones have cost. */

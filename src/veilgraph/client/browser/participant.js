@@ -172,7 +172,7 @@ function explain() {
   if (promised) say($("broken"), "organisers.broken", { time: moment(new Date(promised)) });
   explainRounds();
   say($("checked"), "details.checked", { id: element("code", { dir: "ltr" }, question.id) });
-  if (contacts) contacts.explain(question); else explainLevels();
+  if (contacts) contacts.explain(question, textsOf(aboutContacts())); else explainLevels();
 }
 
 function explainLevels() {
