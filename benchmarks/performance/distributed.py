@@ -234,8 +234,17 @@ def measure_rank(small: Path, shards: Path, out: Path) -> None:
         (out / f"{processes.rank}.json").write_text(json.dumps(found), encoding="utf-8")
 
 
-def measure(case: Case, processes: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the measurements of a case with several numbers of processes."""
+TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node")
+
+
+def measure(case: Case, processes: Sequence[int], launcher: Sequence[str] = TORCHRUN) -> list[dict[str, Any]]:
+    """Return the measurements of a case with several numbers of processes.
+
+    Args:
+        case: the case.
+        processes: numbers of processes.
+        launcher: module that starts the processes, and its options up to their number.
+    """
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         small, shards = Path(folder) / "small", Path(folder) / "shards"
@@ -246,11 +255,10 @@ def measure(case: Case, processes: Sequence[int]) -> list[dict[str, Any]]:
             out.mkdir()
             for known in (small / "cuts", shards / "cuts"):  # parts and bags of the run before
                 shutil.rmtree(known, ignore_errors=True)
-            launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
-            words = ["-m", "benchmarks.performance.distributed", "--rank", *map(str, (small, shards, out))]
+            words = [str(count), "-m", "benchmarks.performance.distributed", "--rank", *map(str, (small, shards, out))]
             # As in tests/cli/test_torchrun_shards.py: small graphs are measured as large ones behave.
             settings = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2**18)}
-            subprocess.run([sys.executable, *launcher, *words], check=True, env=os.environ | settings)
+            subprocess.run([sys.executable, "-m", *launcher, *words], check=True, env=os.environ | settings)
             ranks = [json.loads((out / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(count)]
             rows.append({"case": asdict(case), "processes": count, "load": os.getloadavg()[0], "ranks": ranks})
     return rows

@@ -26,6 +26,10 @@ COMMON = (
 )
 
 
+FORKED = ("tests.support.torchrun", "--nproc-per-node")
+"""Words that start this program instead of torchrun."""
+
+
 def torchrun(processes: int, *words: object, restarts: int = 0) -> subprocess.Popen[str]:
     """Start a module in several processes that communicate over the loopback interface."""
     options = ["--nproc-per-node", str(processes), "--max-restarts", str(restarts), "--standalone", "-m"]
@@ -34,7 +38,7 @@ def torchrun(processes: int, *words: object, restarts: int = 0) -> subprocess.Po
 
 def forked(processes: int, *words: object) -> subprocess.Popen[str]:
     """Start a module as `torchrun` does, in processes that are forked after the imports."""
-    return _start("tests.support.torchrun", processes, *words)
+    return _start(*FORKED, processes, "-m", *words)
 
 
 def _start(*words: object) -> subprocess.Popen[str]:
@@ -49,7 +53,7 @@ def _start(*words: object) -> subprocess.Popen[str]:
     )
 
 
-def main(processes: str, *words: str) -> None:
+def main(_option: str, processes: str, _module: str, *words: str) -> None:
     """Import, and let torchrun's agent fork."""
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 

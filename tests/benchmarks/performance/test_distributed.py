@@ -6,13 +6,15 @@ import pytest
 from benchmarks.performance.distributed import CLASSES, FIRST_FIT, SHORT_FIT, Case, growth, measure, table
 from benchmarks.performance.machines import Model, measured_parts
 
+from tests.support.torchrun import FORKED
+
 CASE = Case(nodes=1_500, mean_degree=8.0, homophily=0.8, features=5)
 
 
 @pytest.mark.slow
 def test_every_stage_of_every_process_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    measured = measure(CASE, (1, 2))
+    measured = measure(CASE, (1, 2), FORKED)
     assert [len(row["ranks"]) for row in measured] == [1, 2]
     for row in measured:
         assert sum(rank["nodes"] for rank in row["ranks"]) == CASE.nodes
