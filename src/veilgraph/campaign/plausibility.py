@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv  # scipy.stats is slow to import
 
 from veilgraph.campaign.document import Campaign
 from veilgraph.errors import CampaignError, RunError
@@ -235,6 +234,8 @@ def _check(
 
 def _clopper_pearson(count: int, total: int, confidence: float) -> tuple[float, float]:
     """Return the exact interval of a binomial probability."""
+    from scipy.special import betainccinv, betaincinv  # slow to import, and a collector starts without it
+
     tail = (1 - confidence) / 2
     low = betaincinv(count, total - count + 1, tail) if count else 0.0
     high = betainccinv(count + 1, total - count, tail) if count < total else 1.0

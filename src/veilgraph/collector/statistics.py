@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,14 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import ReportCodes, perturbed_graph_of_codes, read_codes
 from veilgraph.campaign.notice import shown_answers
 from veilgraph.campaign.plausibility import CheckedShare, PlausibleShares
-from veilgraph.campaign.screening import Suspicion, screen
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.frequency import count_named, estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import GRRFS, SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
+
+if TYPE_CHECKING:
+    from veilgraph.campaign.screening import Suspicion
 
 Z_95 = 1.959964
 # One report has no variance estimate.
@@ -137,6 +140,8 @@ def compute_statistics(
         codes: codes of the reports.
         plausible: class shares that the owner declared plausible.
     """
+    from veilgraph.campaign.screening import screen  # loads scipy, which is slow, and a collector starts without it
+
     reported = codes.has_report
     covered = reported.copy()
     for sources, targets in (graph.edges, graph.edges[::-1]):
