@@ -35,7 +35,7 @@ from veilgraph.collector.campaign_files import CampaignFiles, load_campaigns, ma
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
 from veilgraph.collector.wave_switch import SeriesWatch, WaveSwitch
-from veilgraph.errors import StoreUnavailableError
+from veilgraph.errors import StoreError, StoreUnavailableError
 
 KEY, ADMIN = new_key(), "an admin token for tests only"
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
@@ -160,17 +160,30 @@ def test_an_incomplete_or_wrong_file_changes_nothing_until_it_is_mended(
 
 def test_a_wave_that_the_store_knows_otherwise_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     url, other = f"sqlite:///{tmp_path}/reports.db", waves_of(CAPPED)[1]
-    store = ReportStore.open(url)
-    store.register(FIRST, now=0.0)
-    store.register(other, now=0.0)
-    store.close()
     with serving(tmp_path, url) as client:
+        store = ReportStore.open(url)
+        store.register(other, now=0.0)
+        store.close()
         publish(tmp_path / "tables", ONE)
         wait_until(lambda: bool(caplog.messages))
         assert open_campaign(client) == FIRST.id
         assert put(client, "u1", FIRST).status_code == 201
     (said,) = caplog.messages
     assert "another wave 1 of this series was served before" in said
+
+
+def test_a_wave_that_was_opened_stays_open_if_its_folder_is_lost(tmp_path: Path) -> None:
+    """A restart without the folder would open the label again, which the next table was computed from."""
+    url = f"sqlite:///{tmp_path}/reports.db"
+    store = ReportStore.open(url)
+    for each in (FIRST, ONE):
+        store.register(each, now=0.0)
+    store.close()
+    with pytest.raises(StoreError, match="wave 1 of this series was opened before: give --tables"):
+        make_collector(files(tmp_path).load(store=url), store=url, rate=0)
+    publish(tmp_path / "tables", ONE)
+    with serving(tmp_path, url) as client:
+        assert open_campaign(client) == ONE.id
 
 
 def test_a_database_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ class Assessment:
             said.append(f"The control, which only looks at the graph and the labels, predicts {_share(self.control)}.")
         if self.floor is not None:
             said.append(f"The floor, the most frequent class for everybody, is right for {_share(self.floor)}.")
+        if self.second_half is None and self.floor is not None:
+            return [*said, "Whether more answers would help is not estimated for a series about neighbours."]
         if self.second_half is None:
             return [*said, "Whether more reports would help cannot be told from so few."]
         low, high = (f"{100 * end:+.1f}" for end in (self.second_half.low, self.second_half.high))

@@ -277,9 +277,10 @@ def _application(served: ServedCampaign, shared: SharedParts, *, is_alone: bool 
     return WaveSwitch(app, watch=served.series.watch, make=make, shared=shared, is_alone=is_alone)
 
 
-def _one_campaign(served: ServedCampaign, **parts: Any) -> FastAPI:
+def _one_campaign(served: ServedCampaign, *, store: ReportStore, **parts: Any) -> FastAPI:
+    store.check_newest(served.campaign)
     given = {name: value for name, value in vars(served).items() if name != "series"}
-    return make_app(**given, **parts)
+    return make_app(**given, store=store, **parts)
 
 
 def _common(first: ServedCampaign, second: ServedCampaign) -> str | None:

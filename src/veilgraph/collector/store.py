@@ -459,6 +459,17 @@ class ReportStore:
             rows = connection.execute(select(campaigns.c.id, campaigns.c.document).order_by(campaigns.c.id))
             return {row.id: row.document for row in rows}
 
+    def check_newest(self, campaign: Campaign) -> None:
+        """Refuse a document of a series about neighbours after which a wave was opened: that closed it for good."""
+        with translate_errors(), self._engine.connect() as connection:
+            texts = connection.execute(select(campaigns.c.document)).scalars().all()
+        later = [documents for each in texts if campaign.id in (documents := _documents_before(each))]
+        if later:
+            raise StoreError(
+                f"wave {max(map(len, later))} of this series was opened before: give --tables, the folder with its "
+                "document, or the document itself"
+            )
+
     def record(self, action: str, detail: Mapping[str, Any], *, now: float, actor: str) -> None:
         """Append an administrative act to the audit log of the campaign that its detail names."""
         with translate_errors(), writing(self._engine) as connection:
@@ -534,9 +545,14 @@ def _check_series(connection: Connection, campaign: Campaign) -> None:
             "give the store of the series, and serve every document of it"
         )
     for served, text_of in connection.execute(select(campaigns.c.id, campaigns.c.document)):
-        other = json.loads(text_of).get("bound", {}).get("neighbours") or {}
-        if served != campaign.id and other.get("documents") == list(asked.documents):
+        if served != campaign.id and _documents_before(text_of) == list(asked.documents):
             raise StoreError(f"another wave {asked.wave} of this series was served before, {served}: serve that one")
+
+
+def _documents_before(text_of: str) -> list[str]:
+    """Return the ids of the documents before that of a wave about neighbours; none for other campaigns."""
+    stated = json.loads(text_of).get("bound", {}).get("neighbours") or {}
+    return list(stated.get("documents", ()))
 
 
 def _lock_campaigns(connection: Connection) -> None:
