@@ -44,7 +44,7 @@ def test_the_graph_of_the_shards_is_that_of_the_table(tmp_path: Path, suffix: st
     assert folder.manifest["ids"] == ("integer" if integer else "text")
     assert read.fingerprint == whole.fingerprint == folder.identity
     assert repr(read).startswith(f"Graph({whole.num_nodes} nodes, {whole.num_edges} edges")
-    plain = Graph(num_nodes=read.num_nodes, edges=read.edges, node_ids=read.node_ids)
+    plain = Graph(num_nodes=read.num_nodes, edges=read.edges, node_ids=read.names)
     assert plain.fingerprint == whole.fingerprint
     assert folder.manifest["dropped_self_loops"] == whole.dropped_self_loops
     assert folder.manifest["dropped_duplicates"] == whole.dropped_duplicates

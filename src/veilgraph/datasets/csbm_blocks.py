@@ -156,7 +156,7 @@ class CsbmBlocks:
                 proposals = min(_CHUNK, int(lacking / share * 1.1) + 16)
                 drawn.append(self._proposals(block, proposals, equal, rng)[:lacking])
                 lacking -= len(drawn[-1])
-            found = np.unique(np.concatenate(drawn))
+            found = _distinct(np.concatenate(drawn))
         return found
 
     def _proposals(self, block: int, count: int, equal: bool, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -174,3 +174,9 @@ class CsbmBlocks:
 
     def _rng(self, stream: int, block: int = 0) -> np.random.Generator:
         return np.random.default_rng([self.seed, stream, block])
+
+
+def _distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return different keys, sorted. Sorting takes a quarter of the time of numpy's `unique`, which hashes them."""
+    keys.sort()
+    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys

@@ -107,7 +107,7 @@ def read_shard_codes(folder: ShardFolder, shard: int, keys: NDArray[np.uint64], 
     has_features, has_label = np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.bool_)
     if table.num_rows:
         rows = folder.positions(node_keys(table.column("node").combine_chunks()), KeyIndex(keys), path.name)
-        if len(np.unique(rows)) < len(rows):
+        if np.bincount(rows, minlength=nodes).max() > 1:
             raise GraphError(f"{path} holds two reports of one node: write the shards again")
         try:
             given, codes = _feature_codes(_column(table, "features"), campaign)
@@ -135,7 +135,7 @@ def perturbed_from_shards(campaign: Campaign, folder: ShardFolder, graph: Graph)
         graph: `folder.graph()`.
     """
     check_campaign(campaign, folder)
-    shards = [read_shard_codes(folder, shard, folder.nodes(shard).keys, campaign) for shard in range(folder.parts)]
+    shards = folder.each_shard(lambda shard: read_shard_codes(folder, shard, folder.nodes(shard).keys, campaign))
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(each, name) for each in shards])
         for name in ("features", "labels", "has_features", "has_label")

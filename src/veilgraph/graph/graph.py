@@ -235,9 +235,9 @@ class Graph:
         """Number of undirected edges."""
         return int(self.edges.shape[1])
 
-    @property
+    @cached_property
     def degrees(self) -> NDArray[np.int64]:
-        """Number of neighbours of each node, `[nodes]`."""
+        """Number of neighbours of each node, `[nodes]`, computed once."""
         return np.bincount(self.edges.ravel(), minlength=self.num_nodes)
 
     @cached_property

@@ -189,7 +189,7 @@ class ShardWriter:
         path.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
         if identity is None and counts["edges"] <= fingerprint_edges:
             graph = ShardFolder.open(self.folder).graph()
-            plain = Graph(num_nodes=graph.num_nodes, edges=graph.edges, node_ids=graph.node_ids)
+            plain = Graph(num_nodes=graph.num_nodes, edges=graph.edges, node_ids=graph.names)
             manifest["graph"] = plain.fingerprint
             path.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 

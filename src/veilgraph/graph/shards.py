@@ -17,11 +17,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +32,8 @@ from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowTable, arrow
 from veilgraph.graph.counters import mix
 from veilgraph.graph.graph import Graph
+
+Result = TypeVar("Result")
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -142,9 +146,16 @@ class ShardGraph(Graph):
 
     Attributes:
         identity: what a campaign on this graph is bound to; see `ShardFolder.identity`.
+        read_names: reads the ids of the nodes, as text; a fit does not need them.
     """
 
     identity: str
+    read_names: Callable[[], tuple[str, ...]] = field(repr=False)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Ids of all nodes as text, in order, read from the shards on first use."""
+        return self.read_names()
 
     @property
     def fingerprint(self) -> str:
@@ -256,18 +267,29 @@ class ShardFolder:
         return self._read("reports", shard)
 
     def graph(self) -> ShardGraph:
-        """Read the whole graph. Nodes are in the order of their keys."""
-        shards = [self.nodes(shard) for shard in range(self.parts)]
-        index = KeyIndex(np.concatenate([each.keys for each in shards]))
+        """Read the whole graph, several shards at once. Nodes are in the order of their keys."""
+        index = KeyIndex(np.concatenate(self.each_shard(lambda shard: self.nodes(shard).keys)))
         edges = np.empty((2, self.num_edges), dtype=np.int64)
-        start = 0
-        for shard in range(self.parts):
-            numbers = self.positions(self.edges(shard), index, shard_name("edges", shard))
-            edges[:, start : (start := start + numbers.shape[1])] = numbers
-        ids = tuple(str(each) for shard in shards for each in shard.ids.to_pylist())
-        if not _is_sorted(edges):  # other programs may write shards in another order
+        starts = np.cumsum([0, *(shard["edges"]["rows"] for shard in self.manifest["shards"])])
+
+        def fill(shard: int) -> bool:
+            part = edges[:, starts[shard] : starts[shard + 1]]
+            part[:] = self.positions(self.edges(shard), index, shard_name("edges", shard))
+            return _is_sorted(part)
+
+        ordered = all(self.each_shard(fill)) and _is_sorted(edges[:, _beside(starts[1:-1], self.num_edges)])
+        if not ordered:  # other programs may write shards in another order
             edges = Graph.from_edges(edges, self.num_nodes).edges
-        return ShardGraph(num_nodes=self.num_nodes, edges=edges, node_ids=ids, identity=self.identity)
+        return ShardGraph(num_nodes=self.num_nodes, edges=edges, identity=self.identity, read_names=self.names)
+
+    def names(self) -> tuple[str, ...]:
+        """Read the ids of all nodes as text, in the order of their keys."""
+        return tuple(str(each) for shard in range(self.parts) for each in self.nodes(shard).ids.to_pylist())
+
+    def each_shard(self, read: Callable[[int], Result]) -> list[Result]:
+        """Return what a function reads from each shard, in their order; a thread for each core calls it."""
+        with ThreadPoolExecutor(min(self.parts, os.cpu_count() or 1)) as pool:
+            return list(pool.map(read, range(self.parts)))
 
     def positions(self, wanted: NDArray[np.uint64], index: KeyIndex, name: str) -> NDArray[np.int64]:
         """Return the positions of keys among those of an index; refuse one that is not there.
@@ -335,6 +357,11 @@ def _is_sorted(edges: NDArray[np.int64]) -> bool:
     ahead = low[1:] > low[:-1]
     ahead |= (low[1:] == low[:-1]) & (high[1:] > high[:-1])
     return bool(ahead.all() and (low < high).all())
+
+
+def _beside(places: NDArray[np.int64], edges: int) -> NDArray[np.int64]:
+    """Return the numbers of the edges before and after each place: where two shards meet."""
+    return np.unique(np.concatenate([places - 1, places]).clip(0, max(edges - 1, 0)))[:edges]
 
 
 def unknown_node(path: Path) -> GraphError:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from veilgraph.distributed.bisections import bisect_rows, row_bisection_plan
@@ -21,7 +20,7 @@ from veilgraph.distributed.exchange import Exchange, current_exchange
 from veilgraph.distributed.graph_rows import GraphRows, Halo, rows_of_part, whole_rows
 from veilgraph.distributed.label_propagation import partition_rows
 from veilgraph.errors import ReconstructionError
-from veilgraph.graph import Adjacency, Graph
+from veilgraph.graph import Graph
 from veilgraph.graph.clustering import (
     BISECTION_SPACE,
     BISECTION_VECTORS,
@@ -34,8 +33,9 @@ from veilgraph.graph.clustering import (
 from veilgraph.graph.partition import GraphPart
 from veilgraph.graph.shards import ShardGraph
 from veilgraph.graph.spectrum import MAX_RESTARTED_EDGES, leading_eigenvectors
+from veilgraph.reconstruct.adjacency import AdjacencyRows, arriving_edges
 from veilgraph.reconstruct.lanczos import lanczos_eigenvectors
-from veilgraph.reconstruct.propagation import NeighbourhoodMean, add_self_loops, scaled_adjacency
+from veilgraph.reconstruct.propagation import NeighbourhoodMean
 from veilgraph.reconstruct.sparse import RowSums, SparseProduct, select_rows
 from veilgraph.reconstruct.spectral_bisections import spectral_bisections
 
@@ -96,15 +96,14 @@ class GraphOperators:
     @cached_property
     def mean(self) -> NeighbourhoodMean:
         """D^-1 (A + I), D counting the node itself: mean over closed neighbourhoods."""
-        return NeighbourhoodMean.of(self.graph, self.device)
+        return NeighbourhoodMean.of_rows(self.adjacency)
 
     @cached_property
     def neighbours(self) -> SparseProduct:
         """D^-1 A: mean over neighbours, zero for isolated nodes (GraphSAGE)."""
-        adjacency, shares = self.graph.adjacency, 1 / np.maximum(self.graph.degrees, 1)
+        shares = 1 / self._degrees.clamp(min=1)
         # A is symmetric, so the transpose has the same positions with other weights.
-        matrix, transposed = scaled_adjacency(adjacency, rows=shares), scaled_adjacency(adjacency, columns=shares)
-        return SparseProduct(matrix.to(self.device), transposed.to(self.device))
+        return SparseProduct(self.adjacency.scaled(rows=shares), self.adjacency.scaled(columns=shares))
 
     def neighbour_means(self, columns: Tensor) -> Tensor:
         """Return D^-1 A @ columns, zero for isolated nodes, without a matrix of its own; columns are contiguous."""
@@ -117,18 +116,17 @@ class GraphOperators:
 
     def _neighbour_sums(self) -> RowSums:
         """Return the sums over the neighbours of each node."""
-        starts, neighbours = (torch.from_numpy(each).to(self.device) for each in self.graph.adjacency)
-        return RowSums(starts, neighbours)
+        return RowSums(*self.adjacency)
 
     @cached_property
     def symmetric(self) -> SparseProduct:
         """D^-1/2 A D^-1/2: symmetric normalization without self loops."""
-        return self._symmetric(self.graph.adjacency, np.maximum(self.graph.degrees, 1))
+        return self._symmetric(self.adjacency, self._degrees.clamp(min=1))
 
     @cached_property
     def closed_symmetric(self) -> SparseProduct:
         """D^-1/2 (A + I) D^-1/2, D counting the node itself: symmetric normalization with self loops (GCN)."""
-        return self._symmetric(add_self_loops(self.graph.adjacency), self.graph.degrees + 1)
+        return self._symmetric(self.adjacency.with_self_loops(), self._degrees + 1)
 
     @cached_property
     def edge_index(self) -> Tensor:
@@ -138,24 +136,25 @@ class GraphOperators:
     @cached_property
     def edges(self) -> Tensor:
         """One direction of every edge, `[2, edges]`; on a CPU it is the graph's own array."""
-        return torch.from_numpy(self.graph.edges).to(self.device)
+        edges = torch.from_numpy(self.graph.edges).to(self.device)
+        return edges if self.device.type == "cpu" or self.graph.num_nodes >= 2**31 else edges.to(torch.int32)
 
     @cached_property
     def arriving(self) -> RowSums:
         """Sums over the directed edges that arrive at each node, in the order of `Graph.edge_index`."""
-        (sources, targets), edges, nodes = self.graph.edges, self.graph.num_edges, self.graph.num_nodes
-        index = np.int32 if max(2 * edges, nodes) < 2**31 else np.int64
-        leaving = np.zeros(nodes + 1, dtype=index)
-        np.cumsum(np.bincount(sources, minlength=nodes), out=leaving[1:])
-        # Edges are sorted by source. Transposed, each target has the numbers of its edges in their order.
-        numbers = np.arange(edges, dtype=index), targets.astype(index), leaving
-        back = csr_array(numbers, shape=(nodes, nodes)).T.tocsr()
-        rows = np.empty(2 * edges, dtype=index)
-        count = np.arange(edges, dtype=index)
-        rows[count + np.repeat(leaving[:-1], np.diff(back.indptr))] = back.data
-        rows[count + np.repeat(back.indptr[1:], np.diff(leaving))] = count + edges
-        starts = torch.from_numpy(leaving) + torch.from_numpy(back.indptr)
-        return RowSums(starts.to(self.device), torch.from_numpy(rows).to(self.device))
+        return arriving_edges(self.edges, self.graph.num_nodes)
+
+    @cached_property
+    def adjacency(self) -> AdjacencyRows:
+        """Neighbours of every node, as `Graph.adjacency` has them. A GPU makes them from the edges."""
+        if self.device.type == "cpu":
+            return AdjacencyRows(*map(torch.from_numpy, self.graph.adjacency))
+        return AdjacencyRows.of_arriving(self.edges, self.arriving)
+
+    @property
+    def _degrees(self) -> Tensor:
+        """Number of neighbours of each node in 64 bits, so that scales are rounded once, `[nodes]`."""
+        return self.adjacency.starts.diff().double()
 
     def clusters(self, num_clusters: int) -> NDArray[np.int64]:
         """Return the cluster of each node, `[nodes]`, computed once for each number of clusters."""
@@ -260,10 +259,9 @@ class GraphOperators:
             lambda column: sums(exchange(column)), degrees, self.communicator, count, regularised=regularised
         )
 
-    def _symmetric(self, adjacency: Adjacency, degrees: NDArray[np.int64]) -> SparseProduct:
-        scale = 1 / np.sqrt(degrees)
-        matrix = scaled_adjacency(adjacency, rows=scale, columns=scale)
-        return SparseProduct.of(matrix.to(self.device), symmetric=True)
+    def _symmetric(self, adjacency: AdjacencyRows, degrees: Tensor) -> SparseProduct:
+        scale = degrees.rsqrt()
+        return SparseProduct.of(adjacency.scaled(rows=scale, columns=scale), symmetric=True)
 
 
 class CountedOperators(GraphOperators, ABC):
@@ -312,9 +310,16 @@ class ShardOperators(CountedOperators):
     def prepare_clusters(
         self, counts: Iterable[int], *, workers: int = 1, max_metis_edges: int = MAX_METIS_EDGES
     ) -> None:
-        """Compute clusterings that are not known yet; the arguments about METIS are not used."""
+        """Compute clusterings that are not known yet; the arguments about METIS are not used.
+
+        A large graph on a GPU is clustered by its eigenvectors: the parts of one tree of bisections, in their order.
+        """
         missing = sorted(set(counts) - set(self._clusters))
-        if missing:
+        if missing and self.device.type != "cpu" and self.num_edges > MAX_METIS_EDGES:
+            depth, trees = self.bisection_plan()
+            leaves = self.bisections(depth, trees)[0].astype(np.int64)
+            self._clusters |= {count: leaves * count >> depth for count in missing}
+        elif missing:
             rows, halo = self._counted_rows()
             self._clusters |= {count: partition_rows(rows, halo, count) for count in missing}
 

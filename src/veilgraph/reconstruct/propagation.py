@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.sparse import csr_array, eye_array
 from torch import Tensor
 
 from veilgraph.distributed.communicator import LOCAL, Communicator
 from veilgraph.errors import ReconstructionError
-from veilgraph.graph import Adjacency, Graph
-from veilgraph.reconstruct.sparse import csr_from_rows, repeated_product
+from veilgraph.graph import Graph
+from veilgraph.reconstruct.adjacency import AdjacencyRows
+from veilgraph.reconstruct.sparse import repeated_product
 
 _PROBES = 64
 
@@ -43,7 +40,13 @@ class NeighbourhoodMean:
     @classmethod
     def of(cls, graph: Graph, device: torch.device | str = "cpu") -> NeighbourhoodMean:
         """Build W; isolated nodes keep their own row."""
-        return cls(scaled_adjacency(add_self_loops(graph.adjacency), rows=1 / (1 + graph.degrees)).to(device))
+        return cls.of_rows(AdjacencyRows(*(torch.from_numpy(each).to(device) for each in graph.adjacency)))
+
+    @classmethod
+    def of_rows(cls, adjacency: AdjacencyRows) -> NeighbourhoodMean:
+        """Build W from the neighbours of every node."""
+        shares = 1 / (1 + adjacency.starts.diff().double())
+        return cls(adjacency.with_self_loops().scaled(rows=shares))
 
     @property
     def num_nodes(self) -> int:
@@ -97,37 +100,6 @@ class NeighbourhoodMean:
         sizes = mass.square() / squares.clamp(min=torch.finfo(squares.dtype).tiny)
         # A weighted mean of n reports is worth at least one report and at most n.
         return torch.where(mass > 0, sizes.clamp(1, max(1.0, float(mask.sum()))), 0.0).squeeze(1)
-
-
-def scaled_adjacency(
-    adjacency: Adjacency,
-    *,
-    rows: NDArray[np.floating[Any]] | None = None,
-    columns: NDArray[np.floating[Any]] | None = None,
-) -> Tensor:
-    """Return the sparse matrix with entries r_u c_v; matrices of one adjacency share its index arrays.
-
-    Args:
-        adjacency: positions of the entries.
-        rows: r, `[nodes]`; default: 1.
-        columns: c, `[nodes]`; default: 1.
-    """
-    starts, neighbours = adjacency
-    nodes = len(starts) - 1
-    weights = np.repeat(np.ones(nodes, np.float32) if rows is None else rows.astype(np.float32), np.diff(starts))
-    if columns is not None:
-        weights *= columns.astype(np.float32)[neighbours]
-    index = torch.from_numpy(starts), torch.from_numpy(neighbours)
-    return csr_from_rows(*index, torch.from_numpy(weights), (nodes, nodes))
-
-
-def add_self_loops(adjacency: Adjacency) -> Adjacency:
-    """Return A + I: every node is a neighbour of itself."""
-    starts, neighbours = adjacency
-    nodes = len(starts) - 1
-    others = csr_array((np.ones(len(neighbours), dtype=np.int8), neighbours, starts), shape=(nodes, nodes))
-    both = others + eye_array(nodes, dtype=np.int8, format="csr")
-    return Adjacency(both.indptr, both.indices)
 
 
 def default_hops(graph: Graph) -> int:

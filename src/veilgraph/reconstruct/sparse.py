@@ -22,6 +22,9 @@ _GPU_BLOCK_BYTES = 2**32
 _BLOCK_ENTRIES = 2**20
 """Entries of a matrix that a thread multiplies at a time: some ten milliseconds."""
 
+_GPU_BLOCK_ENTRIES = 2**28
+"""Rows that a GPU adds up at a time: it keeps the sum to which each belongs."""
+
 
 class FusedFunction(Function):
     """An operation whose gradient is written out: torch's `Function`, whose `apply` has no types of its own."""
@@ -162,11 +165,11 @@ class RowSums:
 def _row_sums(starts: Tensor, rows: Tensor, weights: Tensor | None, table: Tensor) -> Tensor:
     """Return weighted sums of rows of a table; within `thread_workers`, threads take blocks of sums.
 
-    Blocks are short, so that a thread on a busy core takes fewer of them.
+    Blocks are short, so that a thread on a busy core takes fewer of them. A GPU takes long ones in turn.
     """
-    sums = len(starts) - 1
-    blocks = min(sums, len(rows) // _BLOCK_ENTRIES)
-    if num_workers() == 1 or blocks <= 1:
+    sums, on_gpu = len(starts) - 1, table.device.type != "cpu"
+    blocks = min(sums, len(rows) // (_GPU_BLOCK_ENTRIES if on_gpu else _BLOCK_ENTRIES))
+    if blocks <= 1 or (num_workers() == 1 and not on_gpu):
         return _bag(starts, rows, weights, table)
     result = table.new_empty(sums, table.shape[1])
     bounds = [sums * block // blocks for block in range(blocks + 1)]

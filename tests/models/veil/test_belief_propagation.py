@@ -14,6 +14,7 @@ from torch import Tensor
 
 from veilgraph.graph import Graph
 from veilgraph.models.veil.belief_propagation import BeliefPropagation, degree_scaled_strengths
+from veilgraph.reconstruct.operators import GraphOperators
 
 
 def random_tree(nodes: int, rng: np.random.Generator) -> Graph:
@@ -87,7 +88,7 @@ def test_an_iteration_amplifies_weak_evidence_by_the_gain_at_any_density(degree:
     pairs = [(v, (v + step) % nodes) for v in range(nodes) for step in range(1, degree // 2 + 1)]
     graph = Graph.from_edges(np.array(pairs).T, num_nodes=nodes)
     evidence = torch.tensor([weak, -weak]).repeat(nodes, 1, 1)
-    strengths = degree_scaled_strengths(graph, gain, maximum=1.0)
+    strengths = degree_scaled_strengths(GraphOperators(graph), gain, maximum=1.0)
     propagation = BeliefPropagation(graph=graph, prior=torch.tensor([0.5, 0.5]), edge_strengths=strengths)
     beliefs = propagation.propagate(evidence, [1])[1]
     spread = (beliefs[:, 0, 0] - beliefs[:, 0, 1]) / (2 * weak)
@@ -96,7 +97,9 @@ def test_an_iteration_amplifies_weak_evidence_by_the_gain_at_any_density(degree:
 
 def test_strengths_are_capped() -> None:
     star = Graph.from_edges([[0, 0, 0, 4], [1, 2, 3, 5]], num_nodes=6)
-    assert degree_scaled_strengths(star, 1.0, maximum=0.9).tolist() == pytest.approx([3**-0.5] * 3 + [0.9])
+    assert degree_scaled_strengths(GraphOperators(star), 1.0, maximum=0.9).tolist() == pytest.approx(
+        [3**-0.5] * 3 + [0.9]
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 3, 70])
@@ -106,7 +109,7 @@ def test_results_do_not_depend_on_the_size_of_blocks(classes: int, learned: bool
     graph = Graph.from_edges(rng.integers(0, 40, size=(2, 150)), num_nodes=40)
     prior = torch.from_numpy(rng.dirichlet(np.full(classes, 3.0))).float()
     affinity = random_affinity(prior, rng) if learned else None
-    strengths = degree_scaled_strengths(graph, 2.0, maximum=0.9)
+    strengths = degree_scaled_strengths(GraphOperators(graph), 2.0, maximum=0.9)
     propagation = BeliefPropagation(graph=graph, prior=prior, edge_strengths=strengths, affinity=affinity)
     evidence = torch.from_numpy(rng.normal(size=(40, 4, classes))).float()
     whole = propagation.propagate(evidence, [1, 6])

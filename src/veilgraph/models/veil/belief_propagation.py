@@ -12,7 +12,7 @@ from torch.nn.functional import embedding
 
 from veilgraph.graph import Graph
 from veilgraph.progress import tracked
-from veilgraph.reconstruct.operators import operators_of
+from veilgraph.reconstruct.operators import GraphOperators, operators_of
 from veilgraph.reconstruct.threads import map_in_threads
 
 _DAMPING = 0.2
@@ -155,13 +155,14 @@ class BeliefPropagation:
         return torch.kron(torch.eye(max(fitting, default=1), device=matrix.device), matrix.contiguous())
 
 
-def degree_scaled_strengths(graph: Graph, gain: float, *, maximum: float) -> Tensor:
+def degree_scaled_strengths(operators: GraphOperators, gain: float, *, maximum: float) -> Tensor:
     r"""Return edge strengths :math:`t_{uv} = \min(maximum, gain / \sqrt{d_u d_v})`, [edges].
 
     Near uniform beliefs, one iteration multiplies them by gain * S, and S = D^-1/2 A D^-1/2 has norm 1. Evidence grows
     with every iteration at any density and saturates where beliefs become certain. A constant strength would treat the
     many edges of a dense graph as independent evidence.
     """
-    scale = torch.from_numpy(graph.degrees).clamp(min=1).to(torch.float32).rsqrt()
-    sources, targets = torch.from_numpy(graph.edges)
+    degrees = torch.from_numpy(operators.message_graph.degrees).to(operators.device)
+    scale = degrees.clamp(min=1).to(torch.float32).rsqrt()
+    sources, targets = operators.edges
     return scale[sources].mul_(gain).mul_(scale[targets]).clamp_(max=maximum)

@@ -83,11 +83,10 @@ def _spread(margin: Tensor, set_size: int) -> Tensor:
 def _observed_pairs(labels: CrossFitting) -> tuple[Tensor, int]:
     """Return the shares of edges whose reports name each pair of classes, [classes, classes], and how many edges."""
     operators, communicator = labels.operators, labels.communicator
-    sources, targets = torch.from_numpy(operators.message_graph.edges)
-    named = communicator.exchange_halo(labels.named.float()).cpu()
-    reporting = named.any(dim=1)
-    counted = None if operators.counted_edges is None else operators.counted_edges.cpu()
-    counts, pairs = torch.zeros(labels.num_classes, labels.num_classes, dtype=torch.float64), 0
+    sources, targets = operators.edges
+    named = communicator.exchange_halo(labels.named.float())
+    reporting, counted = named.any(dim=1), operators.counted_edges
+    counts, pairs = named.new_zeros(labels.num_classes, labels.num_classes, dtype=torch.float64), 0
     for start in range(0, len(sources), _BLOCK):
         block = slice(start, start + _BLOCK)
         first, second = sources[block], targets[block]
@@ -95,6 +94,6 @@ def _observed_pairs(labels: CrossFitting) -> tuple[Tensor, int]:
         both = both if counted is None else both & counted[block]
         pairs += int(both.sum())
         counts += named[first[both]].T @ named[second[both]]  # whole numbers below 2**24: exact
-    counts = communicator.all_reduce_sum(counts.to(labels.device)).cpu().float()
+    counts = communicator.all_reduce_sum(counts).cpu().float()
     pairs = int(communicator.all_reduce_sum(torch.tensor(pairs, device=labels.device)))
     return (counts + counts.T) / max(2 * pairs, 1), pairs

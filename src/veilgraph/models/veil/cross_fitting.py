@@ -57,9 +57,11 @@ class CrossFitting:
         drawn = (
             _draw_folds(perturbed.has_label, folds, seed)
             if numbers is None
-            else np.where(perturbed.has_label, _words(numbers, seed, _FOLD_STREAM) % np.uint64(folds), -1)
+            else np.where(
+                perturbed.has_label, (_words(numbers, seed, _FOLD_STREAM) % np.uint64(folds)).view(np.int64), -1
+            )
         )
-        return cls(perturbed=perturbed, folds=torch.from_numpy(drawn.astype(np.int64)).to(device))
+        return cls(perturbed=perturbed, folds=torch.from_numpy(drawn).to(device))
 
     @staticmethod
     def max_folds(perturbed: PerturbedGraph) -> int:

@@ -158,8 +158,11 @@ def squared_weights(matrix: Tensor, seed: int, communicator: Communicator = LOCA
 def _counted_signs(numbers: Tensor, seed: int) -> Tensor:
     """Return random signs that follow from the numbers of the nodes, [nodes, probes]: bits of a counter's word."""
     words = counter_words(numbers.cpu().numpy(), seed=seed, stream=_SIGN_STREAM)
-    bits = (words[:, None] >> np.arange(_PROBES, dtype=np.uint64)) & np.uint64(1)
-    return torch.from_numpy(2 * bits.astype(np.float32) - 1)
+    bits = torch.from_numpy(words.view(np.int64)).to(numbers.device)
+    signs = torch.empty(len(bits), _PROBES, device=numbers.device)
+    for probe in range(_PROBES):
+        signs[:, probe] = (bits >> probe).bitwise_and_(1)
+    return signs.mul_(2).sub_(1)
 
 
 def _sum_of_squares(probes: Tensor, signs: Tensor) -> Tensor:
