@@ -146,16 +146,16 @@ class ShardGraph(Graph):
 
     Attributes:
         identity: what a campaign on this graph is bound to; see `ShardFolder.identity`.
-        read_names: reads the ids of the nodes, as text; a fit does not need them.
+        read_names: reads the ids of the nodes, as text, which a fit does not need; None for numbers.
     """
 
     identity: str
-    read_names: Callable[[], tuple[str, ...]] = field(repr=False)
+    read_names: Callable[[], tuple[str, ...]] | None = field(default=None, repr=False)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Ids of all nodes as text, in order, read from the shards on first use."""
-        return self.read_names()
+        return super().names if self.read_names is None else self.read_names()
 
     @property
     def fingerprint(self) -> str:
