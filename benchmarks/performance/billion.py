@@ -5,7 +5,7 @@ features. Then label-only Veil, RGNN and the control learn from them in one proc
 reported no label. Epsilon of the label is at user level (any two records), that of a feature is of any two values of a
 sampled one. The table of stages is written as it grows.
 
-python -m benchmarks.performance.billion --device cuda --memory 75161927680
+python -m benchmarks.performance.billion --device cuda
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--mean-degree", type=float, default=40.0, help="mean number of neighbours")
     parser.add_argument("--homophily", type=float, default=0.4, help="share of edges within a class")
     parser.add_argument("--features", type=int, default=16, help="number of binary features")
-    parser.add_argument("--epochs", type=int, default=20, help="training epochs of RGNN")
+    parser.add_argument("--epochs", type=int, default=100, help="training epochs of RGNN")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--memory", type=int, default=70 * 2**30, help="memory limit of a fit, in bytes")
     parser.add_argument("--out", type=Path, default=Path("billion"), help="folder of billion.json and of the shards")

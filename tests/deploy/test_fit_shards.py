@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from veilgraph.datasets.csbm_blocks import CsbmBlocks
-from veilgraph.deploy import Model, predict_under_torchrun, train_on_store
+from veilgraph.deploy import Model, predict_under_torchrun, train_on_store, train_under_torchrun
 from veilgraph.deploy.fit_shards import train_on_shards
 from veilgraph.deploy.under_torchrun import options_of_shards
 from veilgraph.distributed.process_group import ProcessGroup
@@ -95,3 +95,17 @@ def test_options_of_one_process_are_refused_under_torchrun() -> None:
         with pytest.raises(RunError, match=r"leave --store out|needs one process"):
             options_of_shards(store, options)
     assert options_of_shards(None, {"screened": False, "waves": "all", "seed": 3}) == {"method": "veil", "seed": 3}
+
+
+def test_one_process_keeps_no_reports_of_a_large_graph(shards: Path, tmp_path: Path) -> None:
+    campaign, out = shards / "campaign.json", tmp_path / "model"
+    options: dict[str, Any] = {"method": "structure_only", "device": "cpu"}
+    trained = train_under_torchrun(None, campaign, shards, out=out, max_kept_nodes=299, **options)
+    assert trained is not None
+    assert trained.facts["processes"] == 1
+    assert list(trained.report_lines()) == []
+    with pytest.raises(RunError, match="one process that holds all reports"):
+        train_under_torchrun(None, campaign, shards, out=out, max_kept_nodes=299, screened=True, **options)
+    kept = train_under_torchrun(None, campaign, shards, out=tmp_path / "kept", max_kept_nodes=300, **options)
+    assert kept is not None
+    assert 0 < len(list(kept.report_lines())) < 300, "three quarters report a label, and the control reads no features"

@@ -20,13 +20,16 @@ from veilgraph.distributed.shard_part import CUTS
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph
 from veilgraph.graph.shard_writer import write_shards
-from veilgraph.graph.shards import MANIFEST
+from veilgraph.graph.shards import MANIFEST, ShardFolder
 from veilgraph.models.base import DEFAULT_MEMORY
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.progress import Watch, unwatched
 
 _PARTS = 64
 """Number of shards of a table, or more with more processes."""
+
+MAX_KEPT_NODES = 5_000_000
+"""Largest number of nodes in shards whose reports and probabilities one process keeps in the model's folder."""
 
 _ONE_PROCESS = {"nodes": "--nodes", "screened": "--screen", "plausible": "--plausible", "tables": "--tables"}
 """Options that need the whole graph or all reports in one process."""
@@ -40,18 +43,19 @@ def train_under_torchrun(
     out: Path,
     device: str = "auto",
     memory: int = DEFAULT_MEMORY,
+    max_kept_nodes: int = MAX_KEPT_NODES,
     **options: Any,
 ) -> Model | None:
     """Call `train_on_shards` in every process that torchrun started; none ever holds more than its share.
 
     From an edge table, the leader writes shards first (`write_shards_of_tables`). Without torchrun there is one
-    process, which calls `train_on_store`.
+    process, which calls `train_on_store`, except on shards of more than `max_kept_nodes` nodes.
 
     Returns:
         The model in the process that leads, None in the others.
     """
     with join_process_group(resolve_device(device)) as processes:
-        if processes.world_size == 1:
+        if processes.world_size == 1 and not _is_large(graph, max_kept_nodes):
             return train_on_store(store, campaign, graph, out=out, device=device, memory=memory, **options)
         if isinstance(graph, Graph):
             raise RunError("several processes read an edge table or a folder of shards: give its path")
@@ -66,6 +70,11 @@ def train_under_torchrun(
         return train_on_shards(
             processes, campaign, shards, out=out, device=device, memory=memory, **options_of_shards(store, options)
         )
+
+
+def _is_large(graph: Path | Graph, max_kept_nodes: int) -> bool:
+    """Tell whether a graph is a folder of shards with too many nodes to keep their reports in a model."""
+    return isinstance(graph, Path) and graph.is_dir() and ShardFolder.open(graph).num_nodes > max_kept_nodes
 
 
 def shards_beside(out: Path) -> Path:
@@ -155,11 +164,14 @@ def options_of_shards(store: str | None, options: dict[str, Any]) -> dict[str, A
     """Return the options of `train_on_shards`; refuse those that need one process."""
     if store is not None:
         raise RunError(
-            "several processes read reports from the shards: write them with veilgraph graph shard --reports, and "
+            "several processes, and one on a large graph, read reports from the shards: write them with veilgraph graph shard --reports, and "
             "leave --store out"
         )
     for name, option in _ONE_PROCESS.items():
         if options.get(name):
-            raise RunError(f"{option} needs one process: leave it out, or start without torchrun")
+            raise RunError(
+                f"{option} needs one process that holds all reports: leave it out, or start without torchrun on a "
+                "smaller graph"
+            )
     others = {name: value for name, value in options.items() if name not in (*_ONE_PROCESS, "waves", "card")}
     return others | {"method": options.get("method") or DEFAULT_METHOD}

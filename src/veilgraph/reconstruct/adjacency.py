@@ -42,7 +42,7 @@ class AdjacencyRows(NamedTuple):
         leaving = edges.reshape(-1)
         neighbours = torch.empty_like(arriving.rows)
         for some, rows in zip(torch.split(neighbours, _BLOCK), torch.split(arriving.rows, _BLOCK), strict=True):
-            torch.index_select(leaving, 0, rows, out=some)
+            some.copy_(leaving.index_select(0, rows))
         return cls(arriving.starts, neighbours)
 
     @property
