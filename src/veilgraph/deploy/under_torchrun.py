@@ -164,8 +164,8 @@ def options_of_shards(store: str | None, options: dict[str, Any]) -> dict[str, A
     """Return the options of `train_on_shards`; refuse those that need one process."""
     if store is not None:
         raise RunError(
-            "several processes, and one on a large graph, read reports from the shards: write them with veilgraph graph shard --reports, and "
-            "leave --store out"
+            "several processes, and one on a large graph, read reports from the shards: write them with veilgraph "
+            "graph shard --reports, and leave --store out"
         )
     for name, option in _ONE_PROCESS.items():
         if options.get(name):
