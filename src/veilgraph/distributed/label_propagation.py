@@ -30,7 +30,7 @@ _REGION_SLACK = 1.5
 _REGIONS_PER_PART, _MIN_REGIONS, _MAX_REGIONS = 16, 64, 256
 _GROWTH, _REGION_ROUNDS, _ROUNDS = 40, 6, 16
 _LEVELS = 64
-_BLOCK_ENTRIES = 2**20
+_BLOCK_ENTRIES = 2**18
 _UNKNOWN = -1
 _ODD = 40503  # spreads labels, so that ties between them are decided in another order for each node
 
