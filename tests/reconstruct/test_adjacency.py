@@ -58,6 +58,6 @@ def test_self_loops_keep_lists_sorted(seed: int) -> None:
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, scale = random_graph(3), torch.rand(12)
     whole = rows_of(graph).with_self_loops().scaled(rows=scale, columns=scale)
-    monkeypatch.setattr(adjacency, "_BLOCK", 3)
+    monkeypatch.setattr(adjacency, "BLOCK_ENTRIES", 3)
     in_blocks = rows_of(graph).with_self_loops().scaled(rows=scale, columns=scale)
     assert torch.equal(whole.to_dense(), in_blocks.to_dense())

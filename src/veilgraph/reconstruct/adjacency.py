@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 
 from veilgraph.reconstruct.sparse import RowSums, csr_from_rows
 
-_BLOCK = 2**27
+BLOCK_ENTRIES = 2**27
 """Entries that are moved at once, so that their 64-bit places take little memory."""
 
 
@@ -41,7 +41,9 @@ class AdjacencyRows(NamedTuple):
         """
         leaving = edges.reshape(-1)
         neighbours = torch.empty_like(arriving.rows)
-        for some, rows in zip(torch.split(neighbours, _BLOCK), torch.split(arriving.rows, _BLOCK), strict=True):
+        for some, rows in zip(
+            torch.split(neighbours, BLOCK_ENTRIES), torch.split(arriving.rows, BLOCK_ENTRIES), strict=True
+        ):
             some.copy_(leaving.index_select(0, rows))
         return cls(arriving.starts, neighbours)
 
@@ -61,7 +63,9 @@ class AdjacencyRows(NamedTuple):
         rows = torch.repeat_interleave(nodes[:-1], self.starts.diff(), output_size=len(self.neighbours))
         neighbours = self.neighbours.new_full((len(self.neighbours) + self.num_nodes,), -1)
         first = 0
-        for some, row in zip(torch.split(self.neighbours, _BLOCK), torch.split(rows, _BLOCK), strict=True):
+        for some, row in zip(
+            torch.split(self.neighbours, BLOCK_ENTRIES), torch.split(rows, BLOCK_ENTRIES), strict=True
+        ):
             places = torch.arange(first, first := first + len(some), device=rows.device)
             neighbours[places.add_(row).add_(some > row)] = some
         # One place of each row is free: that of the node itself.
@@ -80,7 +84,9 @@ class AdjacencyRows(NamedTuple):
         weights = torch.repeat_interleave(weights, self.starts.diff(), output_size=len(self.neighbours))
         if columns is not None:
             factors = columns.to(torch.float32)
-            for some, names in zip(torch.split(weights, _BLOCK), torch.split(self.neighbours, _BLOCK), strict=True):
+            for some, names in zip(
+                torch.split(weights, BLOCK_ENTRIES), torch.split(self.neighbours, BLOCK_ENTRIES), strict=True
+            ):
                 some.mul_(factors.index_select(0, names))
         return csr_from_rows(self.starts, self.neighbours, weights, (nodes, nodes))
 
@@ -101,11 +107,11 @@ def arriving_edges(edges: Tensor, nodes: int) -> RowSums:
     index = torch.int32 if max(2 * count, nodes) < 2**31 else torch.int64
     leaving, entering = (pad(torch.bincount(ends, minlength=nodes).cumsum(0), (1, 0)) for ends in (sources, targets))
     order, rows = _order_by_target(targets, leaving, index), torch.empty(2 * count, dtype=index, device=edges.device)
-    for first in range(0, count, _BLOCK):
-        numbers = torch.arange(first, min(first + _BLOCK, count), device=edges.device)
-        some = order[first : first + _BLOCK]
+    for first in range(0, count, BLOCK_ENTRIES):
+        numbers = torch.arange(first, min(first + BLOCK_ENTRIES, count), device=edges.device)
+        some = order[first : first + BLOCK_ENTRIES]
         rows[leaving.index_select(0, targets.index_select(0, some)).add_(numbers)] = some.to(index)
-        before = entering[1:].index_select(0, sources[first : first + _BLOCK]).add_(numbers)
+        before = entering[1:].index_select(0, sources[first : first + BLOCK_ENTRIES]).add_(numbers)
         rows[before] = numbers.add_(count).to(index)
     return RowSums((leaving + entering).to(index), rows)
 
