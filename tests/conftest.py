@@ -12,7 +12,7 @@ import pytest
 import torch
 
 # How long an example takes says something about the machine, not about the code.
-hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
 
 
