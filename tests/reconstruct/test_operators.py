@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.partition import Partition
 from veilgraph.datasets import csbm
 from veilgraph.graph import Graph
-from veilgraph.reconstruct.operators import GraphOperators
+from veilgraph.reconstruct.operators import GraphOperators, PartOperators
 
 PATH = Graph.from_edges([[0, 1], [1, 2]], num_nodes=4)  # node 3 is isolated
 
@@ -89,3 +90,16 @@ def test_means_over_neighbours_are_those_of_the_matrix() -> None:
     graph, columns = random_graph(1), torch.randn(15, 20, generator=torch.Generator().manual_seed(0))
     operators = GraphOperators(graph)
     assert torch.allclose(operators.neighbour_means(columns), operators.neighbours(columns), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["symmetric", "neighbours", "closed_symmetric"])
+def test_rows_of_a_part_are_scaled_by_degrees_in_the_whole_graph(name: str) -> None:
+    graph = csbm(60, mean_degree=5, seed=0).graph
+    whole = getattr(GraphOperators(graph), name)
+    for part in Partition(graph, 3):
+        here = getattr(PartOperators(part), name)
+        ends = graph.edges[:, np.isin(graph.edges, part.global_ids).any(axis=0)]
+        extended = np.union1d(part.global_ids, ends)
+        for found, expected in ((here.matrix, whole.matrix), (here.transposed, whole.transposed)):
+            rows = expected.to_dense()[part.global_ids][:, extended]
+            torch.testing.assert_close(found.to_dense(), rows, rtol=0, atol=0)

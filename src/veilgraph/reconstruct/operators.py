@@ -30,7 +30,7 @@ from veilgraph.graph.clustering import (
     start_bisections,
     start_clusterings,
 )
-from veilgraph.graph.partition import GraphPart
+from veilgraph.graph.partition import ExtendedPart, GraphPart
 from veilgraph.graph.shards import ShardGraph
 from veilgraph.graph.spectrum import MAX_RESTARTED_EDGES, leading_eigenvectors
 from veilgraph.reconstruct.adjacency import AdjacencyRows, arriving_edges
@@ -153,7 +153,12 @@ class GraphOperators:
 
     @property
     def _degrees(self) -> Tensor:
-        """Number of neighbours of each node in 64 bits, so that scales are rounded once, `[nodes]`."""
+        """Number of neighbours of each node in 64 bits, so that scales are rounded once, `[nodes]`.
+
+        Neighbours in the halo of a part have more of them than the part knows.
+        """
+        if isinstance(self.graph, ExtendedPart):
+            return torch.from_numpy(self.graph.degrees).to(self.device).double()
         return self.adjacency.starts.diff().double()
 
     def clusters(self, num_clusters: int) -> NDArray[np.int64]:
