@@ -117,7 +117,7 @@ def test_no_process_holds_more_than_its_share(tmp_path: Path, monkeypatch: pytes
     # a small graph is measured as a large one behaves, and not by how its freed arrays are scattered.
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(2**18))
     # Few edges between parts: rows of neighbours in other parts come on top of the share.
-    for name, nodes in (("small", 10_000), ("large", 100_000)):
+    for name, nodes in (("small", 20_000), ("large", 200_000)):
         given = ["--nodes", str(nodes), "--homophily", "0.98", "--parts", "32", "--out", str(tmp_path / name)]
         assert main(["graph", "generate", *given]) == 0
     measured = [str(tmp_path / name) for name in ("small", "large", "")]

@@ -104,6 +104,7 @@ def test_a_series_is_collected_with_one_token_and_withdrawn_as_a_whole(store_url
     assert [store.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [1, 0, 0]
     assert store.purge(TWO, now=0.0, actor="owner") == 1
     assert store.purged(FIRST.id) is not None
+    store.close()
     with serving(store_url, TWO) as client:
         assert put(client, "u3", [0], TWO).json()["error"] == "purged"
 
