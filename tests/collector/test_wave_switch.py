@@ -45,6 +45,8 @@ SAID: dict[str, dict[str, Any]] = {
     TWO.id: {"answer": [0]},
 }
 
+pytestmark = pytest.mark.slow  # collectors run, and look at their folders every few tenths of a second
+
 
 def publish(tables: Path, wave: Campaign, *, name: str | None = None) -> None:
     """Write a wave as `neighbours publish` does: the table first, then the document."""
@@ -265,7 +267,6 @@ def test_check_names_the_wave_that_would_be_served(tmp_path: Path, capsys: pytes
     assert ONE.id in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_processes_on_one_store_open_the_same_wave(store_url: str, tmp_path: Path) -> None:
     """Three collectors on one store take up the wave, and each acknowledges answers to it; it is registered once."""
     listed = {name.replace("_", "-"): value for name, value in vars(files(tmp_path)).items() if value is not None}

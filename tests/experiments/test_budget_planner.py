@@ -182,6 +182,7 @@ def test_a_large_graph_is_simulated_in_part() -> None:
     assert "a part of your graph" in found.assumptions[0]
 
 
+@pytest.mark.slow
 def test_a_simulation_from_end_to_end() -> None:
     found, again = (
         plan_collection(PRIVATE.graph, PRIVATE.schema, total_epsilon=8.0, homophily=(0.7, 0.9), label_share=1.0)
