@@ -6,13 +6,11 @@ everyone, which is published whole. A phone adds up the rows of its own contacts
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -45,9 +43,9 @@ def serve(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     return process, found[0]
 
 
-def collect(url: str, campaign: Campaign, phone: Callable[[int, str], Any]) -> None:
+def collect(folder: Path, url: str, campaign: Campaign, phone: Callable[[int, str], Any]) -> None:
     """Wait until a document is open, and have every phone answer it."""
-    while json.load(urllib.request.urlopen(f"{url}/v1/campaign"))["id"] != campaign.id:  # noqa: S310 (the collector's)
+    while fetch(url, folder / "watching").question.id != campaign.id:
         time.sleep(0.2)
     started = time.perf_counter()
     with ThreadPoolExecutor(AT_ONCE) as phones:
@@ -83,11 +81,11 @@ def main() -> None:
             return send(url, report, token_for(key, first.id, names[i]))
 
         (process, url), store, tables = serve(folder), f"sqlite:///{folder}/reports.db", folder / "tables"
-        collect(url, campaign, phone)
+        collect(folder, url, campaign, phone)
         for epsilon in WAVES:
             histogram = NeighbourhoodHistogram(4, epsilon, finest_scale(4))
             campaign, _ = publish_wave(store, campaign, people, histogram, tables=tables, closes=CLOSES)
-            collect(url, campaign, phone)
+            collect(folder, url, campaign, phone)
         process.terminate()
         process.wait()
         model = train_on_store(store, folder / "label.json", people, out=folder / "model", tables=tables, device="cpu")

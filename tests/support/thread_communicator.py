@@ -65,8 +65,10 @@ class ThreadCommunicator(Communicator):
         return found
 
     def gather_rows(self, rows: Tensor, nodes: Tensor) -> Tensor:
-        """Not needed here."""
-        raise NotImplementedError
+        """Return the rows of some nodes of all threads, in the order of the whole graph."""
+        shared = self.share((self.counted_nodes[nodes], rows))
+        order = torch.cat([numbers for numbers, _ in shared]).argsort()
+        return torch.cat([values for _, values in shared])[order]
 
 
 def in_threads(part_of: Tensor, function: Callable[[ThreadCommunicator], Result]) -> list[Result]:

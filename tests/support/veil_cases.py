@@ -17,6 +17,7 @@ from veilgraph.datasets import csbm
 from veilgraph.distributed.process_group import join_process_group
 from veilgraph.experiments import simulate
 from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph.partition import GraphPart
 from veilgraph.graph.shards import ShardGraph
 from veilgraph.models import Veil
 from veilgraph.models.veil.communities import community_log_posterior
@@ -68,7 +69,8 @@ def main(out: Path) -> None:
     """Compute the answers, in all processes together."""
     with join_process_group(torch.device("cpu")) as processes:
         reports = part_of(perturbed(), processes.rank, processes.world_size)
-        everyone = processes.gather((reports.graph.global_ids, answers(reports)))  # type: ignore[attr-defined]
+        assert isinstance(reports.graph, GraphPart)
+        everyone = processes.gather((reports.graph.global_ids, answers(reports)))
         if processes.is_leader:
             order = np.argsort(np.concatenate([numbers for numbers, _ in everyone]))
             joined: dict[str, Any] = {

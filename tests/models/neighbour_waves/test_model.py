@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,7 +166,8 @@ def test_the_guarantee_adds_features_label_and_waves(told: tuple[PerturbedGraph,
     guarantee = perturbed.guarantee
     assert guarantee.features_user_level == pytest.approx(6, abs=1e-9)
     assert guarantee.neighbours is not None
-    both = guarantee.as_dict()["neighbours"]["lists_and_record"]  # type: ignore[index]
+    stated: dict[str, Any] = guarantee.as_dict()
+    both = stated["neighbours"]["lists_and_record"]
     assert both["one_entry"] == pytest.approx(12, abs=1e-3)
     assert any("12.0000 if the rest of the record differs as well" in each for each in guarantee.in_words())
     assert method.epsilon_spent(guarantee) == np.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,10 +55,12 @@ def test_another_fit_kind_or_contamination_computes_its_own(labels: CrossFitting
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-40], lambda content: b"", lambda content: b"x" * 100])
-def test_a_damaged_file_is_computed_again(labels: CrossFitting, tmp_path: Path, damage: object) -> None:
+def test_a_damaged_file_is_computed_again(
+    labels: CrossFitting, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     checkpoint(tmp_path).remember(labels, "some", lambda: VIEWS)
     (path,) = (tmp_path / "checkpoint").iterdir()
-    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    path.write_bytes(damage(path.read_bytes()))
     assert checkpoint(tmp_path).remember(labels, "some", lambda: VIEWS) is VIEWS
     checkpoint(tmp_path).remember(labels, "some", never)
 
