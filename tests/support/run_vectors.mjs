@@ -93,8 +93,8 @@ const work = {
       ? module.brokenRetention(await module.verify(requests.at(-2).campaign, { maxEpsilon, now }), device.storage) : null;
     return { replies, broken, ledger: module.ledger(device.storage) };
   }),
-  // Many requests to one device, each with its own campaign, node and limit.
-  device: ({ planted, requests }) => {
+  // Many requests to one device at once, each with its own campaign, node and limit. Any of them may come first.
+  at_once: ({ planted, requests }) => {
     const device = makeDevice(planted);
     const answered = requests.map(({ campaign, record, ...settings }) =>
       attempt(() => module.answer(campaign, record, { ...device, maxEpsilon, now, ...settings })));
