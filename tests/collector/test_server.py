@@ -133,6 +133,34 @@ def test_headers_wait_for_the_body_of_their_own_answer_only(client: httpx.Client
         assert (head[:12], b'"wrong_token"' in body) == (b"HTTP/1.1 401", True)
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        HEAD.replace(b"100", b"10000000") + b"\r\n",
+        HEAD + b"\r\nhalf of a body",
+        b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab",
+    ],
+)
+def test_an_answer_before_the_end_of_a_body_says_that_the_connection_is_closed(
+    client: httpx.Client, sent: bytes
+) -> None:
+    """Otherwise a client sends its next report on the same connection, and that one is lost."""
+    with connect(client) as connection:
+        connection.sendall(sent)
+        assert b"\r\nconnection: close\r\n" in received(connection).partition(b"\r\n\r\n")[0] + b"\r\n"
+
+
+def test_a_request_that_was_read_whole_keeps_its_connection(tmp_path: Path) -> None:
+    with serving_much(tmp_path, DeadlineProtocol) as client, connect(client) as connection:
+        for _ in range(2):
+            connection.sendall(HEAD.replace(b"100", b"2") + b"\r\n")
+            time.sleep(0.05)  # so that the head is parsed before the body has arrived
+            connection.sendall(b"{}")
+            answer = connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 401")
+            assert b"connection: close" not in answer
+
+
 def test_a_request_that_arrives_byte_by_byte_is_closed_in_time(client: httpx.Client) -> None:
     with connect(client) as connection:
         started = time.monotonic()

@@ -221,6 +221,7 @@ class DeadlineProtocol(HttpToolsProtocol):
     _write_deadline: asyncio.TimerHandle | None = None
     _header_bytes = 0
     _in_headers = False
+    _keeps_alive = False
     _sender: str | None = None
 
     def __init__(self, *arguments: Any, connections: OpenConnections, **options: Any) -> None:
@@ -270,12 +271,19 @@ class DeadlineProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         # Its task has not begun.
         self.cycle.transport = _JoinedWrites(self.transport, self.cycle)
+        # A response before the end of the body says that the connection is closed after it: the rest is not read.
+        self._keeps_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
 
-    def on_response_complete(self) -> None:
-        """Close the connection if the response came before the end of the request's body."""
-        if self.cycle.more_body:
-            self.transport.close()
-        super().on_response_complete()
+    def on_message_complete(self) -> None:
+        """Keep the connection for further requests, unless the response to this one has begun."""
+        if not self.cycle.response_started:
+            self.cycle.keep_alive = self._keeps_alive
+        super().on_message_complete()
+
+    def shutdown(self) -> None:
+        """Keep the connection for no further request."""
+        self._keeps_alive = False
+        super().shutdown()
 
     def pause_writing(self) -> None:
         """Start the deadline of the peer to read what was written."""
