@@ -108,9 +108,9 @@ def test_a_run_whose_process_was_killed_goes_on_where_it_stopped(collected: Coll
 
 
 def test_the_leaders_mistake_ends_all_processes_with_its_message(collected: Collected, tmp_path: Path) -> None:
-    started = train(collected, tmp_path / "model", backbone="gat")
+    started = train(collected, tmp_path / "model", backbone="gta")
     said, _ = started.communicate(timeout=PATIENCE)
     assert started.returncode != 0
-    assert said.count("error: the backbone 'gat' walks along edges") == 1
+    assert said.count("error: backbone is 'gta': choose gat, gcn, sage") == 1
     assert "error: process 1 of 2 stops" in said
     assert "veilgraph.errors" not in said  # no traceback of ours

@@ -79,7 +79,7 @@ def test_a_model_of_shards_keeps_no_report_and_no_probability(shards: Path, tmp_
     ("options", "message"),
     [
         ({"method": "majority"}, "the method 'majority' needs the whole graph in one process"),
-        ({"method": "rgnn", "backbone": "gat"}, "the backbone 'gat' walks along edges"),
+        ({"method": "rgnn", "backbone": "gta"}, "backbone is 'gta': choose gat, gcn, sage"),
         ({"method": "rgnn", "hold_out": 1.0}, "hold_out is 1.0"),
     ],
 )

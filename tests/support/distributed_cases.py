@@ -24,7 +24,7 @@ from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.shards import ShardGraph
 from veilgraph.models import RGNN, PlainGNN
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.engine.replica_networks import ReplicaAdam
+from veilgraph.models.engine.replica_weights import ReplicaAdam
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import grr_fs, joint_grr_best
 from veilgraph.reconstruct.operators import operators_of
@@ -71,6 +71,8 @@ def cases() -> dict[str, tuple[GNNMethod, tuple[bool, bool]]]:
             (False, False),
         ),
         "rgnn of joint reports": (RGNN(**hops, **fewer), (False, True)),
+        "rgnn gat": (RGNN(backbone="gat", **hops, **fewer), (False, False)),
+        "plain gat": (PlainGNN(backbone="gat", dropout=0.0, weight_decay=0.01, **fewer), (True, False)),
         "plain sage": (PlainGNN(**fewer), (True, False)),
         "plain gcn": (PlainGNN(backbone="gcn", dropout=0.2, seed=3, **fewer), (False, False)),
     }

@@ -64,6 +64,14 @@ class ThreadCommunicator(Communicator):
             found[numbers] = values
         return found
 
+    def own_rows(self, extended: Tensor) -> Tensor:
+        """Return the rows of this thread's nodes."""
+        return extended[self.counted_nodes]
+
+    def return_halo(self, extended: Tensor) -> Tensor:
+        """Add rows up over threads, and return those of this thread's nodes."""
+        return self.own_rows(self.all_reduce_sum(extended))
+
     def gather_rows(self, rows: Tensor, nodes: Tensor) -> Tensor:
         """Return the rows of some nodes of all threads, in the order of the whole graph."""
         shared = self.share((self.counted_nodes[nodes], rows))

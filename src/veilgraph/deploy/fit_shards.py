@@ -48,7 +48,7 @@ from veilgraph.graph.shards import ShardFolder
 from veilgraph.models import Method, StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY
 from veilgraph.models.checkpoint import digest_of_task
-from veilgraph.models.engine.backbones import CONVOLUTIONS
+from veilgraph.models.engine.backbones import check_backbone
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import METHODS
 from veilgraph.models.veil.contamination import Contamination
@@ -259,11 +259,8 @@ class _WayHome:
 
 
 def _check_method(method: Method) -> None:
-    if isinstance(method, GNNMethod) and method.backbone not in CONVOLUTIONS:
-        raise FitError(
-            f"the backbone {method.backbone!r} walks along edges and needs the whole graph in one process: "
-            f"choose {' or '.join(sorted(CONVOLUTIONS))}, or start without torchrun"
-        )
+    if isinstance(method, GNNMethod):
+        check_backbone(method.backbone)
     if not isinstance(method, GNNMethod | StructureOnly | Veil):
         raise FitError(
             f"the method '{method.name}' needs the whole graph in one process: start without torchrun, or choose "

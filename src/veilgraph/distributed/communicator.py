@@ -83,6 +83,21 @@ class Communicator(ABC):
         """
 
     @abstractmethod
+    def own_rows(self, extended: Tensor) -> Tensor:
+        """Return the rows of this part's nodes among `[local and halo nodes, columns]`."""
+
+    @abstractmethod
+    def return_halo(self, extended: Tensor) -> Tensor:
+        """Send rows of the halo to the processes that own them, and add them up there: the transposed exchange.
+
+        Args:
+            extended: `[local and halo nodes, columns]`, in the order of the whole graph.
+
+        Returns:
+            `[local nodes, columns]`.
+        """
+
+    @abstractmethod
     def gather_rows(self, rows: Tensor, nodes: Tensor) -> Tensor:
         """Return rows of some nodes of all processes, in the order of the whole graph. Meant for a few thousand rows.
 
@@ -126,6 +141,14 @@ class LocalCommunicator(Communicator):
     def exchange_halo(self, rows: Tensor) -> Tensor:
         """Return `rows`."""
         return rows
+
+    def own_rows(self, extended: Tensor) -> Tensor:
+        """Return `extended`."""
+        return extended
+
+    def return_halo(self, extended: Tensor) -> Tensor:
+        """Return `extended`."""
+        return extended
 
     def gather_rows(self, rows: Tensor, nodes: Tensor) -> Tensor:
         """Return `rows`."""
@@ -189,6 +212,18 @@ class HaloCommunicator(Communicator):
         extended = rows.new_empty(part.extended.num_nodes, rows.shape[1])
         extended[self._own_rows], extended[self._halo_rows] = rows, received
         return extended
+
+    def own_rows(self, extended: Tensor) -> Tensor:
+        """Return the rows of this part's nodes."""
+        return extended[self._own_rows]
+
+    def return_halo(self, extended: Tensor) -> Tensor:
+        """Exchange the rows of the halo with the processes that own them."""
+        part = self._part
+        sent, received = extended[self._halo_rows], extended.new_empty(len(self._send_rows), extended.shape[1])
+        with communication():
+            distributed.all_to_all_single(received, sent, list(part.send_counts), list(part.receive_counts))
+        return extended[self._own_rows].index_add_(0, self._send_rows, received)
 
     def gather_rows(self, rows: Tensor, nodes: Tensor) -> Tensor:
         """Send the rows to all processes."""

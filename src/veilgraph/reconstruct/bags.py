@@ -85,7 +85,10 @@ def bags_of_draws(
     weights = 1.0 / sizes[bag_of].to(torch.float32)
     membership = csr_from_entries(bag_of, draws * nodes + nodes_of, weights, (len(sizes), counted.size))
     labels = named_class_draws(reports, weights.device).transpose(0, 1).flatten(0, 1)
-    observed = communicator.all_reduce_sum(sparse_product(membership, labels))
+    if communicator.counted_nodes is None:
+        observed = sparse_product(membership, labels)
+    else:  # in 64 bits, so that shares do not depend on the number of processes
+        observed = communicator.all_reduce_sum(membership.double() @ labels.double()).to(labels.dtype)
     channels = ChannelRows.of([each.label_mechanism.channel for each in reports], weights.device, dims=2).at(draw_of)
     estimates = estimate_frequencies(observed, channels)
     errors = population_variance(estimates, channels, sizes.unsqueeze(1)).sqrt()

@@ -133,6 +133,11 @@ class GraphOperators:
         """Both directions of every edge, `[2, 2 edges]`: the format of GNN layers."""
         return torch.from_numpy(self.graph.edge_index).to(self.device)
 
+    @property
+    def arriving_index(self) -> Tensor:
+        """Directed edges that arrive at this process's nodes, `[2, arriving]`, by rows of a halo exchange."""
+        return self.edge_index
+
     @cached_property
     def edges(self) -> Tensor:
         """One direction of every edge, `[2, edges]`; on a CPU it is the graph's own array."""
@@ -425,7 +430,14 @@ class PartOperators(CountedOperators):
     @property
     def edge_index(self) -> Tensor:
         """Not available: raises a `ReconstructionError`."""
-        raise ReconstructionError("layers that walk along edges need the whole graph: train them in one process")
+        raise ReconstructionError("a backbone of your own needs the whole graph: train it in one process")
+
+    @property
+    def arriving_index(self) -> Tensor:
+        """Directed edges from the part and its halo to the part's nodes, `[2, arriving]`."""
+        ends, own = self._part.extended.edge_index, np.zeros(self._part.extended.num_nodes, dtype=np.bool_)
+        own[self._part.own_rows] = True
+        return torch.from_numpy(ends[:, own[ends[1]]]).to(self.device)
 
     @property
     def _extended(self) -> GraphOperators:

@@ -9,6 +9,8 @@ from tests.support.distributed_cases import SPLIT, Watched, cases, perturbed
 from tests.support.partition import Partition
 from tests.support.torchrun import forked
 from veilgraph.models import RGNN
+from veilgraph.models.engine.attention import HEADS
+from veilgraph.models.engine.backbones import HIDDEN
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +60,10 @@ def test_traffic_follows_the_formula(name: str, found: dict[str, np.ndarray]) ->
     widths = columns  # of the first layer
     if isinstance(method, RGNN):
         widths += method.feature_hops * (columns + (not everyone)) + method.label_hops * classes
-    widths += classes * (method.epochs * (3 if method.dropout else 2) + 2)
-    boundary = Partition(reports.graph, int(found["processes"]))[0].halo_size
-    assert found[f"{name}: traffic"] == 4 * boundary * widths
+    # Attention exchanges hidden units in 64 bits.
+    exchanged = 2 * HIDDEN * HEADS if method.backbone == "gat" else classes
+    widths += exchanged * (method.epochs * (2 if method.dropout else 1) + 2)
+    part = Partition(reports.graph, int(found["processes"]))[0]
+    # A product needs the same halo backward; attention gets the gradients of the rows that it sent.
+    backward = len(part.send_rows) if method.backbone == "gat" else part.halo_size
+    assert found[f"{name}: traffic"] == 4 * (part.halo_size * widths + backward * exchanged * method.epochs)

@@ -1,7 +1,7 @@
 """Backbones by name: GNNs that map node inputs and a graph to logits.
 
-GraphSAGE and GCN are linear convolutions, whose replicas are trained together (`ReplicaNetworks`). Any other backbone
-is a torch module, which `ModuleNetwork` gives the same interface.
+GraphSAGE and GCN are linear convolutions, whose replicas are trained together (`ReplicaNetworks`). GAT is trained alone
+(`AttentionNetwork`). A backbone of the user's own is a torch module, which `ModuleNetwork` gives the same interface.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from veilgraph.errors import FitError
-from veilgraph.graph.pyg import pyg_module
 from veilgraph.models.engine.output_layer import ALL_NODES, NodeSubset
 from veilgraph.models.saved_state import check_layout
 from veilgraph.reconstruct.operators import GraphOperators
 from veilgraph.reconstruct.sparse import SparseProduct
 
 HIDDEN = 16
-ATTENTION_HEADS = 4
 
 BackboneFactory = Callable[[int, int], nn.Module]
 """A function (num_inputs, num_classes) -> module with ``forward(x, edge_index) -> logits``."""
@@ -79,36 +77,16 @@ GCN = Convolution(
 CONVOLUTIONS = {"gcn": GCN, "sage": SAGE}
 
 
-class _Attention(nn.Module):
-    """Two layers of GAT (Velickovic et al. 2018), with ReLU and dropout between them."""
-
-    def __init__(self, num_inputs: int, num_classes: int, dropout: float) -> None:
-        super().__init__()
-        layers = pyg_module("nn")
-        self.first = layers.GATConv(num_inputs, HIDDEN, heads=ATTENTION_HEADS)
-        self.second = layers.GATConv(HIDDEN * ATTENTION_HEADS, num_classes)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Return the logits of every node, [nodes, classes]."""
-        scores: Tensor = self.second(self.dropout(torch.relu(self.first(x, edge_index))), edge_index)
-        return scores
+NAMED_BACKBONES = ("gat", *sorted(CONVOLUTIONS))
 
 
-def module_factory(backbone: str | BackboneFactory, dropout: float) -> BackboneFactory:
-    """Return the factory of a backbone that is a torch module: GAT, or one of the user's own.
-
-    >>> module_factory(lambda inputs, classes: torch.nn.Linear(inputs, classes), dropout=0.5)(3, 2)
-    Linear(in_features=3, out_features=2, bias=True)
-    """
-    if callable(backbone):
-        return backbone
-    if backbone != "gat":
+def check_backbone(backbone: str | BackboneFactory) -> None:
+    """Refuse a backbone that is neither one of the named ones nor a function."""
+    if not callable(backbone) and backbone not in NAMED_BACKBONES:
         raise FitError(
-            f"backbone is '{backbone}': choose {', '.join(sorted(['gat', *CONVOLUTIONS]))}, "
+            f"backbone is '{backbone}': choose {', '.join(NAMED_BACKBONES)}, "
             "or give a function (num_inputs, num_classes) -> torch.nn.Module"
         )
-    return lambda num_inputs, num_classes: _Attention(num_inputs, num_classes, dropout)
 
 
 class ModuleNetwork:

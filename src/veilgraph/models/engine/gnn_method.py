@@ -28,13 +28,14 @@ from veilgraph.models.base import (
     training_nodes,
 )
 from veilgraph.models.checkpoint import Checkpoint
+from veilgraph.models.engine.attention import AttentionNetwork
 from veilgraph.models.engine.backbones import (
     CONVOLUTIONS,
     BackboneFactory,
     Convolution,
     ModuleNetwork,
     ReplicaSettings,
-    module_factory,
+    check_backbone,
 )
 from veilgraph.models.engine.batch_planner import (
     BLOCK_NODES,
@@ -293,8 +294,7 @@ class GNNMethod(Method):
         ):
             if not is_valid:
                 raise FitError(f"{name} is {value}: {remedy}")
-        if _convolution(self.backbone) is None:
-            module_factory(self.backbone, self.dropout)
+        check_backbone(self.backbone)
 
     def replica_settings(self) -> ReplicaSettings:
         """Return the settings that may differ between replicas of a batch."""
@@ -309,7 +309,7 @@ class GNNMethod(Method):
 def _plan(
     tasks: Sequence[FitTask[G]], estimate: MemoryEstimate, device: torch.device, memory: int, cache_bytes: int
 ) -> Iterator[Batch[FitTask[G]]]:
-    """Plan the batches of tasks on one graph; torch modules and tasks with a checkpoint are trained alone."""
+    """Plan the batches of tasks on one graph; convolutions without a checkpoint are trained together."""
     return plan_batches(
         tasks,
         shape_of=lambda task: (
@@ -425,31 +425,30 @@ def _make_networks(
     loss_nodes: NodeSubset = ALL_NODES,
     score_nodes: NodeSubset = ALL_NODES,
 ) -> Networks:
-    settings = [method.replica_settings() for method in methods]
-    if (convolution := _convolution(methods[0].backbone)) is None:
-        factory = module_factory(methods[0].backbone, methods[0].dropout)
-        (make_input,) = inputs
-        return ModuleNetwork(
-            factory,
+    settings, backbone = [method.replica_settings() for method in methods], methods[0].backbone
+    if (convolution := _convolution(backbone)) is not None:
+        return ReplicaNetworks(
+            convolution,
             operators,
-            make_input(),
+            stack_propagated_inputs(convolution, operators, inputs),
             num_classes=num_classes,
-            settings=settings[0],
+            settings=settings,
             loss_nodes=loss_nodes,
             score_nodes=score_nodes,
+            block_nodes=block_nodes,
         )
-    return ReplicaNetworks(
-        convolution,
-        operators,
-        stack_propagated_inputs(convolution, operators, inputs),
-        num_classes=num_classes,
-        settings=settings,
-        loss_nodes=loss_nodes,
-        score_nodes=score_nodes,
-        block_nodes=block_nodes,
-    )
+    (make_input,) = inputs
+    alone: dict[str, Any] = {
+        "num_classes": num_classes,
+        "settings": settings[0],
+        "loss_nodes": loss_nodes,
+        "score_nodes": score_nodes,
+    }
+    if callable(backbone):
+        return ModuleNetwork(backbone, operators, make_input(), **alone)
+    return AttentionNetwork(operators, make_input(), **alone)
 
 
 def _convolution(backbone: str | BackboneFactory) -> Convolution | None:
-    """Return the convolution of a backbone that can be stacked; None for a torch module, which is trained alone."""
+    """Return the convolution of a backbone that can be stacked; None for one that is trained alone."""
     return CONVOLUTIONS.get(backbone) if isinstance(backbone, str) else None

@@ -69,17 +69,26 @@ class ProportionLoss:
     def __init__(self, bags: Bags, nodes: NodeSubset = ALL_NODES, communicator: Communicator = LOCAL) -> None:
         self._communicator, bag = communicator, torch.arange(len(bags.draws), device=bags.draws.device)
         counts = bags.draws.bincount()
-        self._membership = SparseProduct.of(_select_members(bags.membership, len(counts), nodes))
         self._target = bags.proportions.clamp(min=_FLOOR)
         mean = csr_from_entries(bags.draws, bag, 1.0 / counts[bags.draws], (len(counts), len(bag)))
-        self._mean = SparseProduct.of(mean)
+        self._matrices = _select_members(bags.membership, len(counts), nodes), mean
+        self._products: dict[torch.dtype, tuple[SparseProduct, SparseProduct]] = {}
+        self._products_in(torch.float32)  # now: nothing may be made while a GPU records an epoch
 
     def __call__(self, probabilities: Tensor) -> Tensor:
         """Return the loss of each replica, [replicas]."""
         rows = probabilities.mT.reshape(-1, probabilities.shape[1])
-        predicted = self._communicator.all_reduce_sum(self._membership(rows)).clamp(min=_FLOOR)
+        membership, mean = self._products_in(rows.dtype)
+        predicted = self._communicator.all_reduce_sum(membership(rows)).clamp(min=_FLOOR)
         divergence = (predicted * (predicted / self._target).log()).sum(dim=1, keepdim=True)
-        return self._mean(divergence).squeeze(1)
+        return mean(divergence).squeeze(1)
+
+    def _products_in(self, precision: torch.dtype) -> tuple[SparseProduct, SparseProduct]:
+        """Return the products with the members and the mean over bags, made once for each precision."""
+        if precision not in self._products:
+            members, mean = (SparseProduct.of(each.to(precision)) for each in self._matrices)
+            self._products[precision] = members, mean
+        return self._products[precision]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -215,7 +215,7 @@ class _EpochRecord:
 
     def add_losses(self, losses: Tensor) -> None:
         """Record the losses of a step that was made."""
-        self._losses.index_copy_(1, self._steps, losses.unsqueeze(1))
+        self._losses.index_copy_(1, self._steps, losses.unsqueeze(1).to(self._losses))
         self._steps.add_(1)
 
     def curves(self) -> list[LearningCurve]:
