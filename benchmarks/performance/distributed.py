@@ -1,8 +1,9 @@
 """Cost of a training from shards with 1, 2 and 4 processes; `python -m benchmarks.performance.distributed`.
 
 Each case is a simulated collection on a block model in shards. For every process it measures CPU seconds, wall seconds
-and bytes of each stage, the cut, the halo (rows of neighbours in other parts) and the peak of its memory. Results are
-written to distributed.json as they finish, and cases that it holds are not measured again.
+and bytes of each stage of RGNN and of label-only Veil, the cut, the halo (rows of neighbours in other parts) and the
+peak of its memory. Results are written to distributed.json as they finish, and cases that it holds are not measured
+again.
 
 Processes share the cores of one machine and talk over its loopback interface, with one thread each. So wall seconds are
 those of a crowded machine; CPU seconds of a process are what it would take on a core of its own.
@@ -46,7 +47,7 @@ from veilgraph.distributed.shard_part import ShardHomes, ShardPart, read_rows
 from veilgraph.experiments.shard_simulation import CAMPAIGN, write_simulated_shards
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.graph.shards import ShardFolder
-from veilgraph.models import RGNN
+from veilgraph.models import RGNN, LabelVeil
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.reconstruct.operators import operators_of
 
@@ -54,6 +55,7 @@ PROCESSES = (1, 2, 4)
 SHARDS, CLASSES, BAGS = 16, 4, 16
 FEATURE_HOPS, LABEL_HOPS, EPOCHS = 4, 2, 10
 FIRST_FIT, SHORT_FIT, LONG_FIT = "first fit, 1 epoch", "fit, 1 epoch", f"fit, {1 + EPOCHS} epochs"
+VEIL = "Veil"
 MEASURED = Path(__file__).with_name("distributed.json")
 
 
@@ -91,7 +93,10 @@ CASES = (
     Case(nodes=100_000, mean_degree=20.0, homophily=0.8, features=16),
     Case(nodes=100_000, mean_degree=10.0, homophily=0.98, features=48),
     Case(nodes=200_000, mean_degree=10.0, homophily=0.98, features=16),
+    Case(nodes=260_000, mean_degree=40.0, homophily=0.8, features=16),
 )
+"""Collections; the last one has more than 5,000,000 edges, so that Veil takes its code for large graphs."""
+
 SMALL = Case(nodes=2_000, mean_degree=10.0, homophily=0.8, features=16)
 """Trained first in every process, so that what a process does once does not count."""
 
@@ -163,6 +168,9 @@ def train(shards: Path, processes: ProcessGroup, stages: Stages) -> dict[str, An
     for name, epochs in ((FIRST_FIT, 1), (SHORT_FIT, 1), (LONG_FIT, 1 + EPOCHS)):
         stages.start(name)
         _fit(perturbed, split, epochs)
+    operators_of.cache_clear()  # matrices of RGNN, which Veil does not need
+    stages.start(VEIL)
+    LabelVeil(device="cpu").fit(perturbed, split)
     stages.start("end")
     operators_of.cache_clear()
     return part
@@ -227,10 +235,16 @@ def measure_rank(small: Path, shards: Path, out: Path) -> None:
     with join_process_group(torch.device("cpu")) as processes:
         stages = Stages(processes.rank)
         train(small, processes, stages)
-        fixed = max(stage["peak_bytes"] for stage in stages.found().values())
+        before = stages.found()
         stages.clear()
         part = train(shards, processes, stages)
-        found = {"rank": processes.rank, "fixed_bytes": fixed, **part, "stages": stages.found()}
+        found = {
+            "rank": processes.rank,
+            "fixed_bytes": _peak_of_rgnn(before),
+            "fixed_bytes_of_veil": before[VEIL]["peak_bytes"],
+            **part,
+            "stages": stages.found(),
+        }
         (out / f"{processes.rank}.json").write_text(json.dumps(found), encoding="utf-8")
 
 
@@ -291,8 +305,32 @@ def epoch_seconds(rank: dict[str, Any]) -> float:
 
 
 def growth(rank: dict[str, Any]) -> float:
-    """Return the peak memory of one process beyond that of a training on a small graph."""
-    return float(max(stage["peak_bytes"] for stage in rank["stages"].values()) - rank["fixed_bytes"])
+    """Return the peak memory of one process beyond that of a training of RGNN on a small graph."""
+    return _peak_of_rgnn(rank["stages"]) - float(rank["fixed_bytes"])
+
+
+def _peak_of_rgnn(stages: dict[str, dict[str, float]]) -> float:
+    return max(stage["peak_bytes"] for name, stage in stages.items() if name not in (VEIL, "end"))
+
+
+def veil_table(measured: Sequence[dict[str, Any]]) -> str:
+    """Return time, traffic and memory of Veil in each case as Markdown; the largest of all processes."""
+    lines = [
+        "| nodes | edges | processes | cut | CPU time | wall time | MB received | peak beyond the start |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in measured:
+        case, ranks = row["case"], row["ranks"]
+        seconds, waited, received, peak = (
+            max(rank["stages"][VEIL][key] for rank in ranks)
+            for key in ("cpu_seconds", "seconds", "received", "peak_bytes")
+        )
+        lines.append(
+            f"| {case['nodes']:,} | {case['nodes'] * case['mean_degree'] / 2:,.0f} | {row['processes']} "
+            f"| {ranks[0]['cut']:.1%} | {seconds:.1f} s | {waited:.1f} s | {received / 1e6:.0f} "
+            f"| {(peak - min(rank['fixed_bytes_of_veil'] for rank in ranks)) / 1e6:.0f} MB |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -316,7 +354,7 @@ def main() -> None:
         if all(row["case"] != asdict(case) for row in measured):
             measured += measure(case, PROCESSES)
             write_atomically(options.out, json.dumps(measured, indent=1))
-    print(json.dumps(measured, indent=2) if options.json else table(measured))
+    print(json.dumps(measured, indent=2) if options.json else f"{table(measured)}\n{veil_table(measured)}")
 
 
 if __name__ == "__main__":

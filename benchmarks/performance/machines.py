@@ -4,7 +4,7 @@ python -m benchmarks.performance.machines --nodes 1e9 --edges 1e10 --machines 64
 
 Bytes are counted: they follow from the cut, the halo and the algorithm. CPU seconds of a process are fitted by least
 squares to the measurements of `benchmarks.performance.distributed`: they are sums of counts of work (entries of the
-adjacency matrix, nodes, labels, bytes), each with a cost that is not negative. `--fit` prints the costs and how far the
+adjacency matrix, nodes, bytes), each with a cost that is not negative. `--fit` prints the costs and how far the
 model is from what was measured. Time on a network is bytes over bandwidth, plus a latency for each message.
 
 The model assumes a process on a core of its own that is as fast as here, neighbours in other parts that are spread
@@ -25,7 +25,6 @@ import numpy as np
 from scipy.optimize import nnls
 
 from benchmarks.performance.distributed import (
-    BAGS,
     CLASSES,
     EPOCHS,
     FEATURE_HOPS,
@@ -43,7 +42,6 @@ from veilgraph.distributed.label_propagation import SLACK
 GROWTH, REGION_ROUNDS, ROUNDS = 40, 6, 16
 """Rounds of label propagation: at most, of regions and of parts (`distributed/label_propagation.py`)."""
 
-MIN_REGIONS, MAX_REGIONS, REGIONS_PER_PART = 64, 256, 16
 _READ, _CUT, _BAGS, _REPORTS, _PREPARE, _EPOCH = "read", "cut", "bags", "reports", "reconstruct", "epoch"
 STAGES = (_READ, _CUT, _BAGS, _REPORTS, _PREPARE, _EPOCH)
 
@@ -85,7 +83,9 @@ class Part:
         """Return the bytes that arrive from other processes in a stage."""
         away, edges = 1 - 1 / self.processes, self.entries / 2
         per_shard = edges * self.processes / self.shards
-        named = self.all_nodes * -math.expm1(-per_shard / self.all_nodes) * self.shards / self.processes
+        # A shard has the edges of its nodes to later ones, half of all nodes on average.
+        later = self.all_nodes / 2
+        named = later * -math.expm1(-per_shard / later) * self.shards / self.processes
         owners = 24 * self.halo * away  # who owns a neighbour, and which rows it sends
         if stage == _READ:
             return away * (24 * named + 16 * edges + 8 * self.nodes) + owners
@@ -111,21 +111,15 @@ class Part:
             _EPOCH: 8,
         }[stage]
 
-    def _labelling(self, count: int, rounds: float) -> tuple[float, float]:
-        """Return entries and labels that label propagation looks at."""
-        regions = min(MAX_REGIONS, max(MIN_REGIONS, REGIONS_PER_PART * count))
-        labels = (regions if regions > count else count) * (rounds - ROUNDS) + count * ROUNDS
-        return self.entries * rounds, self.nodes * labels
-
     def work(self, stage: str) -> dict[str, float]:
         """Return the counts of work of a stage, by name; its CPU seconds are their sum, each times a cost."""
         entries, traffic = {"entries": self.entries}, {"bytes": 2 * self.received(stage)}
         if stage == _READ:
             return entries | traffic
         if stage in (_CUT, _BAGS):
-            count, rounds = (self.processes, self.rounds[0]) if stage == _CUT else (BAGS, self.rounds[1])
-            looked, labels = self._labelling(count, rounds)
-            return {"entries in all rounds": looked, "labels of nodes in all rounds": labels, "once": 1} | traffic
+            rounds = self.rounds[0] if stage == _CUT else self.rounds[1]
+            looked = {"entries in all rounds": self.entries * rounds, "nodes in all rounds": self.nodes * rounds}
+            return looked | {"once": 1} | traffic
         return {
             _REPORTS: {"values": self.nodes * self.features, "entries": self.entries, "once": 1},
             _PREPARE: {"entries times columns": self.entries * self.columns, "values": self.nodes * self.features},
@@ -230,7 +224,8 @@ class Model:
         seconds: cost of each stage, in seconds.
         memory: cost of memory, in bytes.
         fixed_bytes: memory of a process before it reads anything: Python, torch and the process group.
-        traffic: smallest and largest ratio of received bytes to counted ones, of each stage.
+        traffic: smallest and largest ratio of the bytes that all processes of a run received to counted ones, of each
+            stage.
     """
 
     seconds: dict[str, Cost]
@@ -250,7 +245,11 @@ class Model:
             return fit([part.work(stage) for part, _ in rows], found)
 
         def ratios(stage: str) -> tuple[float, float]:
-            found = [_measured(stage, rank, "received") / part.received(stage) for part, rank in several]
+            found = []
+            for row in measured:
+                ranks = measured_parts([row]) if len(row["ranks"]) > 1 else []
+                counted = sum(part.received(stage) for part, _ in ranks)
+                found += [sum(_measured(stage, rank, "received") for _, rank in ranks) / counted] if ranks else []
             return min(found), max(found)
 
         return cls(

@@ -41,8 +41,8 @@ def test_a_halo_is_at_most_the_cut_entries_and_the_other_nodes(
 def test_bytes_of_products_are_counted_exactly_and_those_of_other_stages_nearly(model: Model) -> None:
     for stage in ("reconstruct", "epoch"):
         assert model.traffic[stage] == pytest.approx((1.0, 1.0))
-    # Asking for a node twice in one shard, and parts that are homes, save bytes; a few lists of counts add some.
-    assert all(0.75 < low <= high < 1.15 for low, high in model.traffic.values())
+    # Neighbours are not spread quite evenly, and a few lists of counts are not counted.
+    assert all(0.99 < low <= high < 1.05 for low, high in model.traffic.values())
 
 
 def test_the_measured_halo_is_near_the_expected_one() -> None:
