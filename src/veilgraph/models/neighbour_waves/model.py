@@ -141,7 +141,7 @@ class NeighbourWaves(Method):
             seed=self.seed,
         )
         self.weights_ = np.concatenate([each.numpy().ravel() for each in networks])
-        of_folds = logits(networks, inputs)
+        of_folds = logits(networks, inputs).mT
         found = of_folds.mean(dim=0)
         found[torch.from_numpy(taught)] = own
         evidence = np.stack([_against_prior(each, perturbed, self.prior_) for each in (*of_folds, found)], axis=1)
@@ -207,7 +207,7 @@ class NeighbourWaves(Method):
         plain = np.log(self.prior_) + _log(_report_likelihood(perturbed))
         if len(self.weights_):
             inputs = _inputs(perturbed, self.scaling_)
-            found = logits(_unpack(self.weights_, inputs, len(self.prior_)), inputs).mean(dim=0)
+            found = logits(_unpack(self.weights_, inputs, len(self.prior_)), inputs).mean(dim=0).T
             plain = plain + self.factor_ * _against_prior(found, perturbed, self.prior_)
         if self.feature_factor_ and perturbed.has_features.any():
             plain = plain + self.feature_factor_ * _feature_evidence(perturbed, plain[:, None])[:, 0]
@@ -319,15 +319,12 @@ def _inputs(perturbed: PerturbedGraph, scaling: NDArray[np.float32]) -> Inputs:
     if scaling.shape != (2, columns.shape[2] + shares.shape[1]):
         raise FitError("the model learned from other waves: predict with answers to the same questions")
     (mean, share_mean), (deviation, share_deviation) = (np.split(each, [columns.shape[2]]) for each in scaling)
-    return Inputs(
-        columns=torch.from_numpy((columns - mean) / deviation),
-        shares=torch.from_numpy((shares - share_mean) / share_deviation),
-    )
+    return Inputs.of_columns((columns - mean) / deviation, (shares - share_mean) / share_deviation)
 
 
 def _unpack(flat: NDArray[np.float32], inputs: Inputs, classes: int) -> Weights:
     """Return the weights of all networks from the array that `fit` keeps."""
-    width, shares = inputs.columns.shape[2], inputs.shares.shape[1]
+    width, shares = len(inputs.vectors), len(inputs.shares)
     shapes = ((width, HIDDEN), (1, HIDDEN), (HIDDEN, 1), (width, 1), (shares, classes), (1, classes))
     ends = np.cumsum([_FOLDS * rows * columns for rows, columns in shapes])
     if flat.shape != (ends[-1],):
