@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.neighbour_series import (
@@ -13,6 +15,7 @@ from tests.support.neighbour_series import (
     CLASS,
     CLOSES,
     HISTOGRAM,
+    LIST,
     NAMES,
     PEOPLE,
     TABLE,
@@ -22,9 +25,10 @@ from tests.support.neighbour_series import (
 )
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
+from veilgraph.campaign.series_folder import check_follows
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
-from veilgraph.privacy.mechanisms import NeighbourhoodClass
+from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
 
 
@@ -96,6 +100,114 @@ def test_a_forged_wave_is_refused(place: tuple[str | int, ...], value: Any, reas
         Campaign.from_json(forged(waves_of(HISTOGRAM)[1], place, value))
 
 
+def test_a_wave_of_lists_is_read_as_it_was_and_names_no_table() -> None:
+    _, wave = waves_of(LIST)
+    assert Campaign.from_json(wave.to_json()) == wave
+    series = wave.neighbour_series
+    assert (series.table, series.asks_for_lists, series.published) == (None, True, {series.people})
+    assert not waves_of(CLASS)[1].neighbour_series.asks_for_lists
+    words = "\n".join(wave.in_words())
+    assert "Whole lists are not protected." in words
+    assert "A device says of each of 6 people whether they are neighbours." in words
+    assert "published" not in words
+
+
+BIT = ("neighbours", "answers", 0, "table")
+FORGED_LISTS: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
+    "a smaller epsilon": (("guarantee", "wave", "one_entry"), "0.5", "not what the integers give"),
+    "lists that are said to be private": (("guarantee", "series", "lists", "any_lists"), "18", "not what the integers"),
+    "another share of words": ((*BIT, "true"), 2**52 + 1, "does not hold the integers"),
+    "three values": ((*BIT, "domain_size"), 3, "does not hold the integers"),
+    "more people than there are": (("neighbours", "answers", 0, "people"), 7, "lists are of 7 people"),
+    "too many people": (("neighbours", "answers", 0, "people"), 50_001, "the people of a randomized list"),
+    "a table": (("neighbours", "table"), "a" * 64, "but for one that asks for the list itself"),
+}
+
+
+@pytest.mark.parametrize(("place", "value", "reason"), FORGED_LISTS.values(), ids=FORGED_LISTS)
+def test_a_forged_wave_of_lists_is_refused(place: tuple[str | int, ...], value: Any, reason: str) -> None:
+    with pytest.raises(CampaignError, match=reason):
+        Campaign.from_json(forged(waves_of(LIST)[1], place, value))
+
+
+def test_every_other_wave_has_a_table_and_lists_are_asked_for_alone() -> None:
+    with pytest.raises(CampaignError, match="a belief table is published for every wave"):
+        Campaign.from_json(forged(waves_of(HISTOGRAM)[1], ("neighbours", "table"), None))
+    for answers in ((LIST, CLASS), (CLASS, LIST), (LIST, LIST)):
+        with pytest.raises(CampaignError, match="has one wave: begin another series"):
+            waves_of(*answers)
+
+
+def test_labels_before_waves_are_by_grr_and_before_lists_by_what_carries_most() -> None:
+    """At this epsilon a set of three of ten classes tells Veil more than one class."""
+    schema = FeatureSchema(classes=tuple(f"c{i}" for i in range(10)))
+    settings: dict[str, Any] = {"purpose": "p", "contact": "c", "closes": CLOSES, "epsilon_y": 1.0}
+    waves, lists = (
+        Campaign.new(schema=schema, graph=PEOPLE, private_neighbours=kind, **settings) for kind in ("waves", "lists")
+    )
+    assert isinstance(waves.label_mechanism, GRR)
+    assert isinstance(lists.label_mechanism, SubsetSelection)
+    wave = lists.next_wave(LIST, graph=PEOPLE, table=None, closes=CLOSES)
+    assert Campaign.from_json(wave.to_json()) == wave
+    assert wave.neighbour_series.label == lists.label_mechanism
+
+
+def test_in_turns_a_series_costs_the_dearest_of_its_waves_and_not_their_sum() -> None:
+    """Each person answers one of them."""
+    *_, first, second = waves_of(CLASS, CAPPED, turns=4)
+    assert Campaign.from_json(second.to_json()) == second
+    stated = second.bound["guarantee"]["series"]
+    assert float(stated["lists"]["any_lists"]) == pytest.approx(2.0, abs=1e-9)
+    assert float(stated["lists"]["one_entry"]) == pytest.approx(2.0, abs=1e-9)
+    assert float(stated["lists"]["one_relationship"]) == pytest.approx(4.0, abs=1e-9)
+    assert float(stated["lists_and_record"]["any_lists"]) == pytest.approx(4.0, abs=1e-9)
+    assert second.guarantee.total_user_level == first.guarantee.total_user_level
+    words = "\n".join(second.in_words())
+    assert "Each person answers one of 4 waves, which a hash of the id decides." in words
+    assert "The label and the one wave that a person answers, together:" in words
+
+
+def test_every_person_has_one_turn_and_turns_are_about_equally_many() -> None:
+    series = [each.neighbour_series for each in waves_of(CLASS, CLASS, CLASS, turns=3)[1:]]
+    names = [f"p{i}" for i in range(3000)]
+    turns = [[wave.is_turn_of(name) for wave in series] for name in names]
+    assert {sum(each) for each in turns} == {1}
+    assert all(wave.is_turn_of(name) for wave in [waves_of(CLASS)[1].neighbour_series] for name in names)
+    for share in np.mean(turns, axis=0):  # five standard deviations of a share of 3,000
+        assert abs(share - 1 / 3) < 5 * np.sqrt(2 / 9 / len(names))
+
+
+FORGED_TURNS: dict[str, tuple[Any, str]] = {
+    "one turn": (1, "neighbours.turns"),
+    "too many": (37, "neighbours.turns"),
+    "a text": ("4", "neighbours.turns"),
+    "none": (None, "not what the integers give"),
+    "fewer than waves": (2, "everybody has had a turn"),
+}
+
+
+@pytest.mark.parametrize(("value", "reason"), FORGED_TURNS.values(), ids=FORGED_TURNS)
+def test_forged_turns_are_refused(value: Any, reason: str) -> None:
+    with pytest.raises(CampaignError, match=reason):
+        Campaign.from_json(forged(waves_of(CLASS, CLASS, CLASS, turns=4)[-1], ("neighbours", "turns"), value))
+
+
+def test_turns_are_said_with_the_first_wave_and_lists_have_none() -> None:
+    first, one = waves_of(CLASS, turns=4)
+    with pytest.raises(CampaignError, match="is said with the first wave"):
+        one.next_wave(CLASS, graph=PEOPLE, table=TABLE.sha256, closes=CLOSES, turns=3)
+    assert one.next_wave(CLASS, graph=PEOPLE, table=TABLE.sha256, closes=CLOSES).neighbour_series.turns == 4
+    with pytest.raises(CampaignError, match="in one wave: leave turns out"):
+        first.next_wave(LIST, graph=PEOPLE, table=None, closes=CLOSES, turns=2)
+
+
+def test_a_wave_with_other_turns_does_not_follow() -> None:
+    (first, one), other = waves_of(CLASS, turns=4), waves_of(CLASS, CLASS)[-1]
+    series = replace(other.neighbour_series, documents=(first.id, one.id))
+    with pytest.raises(CampaignError, match="publish it anew"):
+        check_follows(replace(other, neighbours=series), one)
+
+
 def test_an_altered_wave_is_refused() -> None:
     text = waves_of(HISTOGRAM)[1].to_json()
     with pytest.raises(CampaignError, match="altered"):
@@ -107,10 +219,15 @@ def test_a_series_begins_with_the_label_alone() -> None:
     settings: dict[str, Any] = {"purpose": "p", "contact": "c", "closes": CLOSES, "epsilon_y": 1.0}
     public = Graph.from_edges([[0], [1]], num_nodes=2)
     with pytest.raises(CampaignError, match="begins with the label alone"):
-        Campaign.new(schema=schema, graph=public, private_neighbours=True, **settings)
+        Campaign.new(schema=schema, graph=public, private_neighbours="waves", **settings)
     with pytest.raises(CampaignError, match=r"asks for no features: .* leave epsilon_x and sampled out"):
         Campaign.new(
-            schema=schema, graph=Graph.without_edges(2), private_neighbours=True, epsilon_x=1.0, sampled=1, **settings
+            schema=schema,
+            graph=Graph.without_edges(2),
+            private_neighbours="waves",
+            epsilon_x=1.0,
+            sampled=1,
+            **settings,
         )
     features = Campaign.new(schema=schema, graph=public, epsilon_x=1.0, sampled=1, **settings)
     with pytest.raises(CampaignError, match="begins with a campaign for the label alone"):

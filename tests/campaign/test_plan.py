@@ -65,7 +65,7 @@ def content(**changed: object) -> dict[str, Any]:
         ("", "it is not a plan"),
         ("{", "it is not a plan"),
         ("[]", "the plan must be an object"),
-        ("{}", "lacks the key"),
+        ("{}", "the plan lacks the key 'id'"),
         (PLAN.to_json().replace("country", "county"), "the plan was altered"),
         (PLAN.to_json()[:-1], "it is not a plan"),
         (json.dumps(json.loads(PLAN.to_json()), indent=1), "it is not a plan"),

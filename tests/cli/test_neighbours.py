@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 import veilgraph.experiments.neighbour_planner as planner_module
+from tests.support.neighbour_collection import PEOPLE, SIZE, collected
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbour_series import turn_of
 from veilgraph.cli import main
+from veilgraph.datasets import PrivateGraph
+from veilgraph.experiments.neighbour_design import NeighbourDesign
 from veilgraph.experiments.neighbour_planner import plan_neighbours
+from veilgraph.privacy.mechanisms import NeighbourhoodClass
 
 Capture = pytest.CaptureFixture[str]
 
@@ -20,8 +27,12 @@ def test_a_run_writes_a_page_with_floor_ceiling_and_every_relation(tmp_path: Pat
     run = ["neighbours", "run", "--dataset=patients", "--edge-epsilon=4", "--seeds=1", f"--out={folder}"]
     assert main([*run, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert list(result["answers"]) == ["histogram", "class"]
-    assert set(result["levels"]) == {"label_alone", "public_graph"}
+    assert list(result["answers"]) == ["histogram", "class", "list"]
+    assert list(result["levels"]) == ["label_alone", "control", "public_graph"]
+    (of_list,) = result["answers"]["list"]
+    assert of_list["guarantee"]["neighbours"]["lists"]["any_lists"] == "not private"
+    assert of_list["guarantee"]["neighbours"]["lists"]["one_relationship"] == pytest.approx(8, abs=1e-6)
+    assert (len(of_list["accuracies"]), round(of_list["false_neighbours"], 2)) == (1, 0.18)
     assert result["answers"]["class"][0]["guarantee"]["neighbours"]["lists"]["any_lists"] == pytest.approx(4, abs=1e-6)
     assert result["answers"]["histogram"][0]["guarantee"]["neighbours"]["lists"]["any_lists"] == "not private"
     page = (folder / "report.html").read_text(encoding="utf-8")
@@ -30,10 +41,16 @@ def test_a_run_writes_a_page_with_floor_ceiling_and_every_relation(tmp_path: Pat
         "Own label alone",
         "Whole lists are not protected",
         "any two lists",
+        "Randomized list (protects one entry)",
+        "0.2 false neighbours for each person",
         "<svg",
     ):
         assert part in page
-    assert main(run) == 2
+    assert main(run) == 0  # everything is known already
+    said = " ".join(capsys.readouterr().out.split())
+    assert "from lists" in said
+    assert "for the control" in said
+    assert main([*run, "--epsilon-y=1"]) == 2
     assert "choose another --out" in capsys.readouterr().err
 
 
@@ -43,7 +60,7 @@ def test_a_run_spends_a_feature_budget_and_prints_it_beside_the_lists(tmp_path: 
     assert main([*run, "--epsilon-x=1", "--sampled=2", f"--out={folder}", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["epsilon_x"], result["sampled"], result["seeds"]) == (1.0, 2, [3])
-    assert set(result["levels"]) == {"label_alone", "label_and_features", "public_graph"}
+    assert list(result["levels"]) == ["label_alone", "label_and_features", "control", "public_graph"]
     point = result["answers"]["histogram"][0]
     assert point["guarantee"]["user_level"]["features"] == pytest.approx(2, abs=1e-6)
     assert point["guarantee"]["neighbours"]["lists_and_record"]["one_entry"] == pytest.approx(8, abs=1e-6)
@@ -57,38 +74,156 @@ def test_a_run_spends_a_feature_budget_and_prints_it_beside_the_lists(tmp_path: 
     assert "belong together" in capsys.readouterr().err
 
 
-def test_a_plan_recommends_from_public_information(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    quick = partial(plan_neighbours, simulate=lambda design, private, seed: design.epsilon_y / 10)
-    monkeypatch.setattr(planner_module, "plan_neighbours", quick)
-    plan = ["neighbours", "plan", "--epsilon=4", "--people=120", "--degree=8", "--classes=2", "--answer=class"]
-    assert main([*plan, "--homophily=0.9", "--json"]) == 0
+def by_label(design: NeighbourDesign, private: PrivateGraph, people: int, seed: int) -> float:
+    """Pretend that a design reaches more the more its label spends, and a list a little more than a histogram."""
+    return design.epsilon_y / 10 + 0.01 * (design.answer == "list")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan without simulations."""
+    monkeypatch.setattr(planner_module, "plan_neighbours", partial(plan_neighbours, simulate=by_label))
+
+
+def told(capsys: Capture) -> str:
+    """Return what was printed, with single spaces."""
+    return " ".join(capsys.readouterr().out.split())
+
+
+PLAN = ["neighbours", "plan", "--epsilon=4", "--people=120", "--degree=8", "--classes=2"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_plan_recommends_the_better_of_histogram_and_list_and_how_to_collect_it(capsys: Capture) -> None:
+    assert main([*PLAN, "--homophily=0.9", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["recommended"] == found["designs"][0]
+    best = found["recommended"]
+    assert best == found["designs"][0]
+    assert (best["answer"], best["epsilon_y"], best["edge_epsilons"]) == ("list", 3, [1])
+    assert best["list"]["false_neighbours"] == pytest.approx(120 / (1 + math.e) ** 2)
+    assert best["list"]["names"] == pytest.approx((8 * math.e + 112) / (1 + math.e))
+    assert found["as_good"]["answer"] == "histogram"  # a point is within what simulations can judge
     assert found["homophilies"] == [0.9]
+    assert found["download_bytes"] == {"table": None, "people": 411}
+    label, wave = found["next"]
+    assert "campaign new" in label
+    assert "--private-neighbours --answer list --epsilon-y 3 " in label
+    assert "neighbours publish" in wave
+    assert "--answer list --edge-epsilon 1 " in wave
+    assert main(PLAN) == 0
+    said = told(capsys)
+    for part in (
+        "Recommended: label 3, then randomized list: 1.",
+        "Whole lists are not protected.",
+        "One entry, two neighbour lists, one with a neighbour more: epsilon = 1.0000",
+        "Simulations cannot tell histogram in 1 wave: 1 with label 3 from it",
+        "A device downloads 411 bytes",
+        "A report names 36 people on average",
+        "8.7 false neighbours for each person",
+        "Features are left out: each that a person answers would cost",
+        *found["next"],
+    ):
+        assert part in said
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_plan_for_many_people_says_why_no_list_was_tried(capsys: Capture) -> None:
+    many = ["neighbours", "plan", "--epsilon=4", "--people=10000000", "--degree=8", "--classes=2"]
+    assert main(many) == 0
+    said = told(capsys)
+    assert "No list was tried: there are 10,000,000 people, and lists are reported among at most 50,000." in said
+    assert "downloads 51,250,099 bytes for the first wave" in said
+    assert "Each later wave takes 20,000,059 bytes." in said
+    assert main([*many, "--answer=list"]) == 2
+    assert "no list is worth a try: there are 10,000,000 people" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_plan_for_any_two_lists_tries_classes_alone(capsys: Capture) -> None:
+    plan = [*PLAN, "--answer=class"]
+    assert main([*plan, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {each["answer"] for each in found["designs"]} == {"class"}
+    assert (found["as_good"], found["no_list"]) == (None, None)
     assert found["download_bytes"] == {"table": 294, "people": 411}
-    assert found["randomized_adjacency"] is None  # it protects no whole list
-    assert main([*plan[:-1], "--json"]) == 0
-    known = json.loads(capsys.readouterr().out)["randomized_adjacency"]
-    assert (known["report_bytes"], known["better"]) == (15, True)
-    assert main(plan[:-1]) == 0
-    assert "is the better choice here" in (told := " ".join(capsys.readouterr().out.split()))
-    assert "15 bytes" in told
-    assert "one entry of a list" in told
-    assert main(["neighbours", "plan", "--epsilon=4", "--people=10000000", "--degree=8", "--classes=2"]) == 0
-    assert "would drown true neighbours: a report of 1,250,000 bytes" in (
-        told := " ".join(capsys.readouterr().out.split())
-    )
-    assert "downloads 51,250,099 bytes for the first wave" in told
-    assert "Each later wave takes 20,000,059 bytes." in told
-    assert main(plan) == 0
-    assert "Features are left out: each that a person answers would cost" in " ".join(capsys.readouterr().out.split())
     assert main([*plan, "--epsilon-x=0.5", "--sampled=2"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "2 features at 0.5 each" in told
-    assert "The features cost 1 of the total at user level (any two records)." in told
+    said = told(capsys)
+    assert "2 features at 0.5 each" in said
+    assert "The features cost 1 of the total at user level (any two records)." in said
+    assert "A series asks for no features: this design can be simulated, and not collected." in said
     assert main([*plan, "--epsilon-x=0.5", "--sampled=2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["recommended"]["guarantee"]["user_level"]["features"] == pytest.approx(1, abs=1e-6)
     assert found["without_features"]["accuracies"] > found["recommended"]["accuracies"]
-    assert main([*plan, "--answer=list"]) == 2
-    assert "choose histogram or class" in capsys.readouterr().err
+    assert found["next"] is None
+    assert main([*PLAN, "--answer=lists"]) == 2
+    assert "choose histogram, class or list" in capsys.readouterr().err
+
+
+def test_a_plan_in_turn_says_how_to_collect_it(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def prefers_turns(design: NeighbourDesign, private: PrivateGraph, people: int, seed: int) -> float:
+        return float(len(design.edge_epsilons))
+
+    monkeypatch.setattr(planner_module, "plan_neighbours", partial(plan_neighbours, simulate=prefers_turns))
+    assert main([*PLAN, "--answer=class"]) == 0
+    said = told(capsys)
+    assert "Recommended: label 1, then class in 4 waves, one for each person: 3." in said
+    assert "Any lists, two neighbour lists of any length: epsilon = 3.0000 for 1 wave" in said
+    assert "A device downloads 705 bytes for the one wave that it answers" in said
+    assert "Each later wave" not in said
+    assert main([*PLAN, "--answer=class", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["recommended"] == found["designs"][0]
+    assert found["recommended"]["in_turn"]
+    _, first, *later = found["next"]
+    assert "--answer class --edge-epsilon 3 --turns 4 " in first
+    assert later == [first.replace(" --turns 4", "")] * 3  # a series keeps the number
+    assert all(each in said for each in found["next"])
+
+
+def test_a_wave_in_turns_says_whose_turn_it_is(tmp_path: Path, capsys: Capture) -> None:
+    series = collected(tmp_path, [])
+    publish = ["neighbours", "publish", str(series.files[0]), "--store", series.store, "--edge-epsilon=4"]
+    publish += ["--graph", str(tmp_path / "people.csv"), "--tables", str(series.tables), "--closes=2100-01-01"]
+    assert main([*publish, "--answer=list", "--turns=4"]) == 2
+    assert "a list is the only wave of its series, for everybody" in capsys.readouterr().err
+    assert main([*publish, "--answer=class", "--turns=1"]) == 2
+    assert "turns" in capsys.readouterr().err
+    answering = sum(turn_of(name, 4) == 1 for name in PEOPLE.names)
+    assert 0 < answering < SIZE
+    signed = tmp_path / "wave-1.json"
+    assert main([*publish, "--answer=class", "--turns=4", f"--out={signed}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["wave"], found["turns"], found["asked"]) == (1, 4, answering)
+    assert found["guarantee"]["neighbours"]["lists"]["any_lists"] == pytest.approx(4, abs=1e-6)
+    assert Campaign.from_json(signed.read_bytes()).neighbour_series.turns == 4
+    assert main([*publish, "--answer=class", "--turns=4"]) == 0
+    assert f"one of 4 waves, and this is the turn of {answering} of {SIZE} people." in told(capsys)
+
+
+def test_without_turns_everybody_is_asked_and_a_later_wave_begins_none(tmp_path: Path, capsys: Capture) -> None:
+    series = collected(tmp_path, [NeighbourhoodClass(3, 2.0)])
+    publish = ["neighbours", "publish", str(series.files[1]), "--store", series.store, "--edge-epsilon=4", "--json"]
+    publish += ["--graph", str(tmp_path / "people.csv"), "--tables", str(series.tables), "--closes=2100-01-01"]
+    assert main([*publish, "--turns=4"]) == 2
+    assert "is said with the first wave" in capsys.readouterr().err
+    assert main(publish) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["wave"], found["turns"], found["asked"]) == (2, None, SIZE)
+
+
+def test_a_wave_of_lists_is_published_without_a_table(tmp_path: Path, capsys: Capture) -> None:
+    series = collected(tmp_path, [])
+    publish = ["neighbours", "publish", str(series.files[0]), "--store", series.store, "--edge-epsilon=4"]
+    publish += ["--graph", str(tmp_path / "people.csv"), "--tables", str(series.tables), "--closes=2100-01-01"]
+    assert main([*publish, "--answer=list", "--cap=3"]) == 2
+    assert "a randomized list protects no whole list, with or without one" in capsys.readouterr().err
+    assert main([*publish, "--answer=lists"]) == 2
+    assert "choose histogram, class or list" in capsys.readouterr().err
+    assert main([*publish, "--answer=list"]) == 0
+    said = told(capsys)
+    assert "need the file of people alone" in said
+    assert "It is the only wave of the series." in said
+    assert "one with a neighbour more: epsilon = 4.0000 for 1 wave" in said
+    assert "table" not in said.replace(str(series.tables), "").replace("--tables", "")
+    assert [path.suffix for path in sorted(series.tables.iterdir())].count(".beliefs") == 0

@@ -128,7 +128,7 @@ def test_audit_of_private_neighbours_draws_all_waves_for_each_relation(capsys: C
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--neighbours=list", "--edge-epsilon=1"], "choose class or histogram"),
+        (["--neighbours=names", "--edge-epsilon=1"], "choose class, histogram or list"),
         (["--neighbours=class"], "give --edge-epsilon once for each wave"),
         (["--neighbours=class", "--edge-epsilon=1", "--cap=3"], "--cap is for histograms"),
         (["--epsilon-y=1", "--edge-epsilon=1"], "give --neighbours"),

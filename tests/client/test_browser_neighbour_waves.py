@@ -12,6 +12,7 @@ import pytest
 from tests.client.test_browser import in_python
 from tests.support.browser_module import in_node, needs_node
 from tests.support.forgeries import NOTICE_FORGERIES
+from tests.support.make_neighbour_vectors import TURNS_PATH
 from tests.support.mutations import mutated_campaigns
 from tests.support.neighbour_series import (
     ANSWERS,
@@ -19,6 +20,7 @@ from tests.support.neighbour_series import (
     CLASS,
     CLOSES,
     HISTOGRAM,
+    LIST,
     NAMES,
     PEOPLE_FILE,
     TABLE,
@@ -26,32 +28,49 @@ from tests.support.neighbour_series import (
     forged,
     waves_of,
 )
-from veilgraph.campaign import Campaign
+from veilgraph.campaign import Campaign, Report
+from veilgraph.campaign.people_file import PeopleFile
 from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.errors import CampaignError, VeilgraphError
 from veilgraph.privacy.epsilon import ListLoss
-from veilgraph.privacy.mechanisms import NeighbourhoodClass
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, RandomizedNeighbourList
 
 pytestmark = needs_node
 
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
 
 
+def figures(loss: ListLoss) -> dict[str, float]:
+    return {"any_lists": loss.any_lists, "one_entry": loss.one_entry, "one_relationship": loss.one_relationship}
+
+
 def costs(loss: ListLoss) -> dict[str, Any]:
-    figures = {"any_lists": loss.any_lists, "one_entry": loss.one_entry, "one_relationship": loss.one_relationship}
-    return {name: pytest.approx(epsilon) if epsilon < 1e9 else None for name, epsilon in figures.items()}
+    return {name: pytest.approx(epsilon) if epsilon < 1e9 else None for name, epsilon in figures(loss).items()}
 
 
-@pytest.mark.parametrize("answers", [[CLASS], [HISTOGRAM], [CAPPED], [CLASS, CAPPED, HISTOGRAM], [CLASS] * 36])
+@pytest.mark.parametrize("answers", [[CLASS], [HISTOGRAM], [CAPPED], [CLASS, CAPPED, HISTOGRAM], [CLASS] * 36, [LIST]])
 def test_the_browser_computes_every_epsilon_of_a_wave_and_of_its_series(answers: list[Any]) -> None:
     *_, last = documents = waves_of(*answers)
     (reply,) = in_node("verifyWave", [last.to_json()])
     assert reply["result"]["id"] == last.id
     assert (reply["result"]["series"], reply["result"]["wave"]) == (documents[0].id, len(answers))
+    assert reply["result"]["turns"] is None
     found = reply["result"]["costs"]
     assert found["wave"] == costs(answers[-1].list_loss)
     assert found["lists"] == costs(ListLoss.sum_of(each.list_loss for each in answers))
     assert found["label"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("answers", [[CLASS], [CAPPED, CLASS], [CLASS, CAPPED], [HISTOGRAM, CLASS], [CLASS] * 36])
+def test_in_turns_the_lists_of_a_series_cost_the_largest_of_its_waves(answers: list[Any]) -> None:
+    turns = max(2, len(answers))
+    (reply,) = in_node("verifyWave", [waves_of(*answers, turns=turns)[-1].to_json()])
+    found = reply["result"]["costs"]
+    losses = [each.list_loss for each in answers]
+    largest = [max(getattr(loss, name) for loss in losses) for name in ("any_lists", "one_entry")]
+    assert reply["result"]["turns"] == turns
+    assert found["wave"] == costs(losses[-1])
+    assert found["lists"] == costs(ListLoss(any_lists=largest[0], one_entry=largest[1]))
 
 
 def test_the_label_of_a_series_may_be_by_sets_or_by_grr() -> None:
@@ -96,6 +115,7 @@ FORGERIES: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "another label": (("neighbours", "label", "table", "true"), 1),
     "no label": (("neighbours", "label"), None),
     "a table that is no hash": (("neighbours", "table"), "table.bin"),
+    "no table": (("neighbours", "table"), None),
     "a hash in a list": (("neighbours", "table"), [TABLE.sha256]),
     "people that are no hash": (("neighbours", "people"), None),
     "a document twice": (("neighbours", "documents"), [FIRST.id, FIRST.id]),
@@ -109,6 +129,158 @@ FORGERIES: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "no people": (("graph", "nodes"), 0),
     "another format": (("format",), 3),
 }
+
+
+LISTS = waves_of(LIST)[1]
+BOUND = json.loads(LISTS.to_json())["bound"]
+SAID = BOUND["neighbours"]["answers"][0]
+
+
+def bits(true: int, other: int, values: int = 2) -> dict[str, int]:
+    return {"domain_size": values, "true": true, "other": other}
+
+
+LIST_FORGERIES: dict[str, tuple[tuple[str | int, ...], Any]] = {
+    "a table": (("neighbours", "table"), TABLE.sha256),
+    "a table without a name": (("neighbours", "table"), ""),
+    "fewer people than take part": (("neighbours", "answers", 0, "people"), len(NAMES) - 1),
+    "more people than take part": (("neighbours", "answers", 0, "people"), len(NAMES) + 1),
+    "people in words": (("neighbours", "answers", 0, "people"), f"{len(NAMES)}"),
+    "more participants": (("graph", "nodes"), len(NAMES) + 1),
+    "an answer too few": (("neighbours", "documents"), [FIRST.id, ONE.id]),
+    "no epsilon": (("neighbours", "answers", 0, "epsilon"), "0"),
+    "an unknown key": (("neighbours", "answers", 0, "size"), 1),
+    "a smaller epsilon of one entry": (("guarantee", "wave", "one_entry"), "2.9"),
+    "a smaller epsilon of a relationship": (("guarantee", "wave", "one_relationship"), "3"),
+    "lists that are said to be private": (("guarantee", "wave", "any_lists"), "18"),
+    "lists of the series that are said to be private": (("guarantee", "series", "lists", "any_lists"), "18"),
+    "a smaller epsilon of the series": (("guarantee", "series", "lists", "one_entry"), "2.9"),
+    "a smaller epsilon of record and list": (("guarantee", "series", "lists_and_record", "one_entry"), "3"),
+    "words that tell more": (("neighbours", "answers", 0, "table"), bits(2**53 - 1, 1)),
+    "words that tell all": (("neighbours", "answers", 0, "table"), bits(2**53, 0)),
+    "words that tell nothing": (("neighbours", "answers", 0, "table"), bits(2**52, 2**52)),
+    "words that lie": (("neighbours", "answers", 0, "table"), bits(2**40, 2**53 - 2**40)),
+    "words left over": (("neighbours", "answers", 0, "table", "other"), 1),
+    "three values": (("neighbours", "answers", 0, "table"), bits(2**53 - 2 * 2**40, 2**40, values=3)),
+    "sets": (("neighbours", "answers", 0, "table"), BINARY),
+    "no words": (("neighbours", "answers", 0, "table"), None),
+}
+
+
+@pytest.mark.parametrize("forgery", LIST_FORGERIES)
+def test_a_forged_wave_about_the_list_itself_is_refused(forgery: str) -> None:
+    text = forged(LISTS, *LIST_FORGERIES[forgery])
+    assert "error" in in_node("verifyWave", [text])[0]
+    with pytest.raises(CampaignError):
+        Campaign.from_json(text)
+
+
+def in_two_waves(*answers: Any, table: str | None) -> str:
+    """Return the document of the second of two waves, whose every epsilon is true."""
+    total, label = ListLoss.sum_of(each.list_loss for each in answers), BOUND["guarantee"]["series"]["label"]
+    both = {"any_lists": total.any_lists + float(label), "one_entry": total.one_entry + float(label)}
+    stated = [json.loads(waves_of(each)[1].to_json())["bound"] for each in answers]
+    bound = stated[-1] | {
+        "neighbours": BOUND["neighbours"]
+        | {
+            "answers": [each["neighbours"]["answers"][0] for each in stated],
+            "documents": [FIRST.id, ONE.id],
+            "table": table,
+        },
+        "guarantee": stated[-1]["guarantee"]
+        | {"series": {"label": label, "lists": in_text(figures(total)), "lists_and_record": in_text(both)}},
+    }
+    return canonical_json(json.loads(LISTS.to_json()) | {"bound": bound, "id": content_id(bound)})
+
+
+def in_text(epsilons: dict[str, float]) -> dict[str, str]:
+    return {name: "Infinity" if epsilon > 1e9 else f"{epsilon:.12f}" for name, epsilon in epsilons.items()}
+
+
+def test_a_list_is_the_only_wave_of_its_series_and_needs_no_table() -> None:
+    """What is refused here is true in all else: with two waves of counts the same document is accepted."""
+    assert "result" in in_node("verifyWave", [in_two_waves(HISTOGRAM, HISTOGRAM, table=TABLE.sha256)])[0]
+    for answers in ([LIST, LIST], [HISTOGRAM, LIST], [LIST, HISTOGRAM]):
+        for table in (None, TABLE.sha256):
+            (reply,) = in_node("verifyWave", [in_two_waves(*answers, table=table)])
+            assert reply["error"] == "This is not a campaign.", "the stated epsilons are true"
+
+
+IN_TURNS = waves_of(CLASS, CAPPED, HISTOGRAM, turns=3)
+TURN_FORGERIES: dict[str, tuple[tuple[str | int, ...], Any]] = {
+    "one turn": (("neighbours", "turns"), 1),
+    "no turn": (("neighbours", "turns"), 0),
+    "37 turns": (("neighbours", "turns"), 37),
+    "turns in words": (("neighbours", "turns"), "3"),
+    "half a turn": (("neighbours", "turns"), 2.5),
+    "turns that are true": (("neighbours", "turns"), True),
+    "turns in a list": (("neighbours", "turns"), [3]),
+    "everybody in every wave": (("neighbours", "turns"), None),
+    "a smaller epsilon of the series": (("guarantee", "series", "lists", "one_entry"), "0.1"),
+    "a smaller epsilon of whole lists": (("guarantee", "series", "lists", "any_lists"), "0.6"),
+    "a smaller relationship": (("guarantee", "series", "lists", "one_relationship"), "2.1"),
+    "a smaller epsilon of record and list": (("guarantee", "series", "lists_and_record", "any_lists"), "2.6"),
+}
+
+
+def rewritten(campaign: Campaign, bound: dict[str, Any]) -> str:
+    return canonical_json(json.loads(campaign.to_json()) | {"bound": bound, "id": content_id(bound)})
+
+
+@pytest.mark.parametrize("forgery", TURN_FORGERIES)
+def test_a_forged_wave_in_turns_is_refused(forgery: str) -> None:
+    text = forged(IN_TURNS[2], *TURN_FORGERIES[forgery])
+    assert "error" in in_node("verifyWave", [text])[0]
+    with pytest.raises(CampaignError):
+        Campaign.from_json(text)
+
+
+def test_a_wave_says_whether_it_is_asked_in_turns() -> None:
+    for wave in (ONE, IN_TURNS[1]):
+        bound = json.loads(wave.to_json())["bound"]
+        neighbours = {key: value for key, value in bound["neighbours"].items() if key != "turns"}
+        (reply,) = in_node("verifyWave", [rewritten(wave, bound | {"neighbours": neighbours})])
+        assert reply["error"] == "This is not a campaign."
+
+
+def test_the_sum_of_the_waves_and_the_largest_of_them_are_not_confused() -> None:
+    """Each document is true but for whether it is asked in turns; the first waves alone, whose figures are one, are."""
+    for turns, stated in ((3, None), (None, 3)):
+        one, two = (forged(each, ("neighbours", "turns"), turns) for each in waves_of(CLASS, CAPPED, turns=stated)[1:])
+        assert "result" in in_node("verifyWave", [one])[0]
+        assert in_node("verifyWave", [two])[0]["error"] == "The tables do not give the stated guarantee."
+
+
+def test_a_series_in_turns_has_as_many_waves_as_turns() -> None:
+    three = waves_of(CLASS, CLASS, CLASS, turns=3)[3]
+    assert "result" in in_node("verifyWave", [three.to_json()])[0]
+    for turns, is_wave in ((2, False), (4, True), (36, True)):
+        (reply,) = in_node("verifyWave", [forged(three, ("neighbours", "turns"), turns)])
+        assert ("result" in reply) == is_wave, "all figures are the same"
+
+
+@pytest.mark.parametrize("turns", [2, 36])
+def test_a_list_is_asked_of_everybody(turns: int) -> None:
+    """Of one wave the sum and the largest are the same, so that all else is true."""
+    assert (
+        in_node("verifyWave", [forged(LISTS, ("neighbours", "turns"), turns)])[0]["error"] == "This is not a campaign."
+    )
+
+
+def among(people: int) -> str:
+    """Return a document that asks for lists of this many people, which are as many as take part."""
+    answers = [SAID | {"people": people}]
+    bound = BOUND | {
+        "graph": BOUND["graph"] | {"nodes": people},
+        "neighbours": BOUND["neighbours"] | {"answers": answers},
+    }
+    return canonical_json(json.loads(LISTS.to_json()) | {"bound": bound, "id": content_id(bound)})
+
+
+def test_lists_are_asked_among_2_to_50_000_people() -> None:
+    numbers = [1, 2, 50_000, 50_001, 10_000_000]
+    found = in_node("verifyWave", [among(people) for people in numbers])
+    assert ["result" in each for each in found] == [2 <= people <= 50_000 for people in numbers]
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
@@ -157,7 +329,7 @@ STRANGER = "u6161"
 def asking(wave: Campaign, neighbours: list[Any], **settings: Any) -> dict[str, Any]:
     files = {
         "people": base64.b64encode(PEOPLE_FILE).decode(),
-        "table": base64.b64encode(TABLE.to_bytes()).decode(),
+        "table": None if wave.neighbour_series.table is None else base64.b64encode(TABLE.to_bytes()).decode(),
     }
     return {"campaign": wave.to_json(), "list": neighbours, "node": "u0"} | files | settings
 
@@ -174,14 +346,17 @@ def device(
     return reply["result"]
 
 
-@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize("answer", [*ANSWERS.values(), LIST], ids=[*ANSWERS, "list"])
 def test_an_answer_is_drawn_once_and_kept_without_the_list(answer: Any) -> None:
     wave = waves_of(answer)[1]
     done = device(asking(wave, ["u1", "ü"]), asking(wave, [STRANGER]))
     first, again = done["replies"]
     assert set(first["result"]) == {"answer", "campaign", "node"}
     assert (first["result"]["campaign"], first["result"]["node"]) == (wave.id, "u0")
-    assert len(first["result"]["answer"]) == (answer.sets.set_size if isinstance(answer, NeighbourhoodClass) else 3)
+    if isinstance(answer, RandomizedNeighbourList):
+        assert set(first["result"]["answer"]) <= set(range(len(NAMES)))
+    else:
+        assert len(first["result"]["answer"]) == (answer.sets.set_size if isinstance(answer, NeighbourhoodClass) else 3)
     assert [first["looks"], again["looks"]] == [1, 0], "a kept answer needs no list"
     assert first["result"] == again["result"]
     kept = json.loads(done["kept"][f"veilgraph:{wave.id}"])
@@ -232,6 +407,78 @@ def test_each_wave_of_a_series_is_answered_once_and_in_its_order() -> None:
     assert again["result"] == one["result"]
     late = device(asking(TWO, ["u1"]), asking(ONE, ["u1"]))["replies"][1]
     assert "not the wave that follows" in late["error"]
+
+
+TURN = {each["id"]: each["wave"] for each in json.loads(TURNS_PATH.read_text("utf-8")) if each["turns"] == 3}
+
+
+def test_in_turns_a_device_answers_the_wave_of_the_person_and_looks_at_no_list_in_another_one() -> None:
+    for node, turn in TURN.items():
+        done = device(*(asking(wave, ["u1"], node=node) for wave in IN_TURNS[1:]))
+        for number, reply in enumerate(done["replies"], 1):
+            if number == turn:
+                assert (reply["looks"], reply["result"]["node"]) == (1, node)
+            else:
+                assert (reply["looks"], reply["error"]) == (0, "Another wave is this person's turn.")
+        places = [place for place in done["kept"] if "limit" not in place]
+        assert places == [f"veilgraph:{IN_TURNS[turn].id}"], "one answer is kept, and nothing of the others"
+        assert json.loads(done["kept"][places[0]])["neighbours"]["turns"] == 3
+
+
+def test_in_turns_a_kept_answer_is_given_again_and_none_is_drawn() -> None:
+    first, again = device(asking(IN_TURNS[1], ["u1"]), asking(IN_TURNS[1], [STRANGER]))["replies"]
+    assert first["result"] == again["result"]
+    assert again["looks"] == 0
+
+
+def test_a_person_who_has_answered_in_turns_answers_no_other_wave_whatever_it_says() -> None:
+    """An honest series asks a person once. Of 2 turns u1 has the second, of 3 the second, too; u0 has the first."""
+    first, one, two = waves_of(CLASS, CLASS, turns=2)
+    every = waves_of(CLASS, CLASS, first=first)
+    another = waves_of(CAPPED, first=first, turns=2)[1]
+    cases = {
+        "another first wave": [asking(one, []), asking(another, [])],
+        "everybody after turns": [asking(one, []), asking(one, []) | {"campaign": following(every[2], one, None)}],
+        "turns after everybody": [asking(every[1], [], node="u1"), asking(two, [], node="u1")],
+        "another number of turns": [
+            asking(two, [], node="u1"),
+            asking(two, [], node="u1") | {"campaign": following(two, every[1], 3)},
+        ],
+    }
+    for name, requests in cases.items():
+        answered, refused = device(*requests)["replies"]
+        assert "result" in answered, name
+        assert "not the wave that follows" in refused["error"], name
+        assert refused["looks"] == 0, name
+    assert all("result" in each for each in device(*(asking(wave, []) for wave in every[1:]))["replies"])
+
+
+def following(wave: Campaign, before: Campaign, turns: int | None) -> str:
+    """Return a second wave that says to follow another first one, in these turns."""
+    bound = json.loads(wave.to_json())["bound"]
+    documents = [bound["neighbours"]["documents"][0], before.id]
+    return rewritten(wave, bound | {"neighbours": bound["neighbours"] | {"documents": documents, "turns": turns}})
+
+
+def test_in_turns_a_shared_device_answers_for_each_person_in_their_turn() -> None:
+    one, two = IN_TURNS[1:3]
+    shared = {"node": "u1", "sharedDevice": True}
+    done = device(asking(one, []), asking(two, [], node="u1"), asking(one, [], **shared), asking(two, [], **shared))
+    _, alone, early, answered = done["replies"]
+    assert "answers it once" in alone["error"]
+    assert early["error"] == "Another wave is this person's turn."
+    assert [alone["looks"], early["looks"]] == [0, 0]
+    assert answered["result"]["node"] == "u1"
+
+
+def test_an_answer_in_turns_keeps_its_draw_under_another_name_of_the_same_turn_alone() -> None:
+    """u0 and u3 have the first of 3 turns, u1 has the second."""
+    kept = device(asking(IN_TURNS[1], ["u1"]))["kept"]
+    asked = {"campaign": IN_TURNS[1].to_json(), "planted": kept, "from": "u0"}
+    same, other = in_node("rename", [asked | {"to": "u3"}, asked | {"to": "u1"}])
+    place = f"veilgraph:{IN_TURNS[1].id}"
+    assert same["result"] == {"answer": json.loads(kept[place])["answer"], "campaign": IN_TURNS[1].id, "node": "u3"}
+    assert other["error"] == "Another wave is this person's turn."
 
 
 def test_a_wave_may_be_left_out_and_another_series_is_one_of_its_own() -> None:
@@ -289,6 +536,8 @@ def test_a_stored_answer_that_does_not_fit_is_damaged_and_stops_every_draw() -> 
         {"neighbours": neighbours | {"one_entry": "Infinity"}},
         {"neighbours": neighbours | {"series": "x"}},
         {"neighbours": neighbours | {"wave": 0}},
+        {"neighbours": neighbours | {"turns": 1}},
+        {"neighbours": neighbours | {"turns": 2.5}},
         {"neighbours": neighbours | {"extra": 1}},
         {"epsilon": None},
         {"epsilon": "-1"},
@@ -303,6 +552,67 @@ def test_a_stored_answer_that_does_not_fit_is_damaged_and_stops_every_draw() -> 
     assert "damaged" in reply["error"]
     (reply,) = device(asking(ONE, ["u1"]), planted={place: canonical_json(kept)})["replies"]
     assert reply["result"]["answer"] == kept["answer"]
+
+
+NOISELESS = waves_of(RandomizedNeighbourList(len(NAMES), 30.0))[1]  # a value is changed with probability 1e-13
+IN_ORDER = PeopleFile.of(NAMES).names
+
+
+@pytest.mark.parametrize("neighbours", [[], ["u0"], ["u1", "ü", "u1"], [*NAMES, *NAMES]])
+def test_a_list_without_noise_is_the_rows_of_the_neighbours_and_a_report_of_its_document(neighbours: list[str]) -> None:
+    """An empty answer is kept as every other one; the row of the person, u0, is treated as every other row."""
+    first, again = device(asking(NOISELESS, neighbours), asking(NOISELESS, [STRANGER]), entry_limit=31.0)["replies"]
+    rows = sorted({IN_ORDER.index(name) for name in neighbours})
+    assert first["result"] == {"answer": rows, "campaign": NOISELESS.id, "node": "u0"} == again["result"]
+    assert again["looks"] == 0
+    assert Report.parse(first["result"], NOISELESS).answer == tuple(rows)
+
+
+def test_a_list_is_protected_entry_by_entry_and_needs_a_limit_for_one() -> None:
+    (refused,) = device(asking(LISTS, ["u1"]), entry_limit=None)["replies"]
+    assert "limit for one entry" in refused["error"]
+    (above,) = device(asking(LISTS, ["u1"]), entry_limit=2.9)["replies"]
+    assert "3.0000 for one entry" in above["error"]
+    assert [refused["looks"], above["looks"]] == [0, 0]
+    done = device(asking(LISTS, ["u1"]), asking(waves_of(CLASS)[1], ["u1"]), limit=1.0, entry_limit=3.0)
+    answered, other = done["replies"]
+    assert "result" in answered
+    assert done["spent"] == 0
+    assert "not the wave that follows" in other["error"], "both are wave 1 of the series"
+
+
+def test_people_and_table_of_a_list_are_checked_before_it_is_looked_at() -> None:
+    people = base64.b64encode(PEOPLE_FILE[:-1] + bytes([PEOPLE_FILE[-1] ^ 1])).decode()
+    table = base64.b64encode(TABLE.to_bytes()).decode()
+    for files in ({"people": people}, {"people": None}, {"table": table}):
+        (reply,) = device(asking(LISTS, [STRANGER], **files))["replies"]
+        assert "another table than that of the wave" in reply["error"]
+        assert reply["looks"] == 0
+    refused, corrected = device(asking(LISTS, ["u1", STRANGER]), asking(LISTS, ["u1"]))["replies"]
+    assert "neighbour" in refused["error"]
+    assert STRANGER not in refused["error"]
+    assert "result" in corrected
+
+
+def test_a_stored_list_that_does_not_fit_is_damaged_and_stops_every_draw() -> None:
+    place = f"veilgraph:{LISTS.id}"
+    kept = json.loads(device(asking(LISTS, ["u1"]))["kept"][place])
+    damaged: list[Any] = [[1, 0], [2, 2], [0, len(NAMES)], [-1], [True], [0.5], ["0"], [[0]], [None], None, {}, "0", ""]
+    for said in damaged:
+        (reply,) = device(asking(LISTS, ["u1"]), planted={place: canonical_json(kept | {"answer": said})})["replies"]
+        assert "damaged" in reply.get("error", ""), said
+        assert reply["looks"] == 0
+    for said in ([], [0], [0, 5], [*range(len(NAMES))]):
+        (reply,) = device(asking(LISTS, ["u1"]), planted={place: canonical_json(kept | {"answer": said})})["replies"]
+        assert reply["result"]["answer"] == said
+
+
+def test_an_empty_list_counts_with_all_other_answers() -> None:
+    """The ledger reads every kept answer, whatever campaign is asked now."""
+    label = {"campaign": first_document(epsilon_y=1.0).to_json(), "record": {"label": "red"}, "node": "u0"}
+    done = device(asking(NOISELESS, []), label, entry_limit=31.0)
+    assert all("result" in reply for reply in done["replies"]), done
+    assert done["spent"] == pytest.approx(1.0)
 
 
 def test_an_older_notice_of_a_wave_is_refused() -> None:
@@ -328,7 +638,8 @@ def test_a_forged_document_with_a_fitting_id_is_another_document() -> None:
 def test_both_clients_and_the_package_hold_to_one_grammar() -> None:
     """The clients agree on every mutant; the package also knows the integers of an epsilon, so it refuses more."""
     rng = random.Random(19)
-    made = [ONE, TWO, waves_of(CAPPED)[1], waves_of(CLASS, first=first_document(epsilon_y=0.1))[1]]
+    made = [ONE, TWO, waves_of(CAPPED)[1], waves_of(CLASS, first=first_document(epsilon_y=0.1))[1], LISTS]
+    made += IN_TURNS[1:]
     texts = [text for each in made for text in mutated_campaigns(each.to_json(), 700, rng)]
     accepted = [0, 0]
     for text, reply in zip(texts, in_node("verifyWave", texts), strict=True):

@@ -20,6 +20,7 @@ from tests.support.browser_module import BROWSER, in_node, needs_node
 from tests.support.campaigns import ScriptedWords
 from tests.support.make_neighbour_vectors import (
     MECHANISMS,
+    NUM_PEOPLE,
     Answer,
     answer_of,
     document,
@@ -30,24 +31,56 @@ from tests.support.make_neighbour_vectors import (
 from veilgraph.campaign.people_file import people_file
 from veilgraph.client import participant
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
 
 VECTORS: list[dict[str, Any]] = json.loads(make_neighbour_vectors.PATH.read_text(encoding="utf-8"))
+TURNS: list[dict[str, Any]] = json.loads(make_neighbour_vectors.TURNS_PATH.read_text(encoding="utf-8"))
 
 
 def request(table: BeliefTable, **more: Any) -> dict[str, Any]:
-    return published(table) | {"mechanism": None} | more
+    return published(len(table), table.num_classes, table) | {"mechanism": None} | more
+
+
+def looked_up(case: dict[str, Any]) -> dict[str, Any]:
+    """Return what a device finds of a list in what is published: sums of beliefs, or rows of people."""
+    return {key: case[key] for key in ("sums", "rows") if key in case}
+
+
+def column_sums(case: dict[str, Any]) -> list[int]:
+    """Return what a mechanism of the package takes of a case: a sum for each class, or 0 or 1 for each person."""
+    return case["sums"] if "sums" in case else [int(row in case["rows"]) for row in range(NUM_PEOPLE)]
 
 
 def test_the_module_is_small_and_draws_from_the_systems_randomness_alone() -> None:
     source = (BROWSER / "neighbours.js").read_text(encoding="utf-8")
-    assert len(source.encode()) < 12_000
+    assert len(source.encode()) < 13_500
     assert source.count("import ") == source.count('from "./veilgraph.js"') == 1
     assert not any(word in source for word in ("Math.random", "import(", "eval(", "Function("))
 
 
 def test_the_vectors_are_what_the_script_writes() -> None:
     assert make_neighbour_vectors.make() == make_neighbour_vectors.PATH.read_text(encoding="utf-8")
+    assert make_neighbour_vectors.make_turns() == make_neighbour_vectors.TURNS_PATH.read_text(encoding="utf-8")
+
+
+def test_the_vectors_of_turns_have_characters_of_every_length_and_most_waves_of_few() -> None:
+    assert {len(character.encode()) for each in TURNS for character in each["id"]} == {1, 2, 3, 4}
+    for turns in (2, 3, 4):
+        assert {each["wave"] for each in TURNS if each["turns"] == turns} == set(range(1, turns + 1))
+
+
+@needs_node
+def test_the_browser_computes_the_same_turns() -> None:
+    assert in_node("turnOf", TURNS) == [{"result": each["wave"]} for each in TURNS]
+
+
+@needs_node
+def test_any_person_has_the_turn_that_the_last_two_bytes_of_their_hash_give() -> None:
+    names = names_of(2_000)
+    found = [reply["result"] for reply in in_node("turnOf", [{"id": name, "turns": 4} for name in names])]
+    rows = [int.from_bytes(hashlib.sha256(name.encode()).digest()[30:], "big") for name in names]
+    assert found == [1 + row % 4 for row in rows]
+    assert chisquare(np.bincount(found)[1:]).pvalue > 1e-9, "waves are not of one size"
 
 
 def test_the_vectors_cover_every_kind_of_list_and_both_ends_of_a_count() -> None:
@@ -55,24 +88,40 @@ def test_the_vectors_cover_every_kind_of_list_and_both_ends_of_a_count() -> None
     assert {len(set(case["list"])) for case in cases} >= {0, 1, 30}
     cut = next(vector for vector in VECTORS if vector["name"] == "histogram that is cut")
     assert {70} <= {count for case in cut["cases"] for count in case["answer"]}
-    tied = [case for case in cases if case["sums"].count(max(case["sums"])) > 1]
+    tied = [case for case in cases if "sums" in case and case["sums"].count(max(case["sums"])) > 1]
     assert len(tied) > len(VECTORS)
 
 
+def test_the_vectors_of_lists_cover_contacts_and_strangers_who_are_named_and_who_are_not() -> None:
+    lists = [vector for vector in VECTORS if "list" in vector["mechanism"]]
+    assert len(lists) == 3
+    for vector in lists:
+        assert (vector["table"], vector["hashes"][1]) == (None, None)
+        kinds = {(row in case["rows"], row in case["answer"]) for case in vector["cases"] for row in range(NUM_PEOPLE)}
+        assert len(kinds) == 4
+        turn = vector["mechanism"]["list"]["yes"]
+        assert {turn - 1, turn} <= {word for case in vector["cases"] for word in case["words"]}
+
+
 @needs_node
-def test_the_browser_makes_the_same_sums_and_answers() -> None:
+def test_the_browser_makes_the_same_sums_rows_and_answers() -> None:
     for vector, reply in zip(VECTORS, in_node("neighbours", VECTORS), strict=True):
         expected = [
-            {"sums": case["sums"], "answer": case["answer"], "consumed": len(case["words"])} for case in vector["cases"]
+            looked_up(case) | {"answer": case["answer"], "consumed": len(case["words"])} for case in vector["cases"]
         ]
         assert reply == {"result": expected}, vector["name"]
 
 
-def by_the_client(mechanism: Answer) -> participant.ListClass | participant.ListHistogram:
+def by_the_client(
+    mechanism: Answer,
+) -> participant.ListClass | participant.ListHistogram | participant.RandomizedList:
     """Return the mechanism of the Python client with the same integers."""
     if isinstance(mechanism, NeighbourhoodClass):
         table = mechanism.sets.table
         return participant.ListClass(participant.SetTable(table.domain_size, table.size, table.inside, table.outside))
+    if isinstance(mechanism, RandomizedNeighbourList):
+        bit = mechanism.bit.table
+        return participant.RandomizedList(mechanism.num_people, participant.Table(bit.domain_size, bit.true, bit.other))
     return participant.ListHistogram(
         mechanism.num_classes, mechanism.scale, mechanism.cap, mechanism.largest, mechanism.noise.more
     )
@@ -83,7 +132,8 @@ def test_the_python_client_makes_the_same_answers_and_epsilons() -> None:
         device = by_the_client(mechanism)
         for case in vector["cases"]:
             left = iter(case["words"])
-            assert list(device.report(tuple(case["sums"]), left.__next__)) == case["answer"], vector["name"]
+            (found,) = looked_up(case).values()
+            assert list(device.report(tuple(found), left.__next__)) == case["answer"], vector["name"]
             assert list(left) == []
         assert float(device.cost.one_entry) == pytest.approx(vector["loss"]["one_entry"], rel=1e-12)
 
@@ -94,7 +144,7 @@ def test_a_changed_word_changes_answers() -> None:
         changed = 0
         for case in vector["cases"]:
             words = ScriptedWords([(word + 1) % 2**53 for word in case["words"]] + [2**53 - 1, 5] * 2000)
-            changed += answer_of(mechanism, case["sums"], words) != case["answer"]
+            changed += answer_of(mechanism, column_sums(case), words) != case["answer"]
         assert changed, vector["name"]
 
 
@@ -140,6 +190,20 @@ def test_any_list_and_any_words_give_what_the_package_gives(
 
 
 @needs_node
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(people=st.integers(2, 200), epsilon=st.floats(0.1, 60.0), seed=st.integers(0, 2**32))
+def test_any_list_of_any_people_is_randomized_as_the_package_does(people: int, epsilon: float, seed: int) -> None:
+    rng, mechanism, names = random.Random(seed), RandomizedNeighbourList(people, epsilon), names_of(people)
+    rows = [rng.randrange(people) for _ in range(rng.randrange(2 * people))]
+    words = make_neighbour_vectors.RecordedWords(rng, make_neighbour_vectors.turning_words(mechanism))
+    expected = mechanism.codes(mechanism.randomize(np.bincount(rows, minlength=people)[None], rng=words))[0]
+    case = {"list": [names[row] for row in rows], "words": words.drawn}
+    asked = published(people, 3, None) | {"mechanism": document(mechanism), "cases": [case]}
+    (reply,) = in_node("neighbours", [asked])
+    assert reply["result"] == [{"rows": sorted(set(rows)), "answer": list(expected), "consumed": people}]
+
+
+@needs_node
 def test_the_browser_computes_the_same_epsilon_under_each_relation() -> None:
     for vector, reply in zip(VECTORS, in_node("listLoss", [each["mechanism"] for each in VECTORS]), strict=True):
         for relation, epsilon in vector["loss"].items():
@@ -155,15 +219,18 @@ def test_the_browser_computes_the_same_epsilon_under_each_relation() -> None:
     [
         (NeighbourhoodClass(4, 1.0, size=2), (60, 0, 30, 60)),
         (NeighbourhoodHistogram(2, 3.0, 2, cap=2, largest=6), (5, 1)),
+        (RandomizedNeighbourList(5, 1.0), (0, 1, 1, 0, 0)),
     ],
-    ids=["class", "histogram"],
+    ids=["class", "histogram", "list"],
 )
 def test_answers_of_the_systems_randomness_follow_the_exact_probabilities(
     mechanism: Answer, sums: tuple[int, ...]
 ) -> None:
     """40,000 answers against the probabilities of all answers; a true one fails once in a billion runs."""
-    (reply,) = in_node("draws", [{"mechanism": document(mechanism), "sums": sums, "times": 40_000}])
-    seen = {tuple(map(int, answer.split(","))): count for answer, count in reply["result"].items()}
+    is_list = isinstance(mechanism, RandomizedNeighbourList)
+    looked_up = {"rows": [row for row, count in enumerate(sums) if count]} if is_list else {"sums": sums}
+    (reply,) = in_node("draws", [{"mechanism": document(mechanism), "times": 40_000} | looked_up])
+    seen = {tuple(map(int, filter(None, answer.split(",")))): count for answer, count in reply["result"].items()}
     expected = {answer: 40_000 * float(mechanism.probability(answer, sums)) for answer in mechanism.reports()}
     assert set(seen) <= set(expected)
     rare = [answer for answer, count in expected.items() if count < 10]
@@ -230,8 +297,31 @@ def test_what_is_published_and_does_not_fit_is_refused_before_anybody_is_looked_
 
 
 @needs_node
+def test_a_table_is_given_exactly_where_the_wave_has_one() -> None:
+    """Nothing is read without its hash, and a hash names a file."""
+    whole, without = publishing(), {"table": None, "hashes": [publishing()["hashes"][0], None]}
+    for files in (whole | {"table": None}, whole | {"hashes": without["hashes"]}):
+        (reply,) = in_node("neighbours", [request(TABLE, cases=[]) | files])
+        assert "another table than that of the wave" in reply["error"]
+    (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": names_of(3)[1:]}]) | without])
+    assert reply["result"][0]["rows"] == [1, 2]
+
+
+@needs_node
+def test_as_many_people_as_the_format_allows_are_asked_for_a_word_each() -> None:
+    people = 50_000
+    mechanism, names = RandomizedNeighbourList(people, 4.0), names_of(people)
+    case = {"list": [names[0], names[-1]], "words": [0] * people}
+    asked = published(people, 3, None) | {"mechanism": document(mechanism), "cases": [case]}
+    (reply,) = in_node("neighbours", [asked])
+    assert reply["result"] == [{"rows": [0, people - 1], "answer": [0, people - 1], "consumed": people}]
+
+
+@needs_node
+@pytest.mark.parametrize("without_table", [False, True])
 @pytest.mark.parametrize("stranger", ["a6161", "", "a0\n", "a", "\ud800", 0, None, ["a0"]])
-def test_a_neighbour_who_is_not_in_the_table_is_refused_and_not_named(stranger: Any) -> None:
-    (reply,) = in_node("neighbours", [request(TABLE, cases=[{"list": ["a0", stranger]}])])
+def test_a_neighbour_who_is_not_in_the_table_is_refused_and_not_named(stranger: Any, without_table: bool) -> None:
+    files = published(3, 3, None if without_table else TABLE)
+    (reply,) = in_node("neighbours", [files | {"mechanism": None, "cases": [{"list": ["a0", stranger]}]}])
     assert "neighbour" in reply["error"]
     assert "6161" not in reply["error"]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,29 @@ import pytest
 from tests.client.test_languages import TABLES, prefer
 from tests.support.axe import needs_axe, violations
 from tests.support.chromium import NEEDS_CHROMIUM, Page
-from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, PEOPLE, PEOPLE_FILE, TABLE, waves_of
+from tests.support.neighbour_series import (
+    CAPPED,
+    CLASS,
+    CLOSES,
+    HISTOGRAM,
+    LIST,
+    PEOPLE,
+    PEOPLE_FILE,
+    TABLE,
+    first_document,
+    waves_of,
+)
 from tests.support.participant_page import SUBMIT, Collector, ready, serving, shown
 from tests.support.running_collector import listening
 from veilgraph.campaign import Campaign
+from veilgraph.campaign.people_file import people_file
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.app import make_app
 from veilgraph.collector.auth import Credentials
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.store import ReportStore
+from veilgraph.graph import Graph
+from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -119,6 +134,285 @@ def test_a_kept_answer_is_shown_again_without_the_list(page: Page) -> None:
         assert text(page, "raw") == said
 
 
+# --- The list itself -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def serving_list(people: int, epsilon: float) -> Iterator[tuple[Collector, Campaign]]:
+    """Serve a wave that asks for the list itself among u0, u1, ..., and the only file that is published for it."""
+    names = [f"u{i}" for i in range(people)]
+    graph, file = Graph.without_edges(people, node_ids=names), people_file(names)
+    answer = RandomizedNeighbourList(people, epsilon)
+    wave = first_document(graph).next_wave(answer, graph=graph, table=None, closes=CLOSES)
+    with serving(wave.to_json()) as collector:
+        collector.published = {hashlib.sha256(file).hexdigest(): file}
+        yield collector, wave
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
+def test_a_person_sees_how_many_people_a_changed_list_names_and_sends_it(page: Page, width: int, dark: bool) -> None:
+    """One entry costs 2, so 89 in 100; both ends 4, so 99 in 100. Of 3000 people 3000 / (1 + e^2) = 357.6 are named."""
+    with serving_list(3000, 2.0) as (collector, wave):
+        ready(page, collector.url + INVITATION, width=width, dark=dark)
+        assert levels(page) == ["near certainty", "89 in 100", "99 in 100"]
+        assert "who your contacts are, taken together" in text(page, "weak")
+        assert "7.39 times as likely" in text(page, "exact")  # e^2
+        page.run(fill("u1\nu2\n u1 ", limit=2.5))
+        page.until("!document.getElementById('review').hidden")
+        assert collector.received == [], "sent before the person agreed"
+        assert text(page, "explained-label") == (
+            "Of all 3000 participants, what is sent names some. Each of your contacts is named with a chance of 89 in "
+            "100. Every other participant can be named by chance, too; on average this happens to 358 of them. So "
+            "someone who is named need not be a contact of yours."
+        )
+        entered, said = page.run("[...document.querySelectorAll('#rows td')].map(cell => cell.textContent)")
+        assert entered == "2 contacts"
+        assert page.run("document.documentElement.scrollWidth") == width
+        assert "under “Exactly what is sent”" in text(page, "explained")
+        shown_in_full = json.loads(text(page, "raw"))
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        ((_, _, report),) = collector.received
+        assert report == shown_in_full
+        assert (report["campaign"], report["node"]) == (wave.id, "u0")
+        assert said == f"{len(report['answer'])} participants are named"
+        assert 200 < len(report["answer"]) < 520, "nine standard deviations"
+        kept = page.run("JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
+        assert "u1" not in kept, "the list was stored"
+        ready(page, collector.url + INVITATION)
+        assert shown(page, "done"), "a kept list is read again"
+        assert page.complaints == []
+
+
+def test_the_page_claims_of_a_list_nothing_that_is_true_of_beliefs_alone(page: Page) -> None:
+    """No beliefs are published, none are added up, and an empty list is told from a long one."""
+    with serving_wave(waves_of(LIST)[1]) as collector:
+        del collector.published[TABLE.sha256]
+        ready(page, collector.url + INVITATION)
+        assert not shown(page, "published")
+        everything = page.run(
+            "['guarantee', 'points', 'form'].map(id => document.getElementById(id).textContent).join()"
+        )
+        for untrue in (
+            "publish",
+            "adds up what",
+            "names stay here",
+            "complete table",
+            "nobody can tell",
+            "possible answers",
+        ):
+            assert untrue not in everything, untrue
+        assert "Only the changed list is sent" in text(page, "how-sure")
+        assert "chance alone decides who is named" in text(page, "contacts-help")
+        assert "a list that chance has changed" in text(page, "stay")
+        assert "with a chance of 96 in 100" in text(page, "meaning")  # e^3 / (1 + e^3), rounded up
+        assert "this happens to 0.28 of them. So someone" in text(page, "meaning")  # 6 / (1 + e^3)
+
+
+def test_where_hardly_anybody_is_named_by_chance_the_page_promises_no_doubt(page: Page) -> None:
+    with serving_list(100, 20.0) as (collector, wave):
+        ready(page, collector.url + INVITATION)
+        assert text(page, "meaning").endswith("this happens to 0 of them.")
+        page.run(fill("", limit=21))
+        page.until("!document.getElementById('review').hidden")
+        assert page.run("document.querySelector('#rows td:last-child').textContent") == "0 participants are named"
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        assert collector.received[0][2] == {"answer": [], "campaign": wave.id, "node": "u0"}
+
+
+NAMED = {
+    "ar": "يُذكر مشاركان (2)",
+    "de": "2 Personen werden genannt",
+    "en": "2 participants are named",
+    "es": "se nombra a 2 participantes",
+    "fr": "2 participants sont nommés",
+}
+
+
+@pytest.mark.parametrize("tag", TABLES)
+def test_a_list_is_explained_and_reviewed_in_every_language(page: Page, tag: str) -> None:
+    with serving_list(100, 20.0) as (collector, _):
+        prefer(page, tag)
+        ready(page, collector.url + INVITATION, width=390)
+        spoken = TABLES[tag]
+        assert text(page, "how-sure") == spoken["guarantee.list"].replace("50", page.run("(50).toLocaleString()"))
+        assert text(page, "weak") == spoken["weak.list"]
+        assert text(page, "stay") == spoken["contacts.list.stay"]
+        assert text(page, "contacts-help") == spoken["contacts.list.help"]
+        assert page.run("document.documentElement.scrollWidth") == 390
+        page.run(fill("u7\nu8", limit=21))
+        page.until("!document.getElementById('review').hidden")
+        assert page.run("document.querySelector('#rows td:last-child').textContent") == NAMED[tag]
+        assert spoken["review.exact"] in text(page, "explained")
+        assert page.run("document.documentElement.scrollWidth") == 390
+        assert "{" not in page.run("document.getElementById('review').innerText"), "a value is missing"
+        assert page.complaints == []
+
+
+# --- In turns --------------------------------------------------------------------------------------------------------
+
+# Of 3 turns u0 and u3 have the first, u1 the second and ü the third.
+IN_TURNS = waves_of(CLASS, CAPPED, CLASS, turns=3)
+
+
+def asked_as(node: str) -> str:
+    return f"#node={node}&token=t0ken"
+
+
+def not_asked(page: Page, url: str, **window: Any) -> str:
+    """Open the page as a person whom the round does not ask, so that it shows no guarantee; return what it says."""
+    page.complaints.clear()
+    page.open(url, **window)
+    page.until("!document.getElementById('turn').hidden")
+    return text(page, "turn")
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_person_whose_turn_it_is_not_is_told_so_and_asked_nothing(page: Page, width: int) -> None:
+    with serving_wave(IN_TURNS[2]) as collector:
+        assert not_asked(page, collector.url + asked_as("u0"), width=width) == (
+            "This round asks other participants; yours was round 1 of 3, which is over, and there is nothing left for "
+            "you to do."
+        )
+        for part in ("form", "guarantee", "points", "own-words", "review", "done", "problem"):
+            assert not shown(page, part), part
+        assert shown(page, "organisers")
+        assert page.run("document.documentElement.scrollWidth") == width
+        page.run("document.getElementById('form').requestSubmit()")
+        assert not_asked(page, collector.url + asked_as("ü"), width=width) == (
+            "This round asks other participants; yours is round 3 of 3, and until it opens there is nothing for you to "
+            "do."
+        )
+        assert not shown(page, "form")
+        assert collector.received == []
+        assert page.run("Object.keys(localStorage).filter(key => /[0-9a-f]{64}/.test(key))") == []
+        assert page.complaints == []
+
+
+def test_in_turns_the_page_says_what_one_round_costs_and_counts_no_other(page: Page) -> None:
+    """One entry costs 0.1, so 53 in 100, and whole lists 0.6, so 65. With the label, which costs 2: 90 and 94.
+
+    The other end may have answered the round before, which costs 2 for one entry: 4 bounds what both send.
+    """
+    with serving_wave(IN_TURNS[2]) as collector:
+        ready(page, collector.url + asked_as("u1"))
+        assert not shown(page, "turn")
+        assert levels(page) == ["65 in 100", "53 in 100", "99 in 100"]
+        assert "in this round or answered in one before" in text(page, "levels")
+        said = text(page, "rounds")
+        assert said.startswith("There are 3 rounds about contacts. Each participant answers one of them")
+        assert "Together with the rounds before" not in said
+        assert said.endswith(
+            "for that answer and your whole list, 94 in 100; for that answer and any one contact, 90 in 100."
+        )
+        assert "chance cannot change your answers a second time" in text(page, "once")
+        page.run(fill("u0\nu3"))
+        page.until("!document.getElementById('review').hidden")
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        ((node, _, report),) = collector.received
+        assert (node, report["campaign"]) == ("u1", IN_TURNS[2].id)
+        assert "never draw others for this survey" in text(page, "kept")
+        assert page.complaints == []
+
+
+def test_a_name_that_is_typed_decides_whose_turn_it_is_and_can_be_corrected(page: Page) -> None:
+    typed = "const field = document.getElementById('node'); field.focus(); field.value = '{}';"
+    change = "field.dispatchEvent(new Event('change', {bubbles: true}));"
+    with serving_wave(IN_TURNS[2]) as collector:
+        ready(page, collector.url)
+        assert shown(page, "asking")
+        assert not shown(page, "turn")
+        page.run(f"document.getElementById('contacts').value = 'u3'; {{{typed.format('u0')}{change}}}")
+        page.until("!document.getElementById('turn').hidden")
+        assert "yours was round 1 of 3" in text(page, "turn")
+        for part in ("asking", "agreement", "code-field", "guarantee", "points"):
+            assert not shown(page, part), part
+        assert shown(page, "name-field")
+        assert page.run("document.activeElement.id") == "node", "the focus was lost"
+        page.run(f"{{{typed.format('u1')}{change}}}")
+        page.until("document.getElementById('turn').hidden")
+        assert page.run("document.activeElement.id") == "node", "the focus was lost"
+        assert page.run("document.getElementById('contacts').value") == "u3", "the list was lost"
+        page.run("document.getElementById('code').value = 't0ken';")
+        page.run("document.getElementById('node').value = 'u0';" + fill("u3"))  # no event: the name is read again
+        page.until("!document.getElementById('turn').hidden")
+        assert not shown(page, "review")
+        assert page.run("Object.keys(localStorage).filter(key => /[0-9a-f]{64}/.test(key))") == []
+        assert page.complaints == []
+
+
+def test_a_closed_round_of_other_people_is_not_the_end_of_the_survey(page: Page) -> None:
+    closed = waves_of(CLASS, turns=3)[1].revise(closes=datetime(2020, 1, 1, tzinfo=UTC))
+    with serving_wave(closed) as collector:
+        assert "yours is round 2 of 3" in not_asked(page, collector.url + asked_as("u1"))
+        assert not shown(page, "problem")
+        assert text(page, "title") == "Answer privately"
+        ready(page, collector.url + asked_as("u0"))
+        assert "The survey is closed" in text(page, "problem")
+        assert not shown(page, "turn")
+
+
+def test_what_was_sent_in_turn_can_be_withdrawn_in_the_rounds_of_others(page: Page) -> None:
+    with serving_wave(IN_TURNS[1]) as collector:
+        ready(page, collector.url + asked_as("u0"))
+        page.run(fill("u1"))
+        page.until("!document.getElementById('review').hidden")
+        collector.campaign = IN_TURNS[2].to_json()
+        not_asked(page, collector.url + asked_as("u0"))
+        assert not shown(page, "review"), "a round that is over stores nothing"
+        collector.campaign = IN_TURNS[1].to_json()
+        ready(page, collector.url + asked_as("u0"))
+        page.run("document.getElementById('send').click()")
+        page.until("!document.getElementById('done').hidden")
+        collector.campaign = IN_TURNS[2].to_json()
+        assert "yours was round 1 of 3" in not_asked(page, collector.url + asked_as("u0"))
+        assert shown(page, "done")
+        assert not shown(page, "again-part")
+        page.run("document.getElementById('withdraw').click()")
+        page.until("document.getElementById('withdraw-part').hidden")
+        assert collector.withdrawn == [("u0", "Bearer t0ken")]
+        assert IN_TURNS[0].id in text(page, "signed-receipt")
+        assert not shown(page, "turn")
+        ready(page, collector.url + asked_as("u0"))
+        assert "withdrawn" in text(page, "done-heading")
+        assert page.complaints == []
+
+
+def test_a_shared_device_adds_up_what_it_answered_in_all_rounds(page: Page) -> None:
+    with serving_wave(IN_TURNS[1]) as collector:
+        ready(page, collector.url + asked_as("u0"))
+        page.run(fill("u1"))
+        page.until("!document.getElementById('review').hidden")
+        collector.campaign = IN_TURNS[2].to_json()
+        ready(page, collector.url + asked_as("u1"))
+        assert shown(page, "shared")
+        assert "2.6 privacy points together" in text(page, "shared-cost")
+        page.run("document.getElementById('shared-person').click();" + fill("u0"))
+        page.until("!document.getElementById('review').hidden")
+
+
+@pytest.mark.parametrize("tag", TABLES)
+def test_whose_turn_it_is_is_said_in_every_language(page: Page, tag: str) -> None:
+    with serving_wave(IN_TURNS[2]) as collector:
+        prefer(page, tag)
+        for node, key, own in (("u0", "turn.over", 1), ("ü", "turn.later", 3)):
+            said = not_asked(page, collector.url + asked_as(node), width=390)
+            written = [page.run(f"({number}).toLocaleString(document.documentElement.lang)") for number in (own, 3)]
+            expected = TABLES[tag][key].replace("{wave}", written[0]).replace("{count}", written[1])
+            assert said == expected
+            assert page.run("document.documentElement.scrollWidth") == 390
+        ready(page, collector.url + asked_as("u1"), width=390)
+        three = page.run("(3).toLocaleString(document.documentElement.lang)")
+        assert text(page, "rounds").startswith(TABLES[tag]["rounds.turns"].replace("{count}", three))
+        assert text(page, "levels").endswith(TABLES[tag]["level.both.turns"])
+        assert page.run("document.documentElement.scrollWidth") == 390
+        assert page.complaints == []
+
+
+# --- Problems, withdrawing, a real collector -------------------------------------------------------------------------
+
 PROBLEMS: dict[str, tuple[str, float | None, str]] = {
     "a stranger": ("u1\nu6161", 2.0, "A name on your list does not take part in this survey"),
     "a limit that is too small": ("u1", 0.5, "For a single contact this round costs 1 privacy points"),
@@ -181,8 +475,9 @@ def test_names_are_added_from_a_file(page: Page) -> None:
         assert page.run("document.getElementById('contacts').value").split() == ["u1", "u2", "u3"]
 
 
-def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, tmp_path: Path) -> None:
-    first, one = waves_of(HISTOGRAM)
+@pytest.mark.parametrize("answer", [HISTOGRAM, LIST], ids=["counts", "list"])
+def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, tmp_path: Path, answer: Any) -> None:
+    first, one = waves_of(answer)
     store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
     store.register(first, now=0.0)
     key = new_key()
@@ -192,11 +487,15 @@ def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, t
         store=store,
         credentials=Credentials(keys=[key], admin_token="an admin token for tests only"),
         limits=Limits(requests_per_second=0),
-        published={hashlib.sha256(each).hexdigest(): each for each in (PEOPLE_FILE, TABLE.to_bytes())},
+        published={
+            digest: each
+            for each in (PEOPLE_FILE, TABLE.to_bytes())
+            if (digest := hashlib.sha256(each).hexdigest()) in one.neighbour_series.published
+        },
     )
     with listening(app) as client:
         ready(page, f"{client.base_url}/#node=u0&token={token_for(key, first.id, 'u0')}")
-        page.run(fill("u1\nü", limit=1.0))
+        page.run(fill("u1\nü", limit=3.0))
         page.until("!document.getElementById('review').hidden")
         page.run("document.getElementById('send').click()")
         page.until("!document.getElementById('done').hidden")
@@ -212,8 +511,23 @@ def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, t
 
 @needs_axe
 @pytest.mark.parametrize("tag", TABLES)
-def test_everyone_can_use_it_in_every_language(page: Page, tag: str) -> None:
-    with serving_wave(waves_of(HISTOGRAM, HISTOGRAM)[2]) as collector:
+def test_everyone_can_read_whose_turn_it_is_in_every_language(page: Page, tag: str) -> None:
+    with serving_wave(IN_TURNS[2]) as collector:
+        prefer(page, tag)
+        not_asked(page, collector.url + asked_as("u0"))
+        invited: list[Any] = violations(page)
+        page.run("sessionStorage.clear()")
+        ready(page, collector.url)
+        page.run("node.value = 'u0'; node.dispatchEvent(new Event('change'))")
+        page.until("!document.getElementById('turn').hidden")
+        assert invited + violations(page) == []
+
+
+@needs_axe
+@pytest.mark.parametrize("tag", TABLES)
+@pytest.mark.parametrize("answers", [[HISTOGRAM, HISTOGRAM], [LIST]], ids=["counts", "list"])
+def test_everyone_can_use_it_in_every_language(page: Page, tag: str, answers: list[Any]) -> None:
+    with serving_wave(waves_of(*answers)[-1]) as collector:
         prefer(page, tag)
         ready(page, collector.url + INVITATION)
         found: list[Any] = violations(page)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.file_server import LocalServer, serving
-from tests.support.neighbour_series import CLASS, HISTOGRAM, PEOPLE_FILE, TABLE, first_document, waves_of
+from tests.support.neighbour_series import CLASS, HISTOGRAM, LIST, PEOPLE_FILE, TABLE, first_document, forged, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.client import answer_neighbours, fetch
@@ -20,13 +20,15 @@ from veilgraph.client.participant import Published
 from veilgraph.errors import CampaignError, RunError, SendError
 
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
+LISTS = waves_of(LIST)[1]
 
 
 def files_of(campaign: Campaign, table: bytes = TABLE.to_bytes(), people: bytes = PEOPLE_FILE) -> dict[str, bytes]:
     """Return what a collector of the campaign serves, by its path."""
     files = {"v1/campaign": campaign.to_json().encode()}
     if campaign.neighbours is not None:
-        files |= {f"v1/published/{campaign.neighbours.table}": table}
+        if campaign.neighbours.table is not None:
+            files |= {f"v1/published/{campaign.neighbours.table}": table}
         files |= {f"v1/published/{campaign.neighbours.people}": people}
     return files | {f"/{path}": content for path, content in files.items()}
 
@@ -50,7 +52,7 @@ def test_a_wave_is_fetched_whole_and_answered_from_its_folder(tmp_path: Path) ->
         assert (found.table.read_bytes(), found.people.read_bytes()) == (TABLE.to_bytes(), PEOPLE_FILE)
         asked = server.requested
         assert sorted(path.rpartition("/")[2] for path in asked) == sorted(
-            ["campaign", ONE.neighbour_series.table, ONE.neighbour_series.people]
+            ["campaign", *ONE.neighbour_series.published]
         ), "three whole files, and no name of anybody"
         assert seen[-1][1:] == (len(PEOPLE_FILE), len(PEOPLE_FILE))
         get(tmp_path / "fetched")
@@ -66,6 +68,30 @@ def test_a_wave_is_fetched_whole_and_answered_from_its_folder(tmp_path: Path) ->
         max_entry_epsilon=9.0,
     )
     assert report["campaign"] == ONE.id
+
+
+def test_a_wave_of_randomized_lists_has_the_file_of_people_alone(tmp_path: Path) -> None:
+    with collector(files_of(FIRST)) as (_, get):
+        get(tmp_path / "fetched")
+    with collector(files_of(LISTS)) as (server, get):
+        found = get(tmp_path / "fetched")
+        assert found.people is not None
+        assert (found.table, found.people.read_bytes()) == (None, PEOPLE_FILE)
+        assert [path.rpartition("/")[2] for path in server.requested] == ["campaign", LISTS.neighbour_series.people]
+        assert get(tmp_path / "fetched") == found
+        assert len(server.requested) == 3, "a repetition takes the document alone"
+    assert set(content_of(tmp_path / "fetched")) == {"campaign.json", f"{LISTS.neighbour_series.people}.people"}
+    report = answer_neighbours(
+        found.campaign.read_bytes(),
+        ["u0"],
+        table=None,
+        people=found.people.read_bytes(),
+        node="u1",
+        store=tmp_path / "store",
+        max_epsilon=9.0,
+        max_entry_epsilon=9.0,
+    )
+    assert report["campaign"] == LISTS.id
 
 
 def test_a_campaign_that_asks_once_is_its_document_alone(tmp_path: Path) -> None:
@@ -97,6 +123,7 @@ def test_the_next_wave_takes_the_place_of_the_one_before(tmp_path: Path) -> None
         (files_of(ONE, people=PEOPLE_FILE[:-1]), CampaignError, "the campaign names"),
         (files_of(ONE, table=TABLE.to_bytes() + b"and more"), SendError, "sends more than"),
         (files_of(ONE, people=PEOPLE_FILE + bytes(10_000)), SendError, "sends more than"),
+        (files_of(LISTS, people=PEOPLE_FILE[:-1] + b"v"), CampaignError, "the campaign names"),
         ({"v1/campaign": ONE.to_json().encode()}, SendError, "no such address"),
         ({}, SendError, "no such address"),
         ({"v1/campaign": b"<html>Log in</html>"}, CampaignError, "not readable as JSON"),
@@ -173,11 +200,86 @@ def test_two_commands_answer_a_wave(tmp_path: Path, capsys: pytest.CaptureFixtur
         told = capsys.readouterr().out
         assert f"Wave 1 of series {FIRST.id}" in told
         assert "veilgraph randomize" in told
+        assert "Each person answers" not in told
         assert main([*get, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["wave"] == 1
+        printed = json.loads(capsys.readouterr().out)
+        assert (printed["wave"], printed["turns"]) == (1, None)
     assert main([*randomize, "--out", str(tmp_path / "answer.json")]) == 0
     assert json.loads((tmp_path / "answer.json").read_text())["campaign"] == ONE.id
     (folder / f"{ONE.neighbour_series.people}.people").unlink()
     capsys.readouterr()
     assert main([*randomize, "--out", str(tmp_path / "another.json")]) == 2
+    assert "run 'veilgraph fetch'" in capsys.readouterr().err
+
+
+def test_a_series_that_changes_its_turns_is_not_fetched(tmp_path: Path) -> None:
+    first, one, two = waves_of(HISTOGRAM, CLASS, turns=2)
+    with collector(files_of(one)) as (_, get):
+        asked = get(tmp_path).question.neighbours
+    assert asked is not None
+    assert asked.turns == 2
+    for turns in (3, None):
+        changed = forged(waves_of(HISTOGRAM, CLASS, turns=turns)[2], ("neighbours", "documents"), [first.id, one.id])
+        files = files_of(two) | {"v1/campaign": changed.encode(), "/v1/campaign": changed.encode()}
+        with (
+            collector(files) as (_, get),
+            pytest.raises(CampaignError, match="wave 2 is asked in other turns than wav"),
+        ):
+            get(tmp_path)
+    assert (tmp_path / "campaign.json").read_text() == one.to_json()
+    with collector(files_of(two)) as (_, get):
+        assert get(tmp_path).question.id == two.id
+
+
+def test_two_commands_answer_a_wave_in_turns_or_name_the_turn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In 4 turns u2 answers wave 1, and u1 wave 2."""
+    wave, folder, unread = waves_of(CLASS, turns=4)[1], tmp_path / "wave", tmp_path / "none.txt"
+    friends = tmp_path / "friends.txt"
+    friends.write_text("u0\nu3\n")
+    given: list[Any] = [folder / "campaign.json", "--limit=9", "--store", tmp_path / "phone"]
+    given += ["--out", tmp_path / "answer.json"]
+    randomize = ["randomize", *map(str, given)]
+    with serving(files_of(wave)) as server:
+        get = ["fetch", "--url", server.url(""), "--out", str(folder)]
+        assert main(get) == 0
+        assert "Each person answers one of 4 waves" in capsys.readouterr().out
+        assert main([*get, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["turns"] == 4
+    assert main([*randomize, "--node=u1", "--neighbours", str(unread)]) == 2
+    assert "wave 1 is not your turn: of this series you answer wave 2" in capsys.readouterr().err
+    assert main([*randomize, "--node=u2", "--neighbours", str(friends)]) == 0
+    assert json.loads((tmp_path / "answer.json").read_text())["node"] == "u2"
+
+
+def test_two_commands_answer_a_wave_of_randomized_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, friends, table = tmp_path / "wave", tmp_path / "friends.txt", tmp_path / "table"
+    friends.write_text("u0\nu2\n")
+    table.write_bytes(TABLE.to_bytes())
+    given: list[Any] = ["--neighbours", friends, "--node=u1", "--limit=9", "--store", tmp_path / "phone"]
+    given += ["--out", tmp_path / "answer.json"]
+    randomize = [str(each) for each in ["randomize", folder / "campaign.json", *given]]
+    with serving(files_of(LISTS)) as server:
+        get = ["fetch", "--url", server.url(""), "--out", str(folder)]
+        assert main(get) == 0
+        told = capsys.readouterr().out
+        assert "The file of people is beside it" in told
+        assert "believed" not in told
+        assert main([*get, "--json"]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert (printed["wave"], printed["table"]) == (1, None)
+        assert printed["people"].endswith(".people")
+    assert main(randomize) == 2
+    assert "does not protect whole neighbour lists" in capsys.readouterr().err
+    assert main([*randomize, "--entry-limit=3", "--table", str(table)]) == 2
+    assert "wave 1 has no belief table" in capsys.readouterr().err
+    assert main(randomize) == 0
+    assert "Whole lists are not protected." in capsys.readouterr().out
+    assert json.loads((tmp_path / "answer.json").read_text())["campaign"] == LISTS.id
+    assert main(["ledger", "--store", str(tmp_path / "phone"), "--json"]) == 0
+    kept = json.loads(capsys.readouterr().out)
+    assert (kept["spent_one_entry"], kept["protects_lists"]) == (pytest.approx(3.0), False)
+    (folder / f"{LISTS.neighbour_series.people}.people").unlink()
+    assert main(randomize) == 2
     assert "run 'veilgraph fetch'" in capsys.readouterr().err

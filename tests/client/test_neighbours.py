@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +30,27 @@ from tests.support.neighbour_series import (
     forged,
     waves_of,
 )
+from tests.support.neighbour_series import LIST as RANDOMIZED
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.people_file import PeopleFile, people_file
+from veilgraph.campaign.report import Report
+from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.client import answer, answer_neighbours, ledger, set_limit, verify
-from veilgraph.client.participant import Beliefs, belief, finest_scale
+from veilgraph.client.participant import (
+    Beliefs,
+    NeighbourWave,
+    People,
+    RandomizedList,
+    Table,
+    belief,
+    finest_scale,
+    turn_of,
+)
 from veilgraph.errors import CampaignError, DomainError, RunError
 from veilgraph.privacy import belief_table
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.random_source import WORDS
 
 LIST = ["u0", "u10", "ü", "u0"]
@@ -342,3 +358,414 @@ def test_a_damaged_answer_is_never_drawn_again(damage: tuple[str, Any], tmp_path
     path.write_text(json.dumps(json.loads(path.read_text()) | dict([damage])))
     with pytest.raises(RunError, match="is damaged"):
         respond(wave, tmp_path, Unread())
+
+
+# --- A randomized list -----------------------------------------------------------------------------------------------
+
+NOISELESS = RandomizedNeighbourList(len(NAMES), 30.0)  # a value is changed with probability 1e-13
+TWO_LISTS = {
+    "documents": ["a" * 64, "b" * 64],
+    "people": hashlib.sha256(PEOPLE_FILE).hexdigest(),
+    "table": None,
+    "turns": None,
+}
+VECTORS = [
+    vector
+    for vector in json.loads(Path(__file__).with_name("neighbour_vectors.json").read_text(encoding="utf-8"))
+    if "list" in vector["mechanism"]
+]
+
+
+def list_wave(mechanism: RandomizedNeighbourList = RANDOMIZED) -> Campaign:
+    """Return the only wave of a series that asks for the list itself."""
+    return waves_of(mechanism)[1]
+
+
+def respond_with_list(wave: Campaign, store: Path, neighbours: Any = LIST, **settings: Any) -> dict[str, Any]:
+    return respond(wave, store, neighbours, **({"table": None} | settings))
+
+
+def asked_by(text: str) -> NeighbourWave:
+    asked = verify(text, max_epsilon=9.0).neighbours
+    assert asked is not None
+    return asked
+
+
+def rows_of(names: Sequence[str]) -> list[int]:
+    return sorted({IN_ORDER.index(name) for name in names})
+
+
+def altered(campaign: Campaign, changes: Mapping[tuple[str | int, ...], Any]) -> str:
+    """Return a document with other values at some places of its bound part, and the id that fits."""
+    document = json.loads(campaign.to_json())
+    for place, value in changes.items():
+        part = document["bound"]
+        for key in place[:-1]:
+            part = part[key]
+        part[place[-1]] = value
+    return canonical_json({**document, "id": content_id(document["bound"])})
+
+
+def test_the_client_finds_the_exact_epsilons_of_a_randomized_list() -> None:
+    asked, exact = asked_by(list_wave().to_json()), RANDOMIZED.list_loss
+    assert asked.mechanism == RandomizedList(6, Table(2, RANDOMIZED.bit.table.true, RANDOMIZED.bit.table.other))
+    assert float(asked.cost.one_entry) == pytest.approx(exact.one_entry, rel=1e-12)
+    assert not asked.cost.any_lists.is_finite()
+    assert float(asked.so_far.one_entry) == float(asked.cost.one_entry)
+    assert asked.table is None
+
+
+def test_a_randomized_list_without_noise_is_the_rows_of_the_neighbours_and_a_report_of_its_document(
+    tmp_path: Path,
+) -> None:
+    wave = list_wave(NOISELESS)
+    for number, neighbours in enumerate(([], ["u0"], LIST, ["u1"], [*NAMES, *NAMES])):
+        report = respond_with_list(wave, tmp_path / str(number), neighbours, max_entry_epsilon=31.0)
+        assert report == {"campaign": wave.id, "node": "u1", "answer": rows_of(neighbours)}, (
+            "u1's own row is like others"
+        )
+        assert Report.parse(report, wave).answer == tuple(report["answer"])
+
+
+def test_words_decide_a_randomized_list_person_by_person_with_the_probabilities_of_the_package() -> None:
+    """A word keeps a value if it is below `true`, so 2 words for each person stand for all: the answers are counted."""
+    package = RandomizedNeighbourList(3, 1.5)
+    table = Table(2, package.bit.table.true, package.bit.table.other)
+    device, weights = RandomizedList(3, table), {table.true - 1: table.true, table.true: table.other}
+    for value in (0, 1):
+        reported = [table.report(value, iter([word]).__next__) for word in (0, table.true - 1, table.true, WORDS - 1)]
+        assert reported == [value, value, 1 - value, 1 - value]
+    for listed in itertools.product((0, 1), repeat=3):
+        rows = tuple(row for row in range(3) if listed[row])
+        chances: Counter[tuple[int, ...]] = Counter()
+        for words in itertools.product(weights, repeat=3):
+            left = iter(words)
+            chances[device.report(rows, left.__next__)] += prod(weights[word] for word in words)
+            assert not list(left), "one word for each person"
+        for report in package.reports():
+            assert Fraction(chances[report], WORDS**3) == package.probability(report, listed)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_randomized_lists_are_those_of_the_common_vectors(vector: dict[str, Any]) -> None:
+    asked = asked_by(list_wave().to_json())._replace(nodes=vector["nodes"], people=vector["hashes"][0])
+    people = People.read(base64.b64decode(vector["people"]), asked)
+    stated = vector["mechanism"]["list"]
+    device = RandomizedList(vector["mechanism"]["people"], Table(stated["k"], stated["yes"], stated["no"]))
+    assert (vector["table"], vector["hashes"][1], vector["loss"]["any_lists"]) == (None, None, None)
+    assert float(device.cost.one_entry) == pytest.approx(vector["loss"]["one_entry"], rel=1e-12)
+    for case in vector["cases"]:
+        words = iter(case["words"])
+        assert list(people.rows(case["list"])) == case["rows"]
+        assert list(device.report(tuple(case["rows"]), words.__next__)) == case["answer"]
+        assert not list(words)
+        assert device.fits(case["answer"])
+
+
+def test_the_vectors_hold_randomized_lists() -> None:
+    assert len(VECTORS) >= 3
+
+
+def test_a_randomized_list_is_drawn_once_and_costs_one_entry(tmp_path: Path) -> None:
+    wave = list_wave()
+    report = respond_with_list(wave, tmp_path)
+    assert respond_with_list(wave, tmp_path, Unread()) == report
+    kept = ledger(tmp_path)
+    assert float(kept.spent_on_one_entry) == pytest.approx(RANDOMIZED.list_loss.one_entry, rel=1e-9)
+    assert (float(kept.spent), kept.protects_lists) == (0.0, False)
+    with pytest.raises(CampaignError, match="another wave 1"):
+        respond(waves_of(CLASS)[1], tmp_path, Unread())
+    with pytest.raises(CampaignError, match="as another node"):
+        respond_with_list(wave, tmp_path, Unread(), node="u2")
+
+
+def test_a_randomized_list_is_given_with_a_limit_for_one_entry_alone(tmp_path: Path) -> None:
+    wave = list_wave()
+    with pytest.raises(CampaignError, match=r"does not protect whole neighbour lists\. It would cost epsilon 3\.0000"):
+        respond_with_list(wave, tmp_path, Unread(), max_entry_epsilon=None)
+    with pytest.raises(CampaignError, match=r"above your limit of 2\.9"):
+        respond_with_list(wave, tmp_path, Unread(), max_entry_epsilon=2.9)
+    set_limit(tmp_path, 1.0, entry_limit=3.0)
+    assert respond_with_list(wave, tmp_path, max_epsilon=None, max_entry_epsilon=None)["node"] == "u1"
+
+
+def test_a_table_is_given_exactly_where_the_wave_has_one(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="wave 1 has no belief table"):
+        respond_with_list(list_wave(), tmp_path, Unread(), table=TABLE.to_bytes())
+    with pytest.raises(CampaignError, match="wave 1 has a belief table, and none is given"):
+        respond(waves_of(CLASS)[1], tmp_path, Unread(), table=None)
+    assert not ledger(tmp_path).entries
+
+
+def test_the_file_of_people_of_a_randomized_list_is_checked_before_the_list_is_read(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="the file of people is not the one that wave 1 names"):
+        respond_with_list(list_wave(), tmp_path, Unread(), people=PEOPLE_FILE[:-1] + b"v")
+    for published in (PEOPLE_FILE[:-1], people_file(NAMES[:-1]), with_byte(SIZES, 5), with_byte(SIZES + 1, 8)):
+        text = forged(list_wave(), ("neighbours", "people"), hashlib.sha256(published).hexdigest())
+        with pytest.raises(CampaignError, match="the file of people is damaged"):
+            answer_neighbours(
+                text,
+                Unread(),
+                table=None,
+                people=published,
+                node="u1",
+                store=tmp_path,
+                max_epsilon=9.0,
+                max_entry_epsilon=9.0,
+            )
+
+
+def test_an_unknown_neighbour_of_a_randomized_list_is_refused_and_not_named(tmp_path: Path) -> None:
+    wave = list_wave()
+    for neighbours, reason in ((["u0", "secret-friend"], r"not among the 6 people .* \(id withheld\)"), ([3], "text")):
+        with pytest.raises(DomainError, match=reason) as caught:
+            respond_with_list(wave, tmp_path, neighbours)
+        assert "secret-friend" not in str(caught.value)
+        assert caught.value.__cause__ is None
+    assert not ledger(tmp_path).entries
+    respond_with_list(wave, tmp_path)
+
+
+ANSWER = json.loads(list_wave().to_json())["bound"]["neighbours"]["answers"][0]
+COUNTS = json.loads(waves_of(HISTOGRAM)[1].to_json())["bound"]["neighbours"]["answers"][0]
+LABEL = json.loads(list_wave().to_json())["bound"]["neighbours"]["label"]
+ONE = ("neighbours", "answers", 0)
+LIST_FORGERIES: dict[str, tuple[dict[tuple[str | int, ...], Any], str]] = {
+    "a table": ({("neighbours", "table"): TABLE.sha256}, "must be null"),
+    "a table that is empty": ({("neighbours", "table"): ""}, "must be null"),
+    "other people": ({(*ONE, "people"): 5}, "all 6 people of the campaign"),
+    "another number of nodes": ({("graph", "nodes"): 7}, "all 7 people of the campaign"),
+    "people as text": ({(*ONE, "people"): "6"}, "must be a whole number"),
+    "too many people": ({("graph", "nodes"): 50_001, (*ONE, "people"): 50_001}, "must be 2 to 50000"),
+    "one person": ({("graph", "nodes"): 1, (*ONE, "people"): 1}, "must be 2 to 50000"),
+    "two lists": ({("neighbours",): TWO_LISTS | {"label": LABEL, "answers": [ANSWER] * 2}}, "the only wave"),
+    "a list after counts": ({("neighbours",): TWO_LISTS | {"label": LABEL, "answers": [COUNTS, ANSWER]}}, "only wave"),
+    "counts after a list": ({("neighbours",): TWO_LISTS | {"label": LABEL, "answers": [ANSWER, COUNTS]}}, "only wave"),
+    "a list in turns": ({("neighbours", "turns"): 2}, "must be null: everybody is asked"),
+    "a smaller epsilon": ({("guarantee", "wave", "one_entry"): "2.9"}, r"epsilon 3\.0000 for one entry"),
+    "lists that are said to be private": ({("guarantee", "wave", "any_lists"): "18"}, "for one entry"),
+    "a relationship that costs as one entry": ({("guarantee", "wave", "one_relationship"): "3"}, "for one entry"),
+    "a smaller epsilon of the series": ({("guarantee", "series", "lists", "one_entry"): "2.9"}, "for one entry"),
+    "a smaller epsilon with the record": (
+        {("guarantee", "series", "lists_and_record", "one_entry"): "3"},
+        "for one entry",
+    ),
+    "words that tell more": (
+        {(*ONE, "table"): {"domain_size": 2, "true": WORDS - 1, "other": 1}},
+        r"epsilon 36\.7369 for one entry",
+    ),
+    "three values": (
+        {(*ONE, "table"): {"domain_size": 3, "true": WORDS - 2 * 2**40, "other": 2**40}},
+        "not a randomized response for its domain",
+    ),
+    "words that are all alike": (
+        {(*ONE, "table"): {"domain_size": 2, "true": 2**52, "other": 2**52}},
+        "not a randomized response",
+    ),
+    "words that lie": ({(*ONE, "table"): {"domain_size": 2, "true": 2**40, "other": WORDS - 2**40}}, "randomized resp"),
+    "words left over": ({(*ONE, "table", "other"): 1}, "not a randomized response"),
+    "no epsilon": ({(*ONE, "epsilon"): "0"}, "must be above 0"),
+    "another key": ({(*ONE, "cap"): 3}, "exactly the keys"),
+}
+
+
+@pytest.mark.parametrize(("changes", "reason"), LIST_FORGERIES.values(), ids=LIST_FORGERIES)
+def test_a_forged_randomized_list_is_refused_with_one_sentence(
+    changes: dict[tuple[str | int, ...], Any], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CampaignError, match=reason) as caught:
+        answer_neighbours(
+            altered(list_wave(), changes),
+            Unread(),
+            table=None,
+            people=PEOPLE_FILE,
+            node="u1",
+            store=tmp_path,
+            max_epsilon=99.0,
+            max_entry_epsilon=99.0,
+        )
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mechanism", [CLASS, HISTOGRAM, CAPPED])
+def test_every_other_wave_names_a_table(mechanism: Answer) -> None:
+    with pytest.raises(CampaignError, match=r"neighbours\.table must be"):
+        verify(forged(waves_of(mechanism)[1], ("neighbours", "table"), None), max_epsilon=99.0)
+
+
+def test_as_many_people_as_the_format_allows_are_asked_for_a_word_each() -> None:
+    device, drawn = RandomizedList(50_000, Table(2, WORDS - 2**40, 2**40)), itertools.count()
+    assert device.report((0, 49_999), lambda: 0 * next(drawn)) == (0, 49_999)
+    assert next(drawn) == 50_000
+
+
+@pytest.mark.parametrize("said", [[1, 0], [2, 2], [0, 6], [-1], [True], [0.0], ["0"], None, {}, "0"])
+def test_a_kept_randomized_list_that_was_altered_is_not_used(said: Any, tmp_path: Path) -> None:
+    wave = list_wave()
+    respond_with_list(wave, tmp_path)
+    path = tmp_path / f"{wave.id}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"answer": said}))
+    with pytest.raises(RunError, match="is damaged"):
+        respond_with_list(wave, tmp_path, Unread())
+
+
+# --- In turns --------------------------------------------------------------------------------------------------------
+
+TURN_VECTORS = json.loads(Path(__file__).with_name("turn_vectors.json").read_text(encoding="utf-8"))
+
+
+def reason_of(text: str, store: Path, node: str = "u1") -> str:
+    """Return why a document is refused; the list must not be read."""
+    with pytest.raises(CampaignError) as caught:
+        answer_neighbours(
+            text,
+            Unread(),
+            table=TABLE.to_bytes(),
+            people=PEOPLE_FILE,
+            node=node,
+            store=store,
+            max_epsilon=99.0,
+            max_entry_epsilon=99.0,
+        )
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def second_wave(one: Campaign, turns: int | None) -> str:
+    """Return a second wave that follows a first one, in turns of its own; its guarantee is right."""
+    second, series = waves_of(CLASS, CAPPED, turns=turns)[2], one.neighbour_series.first
+    return forged(second, ("neighbours", "documents"), [series, one.id])
+
+
+@pytest.mark.parametrize("vector", TURN_VECTORS, ids=lambda vector: f"{vector['turns']} turns")
+def test_a_turn_is_that_of_the_common_vectors(vector: dict[str, Any]) -> None:
+    assert turn_of(vector["id"], vector["turns"]) == vector["wave"]
+
+
+@pytest.mark.parametrize("turns", [2, 3, 36])
+def test_turns_split_people_alike(turns: int) -> None:
+    people = 200 * turns
+    counts = Counter(turn_of(f"u{i}", turns) for i in range(people))
+    assert set(counts) == set(range(1, turns + 1))
+    assert max(abs(count - 200) for count in counts.values()) < 5 * np.sqrt(200)  # five standard errors
+
+
+def test_in_turns_a_series_costs_the_largest_and_not_the_sum_under_each_relation() -> None:
+    wide = NeighbourhoodHistogram(3, 0.5, finest_scale(3), cap=2)  # one entry: 0.5, any two lists: 3
+    for answers, one_entry, any_lists in (
+        ((CLASS, wide), 2.0, 3.0),
+        ((wide, CLASS, CAPPED), 2.0, 3.0),
+        ((HISTOGRAM, CAPPED), 1.0, np.inf),
+    ):
+        asked = asked_by(waves_of(*answers, turns=4)[-1].to_json())
+        assert (asked.turns, asked.wave) == (4, len(answers))
+        assert float(asked.so_far.one_entry) == pytest.approx(one_entry, rel=1e-9)
+        assert float(asked.so_far.any_lists) == pytest.approx(any_lists, rel=1e-9)
+        everybody = asked_by(waves_of(*answers)[-1].to_json())
+        assert everybody.turns is None
+        assert float(everybody.so_far.one_entry) == pytest.approx(sum(each.list_loss.one_entry for each in answers))
+
+
+IN_TURNS = waves_of(CLASS, HISTOGRAM, turns=4)
+SERIES = ("guarantee", "series")
+SUMMED = json.loads(waves_of(CLASS, HISTOGRAM)[2].to_json())["bound"]["guarantee"]
+TURN_FORGERIES: dict[str, tuple[dict[tuple[str | int, ...], Any], str]] = {
+    "one turn": ({("neighbours", "turns"): 1}, "must be null, or a whole number from 2 to 36"),
+    "too many turns": ({("neighbours", "turns"): 37}, "must be null, or a whole number from 2 to 36"),
+    "no turn": ({("neighbours", "turns"): 0}, "must be a whole number"),
+    "turns as text": ({("neighbours", "turns"): "4"}, "must be a whole number"),
+    "turns that are true": ({("neighbours", "turns"): True}, "must be a whole number"),
+    "a fraction of turns": ({("neighbours", "turns"): 4.5}, "is not whole"),
+    "a list of turns": ({("neighbours", "turns"): [4]}, "must be a whole number"),
+    "everybody, at the cost of one wave": ({("neighbours", "turns"): None}, "do not give the guarantee"),
+    "the sum of all waves": ({("guarantee",): SUMMED}, "do not give the guarantee"),
+    "the sum for one entry": ({(*SERIES, "lists", "one_entry"): "3"}, "do not give the guarantee"),
+    "the sum for a relationship": ({(*SERIES, "lists", "one_relationship"): "6"}, "do not give the guarantee"),
+    "the sum with the record": ({(*SERIES, "lists_and_record", "one_entry"): "5"}, "do not give the guarantee"),
+    "the cheaper wave": ({(*SERIES, "lists", "one_entry"): "1"}, "do not give the guarantee"),
+    "lists that are said to be private": ({(*SERIES, "lists", "any_lists"): "2"}, "do not give the guarantee"),
+}
+
+
+@pytest.mark.parametrize(("changes", "reason"), TURN_FORGERIES.values(), ids=TURN_FORGERIES)
+def test_a_forged_wave_in_turns_is_refused_with_one_sentence(
+    changes: dict[tuple[str | int, ...], Any], reason: str, tmp_path: Path
+) -> None:
+    assert reason in reason_of(altered(IN_TURNS[2], changes), tmp_path)
+
+
+def test_a_document_without_turns_is_refused(tmp_path: Path) -> None:
+    document = json.loads(waves_of(CLASS)[1].to_json())
+    del document["bound"]["neighbours"]["turns"]
+    text = canonical_json({**document, "id": content_id(document["bound"])})
+    assert "exactly the keys answers, documents, label, people, table, turns" in reason_of(text, tmp_path)
+
+
+def test_a_series_in_turns_has_at_most_as_many_waves_as_turns(tmp_path: Path) -> None:
+    text = forged(waves_of(CLASS, CLASS, CLASS, turns=3)[3], ("neighbours", "turns"), 2)
+    assert "2 turns has at most 2 waves, and this is wave 3" in reason_of(text, tmp_path)
+
+
+def test_a_person_answers_the_wave_of_their_turn_and_no_other(tmp_path: Path) -> None:
+    waves = waves_of(CLASS, CLASS, CLASS, CLASS, turns=4)
+    for node in NAMES:
+        for wave in waves[1:]:
+            store, turn = tmp_path / wave.id / node, turn_of(node, 4)
+            if wave.neighbour_series.wave == turn:
+                assert respond(wave, store, node=node)["node"] == node
+            else:
+                expected = f"wave {wave.neighbour_series.wave} is not your turn: of this series you answer wave {turn},"
+                assert expected in reason_of(wave.to_json(), store, node)
+                assert not store.exists(), "nothing is kept"
+
+
+def test_the_ledger_adds_one_wave_of_a_series_in_turns(tmp_path: Path) -> None:
+    first, *waves = waves_of(CLASS, CAPPED, CLASS, turns=3)
+    answer(first.to_json(), {"label": "red"}, node="u1", store=tmp_path, max_epsilon=20.0)
+    report = respond(waves[1], tmp_path)
+    assert respond(waves[1], tmp_path, Unread()) == report
+    for other in (waves[0], waves[2]):
+        reason_of(other.to_json(), tmp_path)
+    kept = ledger(tmp_path)
+    assert len(kept.entries) == 2
+    assert float(kept.spent) == pytest.approx(2.0 + 0.6, abs=1e-9)
+    assert float(kept.spent_on_one_entry) == pytest.approx(0.1, abs=1e-9)
+
+
+# The turn of u1 is wave 1 of 5, and wave 2 of 2, 3 and 4.
+@pytest.mark.parametrize(("before", "then"), [(5, 4), (5, 3), (5, 2), (5, None), (None, 4)])
+def test_a_second_wave_is_refused_whatever_its_document_says_about_turns(
+    before: int | None, then: int | None, tmp_path: Path
+) -> None:
+    one = waves_of(CLASS, turns=before)[1]
+    text = second_wave(one, then)
+    report = respond(one, tmp_path)
+    assert "has answered wave 1 of this series, which is asked in turns" in reason_of(text, tmp_path)
+    assert respond(one, tmp_path, Unread()) == report
+    assert len(ledger(tmp_path).entries) == 1
+
+
+def test_a_second_first_wave_is_refused_in_turns(tmp_path: Path) -> None:
+    respond(waves_of(CLASS, turns=5)[1], tmp_path)
+    for another in (waves_of(CAPPED, turns=5)[1], waves_of(CAPPED)[1]):
+        assert "has answered wave 1 of this series, which is asked in turns" in reason_of(another.to_json(), tmp_path)
+
+
+def test_a_device_takes_its_turn_as_one_node(tmp_path: Path) -> None:
+    one, two = waves_of(CLASS, CLASS, turns=4)[1:]
+    respond(one, tmp_path, node="u2")
+    assert "as another node" in reason_of(two.to_json(), tmp_path), "an organiser can invent ids whose turn it is"
+    assert respond(two, tmp_path, shared_device=True)["node"] == "u1"
+
+
+def test_an_answer_that_was_kept_before_there_were_turns_is_read(tmp_path: Path) -> None:
+    one, two = waves_of(CLASS, CLASS)[1:]
+    report, path = respond(one, tmp_path), tmp_path / f"{one.id}.json"
+    kept = json.loads(path.read_text())
+    assert kept["neighbours"].pop("turns", 0) is None
+    path.write_text(json.dumps(kept))
+    assert respond(one, tmp_path, Unread()) == report
+    assert respond(two, tmp_path)["campaign"] == two.id
+    path.write_text(json.dumps(kept | {"neighbours": kept["neighbours"] | {"turns": "4"}}))
+    with pytest.raises(RunError, match="is damaged"):
+        respond(one, tmp_path, Unread())

@@ -37,7 +37,8 @@ console.log(JSON.stringify({ campaign: question.id, node: "n0", features, label 
 PROGRAM = """
 import { encode, randomize, verify, type Question, type ReportedFeatures, type ReportedLabel } from "veilgraph";
 import {
-	randomizeSums, readPublished, sumsOf, verifyWave, type Published, type WaveQuestion,
+	randomizeNeighbours, randomizeSums, readPublished, rowsOf, sumsOf, turnOf, verifyWave, type Published,
+	type PublishedPeople, type WaveQuestion,
 } from "veilgraph/neighbours";
 
 export async function answer(text: string): Promise<{ features: ReportedFeatures; label: ReportedLabel }> {
@@ -52,10 +53,25 @@ export async function answerWave(text: string, people: Uint8Array, table: Uint8A
 	return randomizeSums(wave, await sumsOf(await readPublished(wave, people, table), ["a", "b"]));
 }
 
+export async function answerAnyWave(text: string, people: Uint8Array, table: Uint8Array | null): Promise<number[]> {
+	const wave = await verifyWave(text, { maxEpsilon: 2, maxEntryEpsilon: 1 });
+	return randomizeNeighbours(wave, await readPublished(wave, people, table), ["a", "b"]);
+}
+
+export async function rows(wave: WaveQuestion, people: Uint8Array): Promise<number[]> {
+	return wave.table === null ? rowsOf(await readPublished(wave, people, null), ["a", "b"]) : [];
+}
+
+export async function isTheirTurn(wave: WaveQuestion, node: string): Promise<boolean> {
+	return wave.turns === null || (await turnOf(node, wave.turns)) === wave.wave;
+}
+
 // @ts-expect-error the limit is not optional
 void verify("{}");
 // @ts-expect-error neighbours are names
 void sumsOf({} as Published, [1]);
+// @ts-expect-error people alone have no beliefs
+void sumsOf({} as PublishedPeople, ["a"]);
 // @ts-expect-error a record holds texts, numbers, booleans and null
 void encode(await verify("{}", { maxEpsilon: 1 }), { age: [35] });
 """

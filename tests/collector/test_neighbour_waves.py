@@ -15,6 +15,7 @@ from tests.support.neighbour_series import (
     CAPPED,
     CLASS,
     HISTOGRAM,
+    LIST,
     NAMES,
     PEOPLE,
     PEOPLE_FILE,
@@ -34,12 +35,13 @@ from veilgraph.collector.campaign_files import CampaignFiles
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.reminders import nodes_to_remind
 from veilgraph.collector.store import ReportStore
-from veilgraph.errors import CampaignError, ReportError, RunError, SendError, StoreError
+from veilgraph.errors import CampaignError, ReportError, SendError, StoreError
 
 KEY = new_key()
 CREDENTIALS = Credentials(keys=[KEY], admin_token="an admin token for tests only")
 PUBLISHED = {TABLE.sha256: TABLE.to_bytes(), hashlib.sha256(PEOPLE_FILE).hexdigest(): PEOPLE_FILE}
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
+LISTED = waves_of(LIST)[1]
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def serving(store_url: str, campaign: Campaign) -> Iterator[httpx.Client]:
         store=ReportStore.open(store_url),
         credentials=CREDENTIALS,
         limits=Limits(requests_per_second=0),
-        published=PUBLISHED if campaign.neighbours else None,
+        published={each: PUBLISHED[each] for each in campaign.neighbours.published} if campaign.neighbours else None,
     )
     with listening(app) as client:
         yield client
@@ -124,6 +126,12 @@ def test_a_series_is_collected_with_one_token_and_withdrawn_as_a_whole(store_url
         (TWO, [0, 1]),
         (TWO, [-1]),
         (TWO, 0),
+        (LISTED, [6]),
+        (LISTED, [-1]),
+        (LISTED, [2, 1]),
+        (LISTED, [1, 1]),
+        (LISTED, [True]),
+        (LISTED, "012345"),
     ],
 )
 def test_an_answer_of_the_wrong_shape_is_refused(campaign: Campaign, said: Any) -> None:
@@ -152,6 +160,53 @@ def test_answers_of_the_wrong_shape_token_or_series_are_refused_over_http(tmp_pa
         assert client.get("/v1/published/../campaign").status_code in (200, 404)
         shown = client.get("/openapi.json").json()
         assert "answer" in str(shown["paths"]["/v1/reports/{node}"]["put"]["requestBody"])
+
+
+def test_randomized_lists_are_collected_without_a_table(store_url: str, tmp_path: Path) -> None:
+    with serving(store_url, FIRST):
+        pass
+    with serving(store_url, LISTED) as client:
+        assert client.get(f"/v1/published/{TABLE.sha256}").status_code == 404
+        people = client.get(f"/v1/published/{LISTED.neighbour_series.people}").content
+        for node in ("u1", "u2"):
+            report = answer_neighbours(
+                client.get("/v1/campaign").content,
+                ["u0", "ü"],
+                table=None,
+                people=people,
+                node=node,
+                store=tmp_path / node,
+                max_epsilon=9.0,
+                max_entry_epsilon=9.0,
+            )
+            assert send(str(client.base_url), report, token(node))
+        assert put(client, "u3", [], LISTED).status_code == 201, "nobody is named, which is an answer"
+        assert put(client, "u10", list(range(6)), LISTED).status_code == 201
+        assert put(client, "u0", [6], LISTED).json()["detail"].startswith("answer: it must be a list of different rows")
+        admin = {"Authorization": f"Bearer {CREDENTIALS.admin_token}"}
+        page = client.get("/dashboard", headers=admin).text
+        assert "the list of neighbours, randomized, epsilon 3 for one entry of it" in page
+        assert client.get("/dashboard/reports.parquet", headers=admin).status_code == 200
+        assert "rows of the people who are named" in client.get("/openapi.json").text
+
+
+def test_in_turns_only_the_people_of_a_wave_answer_it_and_are_reminded(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/reports.db"
+    first, one = waves_of(CLASS, turns=2)
+    mine = [name for name in NAMES if one.neighbour_series.is_turn_of(name)]
+    others = sorted(set(NAMES) - set(mine))
+    assert mine
+    assert others
+    with serving(url, first):
+        pass
+    with serving(url, one) as client:
+        refused = put(client, others[0], [0], one)
+        assert refused.status_code == 422
+        assert refused.json()["detail"] == "node: this person answers wave 2, and wave 1 is open"
+        assert put(client, mine[0], [0], one).status_code == 201
+        store = ReportStore.open(url)
+        assert nodes_to_remind(NAMES, store, one) == mine[1:]
+        store.close()
 
 
 def test_a_published_file_is_whole_and_never_changes(tmp_path: Path) -> None:
@@ -203,6 +258,8 @@ def test_files_that_a_wave_does_not_name_are_not_served(tmp_path: Path) -> None:
     for published in (None, {TABLE.sha256: b"another"}, PUBLISHED | {"0" * 64: b""}):
         with pytest.raises(CampaignError, match="not those that the campaign names"):
             make_app(campaign=ONE, graph=PEOPLE, store=store, credentials=CREDENTIALS, published=published)
+    with pytest.raises(CampaignError, match="not those that the campaign names"):  # lists need no table
+        make_app(campaign=LISTED, graph=PEOPLE, store=store, credentials=CREDENTIALS, published=PUBLISHED)
     store.close()
     (tmp_path / "wave.json").write_text(ONE.to_json())
     (tmp_path / "people.csv").write_text("id\n" + "\n".join(NAMES) + "\n", encoding="utf-8")
@@ -219,7 +276,7 @@ def test_files_that_a_wave_does_not_name_are_not_served(tmp_path: Path) -> None:
         )
         return dict(files.load(store="sqlite:///x.db").published)
 
-    with pytest.raises(RunError, match="needs --tables"):
+    with pytest.raises(CampaignError, match="give --tables"):
         load()
     with pytest.raises(CampaignError, match="cannot be read"):
         load(tables=tmp_path)
@@ -228,3 +285,5 @@ def test_files_that_a_wave_does_not_name_are_not_served(tmp_path: Path) -> None:
         load(tables=tmp_path)
     table_path(tmp_path, TABLE.sha256).write_bytes(TABLE.to_bytes())
     assert load(tables=tmp_path) == PUBLISHED
+    (tmp_path / "wave.json").write_text(LISTED.to_json())
+    assert load().keys() == LISTED.neighbour_series.published

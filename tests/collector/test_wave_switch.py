@@ -52,7 +52,8 @@ def publish(tables: Path, wave: Campaign, *, name: str | None = None) -> None:
     """Write a wave as `neighbours publish` does: the table first, then the document."""
     tables.mkdir(exist_ok=True)
     asked = wave.neighbour_series
-    table_path(tables, asked.table).write_bytes(TABLE.to_bytes())
+    if asked.table is not None:
+        table_path(tables, asked.table).write_bytes(TABLE.to_bytes())
     draft = tables / ".draft"
     draft.write_text(wave.to_json() + "\n", encoding="utf-8")
     draft.rename(tables / name if name else wave_path(tables, asked.wave))

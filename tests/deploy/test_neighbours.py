@@ -52,6 +52,14 @@ def test_all_waves_are_read_as_they_were_sent(series: Series) -> None:
         assert (one.answers == other.answers).all()
 
 
+def test_people_may_come_in_any_order(series: Series) -> None:
+    collection, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, series.tables)
+    shuffled = PEOPLE.reordered(sorted(PEOPLE.names, reverse=True))
+    again = collection.perturbed(shuffled, collection.reports_of(perturbed))
+    assert shuffled.names != perturbed.graph.names == again.graph.names
+    assert (again.neighbour_waves[0].answers == perturbed.neighbour_waves[0].answers).all()
+
+
 def test_a_model_learns_from_all_waves_and_predicts_everybody(series: Series, model: Model) -> None:
     assert model.method.name == "neighbour_waves"
     assert model.facts["neighbour_answers"] == [SIZE, SIZE]
@@ -129,6 +137,27 @@ def test_who_withdraws_is_in_no_later_table_and_no_model(tmp_path: Path) -> None
     assert not perturbed.neighbour_waves[0].has_answer[:2].any()
 
 
+def test_in_turns_everybody_answers_one_wave_and_spends_the_budget_of_one(tmp_path: Path) -> None:
+    series = collected(tmp_path, [CLASS, CLASS, CLASS], turns=3)
+    model = train_on_store(series.store, series.files[-1], PEOPLE, out=tmp_path / "model", tables=series.tables)
+    perturbed = model.perturbed(PEOPLE)
+    assert (np.sum([wave.has_answer for wave in perturbed.neighbour_waves], axis=0) == 1).all()
+    assert sum(model.facts["neighbour_answers"]) == SIZE
+    spent = perturbed.guarantee.neighbours, model.campaign.guarantee.neighbours
+    assert [each and each.total.any_lists for each in spent] == [CLASS.list_loss.any_lists] * 2
+    found = predict_nodes(model, PEOPLE)
+    right = [
+        series.classes[code] == series.truth[name]
+        for code, name in zip(found.probabilities.argmax(axis=1), found.nodes, strict=True)
+    ]
+    # Guessing gives a third; the standard error of a share of 240 people is 3 points.
+    assert np.mean(right) > 0.5
+    with pytest.raises(CampaignError, match="everybody has had a turn"):
+        publish_wave(
+            series.store, series.documents[-1], PEOPLE, CLASS, tables=series.tables, out=tmp_path / "4", closes=CLOSES
+        )
+
+
 def test_a_wave_of_another_series_is_refused(series: Series, tmp_path: Path) -> None:
     other = collected(tmp_path, [HISTOGRAM], epsilon_y=3.0)
     with pytest.raises(StoreError, match="of this series"):
@@ -151,7 +180,7 @@ def test_tables_that_are_missing_or_another_are_refused(series: Series, tmp_path
         read_collection(series.store, series.documents[-1], PEOPLE, tmp_path)
     asked = series.documents[1].neighbours
     assert asked is not None
-    table_path(tmp_path, asked.table).write_bytes(b"another")
+    table_path(tmp_path, str(asked.table)).write_bytes(b"another")
     with pytest.raises(CampaignError, match="give its own table"):
         read_collection(series.store, series.documents[-1], PEOPLE, tmp_path)
 

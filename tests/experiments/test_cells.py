@@ -68,7 +68,7 @@ def test_a_cell_with_waves_is_the_usual_design_of_its_answer_and_its_server_know
     assert [wave.mechanism.epsilon for wave in reports.neighbour_waves] == epsilons
     design = NeighbourDesign.usual(answer, 2.0, 4.0)
     expected, method = simulate_neighbour_waves(
-        private, split, design.label(3), design.waves(3), seed=cell.seed, in_turn=design.in_turn
+        private, split, design.label(3), design.waves(3, 260), seed=cell.seed, in_turn=design.in_turn
     )
     for wave, same in zip(reports.neighbour_waves, expected.neighbour_waves, strict=True):
         np.testing.assert_array_equal(wave.answers, same.answers)
@@ -78,15 +78,15 @@ def test_a_cell_with_waves_is_the_usual_design_of_its_answer_and_its_server_know
 
 def test_labels_are_the_same_whatever_is_asked_about_edges() -> None:
     expected, _ = draw(NEIGHBOURS)
-    for neighbours, edge_epsilon in (("alone", None), ("randomized", 2.0), ("class", 2.0)):
+    for neighbours, edge_epsilon in (("alone", None), ("list", 2.0), ("class", 2.0)):
         reports, _ = draw(replace(NEIGHBOURS, neighbours=neighbours, edge_epsilon=edge_epsilon))
         np.testing.assert_array_equal(reports.labels, expected.labels)
 
 
-def test_randomized_bits_change_the_graph_and_no_questions_leave_none() -> None:
+def test_randomized_lists_change_the_graph_and_no_questions_leave_none() -> None:
     private = SMALL(CELL)
     alone, _ = draw(replace(NEIGHBOURS, neighbours="alone"))
-    noisy, _ = draw(replace(NEIGHBOURS, neighbours="randomized", edge_epsilon=2.0))
+    noisy, _ = draw(replace(NEIGHBOURS, neighbours="list", edge_epsilon=2.0))
     assert alone.graph.num_edges == 0
     assert noisy.graph.num_edges != private.graph.num_edges
 

@@ -317,7 +317,7 @@ CHANGES: dict[str, Mapping[str, Any]] = {
     "variant": {"variant": "without LLP"},
     "columns": {"original_columns": True},
     "label mechanism": {"label_mechanism": "best"},
-    "neighbours": {"neighbours": "randomized"},
+    "neighbours": {"neighbours": "list"},
     "edge budget": {"edge_epsilon": 4.0},
     "reporters": {"reporters": 0.5},
     "parameter's value": {"parameters": {"epochs": 8}},
@@ -365,6 +365,12 @@ def test_a_method_without_privacy_has_no_label_mechanism_to_choose() -> None:
 
     assert cell("non_private").label_mechanism == "grr"
     assert cell("structure_only").label_mechanism == "best"
+
+
+def test_results_of_lists_keep_the_keys_from_before_lists_were_collected() -> None:
+    cell = Cell(dataset="cora", method="veil_labels", epsilon_x=None, epsilon_y=2.0, sampled=10, seed=100)
+    now, before = (replace(cell, neighbours=name, edge_epsilon=4.0).key("data") for name in ("list", "randomized"))
+    assert now == before
 
 
 def test_other_data_and_another_version_change_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,11 +444,11 @@ def test_only_cells_that_ask_about_edges_have_an_edge_budget() -> None:
         datasets = ["csbm"]
         methods = ["neighbour_waves"]
         epsilon_y = [2]
-        neighbours = ["public", "alone", "randomized", "histogram", "class"]
+        neighbours = ["public", "alone", "list", "histogram", "class"]
         edge_epsilon = [1, 4]
     """
     found = Counter((cell.neighbours, cell.edge_epsilon) for cell in parse_experiment("edges", text, {}, seeds=1).cells)
-    asking = itertools.product(("randomized", "histogram", "class"), (1.0, 4.0))
+    asking = itertools.product(("list", "histogram", "class"), (1.0, 4.0))
     assert found == Counter([("public", None), ("alone", None), *asking])
 
 

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 
-from veilgraph.datasets import PrivateGraph
+from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError
-from veilgraph.experiments.grid import CLASS, HISTOGRAM
-from veilgraph.experiments.neighbour_design import NeighbourDesign
+from veilgraph.experiments.grid import CLASS, HISTOGRAM, LIST
+from veilgraph.experiments.neighbour_design import ANSWERS, ONE_ENTRY, NeighbourDesign
 from veilgraph.experiments.neighbour_planner import (
-    KnownWay,
+    NeighbourPlan,
     PlannedDesign,
     candidate_designs,
-    plan_known_way,
     plan_neighbours,
+    simulated_accuracy,
 )
+from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 
 
-@pytest.mark.parametrize("answer", [HISTOGRAM, CLASS])
+@pytest.mark.parametrize("answer", ANSWERS)
 def test_every_design_spends_the_total_and_no_more(answer: str) -> None:
     for design in candidate_designs(answer, 4.0):
-        guarantee = design.guarantee(5)
+        guarantee = design.guarantee(5, 100)
         assert guarantee.neighbours is not None
         lists = guarantee.neighbours.total
         spent = guarantee.label_user_level + (lists.any_lists if answer == CLASS else lists.one_entry)
         assert 4 - 1e-6 < spent <= 4 + 1e-12
 
 
-@pytest.mark.parametrize("answer", [HISTOGRAM, CLASS])
+@pytest.mark.parametrize("answer", ANSWERS)
 def test_features_are_a_part_of_the_total(answer: str) -> None:
     for design in candidate_designs(answer, 6.0, epsilon_x=0.5, sampled=4):
-        guarantee = design.guarantee(5, (2, 3, 4, 2, 2))
+        guarantee = design.guarantee(5, 100, (2, 3, 4, 2, 2))
         assert guarantee.features is not None
         assert guarantee.features_user_level == pytest.approx(2, abs=1e-9)
         assert guarantee.neighbours is not None
@@ -46,41 +46,111 @@ def test_features_are_a_part_of_the_total(answer: str) -> None:
         candidate_designs(answer, 6.0, epsilon_x=1.5)
 
 
-def test_the_best_design_in_simulations_comes_first() -> None:
-    seen: list[tuple[int, int]] = []
+def by_label(design: NeighbourDesign, private: PrivateGraph, people: int, seed: int) -> float:
+    """Pretend that a design reaches more the more its label spends."""
+    return design.epsilon_y / 10
 
-    def simulate(design: NeighbourDesign, private: PrivateGraph, seed: int) -> float:
-        seen.append((private.graph.num_nodes, private.schema.num_classes))
-        return design.epsilon_y / 10
+
+def test_the_best_design_in_simulations_comes_first() -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    def simulate(design: NeighbourDesign, private: PrivateGraph, people: int, seed: int) -> float:
+        seen.append((private.graph.num_nodes, private.schema.num_classes, people))
+        return by_label(design, private, people, seed)
 
     found = plan_neighbours(
-        people=10_000_000, mean_degree=6, num_classes=3, total_epsilon=4, answer=CLASS, simulate=simulate
+        people=10_000_000, mean_degree=6, num_classes=3, total_epsilon=4, answers=[CLASS], simulate=simulate
     )
-    assert [each.mean for each in found] == sorted((each.mean for each in found), reverse=True)
-    assert found[0].design.epsilon_y == 3
-    assert set(seen) == {(1200, 3)}  # as large as needed for a plan, whatever the number of people is
+    assert [each.mean for each in found.designs] == sorted((each.mean for each in found.designs), reverse=True)
+    assert found.recommended.design.epsilon_y == 3
+    assert (found.rival, found.no_list) == (None, None)
+    assert set(seen) == {(1200, 3, 10_000_000)}  # as large as needed for a plan, whatever the number of people is
 
 
-def test_the_known_way_is_planned_with_the_false_neighbours_of_all_people() -> None:
-    facts: dict[str, Any] = {"mean_degree": 6, "num_classes": 3, "homophilies": (0.85,)}
-    few = plan_known_way(people=1200, total_epsilon=8, **facts)
-    assert few.epsilon_y + few.edge_epsilon == 8
-    assert few.report_bytes == 150
-    assert few.false_neighbours == pytest.approx(1200 / (1 + math.exp(few.edge_epsilon)) ** 2)
-    many = plan_known_way(people=60_000, total_epsilon=8, **facts)
-    assert many.mean < few.mean
-    drowned = plan_known_way(people=10**9, total_epsilon=4, **facts)
-    assert (drowned.accuracies, drowned.mean) == ((), 0.0)
+def test_histograms_and_lists_are_tried_together_and_lists_state_what_they_cost() -> None:
+    found = plan_neighbours(
+        people=2700, mean_degree=4, num_classes=7, total_epsilon=6, answers=ONE_ENTRY, simulate=by_label
+    )
+    tried = [each.design.answer for each in found.designs]
+    assert (tried.count(HISTOGRAM), tried.count(LIST), found.no_list) == (12, 3, None)
+    for each in found.designs:
+        assert (each.facts is None) == (each.design.answer == HISTOGRAM)
+        if each.facts is not None:
+            (edge_epsilon,) = each.design.edge_epsilons
+            assert each.facts.false_neighbours == RandomizedNeighbourList(2700, edge_epsilon).false_neighbours
 
 
-@pytest.mark.parametrize(("reached", "lead"), [(0.9, 1), (0.72, 0), (0.68, 0), (0.5, -1)])
-def test_simulations_judge_differences_of_five_points_and_more(reached: float, lead: int) -> None:
-    known = KnownWay(epsilon_y=2.0, edge_epsilon=4.0, accuracies=(reached,), false_neighbours=1.0, report_bytes=1)
-    best = PlannedDesign(design=NeighbourDesign.usual(HISTOGRAM, 2.0, 4.0), accuracies=(0.7,))
-    assert known.lead(best) == lead
+@pytest.mark.parametrize(
+    ("people", "total", "reason"),
+    [
+        (50_001, 8.0, "there are 50,001 people, and lists are reported among at most 50,000"),
+        (50_000, 1.0, "a person would have 5,146 false neighbours beside 4 true ones"),  # 50,000 / (1 + e^0.75)^2
+    ],
+)
+def test_no_list_is_tried_among_too_many_people_or_where_false_neighbours_drown_the_true(
+    people: int, total: float, reason: str
+) -> None:
+    asked: dict[str, Any] = {"people": people, "mean_degree": 4, "num_classes": 3, "total_epsilon": total}
+    found = plan_neighbours(**asked, answers=ONE_ENTRY, simulate=by_label)
+    assert {each.design.answer for each in found.designs} == {HISTOGRAM}
+    assert found.no_list == reason
+    with pytest.raises(BudgetError, match=f"no list is worth a try: {reason}; plan with histogram"):
+        plan_neighbours(**asked, answers=[LIST], simulate=by_label)
 
 
-@pytest.mark.parametrize(("answer", "total"), [("list", 4.0), (CLASS, 0.0)])
+def test_some_divisions_of_a_total_drown_true_neighbours_and_the_others_are_tried() -> None:
+    found = plan_neighbours(
+        people=50_000, mean_degree=4, num_classes=3, total_epsilon=6, answers=[LIST], simulate=by_label
+    )
+    # 50,000 / (1 + e^1.5)^2 = 1,660 and 50,000 / (1 + e^3)^2 = 112 are above 25 * 4, 6.0 at 4.5 is not.
+    assert [each.design.edge_epsilons for each in found.designs] == [(4.5,)]
+
+
+def test_a_list_is_planned_with_the_false_neighbours_of_all_people() -> None:
+    private = csbm(1200, num_classes=3, mean_degree=6, homophily=0.85, num_features=0, seed=0)
+    design = NeighbourDesign.usual(LIST, 2.0, 4.0)
+    few, many = (simulated_accuracy(design, private, people, 0) for people in (1200, 50_000))
+    # 0.4 and 16 false neighbours beside 6 true ones. 300 silent people: standard errors of at most 3 points.
+    assert few > many + 0.1
+
+
+@pytest.mark.parametrize(("reached", "is_rival"), [(0.7, True), (0.66, True), (0.64, False)])
+def test_simulations_judge_differences_of_five_points_and_more(reached: float, is_rival: bool) -> None:
+    best, same, other = (
+        PlannedDesign(design=NeighbourDesign.usual(answer, 2.0, 4.0), accuracies=(mean,))
+        for answer, mean in ((LIST, 0.7), (LIST, 0.69), (HISTOGRAM, reached))
+    )
+    plan = NeighbourPlan(designs=(best, same, other))
+    assert plan.recommended is best
+    assert plan.rival is (other if is_rival else None)
+
+
+@pytest.mark.parametrize(("answer", "total"), [("lists", 4.0), (CLASS, 0.0)])
 def test_an_unknown_answer_or_an_impossible_total_is_refused(answer: str, total: float) -> None:
     with pytest.raises(BudgetError):
         candidate_designs(answer, total)
+
+
+def test_a_list_is_reported_once() -> None:
+    with pytest.raises(BudgetError, match="a list is reported once, and 2 waves are asked"):
+        NeighbourDesign(answer=LIST, epsilon_y=1.0, edge_epsilons=(1.0, 2.0))
+
+
+def test_in_turn_a_person_spends_one_wave_and_all_waves_cost_the_same() -> None:
+    design = NeighbourDesign(answer=CLASS, epsilon_y=1.0, edge_epsilons=(3.0, 3.0), in_turn=True)
+    guarantee = design.guarantee(3, 100)
+    assert guarantee.neighbours is not None
+    assert guarantee.neighbours.total.any_lists == pytest.approx(3, abs=1e-9)
+    with pytest.raises(BudgetError, match="give all waves the same edge epsilon"):
+        NeighbourDesign(answer=CLASS, epsilon_y=1.0, edge_epsilons=(1.0, 2.0), in_turn=True)
+
+
+def test_waves_in_turn_are_recommended_where_they_are_best() -> None:
+    def prefers_turns(design: NeighbourDesign, private: PrivateGraph, people: int, seed: int) -> float:
+        return float(design.in_turn)
+
+    found = plan_neighbours(
+        people=300, mean_degree=6, num_classes=3, total_epsilon=4, answers=[CLASS], simulate=prefers_turns
+    )
+    assert found.recommended is found.designs[0]
+    assert found.recommended.design.in_turn

@@ -15,7 +15,7 @@ from tests.support.blocked_imports import run_without
 from tests.support.campaigns import CAMPAIGNS, FORMAT_1, campaign
 from tests.support.chromium import CHROMIUM, needs_chromium
 from tests.support.collection import SCHEMA, Collection
-from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, waves_of
+from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, LIST, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.pages.campaign_summary import (
@@ -115,10 +115,14 @@ def test_a_series_of_features_says_what_all_its_rounds_reveal(template: Template
 
 
 FIRST, ONE_ENTRY, BOTH = waves_of(HISTOGRAM, CLASS)
-LISTS, CAPPED_LISTS = waves_of(CLASS)[1], waves_of(CAPPED)[1]
+LISTS, CAPPED_LISTS, RANDOMIZED = waves_of(CLASS)[1], waves_of(CAPPED)[1], waves_of(LIST)[1]
 
 
-@pytest.mark.parametrize("wave", [ONE_ENTRY, BOTH, LISTS, CAPPED_LISTS], ids=["entry", "both", "class", "capped"])
+@pytest.mark.parametrize(
+    "wave",
+    [ONE_ENTRY, BOTH, LISTS, CAPPED_LISTS, RANDOMIZED],
+    ids=["entry", "both", "class", "capped", "randomized list"],
+)
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_series_about_neighbours_states_every_wave_every_relation_and_the_sum(
     wave: Campaign, template: Template
@@ -151,6 +155,34 @@ def test_a_series_about_neighbours_states_every_wave_every_relation_and_the_sum(
     assert "6 people" in said
     assert "public network" not in said
     assert not re.search(r"\brounds?\b", said)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_randomized_lists_claim_no_published_belief_and_no_sum(template: Template) -> None:
+    said = words_of(render_summary(RANDOMIZED, template=template))
+    assert "Nothing else about them is published" in said
+    for claimed in ("make likely", "adds it up", "table between waves", "no later table"):
+        assert claimed not in said
+        assert claimed in "".join(words_of(render_summary(ONE_ENTRY, template=each)) for each in TEMPLATES)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_in_turns_a_person_answers_one_wave_and_the_figures_are_those_of_one(template: Template) -> None:
+    *_, wave = waves_of(CLASS, CLASS, turns=4)
+    said = words_of(render_summary(wave, template=template))
+    assert re.search("one of 4 waves", said)
+    assert "once in each wave" not in said
+    assert "answers each wave once" not in said
+    lists = [each for each in exposures(wave) if each.relation in RELATIONS.values()]
+    assert [each.epsilon for each in lists] == ["2", "2", "4"]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_label_alone_claims_no_public_network(template: Template) -> None:
+    """The first document of a series about private neighbours is one: nobody holds a network then."""
+    said = words_of(render_summary(LABEL_ALONE, template=template))
+    assert "public network" not in said
+    assert "public" in said
 
 
 def test_a_series_stands_among_the_deployments_with_both_relations() -> None:

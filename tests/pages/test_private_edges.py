@@ -1,4 +1,4 @@
-"""Private neighbours: every answer stands with its relation, beside floor, ceiling and the known ways."""
+"""Private neighbours: every answer stands with its relation, beside floor, ceiling and published figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from veilgraph.pages.veil_comparison import Outcome, judge_aims
 
 
 def asked(mean: float, neighbours: str, edge_epsilon: float | None = 4.0, **given: Any) -> Row:
-    method = "veil_labels" if neighbours == "randomized" else "neighbour_waves"
+    method = "veil_labels" if neighbours == "list" else "neighbour_waves"
     swept = {"neighbours": neighbours} | ({} if edge_epsilon is None else {"edge_epsilon": edge_epsilon})
     return _row(mean, method, swept, **given)
 
@@ -29,11 +29,11 @@ def _row(mean: float, method: str, swept: dict[str, Any], *, epsilon_y: float = 
     return row(mean, method=method, epsilon_y=epsilon_y, swept=swept, **fields | given)
 
 
-def results(histogram: float = 0.86, randomized: float = 0.81, epsilon_y: float = 2.0) -> list[Row]:
+def results(histogram: float = 0.86, of_list: float = 0.81, epsilon_y: float = 2.0) -> list[Row]:
     return [
         asked(histogram, "histogram", epsilon_y=epsilon_y, wobble=(0.001, -0.001)),
         asked(0.78, "class", epsilon_y=epsilon_y),
-        asked(randomized, "randomized", epsilon_y=epsilon_y),
+        asked(of_list, "list", epsilon_y=epsilon_y),
         asked(0.31, "alone", None, epsilon_y=epsilon_y),
         _row(0.93, "veil_labels", {}, epsilon_y=epsilon_y),
         control(0.9, dataset="facebook", epsilon_y=epsilon_y, epsilon_user_level=epsilon_y),
@@ -50,7 +50,7 @@ def test_levels_and_answers_of_a_setting_are_kept_apart() -> None:
     assert {answer: list(rows) for answer, rows in setting.answers.items()} == {
         "class": [4.0],
         "histogram": [4.0],
-        "randomized": [4.0],
+        "list": [4.0],
     }
 
 
@@ -69,11 +69,11 @@ def test_the_table_has_standard_errors_relations_seeds_and_cited_figures() -> No
     assert "cited, not measured" in sheet.table.note
 
 
-def test_it_is_said_where_the_known_way_is_better() -> None:
-    assert "clearly above randomized adjacency in 1 of 1 settings, and clearly below it in 0." in (
+def test_it_is_said_where_the_list_is_better() -> None:
+    assert "clearly above the randomized list in 1 of 1 settings, and clearly below it in 0." in (
         private_edges_in_words(results())
     )
-    words = private_edges_in_words(results(histogram=0.55, randomized=0.74))
+    words = private_edges_in_words(results(histogram=0.55, of_list=0.74))
     assert "clearly below it in 1. Clearly below: Facebook (ε_y = 2, 75 %) at 4: −19.0" in words
     assert private_edges_in_words(results()[:2]) == ""
 

@@ -16,7 +16,7 @@ from veilgraph.collector.store import ReportStore
 from veilgraph.deploy.publish_wave import publish_wave
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass
+from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, RandomizedNeighbourList
 
 SIZE = 240
 NAMES = PeopleFile.of(f"p{i:03}" for i in range(SIZE)).names  # in the order of rows
@@ -56,7 +56,21 @@ def true_lists(seed: int = 0) -> tuple[np.ndarray, tuple[tuple[int, ...], ...]]:
     return labels, tuple(tuple(np.flatnonzero(row).tolist()) for row in rng.random((SIZE, SIZE)) < chances)
 
 
-def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON_Y) -> Series:
+def _said(
+    answer: Answer, lists: tuple[tuple[int, ...], ...], published: bytes | None, rng: np.random.Generator
+) -> list[tuple[int, ...]]:
+    """Return the answers of all people, as reports have them."""
+    if isinstance(answer, RandomizedNeighbourList):
+        listed = np.zeros((SIZE, SIZE), dtype=np.int64)
+        for row, neighbours in zip(listed, lists, strict=True):
+            row[list(neighbours)] = 1
+        return answer.codes(answer.randomize(listed, rng=rng))
+    assert published is not None
+    rows = answer.randomize(BeliefTable.from_bytes(published).sums(lists), rng=rng)
+    return answer.sets.codes(rows) if isinstance(answer, NeighbourhoodClass) else list(map(tuple, rows.tolist()))
+
+
+def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON_Y, turns: int | None = None) -> Series:
     """Collect a series in a store: labels, then each wave, with its table published by the command's function."""
     labels, lists = true_lists()
     rng = np.random.default_rng(1)
@@ -72,15 +86,18 @@ def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON
     url, tables = f"sqlite:///{folder / 'reports.db'}", folder / "tables"
     for number, answer in enumerate(answers, start=1):
         path = folder / f"document-{number}.json"
-        wave, _ = publish_wave(url, documents[-1], PEOPLE, answer, tables=tables, out=path, closes=CLOSES)
+        said_first = turns if number == 1 else None
+        wave, _ = publish_wave(
+            url, documents[-1], PEOPLE, answer, tables=tables, out=path, closes=CLOSES, turns=said_first
+        )
         store.register(wave, now=0.0)
         asked = wave.neighbours
         assert asked is not None
-        table = BeliefTable.from_bytes(read_table_file(tables, asked, people=SIZE))
-        rows = answer.randomize(table.sums(lists), rng=rng)
-        said = answer.sets.codes(rows) if isinstance(answer, NeighbourhoodClass) else rows.tolist()
+        said = _said(answer, lists, read_table_file(tables, asked, people=SIZE), rng)
         reports = [
-            Report.parse({"campaign": wave.id, "node": NAMES[i], "answer": list(said[i])}, wave) for i in range(SIZE)
+            Report.parse({"campaign": wave.id, "node": NAMES[i], "answer": list(said[i])}, wave)
+            for i in range(SIZE)
+            if asked.is_turn_of(NAMES[i])
         ]
         store.put(reports, now=0.0)
         documents.append(wave)

@@ -15,7 +15,7 @@ from veilgraph.campaign.people_file import people_file
 from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
 from veilgraph.privacy.schema import FeatureSchema
 
 CLOSES = datetime(2100, 1, 1, tzinfo=UTC)
@@ -27,6 +27,7 @@ TABLE = BeliefTable.of(np.random.default_rng(0).dirichlet([0.5] * 3, len(NAMES))
 CLASS = NeighbourhoodClass(3, 2.0)
 HISTOGRAM = NeighbourhoodHistogram(3, 1.0, finest_scale(3))
 CAPPED = NeighbourhoodHistogram(3, 0.1, finest_scale(3), cap=2)
+LIST = RandomizedNeighbourList(len(NAMES), 3.0)
 ANSWERS = {"class": CLASS, "histogram": HISTOGRAM, "capped histogram": CAPPED}
 
 
@@ -34,14 +35,17 @@ def first_document(people: Graph = PEOPLE, *, epsilon_y: float = 2.0, **settings
     """Return the campaign that begins a series: it asks for the label."""
     given: dict[str, Any] = {"purpose": "To learn", "contact": "privacy@example.org", "closes": CLOSES} | settings
     schema = FeatureSchema(columns=(), classes=CLASSES)
-    return Campaign.new(schema=schema, graph=people, epsilon_y=epsilon_y, private_neighbours=True, **given)
+    return Campaign.new(schema=schema, graph=people, epsilon_y=epsilon_y, private_neighbours="waves", **given)
 
 
-def waves_of(*answers: Answer, first: Campaign | None = None, table: BeliefTable = TABLE) -> list[Campaign]:
+def waves_of(
+    *answers: Answer, first: Campaign | None = None, table: BeliefTable = TABLE, turns: int | None = None
+) -> list[Campaign]:
     """Return the documents of a series: the first, and one for each answer."""
     documents = [first or first_document()]
     for answer in answers:
-        following = documents[-1].next_wave(answer, graph=PEOPLE, table=table.sha256, closes=CLOSES)
+        sha256 = None if isinstance(answer, RandomizedNeighbourList) else table.sha256
+        following = documents[-1].next_wave(answer, graph=PEOPLE, table=sha256, closes=CLOSES, turns=turns)
         documents.append(following)
     return documents
 

@@ -10,6 +10,8 @@ function load(name) {
   return import(pathToFileURL(`${process.argv[2]}/${name}`));
 }
 
+const bytes = (text) => text && Buffer.from(text, "base64");
+
 async function attempt(work) {
   try {
     return { result: await work() };
@@ -24,6 +26,7 @@ function makeDevice(planted = {}) {
   const storage = {
     getItem: (key) => kept.get(key) ?? null,
     setItem: (key, value) => kept.set(key, value),
+    removeItem: (key) => kept.delete(key),
     key: (i) => [...kept.keys()][i],
     get length() { return kept.size; },
   };
@@ -120,28 +123,29 @@ const work = {
       }
     });
   }),
-  // What lists of neighbours add up to in what is published, and the answers that words make of it.
+  // What lists of neighbours are in what is published, sums or rows, and the answers that words make of it.
   neighbours: ({ people, table, hashes, nodes, classes, mechanism, cases }) => attempt(async () => {
     const wave = { people: hashes[0], table: hashes[1], nodes, classes: Array(classes).fill("") };
-    const published = await module.readPublished(wave, Buffer.from(people, "base64"), Buffer.from(table, "base64"));
+    const published = await module.readPublished(wave, bytes(people), bytes(table));
     return Promise.all(cases.map(async ({ list, words }) => {
       let next = 0;
-      const sums = await module.sumsOf(published, list);
-      return { sums, answer: words && module.randomizeSums({ asked: mechanism }, sums, () => words[next++]), consumed: next };
+      const found = table === null ? { rows: await module.rowsOf(published, list) } : { sums: await module.sumsOf(published, list) };
+      const answer = words && await module.randomizeNeighbours({ asked: mechanism }, published, list, () => words[next++]);
+      return { ...found, answer, consumed: next };
     }));
   }),
-  // How often each answer to the same sums is drawn, with the system's randomness.
-  draws: ({ mechanism, sums, times }) => attempt(() => {
-    const seen = {};
+  // How often each answer to the same sums or rows is drawn, with the system's randomness.
+  draws: ({ mechanism, sums, rows, times }) => attempt(() => {
+    const seen = {}, asked = mechanism, draw = () => (rows ? module.randomizeRows({ asked }, rows) : module.randomizeSums({ asked }, sums));
     for (let i = 0; i < times; i++) {
-      const answer = module.randomizeSums({ asked: mechanism }, sums).join();
+      const answer = draw().join();
       seen[answer] = (seen[answer] ?? 0) + 1;
     }
     return seen;
   }),
   verifyWave: (campaign) => attempt(async () => {
-    const { id, costs, wave, series } = await module.verifyWave(campaign, { maxEpsilon, maxEntryEpsilon: maxEpsilon, now });
-    return { id, costs, wave, series };
+    const { id, costs, wave, turns, series } = await module.verifyWave(campaign, { maxEpsilon, maxEntryEpsilon: maxEpsilon, now });
+    return { id, costs, wave, turns, series };
   }),
   // Campaigns and waves to one device, one after the other; says how often the list was looked at.
   waveDevice: ({ planted, limit, entryLimit, requests }) => attempt(async () => {
@@ -151,12 +155,17 @@ const work = {
     for (const { campaign, record, people, table, list, ...settings } of requests) {
       let looks = 0;
       const neighbours = { [Symbol.iterator]: () => (looks++, list[Symbol.iterator]()) }, options = { ...device, now, ...settings };
-      const files = { people: Buffer.from(people ?? "", "base64"), table: Buffer.from(table ?? "", "base64"), neighbours };
+      const files = { people: bytes(people), table: bytes(table), neighbours };
       const reply = await attempt(() => record ? module.answer(campaign, record, options) : module.answerNeighbours(campaign, files, options));
       replies.push({ ...reply, looks });
     }
     return { replies, kept: device.kept(), spent: spent(device) };
   }),
+  rename: ({ campaign, planted, from, to }) => attempt(async () => {
+    const { storage, locks } = makeDevice(planted), question = await module.verifyWave(campaign, { maxEpsilon, maxEntryEpsilon: maxEpsilon, now });
+    return module.rename(question, from, to, storage, locks);
+  }),
+  turnOf: ({ id, turns }) => attempt(() => module.turnOf(id, turns)),
   listLoss: (mechanism) => attempt(() => module.listLoss(mechanism)), // Infinity becomes null in JSON
   canonical: (value) => attempt(() => module.canonical(value)),
 };

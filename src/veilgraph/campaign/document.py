@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries
 from veilgraph.campaign.notice import NOTICE_KEYS, check_texts, time_in_words
-from veilgraph.campaign.people_file import PeopleFile
+from veilgraph.campaign.people_file import people_of
 from veilgraph.campaign.strict_json import (
     TIME_FORMAT,
     canonical_json,
@@ -45,6 +45,7 @@ from veilgraph.privacy.mechanisms import (
     JointGRR,
     LongitudinalFeatures,
     NeighbourhoodClass,
+    RandomizedNeighbourList,
     SubsetSelection,
     SymmetricChannel,
     WaveEvidence,
@@ -167,6 +168,9 @@ class Campaign:
                 f"the series asks for one of {self.neighbours.label.domain_size} classes, "
                 f"the schema has {self.schema.num_classes}"
             )
+        asked = self.neighbours.answer
+        if isinstance(asked, RandomizedNeighbourList) and asked.num_people != self.nodes:
+            raise CampaignError(f"lists are of {asked.num_people} people, and the series has {self.nodes}")
 
     def _check_notice(self) -> None:
         expect_whole(self.notice_version, "notice.version", 1, 2**53 - 1)
@@ -223,7 +227,7 @@ class Campaign:
         values: int = 2,
         wave_epsilon: float | None = None,
         wave_epsilon_x: float | None = None,
-        private_neighbours: bool = False,
+        private_neighbours: Literal["waves", "lists"] | None = None,
     ) -> Campaign:
         """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
 
@@ -235,8 +239,9 @@ class Campaign:
         default half of them. A device answers `values` different values of a person for each question. The first wave
         is open.
 
-        With `private_neighbours` it is the first document of a series: it asks for the label alone, once, by GRR, of
-        which the waves that follow learn most. The graph has the people and no edge.
+        With `private_neighbours` it is the first document of a series: it asks for the label alone, once. The graph has
+        the people and no edge. Before "waves" of histograms or classes the label is randomized by GRR, of which they
+        learn most, and before randomized "lists" as in any other campaign.
         """
         if private_neighbours and (epsilon_x is not None or sampled is not None):
             raise CampaignError(
@@ -268,7 +273,7 @@ class Campaign:
         if epsilon_y is not None:
             response = (
                 GRR(schema.num_classes, float(epsilon_y))
-                if private_neighbours
+                if private_neighbours == "waves"
                 else best_label_mechanism(schema.num_classes, float(epsilon_y))
                 if waves is None
                 else WaveEvidence(
@@ -294,8 +299,9 @@ class Campaign:
         answer: Answer,
         *,
         graph: Graph,
-        table: str,
+        table: str | None,
         closes: datetime,
+        turns: int | None = None,
         purpose: str | None = None,
         contact: str | None = None,
         retention: datetime | None = None,
@@ -307,8 +313,9 @@ class Campaign:
         Args:
             answer: mechanism of the wave.
             graph: the people, without edges, that the series was made for.
-            table: SHA-256 of the belief table that is published for the wave.
+            table: SHA-256 of the belief table that is published for the wave; None for randomized lists.
             closes: time until which answers are accepted.
+            turns: number of waves of which each person answers one, said with the first wave; None: all answer all.
             purpose: purpose of the collection.
             contact: contact for participants.
             retention: time after which the organiser deletes all reports of the series; it may only be earlier.
@@ -324,6 +331,8 @@ class Campaign:
                 f"retention is {time_in_words(retention)}, later than {time_in_words(self.retention)}, "
                 "which participants agreed to: give an earlier time"
             )
+        if series is not None and turns not in (None, series.turns):
+            raise CampaignError("whether people answer in turns is said with the first wave: leave --turns out")
         before = ((), ()) if series is None else (series.documents, series.answers)
         return Campaign(
             schema=self.schema,
@@ -341,10 +350,16 @@ class Campaign:
                 documents=(*before[0], self.id),
                 label=label,
                 answers=(*before[1], answer),
-                people=PeopleFile.of(graph.names).sha256,
+                turns=turns if series is None else series.turns,
+                people=people_of(graph).sha256,
                 table=table,
             ),
         )
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether the server learns on a graph: a public one, or that of people who name each other."""
+        return self.neighbours is None or self.neighbours.asks_for_lists
 
     @property
     def neighbour_series(self) -> NeighbourSeries:
@@ -537,6 +552,8 @@ class Campaign:
         if self.neighbours is None:
             return whole
         before = f"The label and {counted(self.neighbours.wave, 'wave')} so far, together:"
+        if self.neighbours.turns is not None:
+            before = "The label and the one wave that a person answers, together:"
         alone = self.neighbours.wave_guarantee.in_words(theorem_1=False)[:-1]  # the last sentence is said once
         return [f"Wave {self.neighbours.wave} alone:", *alone, before, *whole]
 
@@ -548,9 +565,10 @@ class Campaign:
     def _methods(self) -> Iterator[str]:
         if self.neighbours is not None:
             yield (
-                f"Asked in wave {self.neighbours.wave} of series {self.neighbours.first}: the neighbours of a person. "
-                "A device adds up what is published about them; the list never leaves it."
+                f"Asked in wave {self.neighbours.wave} of series {self.neighbours.first}: the neighbours of a person."
             )
+            if self.neighbours.turns is not None:
+                yield f"Each person answers one of {self.neighbours.turns} waves, which a hash of the id decides."
             yield _answer_in_words(self.neighbours.answer)
         features = self.feature_mechanism
         if features is not None:
@@ -775,12 +793,19 @@ def _features_in_words(features: _FeatureMechanism) -> str:
 
 
 def _answer_in_words(answer: Answer) -> str:
+    if isinstance(answer, RandomizedNeighbourList):
+        chance, strangers = _probability_text(answer.bit.channel), float(answer.bit.channel.other) * answer.num_people
+        return (
+            f"A device says of each of {answer.num_people:,} people whether they are neighbours. What it says is true "
+            f"with {chance}, so that it names some {strangers:,.0f} by chance. The list itself never leaves it."
+        )
+    added = "A device adds up what is published about them; the list never leaves it."
     if isinstance(answer, NeighbourhoodClass):
         chance = _probability_text(answer.sets.channel)
         named = f"{answer.sets.set_size} of {answer.num_classes} classes"
-        return f"It names {named}; the one that the neighbours point to is among them with {chance}."
+        return f"{added} It names {named}; the one that the neighbours point to is among them with {chance}."
     capped = "" if answer.cap is None else f", at most {counted(answer.cap, 'neighbour')} in each"
-    return f"It reports a number for each of {answer.num_classes} classes{capped}, with noise."
+    return f"{added} It reports a number for each of {answer.num_classes} classes{capped}, with noise."
 
 
 def _series(stated: object, schema: FeatureSchema) -> NeighbourSeries:

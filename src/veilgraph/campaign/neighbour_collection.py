@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
 from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries
-from veilgraph.campaign.people_file import PeopleFile
+from veilgraph.campaign.people_file import people_of
 from veilgraph.campaign.report import Report
 from veilgraph.errors import CampaignError, GraphError, ReportError
 from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph
+from veilgraph.graph.mutual_pairs import mutual_pairs
 from veilgraph.privacy.belief_table import BeliefTable
-from veilgraph.privacy.mechanisms import NeighbourhoodClass
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,11 +29,12 @@ class NeighbourCollection:
 
     Attributes:
         documents: the first document, which asks for the label, then that of each wave.
-        tables: table of each wave. Rows are in the order of the published file of people.
+        tables: table of each wave; None for one that asks for randomized lists. Rows are in the order of the published
+            file of people.
     """
 
     documents: tuple[Campaign, ...]
-    tables: tuple[BeliefTable, ...] = field(repr=False)
+    tables: tuple[BeliefTable | None, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
         first, *waves = self.documents
@@ -40,7 +45,7 @@ class NeighbourCollection:
             asked = None if wave is None else wave.neighbours
             if asked is None or asked.documents != ids[:number]:
                 raise CampaignError(f"document {number} is not wave {number} of this series: give its own documents")
-            if table is None or asked.table != table.sha256:
+            if asked.table != (None if table is None else table.sha256):
                 raise CampaignError(f"the table of wave {number} is not the one that its document names: give its own")
 
     @property
@@ -62,35 +67,39 @@ class NeighbourCollection:
         return Report.parse(document, campaign)
 
     def perturbed(self, people: Graph, reports: Iterable[Report]) -> PerturbedGraph:
-        """Return everything that the server knows: people without edges, label reports, and the answers of all waves.
+        """Return everything that the server knows: people, label reports, and the answers of all waves.
+
+        Where lists were asked for, two people who name each other have an edge. Otherwise there is none.
 
         Args:
-            people: the people of the series, in the order of its file of people.
+            people: the people of the series; those of the result have the order of its file of people.
             reports: valid reports of all documents.
         """
-        published = PeopleFile.of(people.names)
+        published = people_of(people)
         if (
             people.num_edges
-            or len(people.names) != self.campaign.nodes
-            or people.names != published.names
+            or people.num_nodes != self.campaign.nodes
             or any(asked.people != published.sha256 for asked in self.waves)
         ):
-            raise GraphError(
-                "the people are not those of the series, in the order of its file of people and without edges: give "
-                "its node table"
-            )
-        of_wave: dict[int, dict[str, tuple[int, ...]]] = {number: {} for number in range(1, len(self.documents))}
+            raise GraphError("the people are not those of the series, without edges: give its node table")
+        people = people.reordered(published.names)
+        # Arrays, because a list may name thousands of people: a tuple takes nine times the memory.
+        of_wave: dict[int, dict[str, array[int]]] = {number: {} for number in range(1, len(self.documents))}
         labels = []
         for report in reports:
             if report.answer is None:
                 labels.append(report)
             else:
-                of_wave[report.wave or 0][report.node] = report.answer
+                of_wave[report.wave or 0][report.node] = array("i", report.answer)
         waves = tuple(
             _wave(asked.answer, table, people, of_wave[asked.wave])
             for asked, table in zip(self.waves, self.tables, strict=True)
         )
-        return replace(perturbed_graph(self.documents[0], people, labels), neighbour_waves=waves)
+        known = replace(perturbed_graph(self.documents[0], people, labels), neighbour_waves=waves)
+        if not waves or not self.waves[-1].asks_for_lists:
+            return known
+        pairs = mutual_pairs(waves[-1].answers, people.num_nodes)
+        return replace(known, graph=Graph.from_edges(pairs, people.num_nodes, node_ids=people.node_ids))
 
     def reports_of(self, perturbed: PerturbedGraph) -> Iterator[Report]:
         """Return the reports of a perturbed graph, labels first, then wave by wave: the inverse of `perturbed`."""
@@ -99,8 +108,7 @@ class NeighbourCollection:
         for campaign, asked, wave in zip(self.documents[1:], self.waves, perturbed.neighbour_waves, strict=True):
             answered = np.flatnonzero(wave.has_answer)
             rows = wave.answers[answered]
-            said = asked.answer.sets.codes(rows) if isinstance(asked.answer, NeighbourhoodClass) else rows.tolist()
-            for node, answer in zip(answered.tolist(), said, strict=True):
+            for node, answer in zip(answered.tolist(), _codes(asked.answer, rows), strict=True):
                 yield Report(
                     campaign=campaign.id,
                     node=names[node],
@@ -112,11 +120,24 @@ class NeighbourCollection:
                 )
 
 
-def _wave(mechanism: Answer, table: BeliefTable, people: Graph, said: dict[str, tuple[int, ...]]) -> NeighbourWave:
+def _codes(mechanism: Answer, rows: NDArray[Any]) -> list[Any]:
+    """Return answers as reports have them."""
+    if isinstance(mechanism, NeighbourhoodHistogram):
+        return list(rows.tolist())
+    return mechanism.sets.codes(rows) if isinstance(mechanism, NeighbourhoodClass) else mechanism.codes(rows)
+
+
+def _arrays(mechanism: Answer, codes: list[array[int]]) -> Any:
+    """Return answers as mechanisms have them: the inverse of `_codes`."""
+    if isinstance(mechanism, NeighbourhoodHistogram):
+        return codes
+    return mechanism.sets.masks(codes) if isinstance(mechanism, NeighbourhoodClass) else mechanism.packed(codes)
+
+
+def _wave(mechanism: Answer, table: BeliefTable | None, people: Graph, said: dict[str, array[int]]) -> NeighbourWave:
     answered = np.array([name in said for name in people.names], dtype=np.bool_)
     answers = mechanism.blank(people.num_nodes)
     rows = [said[name] for name in people.names if name in said]
     if rows:
-        codes = mechanism.sets.masks(rows) if isinstance(mechanism, NeighbourhoodClass) else rows
-        answers[answered] = codes
+        answers[answered] = _arrays(mechanism, rows)
     return NeighbourWave(mechanism=mechanism, table=table, answers=answers, has_answer=answered)

@@ -1,14 +1,17 @@
 """A series about private neighbours: a campaign that asks for the label, then one document for each wave of answers.
 
 The documents are chained by their ids. A wave's document names all before it, the integers of every question so far,
-and the hashes of two files that are published whole: the people, and what is believed about them.
+and the hashes of two files that are published whole: the people, and what is believed about them. A wave that asks for
+the list itself, by randomized response, needs no beliefs; it is the only one of its series.
+
+Everybody answers every wave, or each person one of several: in turns.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +24,21 @@ from veilgraph.campaign.strict_json import (
     number_text,
 )
 from veilgraph.errors import BudgetError, CampaignError
-from veilgraph.privacy.accounting import Guarantee, guarantee_of
+from veilgraph.privacy.accounting import Guarantee, NeighbourTerms, guarantee_of
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.epsilon import ListLoss, ListRelation, add_epsilons, state_epsilon
-from veilgraph.privacy.mechanisms import GRR, NeighbourhoodClass, NeighbourhoodHistogram, SubsetSelection
+from veilgraph.privacy.mechanisms import (
+    GRR,
+    NeighbourhoodClass,
+    NeighbourhoodHistogram,
+    RandomizedNeighbourList,
+    SubsetSelection,
+)
 from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
+from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
 
-Answer = NeighbourhoodClass | NeighbourhoodHistogram
-_CLASS, _HISTOGRAM = "neighbourhood_class", "neighbourhood_histogram"
+Answer = NeighbourhoodClass | NeighbourhoodHistogram | RandomizedNeighbourList
+_CLASS, _HISTOGRAM, _LIST = "neighbourhood_class", "neighbourhood_histogram", "randomized_neighbour_list"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -40,8 +50,9 @@ class NeighbourSeries:
         documents: ids of all documents before this one: the first, which asks for the label, to the previous wave.
         label: mechanism of the label, as the first document has it.
         answers: mechanism of each wave so far; the last one is that of this wave.
+        turns: number of waves of which each person answers one; None if everybody answers all.
         people: SHA-256 of the file of all people.
-        table: SHA-256 of the published belief table.
+        table: SHA-256 of the published belief table; None where the wave asks for the list itself.
 
     >>> series = NeighbourSeries(
     ...     documents=("a" * 64,), label=GRR(4, 2.0), answers=(NeighbourhoodClass(4, 1.0),), people="b" * 64,
@@ -54,13 +65,14 @@ class NeighbourSeries:
     label: GRR | SubsetSelection
     answers: tuple[Answer, ...]
     people: str
-    table: str
+    table: str | None
+    turns: int | None = None
 
     def __post_init__(self) -> None:
         for place, digest in (
             *(("neighbours.documents", each) for each in self.documents),
             ("neighbours.people", self.people),
-            ("neighbours.table", self.table),
+            *([] if self.table is None else [("neighbours.table", self.table)]),
         ):
             if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
                 raise CampaignError(f"{place} is not a SHA-256 in hexadecimal digits")
@@ -73,6 +85,18 @@ class NeighbourSeries:
             )
         for each in self.answers:
             _check_answer(each, self.label.domain_size)
+        if self.wave > 1 and any(isinstance(each, RandomizedNeighbourList) for each in self.answers):
+            raise CampaignError("a series that asks for randomized lists has one wave: begin another series")
+        if self.turns is not None:
+            expect_whole(self.turns, "neighbours.turns", 2, MAX_WAVES)
+            if self.asks_for_lists:
+                raise CampaignError("a randomized list is asked of everybody, in one wave: leave turns out")
+            if self.wave > self.turns:
+                raise CampaignError(
+                    f"after {self.turns} waves everybody has had a turn: train on the series, or begin another one"
+                )
+        if self.asks_for_lists != (self.table is None):
+            raise CampaignError("a belief table is published for every wave, but for one that asks for the list itself")
 
     @property
     def first(self) -> str:
@@ -95,14 +119,32 @@ class NeighbourSeries:
         return self.answers[-1]
 
     @property
+    def asks_for_lists(self) -> bool:
+        """Whether this wave asks for the list itself, by randomized response; then the server learns a graph."""
+        return isinstance(self.answer, RandomizedNeighbourList)
+
+    @property
+    def published(self) -> set[str]:
+        """SHA-256 of each file that is published for this wave."""
+        return {self.people} if self.table is None else {self.people, self.table}
+
+    @property
     def wave_guarantee(self) -> Guarantee:
         """Upper bound of what the answer of this wave alone reveals."""
         return guarantee_of(None, None, [self.answer])
 
     @property
+    def total_loss(self) -> ListLoss:
+        """What all answers of one person so far cost together; in turns they are one answer."""
+        losses = [each.list_loss for each in self.answers]
+        return ListLoss.sum_of(losses) if self.turns is None else ListLoss.largest_of(losses)
+
+    @property
     def guarantee(self) -> Guarantee:
         """Upper bound of what the label and all waves so far reveal together."""
-        return guarantee_of(None, self.label, self.answers)
+        if self.turns is None:
+            return guarantee_of(None, self.label, self.answers)
+        return replace(guarantee_of(None, self.label), neighbours=NeighbourTerms(waves=(self.total_loss,)))
 
     @property
     def document(self) -> dict[str, Any]:
@@ -110,6 +152,7 @@ class NeighbourSeries:
         return {
             "documents": list(self.documents),
             "answers": [_answer_document(each) for each in self.answers],
+            "turns": self.turns,
             "people": self.people,
             "table": self.table,
         }
@@ -117,7 +160,7 @@ class NeighbourSeries:
     @property
     def guarantee_document(self) -> dict[str, Any]:
         """Every epsilon, of this wave and of the series so far, under each relation; no text is below its epsilon."""
-        total = ListLoss.sum_of(each.list_loss for each in self.answers)
+        total = self.total_loss
         label = self.guarantee.label_user_level
         with_record = (ListRelation.ANY_LISTS, ListRelation.ONE_ENTRY)
         return {
@@ -132,7 +175,7 @@ class NeighbourSeries:
     @classmethod
     def parse(cls, stated: object, label: GRR | SubsetSelection) -> NeighbourSeries:
         """Read JSON values; refuse integers that are not those that the epsilons give."""
-        keys = {"documents", "label", "answers", "people", "table"}
+        keys = {"documents", "label", "answers", "people", "table", "turns"}
         parts = expect_object(stated, keys, "neighbours")
         documents: Any = tuple(expect_list(parts["documents"], "neighbours.documents"))
         entries = expect_list(parts["answers"], "neighbours.answers")
@@ -140,7 +183,18 @@ class NeighbourSeries:
             answers = tuple(_answer(entry, label.domain_size) for entry in entries)
         except BudgetError as error:
             raise CampaignError(f"the campaign contradicts itself: {error}") from None
-        return cls(documents=documents, label=label, answers=answers, people=parts["people"], table=parts["table"])
+        return cls(
+            documents=documents,
+            label=label,
+            answers=answers,
+            turns=parts["turns"],
+            people=parts["people"],
+            table=parts["table"],
+        )
+
+    def is_turn_of(self, node: str) -> bool:
+        """Return whether a person may answer this wave."""
+        return self.turns is None or turn_of(node, self.turns) == self.wave
 
     def check_table(self, published: bytes, *, people: int) -> BeliefTable:
         """Return the belief table of this wave; refuse another one.
@@ -162,13 +216,32 @@ class NeighbourSeries:
         return table
 
 
+def turn_of(node: str, turns: int) -> int:
+    """Return the wave that a person answers, from 1, by a hash of their id: everybody can compute it.
+
+    >>> [turn_of(node, 4) for node in ("u1", "u2", "u3")]
+    [2, 1, 1]
+    """
+    return 1 + int.from_bytes(hashlib.sha256(node.encode()).digest()[30:], "big") % turns
+
+
 def table_path(folder: Path, sha256: str) -> Path:
     """Return the file of a belief table in a folder of tables."""
     return folder / f"{sha256}.beliefs"
 
 
-def read_table_file(folder: Path, series: NeighbourSeries, *, people: int) -> bytes:
-    """Return the published file of a wave's belief table, checked; `people` is their number."""
+def read_table_file(folder: Path | None, series: NeighbourSeries, *, people: int) -> bytes | None:
+    """Return the published file of a wave's belief table, checked; None for a wave without one.
+
+    Args:
+        folder: folder of the series; a wave with a table needs it.
+        series: the series, up to the wave.
+        people: number of people.
+    """
+    if series.table is None:
+        return None
+    if folder is None:
+        raise CampaignError("the tables of the series are missing: give --tables, the folder of 'neighbours publish'")
     path = table_path(folder, series.table)
     try:
         content = path.read_bytes()
@@ -189,12 +262,14 @@ def answer_title(answer: Answer) -> str:
     """
     if isinstance(answer, NeighbourhoodClass):
         return f"the class of the neighbours, epsilon {answer.epsilon:g} for any two lists"
+    if isinstance(answer, RandomizedNeighbourList):
+        return f"the list of neighbours, randomized, epsilon {answer.epsilon:g} for one entry of it"
     capped = "" if answer.cap is None else f", at most {answer.cap} in each class"
     return f"a histogram of the neighbours{capped}, epsilon {answer.epsilon:g} for one entry of a list"
 
 
 def _check_answer(answer: Answer, classes: int) -> None:
-    if answer.num_classes != classes:
+    if not isinstance(answer, RandomizedNeighbourList) and answer.num_classes != classes:
         raise CampaignError(f"an answer is about {answer.num_classes} classes, the label has {classes}")
     if isinstance(answer, NeighbourhoodHistogram) and answer.scale != finest_scale(classes):
         raise CampaignError(
@@ -209,6 +284,9 @@ def _answer_document(answer: Answer) -> dict[str, Any]:
     if isinstance(answer, NeighbourhoodClass):
         table = asdict(answer.sets.table)
         return {"mechanism": _CLASS, "epsilon": epsilon, "size": answer.sets.set_size, "table": table}
+    if isinstance(answer, RandomizedNeighbourList):
+        bit = asdict(answer.bit.table)
+        return {"mechanism": _LIST, "epsilon": epsilon, "people": answer.num_people, "table": bit}
     return {
         "mechanism": _HISTOGRAM,
         "epsilon": epsilon,
@@ -220,7 +298,7 @@ def _answer_document(answer: Answer) -> dict[str, Any]:
 
 
 def _answer(entry: object, classes: int) -> Answer:
-    kinds = {_CLASS: {"size", "table"}, _HISTOGRAM: {"scale", "cap", "largest", "more"}}
+    kinds = {_CLASS: {"size", "table"}, _HISTOGRAM: {"scale", "cap", "largest", "more"}, _LIST: {"people", "table"}}
     named = entry.get("mechanism") if isinstance(entry, dict) else None
     keys = expect_choice(named, kinds, "the mechanism of an answer")
     parts = expect_object(entry, {"mechanism", "epsilon"} | keys, "an answer")
@@ -228,6 +306,9 @@ def _answer(entry: object, classes: int) -> Answer:
     answer: Answer
     if named == _CLASS:
         answer = NeighbourhoodClass(classes, epsilon, expect_whole(parts["size"], "the size of sets", 1, classes - 1))
+    elif named == _LIST:
+        people = expect_whole(parts["people"], "the people of a randomized list", 2, MOST_PEOPLE)
+        answer = RandomizedNeighbourList(people, epsilon)
     else:
         units = [expect_whole(parts[key], f"an answer's {key}", 1, 2**15 - 1) for key in ("scale", "largest")]
         cap = None if parts["cap"] is None else expect_whole(parts["cap"], "an answer's cap", 1, 2**31 - 1)

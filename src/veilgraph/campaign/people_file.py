@@ -21,11 +21,13 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import CampaignError
+from veilgraph.graph import Graph
 
 _MAGIC = b"veilgraph-people-1\n"
 _PER_BUCKET = 16
@@ -87,6 +89,12 @@ class PeopleFile:
     def sha256(self) -> str:
         """Hash of the file, which the document of a wave names."""
         return hashlib.sha256(self.content).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def people_of(graph: Graph) -> PeopleFile:
+    """Return the file of the people of a graph, which is kept for the next question about the same graph."""
+    return PeopleFile.of(graph.names)
 
 
 def people_file(names: Iterable[str]) -> bytes:

@@ -11,10 +11,17 @@ from operator import lt
 from typing import Any, cast
 
 from veilgraph.campaign.document import Campaign
-from veilgraph.campaign.neighbour_series import Answer
+from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries, turn_of
 from veilgraph.campaign.strict_json import canonical_json
 from veilgraph.errors import ReportError
-from veilgraph.privacy.mechanisms import GRR, GRRFS, NeighbourhoodClass, SubsetSelection, WaveEvidence
+from veilgraph.privacy.mechanisms import (
+    GRR,
+    GRRFS,
+    NeighbourhoodClass,
+    RandomizedNeighbourList,
+    SubsetSelection,
+    WaveEvidence,
+)
 
 MAX_NODE_LENGTH = 256
 
@@ -35,7 +42,8 @@ class Report:
         features: code of each feature; None for a feature that the device did not pick.
         label: code of the class, or the codes of a set of classes in ascending order.
         wave: number of the wave that it answers, from 1; None where the campaign has no waves.
-        answer: answer to a wave about neighbours: a count for each class, or the codes of a set in ascending order.
+        answer: answer to a wave about neighbours: a count for each class, the codes of a set in ascending order, or the
+            rows of people who are named, likewise.
         series: id of the first document of the series about neighbours; the store keeps all its reports together.
 
     >>> Report(campaign="5f7f", node="u17", features=(0, 1), label=None).to_json()
@@ -65,7 +73,7 @@ class Report:
         if campaign.neighbours is not None:
             return cls(
                 campaign=campaign.id,
-                node=check_node(document["node"]),
+                node=_check_turn(check_node(document["node"]), campaign.neighbours),
                 features=None,
                 label=None,
                 wave=campaign.neighbours.wave,
@@ -135,6 +143,14 @@ def check_node(node: object) -> str:
     return node
 
 
+def _check_turn(node: str, series: NeighbourSeries) -> str:
+    if series.turns is not None and not series.is_turn_of(node):
+        raise ReportError(
+            f"node: this person answers wave {turn_of(node, series.turns)}, and wave {series.wave} is open"
+        )
+    return node
+
+
 def _features(values: object, campaign: Campaign) -> tuple[int | None, ...]:
     mechanism = campaign.feature_mechanism
     if mechanism is None:
@@ -169,6 +185,11 @@ def _label(value: object, campaign: Campaign) -> int | tuple[int, ...]:
 def _answer(value: object, mechanism: Answer) -> tuple[int, ...]:
     if isinstance(mechanism, NeighbourhoodClass):
         return _set(value, mechanism.sets, "answer")
+    if isinstance(mechanism, RandomizedNeighbourList):
+        last = mechanism.num_people - 1
+        if not isinstance(value, list) or not _are_ascending_codes(value, last + 1):
+            raise ReportError(f"answer: it must be a list of different rows from 0 to {last}, in ascending order")
+        return tuple(value)
     classes, largest = mechanism.num_classes, mechanism.largest
     if (
         not isinstance(value, list)
@@ -181,12 +202,7 @@ def _answer(value: object, mechanism: Answer) -> tuple[int, ...]:
 
 def _set(value: object, mechanism: SubsetSelection, part: str) -> tuple[int, ...]:
     size, last = mechanism.set_size, mechanism.domain_size - 1
-    if (
-        not isinstance(value, list)
-        or len(value) != size
-        or not all(_is_code(code, last + 1) for code in value)
-        or not all(low < high for low, high in pairwise(value))
-    ):
+    if not isinstance(value, list) or len(value) != size or not _are_ascending_codes(value, last + 1):
         raise ReportError(f"{part}: it must be a list of {size} different codes from 0 to {last}, in ascending order")
     return tuple(value)
 
@@ -200,6 +216,11 @@ def _wave(value: object, waves: int) -> int:
 def _are_codes(values: list[Any], domain_sizes: Sequence[int]) -> bool:
     """Return whether every value is a code of its own domain; in C, because every report is checked."""
     return set(map(type, values)) == {int} and min(values) >= 0 and all(map(lt, values, domain_sizes))
+
+
+def _are_ascending_codes(values: list[Any], domain_size: int) -> bool:
+    """Return whether the values are different codes of a domain, in ascending order."""
+    return all(_is_code(code, domain_size) for code in values) and all(low < high for low, high in pairwise(values))
 
 
 def _is_code(value: object, domain_size: int) -> bool:

@@ -26,12 +26,12 @@ class PublishedWave:
     Attributes:
         campaign: document of the wave.
         path: file of the document.
-        table: content of the file of its belief table.
+        table: content of the file of its belief table; None for a wave without one.
     """
 
     campaign: Campaign
     path: Path
-    table: bytes = field(repr=False)
+    table: bytes | None = field(repr=False)
 
 
 def following_waves(folder: Path, before: Campaign, *, refused: Refused) -> list[PublishedWave]:
@@ -101,6 +101,7 @@ def check_follows(campaign: Campaign, before: Campaign) -> None:
         before.graph,
         before.nodes,
     )
+    asks_alike = asks_alike and (known is None or asked.turns == known.turns)
     if (asked.answers[:-1], asked.label) != earlier[1:] or not asks_alike:
         raise CampaignError(f"wave {asked.wave} has other people or earlier questions than its series: publish it anew")
     if before.retention is not None and (campaign.retention is None or campaign.retention > before.retention):

@@ -85,7 +85,7 @@ def expect_object(value: object, keys: set[str], where: str) -> dict[str, Any]:
         raise CampaignError(f"{where} must be an object with the keys {', '.join(sorted(keys))}")
     if wrong := sorted(keys ^ set(value)):
         what = "has an unknown key" if wrong[0] in value else "lacks the key"
-        raise CampaignError(f"{where} {what} '{wrong[0][:40]!a}'")
+        raise CampaignError(f"{where} {what} {wrong[0][:40]!a}")
     return value
 
 

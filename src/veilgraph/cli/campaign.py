@@ -8,7 +8,7 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 import typer
@@ -79,6 +79,9 @@ def new(
             help="Begin a series about private neighbours: the label alone; --graph is a table with the column id.",
         ),
     ] = False,
+    answer: Annotated[
+        str, typer.Option(help="Private neighbours: the answer that follows: histogram, class or list.")
+    ] = "histogram",
     retention: Retention = None,
     zone: Zone = "UTC",
     nodes: Nodes = None,
@@ -123,7 +126,7 @@ def new(
             values=values,
             wave_epsilon=wave_epsilon,
             wave_epsilon_x=wave_epsilon_x,
-            private_neighbours=private_neighbours,
+            private_neighbours=_series_kind(answer) if private_neighbours else None,
         )
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
@@ -138,11 +141,21 @@ def new(
             *([f"{epsilon} in total."] if made.waves is None else made.guarantee.in_words(theorem_1=False)),
             f"Open until {time_in_words(made.closes)}. Written to {out}.",
             *(
-                ["It begins a series: serve it with --tables FOLDER, and open each wave with 'neighbours publish'."]
+                [
+                    "It begins a series: serve it with --tables FOLDER, and open each wave with 'neighbours publish "
+                    f"--answer {answer}'."
+                ]
                 if private_neighbours
                 else []
             ),
         )
+
+
+def _series_kind(answer: str) -> Literal["waves", "lists"]:
+    """Return what follows the first document of a series, which decides how the label is randomized."""
+    if answer not in ("histogram", "class", "list"):
+        raise CampaignError(f"answer is '{answer}': choose histogram, class or list")
+    return "lists" if answer == "list" else "waves"
 
 
 @campaign_app.command()

@@ -10,21 +10,21 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from veilgraph.atomic_files import write_atomically
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.completion import complete_dataset
 from veilgraph.errors import RunError
 from veilgraph.privacy import belief_table
 from veilgraph.privacy.belief_table import finest_scale
-from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
-    from veilgraph.experiments.neighbour_planner import KnownWay, PlannedDesign
+    from veilgraph.campaign.neighbour_series import Answer
+    from veilgraph.experiments.neighbour_design import NeighbourDesign
+    from veilgraph.experiments.neighbour_planner import NeighbourPlan, PlannedDesign
 
 neighbours_app = typer.Typer(help="Private neighbours: collections in which nobody holds the graph.")
 
-AnswerName = Annotated[str, typer.Option(help="histogram protects one entry of a list, class any two lists.")]
 EpsilonX = Annotated[
     float | None, typer.Option(help="Budget of each sampled feature, user level; default: no features.")
 ]
@@ -51,41 +51,36 @@ def run_neighbours(
     data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets, and of your own.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate waves of answers about private neighbour lists, and draw accuracy against the edge epsilon."""
-    import json
-
+    """Simulate answers about private neighbour lists, and draw accuracy against the edge epsilon."""
     with needs_extra("lab"):
         from veilgraph.datasets import load
-        from veilgraph.experiments.neighbour_curve import EDGE_EPSILONS, neighbour_curve
+        from veilgraph.experiments.neighbour_curve import EDGE_EPSILONS, NeighbourConfiguration, run_neighbour_curve
+        from veilgraph.experiments.neighbour_design import ANSWERS
+        from veilgraph.pages.formatting import accuracy_text
         from veilgraph.pages.neighbour_page import headline, write_neighbour_page
+    configuration = NeighbourConfiguration(
+        epsilon_y=epsilon_y,
+        edge_epsilons=tuple(edge_epsilon or EDGE_EPSILONS),
+        epsilon_x=epsilon_x,
+        sampled=sampled,
+        seeds=seeds,
+        first_seed=first_seed,
+    )
     private = load(dataset, data_dir)
     asked = "" if epsilon_x is None else f"-x{epsilon_x:g}-m{sampled}"
     folder = out or Path("runs") / f"{private.name}-neighbours-y{epsilon_y:g}{asked}"
-    if folder.exists() and any(folder.iterdir()):
-        raise RunError(f"{folder} exists and is not empty: choose another --out")
     with show_progress("neighbours") as progress:
-        result = neighbour_curve(
-            private,
-            epsilon_y=epsilon_y,
-            edge_epsilons=tuple(edge_epsilon or EDGE_EPSILONS),
-            epsilon_x=epsilon_x,
-            sampled=sampled,
-            seeds=seeds,
-            first_seed=first_seed,
-            progress=progress,
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "result.json", json.dumps(result, indent=2) + "\n")
+        result = run_neighbour_curve(private, configuration, folder, progress=progress)
     page = write_neighbour_page(result, folder)
     if as_json:
         echo_json(result | {"folder": str(folder)})
         return
     table = Table(title="Accuracy on silent people", title_justify="left")
     table.add_column("edge epsilon")
-    for name in ("histogram\none entry", "class\nany two lists"):
-        table.add_column(name, justify="right")
+    for answer in result["answers"]:
+        table.add_column(f"{answer}\n{ANSWERS[answer]}", justify="right")
     for i, total in enumerate(result["edge_epsilons"]):
-        table.add_row(f"{total:g}", *(f"{100 * each[i]['accuracy_mean']:.1f}" for each in result["answers"].values()))
+        table.add_row(f"{total:g}", *(accuracy_text(points[i]) for points in result["answers"].values()))
     Console().print(table)
     echo(headline(result), f"The page is {page}.")
 
@@ -112,9 +107,15 @@ def publish(
             "collector takes it up."
         ),
     ] = None,
-    answer: AnswerName = "histogram",
+    answer: Annotated[
+        str, typer.Option(help="histogram and list protect one entry of a list, class any two lists.")
+    ] = "histogram",
     cap: Annotated[
         int | None, typer.Option(help="Histogram: neighbours that count for each class at most; protects whole lists.")
+    ] = None,
+    turns: Annotated[
+        int | None,
+        typer.Option(help="Each person answers one of this number of waves; with the first wave alone."),
     ] = None,
     purpose: Annotated[str | None, typer.Option(help="Purpose of the wave; default: as before.")] = None,
     contact: Annotated[str | None, typer.Option(help="Contact for participants; default: as before.")] = None,
@@ -124,7 +125,12 @@ def publish(
     zone: Annotated[str, typer.Option(help="Time zone of dates and times without an offset.")] = "UTC",
     as_json: Json = False,
 ) -> None:
-    """Publish the next wave of a series: a table from all that is stored, and the document that devices answer."""
+    """Publish the next wave of a series: the document that devices answer, and a table from all that is stored.
+
+    A list needs no table, and is the only wave of its series.
+    """
+    if turns is not None and answer == "list":
+        raise RunError("--turns is for histogram and class: a list is the only wave of its series, for everybody")
     with needs_extra("server"):
         from veilgraph.deploy.publish_wave import publish_wave
     from veilgraph.campaign import Campaign
@@ -132,14 +138,15 @@ def publish(
     from veilgraph.campaign.series_folder import wave_path
     from veilgraph.graph.shards import read_graph
 
-    asked = Campaign.from_json(campaign.read_bytes())
+    asked, people = Campaign.from_json(campaign.read_bytes()), read_graph(graph)
     made, perturbed = publish_wave(
         store,
         asked,
-        read_graph(graph),
-        _answer(answer, asked.schema.num_classes, edge_epsilon, cap),
+        people,
+        _answer(answer, asked.schema.num_classes, people.num_nodes, edge_epsilon, cap),
         tables=tables,
         out=out,
+        turns=turns,
         closes=read_time(closes, zone=zone),
         purpose=purpose,
         contact=contact,
@@ -148,6 +155,7 @@ def publish(
     )
     learned = [int(wave.has_answer.sum()) for wave in perturbed.neighbour_waves]
     series = made.neighbour_series
+    answering = sum(map(series.is_turn_of, people.names))
     is_taken_up, out = out is None, out or wave_path(tables, series.wave)
     if as_json:
         echo_json(
@@ -155,6 +163,8 @@ def publish(
                 "id": made.id,
                 "series": series.first,
                 "wave": series.wave,
+                "turns": series.turns,
+                "asked": answering,
                 "table": series.table,
                 "people": series.people,
                 "label_reports": int(perturbed.has_label.sum()),
@@ -168,7 +178,11 @@ def publish(
     answers = f" and {sum(learned):,} answers of {counted(len(learned), 'wave')}" if learned else ""
     echo(
         f"Wave {series.wave} of series {series.first}: campaign {made.id}.",
-        f"Its table is learned from {counted(int(perturbed.has_label.sum()), 'label report')}{answers}: "
+        *([] if series.turns is None else [_turn_in_words(series.turns, answering, people.num_nodes)]),
+        f"Devices randomize the list itself, and need the file of people alone: {tables / series.people}.people. It is "
+        "the only wave of the series."
+        if series.table is None
+        else f"Its table is learned from {counted(int(perturbed.has_label.sum()), 'label report')}{answers}: "
         f"{tables / series.table}.beliefs.",
         *made.guarantee_in_words,
         f"Open until {time_in_words(made.closes)}. Written to {out}.",
@@ -178,13 +192,21 @@ def publish(
     )
 
 
-def _answer(name: str, classes: int, epsilon: float, cap: int | None) -> NeighbourhoodClass | NeighbourhoodHistogram:
+def _turn_in_words(turns: int, answering: int, people: int) -> str:
+    return f"Each person answers one of {turns} waves, and this is the turn of {answering:,} of {people:,} people."
+
+
+def _answer(name: str, classes: int, people: int, epsilon: float, cap: int | None) -> Answer:
     if name == "class":
         if cap is not None:
             raise RunError("--cap is for the histogram: the class protects whole lists without one")
         return NeighbourhoodClass(classes, epsilon)
+    if name == "list":
+        if cap is not None:
+            raise RunError("--cap is for the histogram: a randomized list protects no whole list, with or without one")
+        return RandomizedNeighbourList(people, epsilon)
     if name != "histogram":
-        raise RunError(f"answer is '{name}': choose histogram or class")
+        raise RunError(f"answer is '{name}': choose histogram, class or list")
     return NeighbourhoodHistogram(classes, epsilon, finest_scale(classes), cap)
 
 
@@ -196,7 +218,13 @@ def plan_command(
     people: Annotated[int, typer.Option(help="Number of people.")],
     degree: Annotated[float, typer.Option(help="How many neighbours a person lists, roughly.")],
     classes: Annotated[int, typer.Option(help="Number of classes.")],
-    answer: AnswerName = "histogram",
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            help="histogram or list for one entry of a list, class for any two lists. Default: the better of histogram "
+            "and list."
+        ),
+    ] = None,
     homophily: Annotated[
         list[float] | None, typer.Option(help="Share of relationships within a class; repeat it. Default 0.6, 0.85.")
     ] = None,
@@ -205,10 +233,10 @@ def plan_command(
     seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Recommend waves and budgets for a total, from public information alone."""
+    """Recommend answer, waves and budgets for a total, from public information alone."""
     with needs_extra("lab"):
-        from veilgraph.experiments.grid import HISTOGRAM
-        from veilgraph.experiments.neighbour_planner import HOMOPHILIES, plan_known_way, plan_neighbours
+        from veilgraph.experiments.neighbour_design import ONE_ENTRY
+        from veilgraph.experiments.neighbour_planner import HOMOPHILIES, plan_neighbours
     from veilgraph.campaign import people_file
 
     asked: Any = {
@@ -216,15 +244,18 @@ def plan_command(
         "mean_degree": degree,
         "num_classes": classes,
         "total_epsilon": epsilon,
+        "answers": ONE_ENTRY if answer is None else (answer,),
         "homophilies": tuple(homophily or HOMOPHILIES),
         "seed": seed,
     }
     with show_progress("plan") as progress:
-        found = plan_neighbours(**asked, answer=answer, epsilon_x=epsilon_x, sampled=sampled, progress=progress)
-        bare = found if epsilon_x is None else plan_neighbours(**asked, answer=answer, progress=progress)
-        known = plan_known_way(**asked) if answer == HISTOGRAM else None
-    best, sizes = found[0].design, (2,) * (sampled or 0)
-    downloads = {"table": belief_table.file_size(people, classes), "people": people_file.file_size(people)}
+        found = plan_neighbours(**asked, epsilon_x=epsilon_x, sampled=sampled, progress=progress)
+        bare = found if epsilon_x is None else plan_neighbours(**asked, progress=progress)
+    best, sizes = found.recommended.design, (2,) * (sampled or 0)
+    downloads = {
+        "table": None if best.answer == "list" else belief_table.file_size(people, classes),
+        "people": people_file.file_size(people),
+    }
     if as_json:
         designs = [
             {
@@ -236,39 +267,61 @@ def plan_command(
                 "epsilon_x": epsilon_x,
                 "sampled": sampled,
                 "accuracies": list(each.accuracies),
-                "guarantee": each.design.guarantee(classes, sizes).as_dict(),
+                "list": None if each.facts is None else asdict(each.facts),
+                "guarantee": each.design.guarantee(classes, people, sizes).as_dict(),
             }
-            for each in found
+            for each in found.designs
         ]
-        beside = None if known is None else asdict(known) | {"better": known.lead(found[0]) > 0}
         echo_json(
             {
                 "recommended": designs[0],
+                "as_good": None if found.rival is None else designs[found.designs.index(found.rival)],
                 "designs": designs,
-                "without_features": {"title": bare[0].design.title, "accuracies": list(bare[0].accuracies)},
+                "no_list": found.no_list,
+                "without_features": {
+                    "title": bare.recommended.design.title,
+                    "accuracies": list(bare.recommended.accuracies),
+                },
                 "homophilies": list(homophily or HOMOPHILIES),
-                "randomized_adjacency": beside,
                 "download_bytes": downloads,
+                "next": _next_commands(best),
             }
         )
         return
     told = "" if epsilon_x is None else f", {counted(len(sizes), 'feature')} at {epsilon_x:g} each"
-    echo(f"Recommended: label {best.epsilon_y:g}{told}, then {best.title}.", *best.guarantee(classes, sizes).in_words())
+    echo(
+        f"Recommended: label {best.epsilon_y:g}{told}, then {best.title}.",
+        *best.guarantee(classes, people, sizes).in_words(),
+    )
     table = Table(title="\nDesigns, in simulations", title_justify="left")
     for name in ("label", "neighbours", "accuracy"):
         table.add_column(name, justify="left" if name == "neighbours" else "right")
-    for each in found:
-        accuracies = " / ".join(f"{100 * one:.0f} %" for one in each.accuracies)
-        table.add_row(f"{each.design.epsilon_y:g}", each.design.title, accuracies)
+    for each in found.designs:
+        table.add_row(f"{each.design.epsilon_y:g}", each.design.title, _accuracies(each))
     Console().print(table)
     shares = " / ".join(f"{100 * each:.0f} %" for each in homophily or HOMOPHILIES)
-    echo(f"Accuracies are for {shares} of the relationships within a class; 75 % of the people report a label.")
     echo(
-        _features_in_words(found[0], bare[0]),
-        f"A device downloads {sum(downloads.values()):,} bytes for the first wave, whole files that are the same for "
-        f"everybody: what is believed, and whose row is whose. Each later wave takes {downloads['table']:,} bytes.",
-        *_known_way_in_words(known, found[0]),
+        f"Accuracies are for {shares} of the relationships within a class; 75 % of the people report a label.",
+        *_comparison_in_words(found),
+        _features_in_words(found.recommended, bare.recommended),
+        *_costs_in_words(found.recommended, downloads),
+        *_next_in_words(best),
     )
+
+
+def _accuracies(planned: PlannedDesign) -> str:
+    return " / ".join(f"{100 * one:.0f} %" for one in planned.accuracies)
+
+
+def _comparison_in_words(found: NeighbourPlan) -> list[str]:
+    """Say why no list was tried, and which other answer is as good."""
+    sentences = [] if found.no_list is None else [f"No list was tried: {found.no_list}."]
+    if (rival := found.rival) is not None:
+        sentences.append(
+            f"Simulations cannot tell {rival.design.title} with label {rival.design.epsilon_y:g} from it: the mean "
+            "accuracies differ by less than 5 points."
+        )
+    return sentences
 
 
 def _features_in_words(best: PlannedDesign, bare: PlannedDesign) -> str:
@@ -279,28 +332,57 @@ def _features_in_words(best: PlannedDesign, bare: PlannedDesign) -> str:
             "Features are left out: each that a person answers would cost its own epsilon at user level (any two "
             "records), and on public graphs they gave less than they cost. Ask for them with --epsilon-x and --sampled."
         )
-    reached = " / ".join(f"{100 * one:.0f} %" for one in bare.accuracies)
     return (
         f"The features cost {design.epsilon_x * design.sampled:g} of the total at user level (any two records). "
-        f"Accuracies are without what they may tell; label and list alone reach {reached} with the whole total."
+        f"Accuracies are without what they may tell; label and list alone reach {_accuracies(bare)} with the whole "
+        "total."
     )
 
 
-def _known_way_in_words(known: KnownWay | None, best: PlannedDesign) -> list[str]:
-    """Say whether randomized adjacency would be the better choice, and what it costs and protects."""
-    if known is None:
-        return ["Randomized adjacency, the known way, protects one entry of a list and no whole list: not compared."]
-    facts = (
-        f"a report of {known.report_bytes:,} bytes, one bit for each person, and {known.false_neighbours:,.1f} false "
-        "neighbours for each person"
-    )
-    if not known.accuracies:
-        return [f"Randomized adjacency, the known way, would drown true neighbours: {facts}."]
-    reached = " / ".join(f"{100 * one:.0f} %" for one in known.accuracies)
-    verdict = ("is about as good here", "is the better choice here", "is worse here")[known.lead(best)]
+def _costs_in_words(best: PlannedDesign, downloads: dict[str, int | None]) -> list[str]:
+    """Say what a device downloads and reports."""
+    people, table = downloads["people"] or 0, downloads["table"]
+    if table is not None:
+        wave, later = "the first wave", f" Each later wave takes {table:,} bytes."
+        if best.design.in_turn:
+            wave, later = "the one wave that it answers", ""
+        return [
+            f"A device downloads {table + people:,} bytes for {wave}, whole files that are the same for everybody: "
+            f"what is believed, and whose row is whose.{later}"
+        ]
+    sentences = [f"A device downloads {people:,} bytes, a file that is the same for everybody: whose row is whose."]
+    if (facts := best.facts) is not None:
+        sentences.append(
+            f"A report names {facts.names:,.0f} people on average, in about {facts.answer_bytes:,.0f} bytes. A pair "
+            f"counts if both ends name each other: {facts.false_neighbours:,.1f} false neighbours for each person."
+        )
+    return sentences
+
+
+def _next_commands(design: NeighbourDesign) -> list[str] | None:
+    """Return the commands that collect a design; None where a series cannot."""
+    if design.epsilon_x is not None:
+        return None
+    turns = f" --turns {len(design.edge_epsilons)}" if design.in_turn else ""
+    options = [turns] + [""] * (len(design.edge_epsilons) - 1)  # later waves inherit it
     return [
-        f"Randomized adjacency, the known way, {verdict}: {reached} with label {known.epsilon_y:g} and "
-        f"{known.edge_epsilon:g} for each entry. It costs {facts}.",
-        "It protects one entry of a list, as the histogram does, and a relationship that both ends report with twice "
-        "that epsilon; whole lists are not protected. Answers in waves do not grow with the number of people.",
+        f"veilgraph campaign new --schema schema.toml --graph people.csv --private-neighbours --answer {design.answer} "
+        f'--epsilon-y {design.epsilon_y:g} --purpose "..." --contact "..." --closes 2030-12-31 --out campaign.json',
+        *(
+            f"veilgraph neighbours publish campaign.json --store sqlite:///reports.db --graph people.csv --answer "
+            f"{design.answer} --edge-epsilon {epsilon:g}{option} --closes 2030-12-31 --tables tables"
+            for epsilon, option in zip(design.edge_epsilons, options, strict=True)
+        ),
+    ]
+
+
+def _next_in_words(design: NeighbourDesign) -> list[str]:
+    """Say how to collect a design."""
+    commands = _next_commands(design)
+    if commands is None:
+        return ["A series asks for no features: this design can be simulated, and not collected."]
+    return [
+        "",
+        "Next, with your own purpose, contact and dates; publish when people have answered what was asked before:",
+        *(f"  {each}" for each in commands),
     ]

@@ -53,6 +53,7 @@ def fetch(
                 "campaign": str(found.campaign),
                 "series": None if asked is None else asked.series,
                 "wave": None if asked is None else asked.wave,
+                "turns": None if asked is None else asked.turns,
                 "table": None if found.table is None else str(found.table),
                 "people": None if found.people is None else str(found.people),
             }
@@ -64,6 +65,10 @@ def fetch(
     for path, content in ((found.table, "What is believed about everyone"), (found.people, "The file of people")):
         if path is not None:
             echo(f"{content} is beside it, whole: {path.stat().st_size:,} bytes, with the SHA-256 that it names.")
+    if asked is not None and asked.turns is not None:
+        echo(
+            f"Each person answers one of {asked.turns} waves; if this one is not yours, 'randomize' says which one is."
+        )
     echo(
         f"Read it with 'veilgraph campaign show {found.campaign}', and answer it with "
         f"'veilgraph randomize {found.campaign} {source} --node ID --out answer.json'."
@@ -84,7 +89,10 @@ def randomize(
         ),
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(help="For a wave about neighbours: the published belief table; default: beside it.")
+        Path | None,
+        typer.Option(
+            help="For a wave about neighbours: the published belief table, if it has one; default: beside it."
+        ),
     ] = None,
     people: Annotated[
         Path | None, typer.Option(help="For a wave about neighbours: the published file of people; default: beside it.")
@@ -153,17 +161,15 @@ def _published_files(campaign: Path, document: bytes, table: Path | None, people
     asked = Campaign.from_json(document).neighbours
     if asked is None:
         raise RunError(f"{campaign} does not ask about neighbours: give --record, or fetch the wave that is open")
-    paths = {
-        "table": table or campaign.parent / f"{asked.table}.beliefs",
-        "people": people or campaign.parent / f"{asked.people}.people",
-    }
+    beside = None if asked.table is None else campaign.parent / f"{asked.table}.beliefs"
+    paths = {"table": table or beside, "people": people or campaign.parent / f"{asked.people}.people"}
     for path in paths.values():
-        if not path.is_file():
+        if path is not None and not path.is_file():
             raise RunError(
                 f"{path}, which wave {asked.wave} names, is not there: run 'veilgraph fetch', which takes what is "
-                "published, or give --table and --people"
+                "published, or say where it is (--table, --people)"
             )
-    return {name: path.read_bytes() for name, path in paths.items()}
+    return {name: None if path is None else path.read_bytes() for name, path in paths.items()}
 
 
 def _sum_in_words(kept: Ledger, max_epsilon: float | None = None) -> str:

@@ -35,6 +35,7 @@ from veilgraph.privacy.mechanisms import (
     NeighbourhoodClass,
     NeighbourhoodHistogram,
     NeighbourhoodMechanism,
+    RandomizedNeighbourList,
     SubsetSelection,
 )
 from veilgraph.privacy.mechanisms.registry import (
@@ -68,8 +69,11 @@ _WaveEpsilon = Annotated[
 _WaveEpsilonX = Annotated[
     float | None, typer.Option(help="Series: budget of a feature in a wave's report; default: half of epsilon_x.")
 ]
+# Epsilons of a randomized list do not depend on the number of people.
+_PEOPLE = 100
+
 _Neighbours = Annotated[
-    str | None, typer.Option(help="Answers about private neighbour lists: class (any two lists) or histogram.")
+    str | None, typer.Option(help="Answers about private neighbour lists: class (any two lists), histogram or list.")
 ]
 _EdgeEpsilon = Annotated[
     list[float] | None, typer.Option(help="Private neighbours: budget of a wave's answer; once for each wave.")
@@ -277,17 +281,21 @@ def _neighbour_waves(
     """Return the mechanism of each wave of answers about neighbour lists; none if no kind is given."""
     if kind is None:
         if epsilons or cap is not None:
-            raise BudgetError("--edge-epsilon and --cap are for private neighbours: give --neighbours class|histogram")
+            raise BudgetError(
+                "--edge-epsilon and --cap are for private neighbours: give --neighbours class|histogram|list"
+            )
         return ()
     if not epsilons:
         raise BudgetError("which budget has each wave? give --edge-epsilon once for each wave")
+    if cap is not None and kind != "histogram":
+        raise BudgetError("--cap is for histograms: the class protects lists of any length, randomized lists none")
     if kind == "class":
-        if cap is not None:
-            raise BudgetError("--cap is for histograms: the class protects lists of any length")
         return tuple(NeighbourhoodClass(classes, epsilon) for epsilon in epsilons)
     if kind == "histogram":
         return tuple(NeighbourhoodHistogram(classes, epsilon, finest_scale(classes), cap) for epsilon in epsilons)
-    raise BudgetError(f"there is no answer '{kind}' about neighbours: choose class or histogram")
+    if kind == "list":
+        return tuple(RandomizedNeighbourList(_PEOPLE, epsilon) for epsilon in epsilons)
+    raise BudgetError(f"there is no answer '{kind}' about neighbours: choose class, histogram or list")
 
 
 def _audit_document(result: AuditResult, name: str) -> dict[str, Any]:

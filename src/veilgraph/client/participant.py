@@ -31,8 +31,8 @@ below its domain size. The others are not reported.
 
 The mechanisms of the package on one row, and the browser's module, take the same words in the same order.
 
-A wave about private neighbours adds up what is published about the people in a list: one whole number for each class.
-It reports these sums by one of two mechanisms:
+A wave about private neighbours reports a list by one of three mechanisms. Two of them add up what is published about
+the people in the list, one whole number for each class, and report these sums:
 
 - The class takes, of the n classes with the largest sum, the one that a number below n names, in ascending order. Then
   it reports this class by subset selection.
@@ -40,7 +40,18 @@ It reports these sums by one of two mechanisms:
   again. It adds the first number to the sum, and takes the second one off. Sums are cut at the cap before that, and
   counts at the largest count after it.
 
+The third reports the list itself:
+
+- The randomized list goes through all people, in the order of their rows in the published file. One word for each, by
+  its table of the value 1 for a neighbour and 0 for everybody else, decides the reported value. The person's own row is
+  like every other one. The answer is the rows with the reported value 1, in ascending order.
+
 The browser's module takes the same words; the package draws many lists at once, in another order.
+
+**In turns.** A series about private neighbours may ask each person in one of its T waves: `turn_of` says which, from
+the person's id alone, so everybody can compute it. A device answers no other wave of the series, and none after the
+first that it has answered, whatever later documents say about turns. So the answers of a person cost what the dearest
+wave costs, and not what all waves cost together.
 
 **An answer that is left out costs no hidden bit.** Let M(r | v) be the probability of a report r under the value v of
 one feature. The other values are given. For a feature that is left out, r has the probability
@@ -125,6 +136,7 @@ __all__ = [
     "randomize",
     "send",
     "set_limit",
+    "turn_of",
     "verify",
     "withdraw",
 ]
@@ -144,9 +156,11 @@ _MAX_FEATURES = 2**14
 _MAX_STEPS = 1_000_000
 _MAX_JOINT_SIZE = 2**16
 _MAX_WAVES = 36
+_BYTES_OF_TURN = slice(30, 32)  # of the hash of an id: those after the bytes that the file of people uses
 _MAX_KINDS_OF_SERIES = 16
 _MAX_COUNT = 2**15 - 1
 _MAX_CAP = 2**31 - 1
+_MAX_LISTED_PEOPLE = 50_000  # a randomized list takes a word for each of them, and a collector a bit for every two
 _MAX_NOISE_WORDS = 2**17  # expected words of one geometric variable, which a device draws in a moment
 _BELIEFS = 2**16
 _FINEST_SCALE = 60
@@ -428,7 +442,7 @@ def answer_neighbours(
     campaign: str | bytes,
     neighbours: Iterable[str],
     *,
-    table: bytes,
+    table: bytes | None,
     people: bytes,
     node: str,
     store: str | os.PathLike[str],
@@ -439,15 +453,16 @@ def answer_neighbours(
 ) -> dict[str, Any]:
     """Return the answer of one person to a wave about their neighbours. It is drawn once and stored, as by `answer`.
 
-    The wave is checked before the list is read: its document, its place in the series that this device has answered,
-    the person's limits, and both published files. So no refusal that the organiser could cause depends on the list.
+    The wave is checked before the list is read: its document, whether it is the person's turn, its place in the series
+    that this device has answered, the person's limits, and what is published. So no refusal that the organiser could
+    cause depends on the list.
     An id that is not among the people is refused, and not named; one in a million passes for another one. A list above
     the cap is cut as the mechanism says.
 
     Args:
         campaign: the JSON of the wave's document.
         neighbours: ids of the neighbours, in any order; one that is named twice counts once. An empty list is a list.
-        table: the published belief table.
+        table: the published belief table; None for a randomized list, which has none.
         people: the published file of all people.
         node: the person's own id.
         store: a permanent folder on the device.
@@ -463,10 +478,8 @@ def answer_neighbours(
     private = _PrivateList(neighbours)
     del neighbours
     question = verify(campaign, max_epsilon=float("inf") if max_epsilon is None else max_epsilon, now=now)
-    asked = question.neighbours
-    if asked is None:
-        raise CampaignError("the campaign does not ask about neighbours: answer it from a record")
-    check_node(node)
+    asked = _asked(question)
+    asked.check_turn(check_node(node))
     with _locked(Path(store)) as folder:
         limit, entry_limit = _limit(folder, max_epsilon), _entry_limit(folder, max_entry_epsilon)
         drawn = _reports_of(question, folder, _seen(question.notice, now))
@@ -476,10 +489,28 @@ def answer_neighbours(
         _check_series(asked, node, before, shared_device=shared_device is True)
         _check_sum(before, question, limit)
         _check_entries(before, asked.cost, entry_limit)
-        beliefs = Beliefs.read(table, people, question)
-        reported = _withhold_details(lambda: asked.mechanism.report(beliefs.sums(private.value), _system_word))
+        look_up = _reader(table, people, question)
+        reported = _withhold_details(lambda: asked.mechanism.report(look_up(private.value), _system_word))
         report = {"campaign": question.id, "node": node, "answer": list(reported)}
         return _keep(question, report, folder, _seen(question.notice, now), is_first=not drawn)
+
+
+def _reader(table: bytes | None, people: bytes, question: Question) -> Callable[[Iterable[str]], Codes]:
+    """Check what is published for a wave; return the function that turns a list into what is reported: rows or sums."""
+    asked = _asked(question)
+    if asked.table is None:
+        if table is not None:
+            raise CampaignError(f"wave {asked.wave} has no belief table: give table=None (leave --table out)")
+        return People.read(people, asked).rows
+    if table is None:
+        raise CampaignError(f"wave {asked.wave} has a belief table, and none is given: get it, and give it, too")
+    return Beliefs.read(table, people, question).sums
+
+
+def _asked(question: Question) -> NeighbourWave:
+    if question.neighbours is None:
+        raise CampaignError("the campaign does not ask about neighbours: answer it from a record")
+    return question.neighbours
 
 
 def _keep(
@@ -488,7 +519,7 @@ def _keep(
     """Store a report that was drawn now, and return it as it is stored."""
     node, asked = report["node"], question.neighbours
     hashed = "" if is_first else f".{hashlib.sha256(node.encode()).hexdigest()[:32]}"
-    wave = None if asked is None else KeptWave(asked.series, asked.wave, asked.cost)
+    wave = None if asked is None else KeptWave(asked.series, asked.wave, asked.cost, asked.turns)
     _write(_Kept(folder / f"{question.id}{hashed}.json", report, question.epsilon, (seen,), wave=wave))
     if node not in (drawn := _reports_of(question, folder, seen)):
         raise RunError(f"the report was removed from {folder} while it was written; nothing was sent")
@@ -965,19 +996,51 @@ class ListHistogram(NamedTuple):
         )
 
 
+class RandomizedList(NamedTuple):
+    """For every person whether they are in the list, by randomized response; it protects one entry alone."""
+
+    people: int
+    table: Table
+
+    @property
+    def cost(self) -> ListCost:
+        """Epsilons of an answer: an entry changes one value, and a list as many as there are people."""
+        return ListCost(Decimal("Infinity"), self.table.user_level)
+
+    def report(self, rows: Codes, word: Word) -> Codes:
+        """Report the rows of the people who are said to be neighbours, in ascending order."""
+        listed = bytearray(self.people)
+        for row in rows:
+            listed[row] = 1
+        return tuple(row for row, value in enumerate(listed) if self.table.report(value, word))
+
+    def fits(self, reported: object) -> bool:
+        """Return whether something read back is an answer of this kind."""
+        return (
+            isinstance(reported, list)
+            and _are_codes(reported, [self.people] * len(reported))
+            and all(low < high for low, high in pairwise(reported))
+        )
+
+
+ListMechanism = ListClass | ListHistogram | RandomizedList
+
+
 class NeighbourWave(NamedTuple):
     """A wave about a neighbour list: its place in a series, its mechanism, and the files that are published for it."""
 
     documents: tuple[str, ...]
     """Ids of all documents before it; the first one names the series."""
-    mechanism: ListClass | ListHistogram
+    mechanism: ListMechanism
     nodes: int
     people: str
     """SHA-256 of the file of all people."""
-    table: str
-    """SHA-256 of the belief table."""
+    table: str | None
+    """SHA-256 of the belief table; None for a randomized list, which needs none."""
     so_far: ListCost
-    """Epsilons of all waves up to this one."""
+    """Epsilons of a person's answers to all waves up to this one; in turns, of the dearest wave for each relation."""
+    turns: int | None
+    """Number of waves of which each person answers one; None: everybody answers every wave."""
 
     @property
     def series(self) -> str:
@@ -994,12 +1057,29 @@ class NeighbourWave(NamedTuple):
         """Epsilons of this wave."""
         return self.mechanism.cost
 
+    def check_turn(self, node: str) -> None:
+        """Refuse a wave that is not the person's turn."""
+        if self.turns is not None and (turn := turn_of(node, self.turns)) != self.wave:
+            raise CampaignError(
+                f"wave {self.wave} is not your turn: of this series you answer wave {turn}, and no other one"
+            )
 
-class Beliefs(NamedTuple):
-    """What is published about all people. It is checked as a whole, before anybody is looked up.
 
-    The file of people is a hash table: an id belongs to a bucket, and has a fingerprint of 3 bytes in it. Row i of the
-    belief table is about fingerprint i.
+def turn_of(node: str, turns: int) -> int:
+    """Return the wave that a person answers if a series is asked in turns, from 1.
+
+    Args:
+        node: the person's id.
+        turns: number of waves of which each person answers one.
+    """
+    return 1 + int.from_bytes(hashlib.sha256(node.encode()).digest()[_BYTES_OF_TURN], "big") % turns
+
+
+class People(NamedTuple):
+    """The published file of all people. It is checked as a whole, before anybody is looked up.
+
+    It is a hash table: an id belongs to a bucket, and has a fingerprint of 3 bytes in it. The number of its fingerprint
+    is the person's row.
     """
 
     starts: array[int]
@@ -1007,38 +1087,22 @@ class Beliefs(NamedTuple):
     parts: bytes
     """Which part of the hash the fingerprints of each bucket are."""
     fingerprints: bytes
-    codes: array[int]
-    classes: int
 
     @classmethod
-    def read(cls, table: bytes, people: bytes, question: Question) -> Beliefs:
-        """Read both files; refuse others than those of the wave, and a table with a row that is no belief.
+    def read(cls, content: bytes, asked: NeighbourWave) -> People:
+        """Read the file; refuse another one than that of the wave.
 
-        A row whose units sum to more than `scale` would make the guarantee false. A refusal must not depend on the
-        list, so every row is checked. Whatever the fingerprints are, an id has one row or none, so they need no check.
+        Whatever the fingerprints are, an id has one row or none, so they need no check.
         """
-        asked, classes = question.neighbours, len(question.classes)
-        if asked is None:
-            raise CampaignError("the campaign does not ask about neighbours")
-        for content, expected, what in ((table, asked.table, "table"), (people, asked.people, "file of people")):
-            if hashlib.sha256(content).hexdigest() != expected:
-                raise CampaignError(f"the {what} is not the one that wave {asked.wave} names: get it again")
-        sizes, parts, fingerprints = _Layout.of_people(asked.nodes).cut(people)
-        codes = array("H", *_Layout.of_table(asked.nodes, classes).cut(table))
-        if sys.byteorder == "big":
-            codes.byteswap()
-        most = _count_beliefs(finest_scale(classes), classes)
-        if sum(sizes) != asked.nodes or max(parts) >= _PARTS_OF_HASH or max(codes) > most:
-            raise _damaged_files()
-        return cls(array("Q", accumulate(sizes, initial=0)), parts, fingerprints, codes, classes)
+        _check_published(content, asked.people, "file of people", asked)
+        sizes, parts, fingerprints = (layout := _Layout.of_people(asked.nodes)).cut(content)
+        if sum(sizes) != asked.nodes or max(parts) >= _PARTS_OF_HASH:
+            raise layout.damaged
+        return cls(array("Q", accumulate(sizes, initial=0)), parts, fingerprints)
 
-    def sums(self, neighbours: Iterable[str]) -> Codes:
-        """Return what the beliefs of the neighbours add up to; each counts once. Refuse an id that is not there."""
-        total = [0] * self.classes
-        for code, people in Counter(self.codes[row] for row in set(map(self._row, neighbours))).items():
-            for position, units in enumerate(belief(code, self.classes)):
-                total[position] += people * units
-        return tuple(total)
+    def rows(self, neighbours: Iterable[str]) -> Codes:
+        """Return the rows of the neighbours in ascending order, each once. Refuse an id that is not there."""
+        return tuple(sorted(set(map(self._row, neighbours))))
 
     def _row(self, neighbour: str) -> int:
         if not isinstance(neighbour, str):
@@ -1050,14 +1114,52 @@ class Beliefs(NamedTuple):
             if self.fingerprints[3 * row : 3 * row + 3] == fingerprint:
                 return row
         raise DomainError(
-            f"a neighbour is not among the {len(self.codes)} people of the table (id withheld): correct the list, "
+            f"a neighbour is not among the {self.starts[-1]} people of the campaign (id withheld): correct the list, "
             "or leave out people who do not take part"
         )
+
+
+class Beliefs(NamedTuple):
+    """What is published about all people: a code for each row of the file of people. It is checked as a whole."""
+
+    people: People
+    codes: array[int]
+    classes: int
+
+    @classmethod
+    def read(cls, table: bytes, people: bytes, question: Question) -> Beliefs:
+        """Read both files; refuse others than those of the wave, and a table with a row that is no belief.
+
+        A row whose units sum to more than `scale` would make the guarantee false. A refusal must not depend on the
+        list, so every row is checked.
+        """
+        asked, classes = _asked(question), len(question.classes)
+        _check_published(table, asked.table, "table", asked)
+        codes = array("H", *(layout := _Layout.of_table(asked.nodes, classes)).cut(table))
+        if sys.byteorder == "big":
+            codes.byteswap()
+        if max(codes) > _count_beliefs(finest_scale(classes), classes):
+            raise layout.damaged
+        return cls(People.read(people, asked), codes, classes)
+
+    def sums(self, neighbours: Iterable[str]) -> Codes:
+        """Return what the beliefs of the neighbours add up to; each counts once. Refuse an id that is not there."""
+        total = [0] * self.classes
+        for code, people in Counter(self.codes[row] for row in self.people.rows(neighbours)).items():
+            for position, units in enumerate(belief(code, self.classes)):
+                total[position] += people * units
+        return tuple(total)
+
+
+def _check_published(content: bytes, expected: str | None, what: str, asked: NeighbourWave) -> None:
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise CampaignError(f"the {what} is not the one that wave {asked.wave} names: get it again")
 
 
 class _Layout(NamedTuple):
     """The bytes of a published file: a title, and parts of known length."""
 
+    what: str
     title: bytes
     lengths: tuple[int, ...]
 
@@ -1065,12 +1167,14 @@ class _Layout(NamedTuple):
     def of_people(cls, people: int) -> _Layout:
         """Return the layout of the file of people: sizes of the buckets, their parts of the hash, fingerprints."""
         buckets = -(-people // _PER_BUCKET)
-        return cls(_PEOPLE_MAGIC + f'{{"people": {people}}}\n'.encode(), (buckets, buckets, 3 * people))
+        title = _PEOPLE_MAGIC + f'{{"people": {people}}}\n'.encode()
+        return cls("file of people", title, (buckets, buckets, 3 * people))
 
     @classmethod
     def of_table(cls, people: int, classes: int) -> _Layout:
         """Return the layout of the belief table: codes of 16 bits."""
-        return cls(_TABLE_MAGIC + f'{{"num_classes": {classes}, "people": {people}}}\n'.encode(), (2 * people,))
+        title = _TABLE_MAGIC + f'{{"num_classes": {classes}, "people": {people}}}\n'.encode()
+        return cls("table", title, (2 * people,))
 
     @property
     def size(self) -> int:
@@ -1079,12 +1183,13 @@ class _Layout(NamedTuple):
     def cut(self, file: bytes) -> list[bytes]:
         """Return the parts of a file; refuse one of another layout."""
         if not file.startswith(self.title) or len(file) != self.size:
-            raise _damaged_files()
+            raise self.damaged
         return [file[start:end] for start, end in pairwise(accumulate(self.lengths, initial=len(self.title)))]
 
-
-def _damaged_files() -> CampaignError:
-    return CampaignError("the table or the file of people is damaged, or of another number of people or classes")
+    @property
+    def damaged(self) -> CampaignError:
+        """The refusal of a file that has the right hash, and is no such file."""
+        return CampaignError(f"the {self.what} is damaged, or of another number of people or classes")
 
 
 def finest_scale(classes: int) -> int:
@@ -1379,17 +1484,23 @@ def _wave_question(campaign: dict[str, Any], notice: Notice) -> Question:
         raise CampaignError("the campaign declares a class twice, or fewer than two")
     name = _text(label["name"], "schema.label.name")
     _check_texts(notice.texts, {name: classes})
-    parts = _object(campaign["neighbours"], "answers documents label people table", "neighbours")
+    parts = _object(campaign["neighbours"], "answers documents label people table turns", "neighbours")
     documents = tuple(_hash(each, "neighbours.documents") for each in _list(parts["documents"], "neighbours.documents"))
     response = _label(parts["label"], len(classes), 3)
-    waves = [_list_mechanism(each, len(classes)) for each in _list(parts["answers"], "neighbours.answers")]
+    people = campaign["graph"]["nodes"]
+    waves = [_list_mechanism(each, len(classes), people) for each in _list(parts["answers"], "neighbours.answers")]
     if response is None or len(waves) != len(documents) or len(documents) > _MAX_WAVES:
         raise CampaignError(f"a series has a label, and an answer for each of at most {_MAX_WAVES} waves")
     if len(set(documents)) < len(documents):
         raise CampaignError("neighbours.documents names a document twice")
+    if len(waves) > 1 and any(isinstance(each, RandomizedList) for each in waves):
+        raise CampaignError("a randomized neighbour list is the only wave of its series, and this one has more")
+    turns = _turns(parts["turns"], waves)
     with localcontext(prec=60):
         costs = [each.cost for each in waves]
-        so_far = ListCost(*(sum(column, Decimal(0)) for column in zip(*costs, strict=True)))
+        # In turns a person answers one wave, and the document does not say whose: the dearest one bounds them all.
+        columns = zip(*costs, strict=True)
+        so_far = ListCost(*(sum(column, Decimal(0)) if turns is None else max(column) for column in columns))
         _check_wave_guarantee(campaign["guarantee"], costs[-1], so_far, response.user_level)
     return Question(
         id=campaign["id"],
@@ -1404,19 +1515,52 @@ def _wave_question(campaign: dict[str, Any], notice: Notice) -> Question:
         neighbours=NeighbourWave(
             documents,
             waves[-1],
-            campaign["graph"]["nodes"],
+            people,
             _hash(parts["people"], "neighbours.people"),
-            _hash(parts["table"], "neighbours.table"),
+            _table_hash(parts["table"], waves[-1]),
             so_far,
+            turns,
         ),
     )
 
 
-def _list_mechanism(entry: object, classes: int) -> ListClass | ListHistogram:
-    if isinstance(entry, dict) and entry.get("mechanism") == "neighbourhood_class":
+def _turns(stated: object, waves: Sequence[ListMechanism]) -> int | None:
+    """Return the number of turns of a series that has these waves so far; None if everybody answers every wave."""
+    if stated is None:
+        return None
+    if not 2 <= (turns := _whole(stated, "neighbours.turns")) <= _MAX_WAVES:
+        raise CampaignError(f"neighbours.turns must be null, or a whole number from 2 to {_MAX_WAVES}")
+    if any(isinstance(each, RandomizedList) for each in waves):
+        raise CampaignError("neighbours.turns must be null: everybody is asked for a randomized neighbour list")
+    if len(waves) > turns:
+        raise CampaignError(f"a series in {turns} turns has at most {turns} waves, and this is wave {len(waves)}")
+    return turns
+
+
+def _table_hash(stated: object, mechanism: ListMechanism) -> str | None:
+    """Return the hash of the belief table; a randomized list has none, and every other answer has one."""
+    if not isinstance(mechanism, RandomizedList):
+        return _hash(stated, "neighbours.table")
+    if stated is not None:
+        raise CampaignError("neighbours.table must be null: a randomized neighbour list has no belief table")
+    return None
+
+
+def _list_mechanism(entry: object, classes: int, people: int) -> ListMechanism:
+    named = entry.get("mechanism") if isinstance(entry, dict) else None
+    if named == "neighbourhood_class":
         parts = _object(entry, "epsilon mechanism size table", "an answer")
         _epsilon(parts["epsilon"], "the epsilon of an answer")
         return ListClass(_set_table(parts["table"], classes, parts["size"]))
+    if named == "randomized_neighbour_list":
+        parts = _object(entry, "epsilon mechanism people table", "an answer")
+        _epsilon(parts["epsilon"], "the epsilon of an answer")
+        if _whole(parts["people"], "an answer's people") != people or not 2 <= people <= _MAX_LISTED_PEOPLE:
+            raise CampaignError(
+                f"a randomized neighbour list is about all {people} people of the campaign, and they must be 2 to "
+                f"{_MAX_LISTED_PEOPLE}"
+            )
+        return RandomizedList(people, _table(parts["table"], 2))
     parts = _object(entry, "cap epsilon largest mechanism more scale", "an answer")
     _mechanism(parts, ("neighbourhood_histogram",), "an answer")
     _epsilon(parts["epsilon"], "the epsilon of an answer")
@@ -1769,6 +1913,7 @@ class KeptWave(NamedTuple):
     series: str
     wave: int
     cost: ListCost
+    turns: int | None
 
 
 class _Kept(NamedTuple):
@@ -1863,10 +2008,12 @@ def _seen(notice: Notice, now: datetime | None) -> SeenNotice:
 def _kept_wave(stated: object) -> KeptWave | None:
     """Read the place and the cost of an answer about neighbours; None if it is something else."""
     with suppress(TypeError, KeyError, ValueError, ArithmeticError):
-        if isinstance(stated, dict) and set(stated) == {"series", "wave", "any_lists", "one_entry"}:
-            cost = ListCost(*(Decimal(stated[key]) for key in ListCost._fields))
-            if isinstance(stated["series"], str) and type(stated["wave"]) is int and min(cost) > 0:
-                return KeptWave(stated["series"], stated["wave"], cost)
+        # What an earlier version kept does not say whether its series is asked in turns: none was.
+        if isinstance(stated, dict) and set(stated) | {"turns"} == {"series", "wave", "turns", *ListCost._fields}:
+            cost, turns = ListCost(*(Decimal(stated[key]) for key in ListCost._fields)), stated.get("turns")
+            is_place = isinstance(stated["series"], str) and type(stated["wave"]) is int
+            if is_place and type(turns) in (int, NoneType) and min(cost) > 0:
+                return KeptWave(stated["series"], stated["wave"], cost, turns)
     return None
 
 
@@ -1880,20 +2027,32 @@ def _is_list_answer(report: dict[str, Any]) -> bool:
 
 
 def _check_series(asked: NeighbourWave, node: str, before: Sequence[_Kept], *, shared_device: bool) -> None:
-    """Refuse a wave that does not continue what this device has answered; each wave of a series is answered once."""
+    """Refuse a wave that does not continue what this device has answered.
+
+    Each wave of a series is answered once, and of a series in turns one wave. It is in turns if this document says so
+    or if one that was answered did: an organiser could change the number, or leave it out, to ask a person again.
+    """
     for kept in before:
-        place = None if kept.wave is None or kept.wave.series != asked.series else kept.wave.wave
-        if place is None and kept.report["campaign"] != asked.series:
+        earlier = None if kept.wave is None or kept.wave.series != asked.series else kept.wave
+        if earlier is None and kept.report["campaign"] != asked.series:
             continue
         if kept.report["node"] != node:
             if not shared_device:
                 raise _another_node()
             continue
-        if place is not None and place > asked.wave:
+        if earlier is None:
+            continue
+        place = earlier.wave
+        if asked.turns is not None or earlier.turns is not None:
+            raise CampaignError(
+                f"this device has answered wave {place} of this series, which is asked in turns: a person answers one "
+                "wave of it, and no other one"
+            )
+        if place > asked.wave:
             raise CampaignError(f"wave {asked.wave} is over: this device has answered a later one of its series")
         if place == asked.wave:
             raise CampaignError(f"this device has answered another wave {place} of this series: each is answered once")
-        if place is not None and asked.documents[place] != kept.report["campaign"]:
+        if asked.documents[place] != kept.report["campaign"]:
             raise CampaignError(
                 f"the wave is of another series: it does not continue the wave {place} that this device has answered"
             )
@@ -2118,7 +2277,7 @@ def _write(kept: _Kept, *, replace: bool = False) -> None:
     stated: dict[str, Any] = {"epsilon": _rounded_up(kept.epsilon)}
     if kept.wave is not None:
         costs = {key: _rounded_up(getattr(kept.wave.cost, key)) for key in ListCost._fields}
-        stated["neighbours"] = {"series": kept.wave.series, "wave": kept.wave.wave, **costs}
+        stated["neighbours"] = {"series": kept.wave.series, "wave": kept.wave.wave, "turns": kept.wave.turns, **costs}
     notices = [notice._asdict() for notice in kept.notices]
     _write_text(kept.path, _canonical({**kept.report, **stated, "notices": notices}), replace=replace)
 
@@ -2269,7 +2428,7 @@ class Published(NamedTuple):
     campaign: Path
     question: Question
     table: Path | None = None
-    """The belief table of a wave about neighbours."""
+    """The belief table of a wave about neighbours; None for a randomized list, which has none."""
     people: Path | None = None
     """The file of all people of a wave about neighbours."""
 
@@ -2286,10 +2445,10 @@ def fetch(
 ) -> Published:
     """Get the campaign that is open and all that is published for it, and check it; nothing about a person is sent.
 
-    A wave about neighbours has two files, the belief table and the people. They are taken whole, so that nobody learns
-    whom a device looks up, and counted and compared with the hashes in the document. A file that is there already is
-    not taken again, so that a repetition is cheap. The document is written last, as `campaign.json`: with it, the
-    folder is complete. A failure leaves the folder as it was.
+    A wave about neighbours has two files, the belief table and the people; a randomized list has the people alone. They
+    are taken whole, so that nobody learns whom a device looks up, and counted and compared with the hashes in the
+    document. A file that is there already is not taken again, so that a repetition is cheap. The document is written
+    last, as `campaign.json`: with it, the folder is complete. A failure leaves the folder as it was.
 
     Args:
         url: the collector's address: https, or http on this machine.
@@ -2317,12 +2476,16 @@ def fetch(
             _check_fetched(question, before, place)
             files = source.files(question, place)
         _write_text(place / _FETCHED_NAME, text, replace=True)
-        old = None if before is None or before.neighbours is None else place / f"{before.neighbours.table}.beliefs"
-        if old is not None and old not in files:
+        earlier = None if before is None or before.neighbours is None else before.neighbours.table
+        if earlier is not None and (old := _table_path(place, earlier)) != files.get("table"):
             old.unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"{place} cannot be written: {error.strerror}") from None
-    return Published(place / _FETCHED_NAME, question, *files)
+    return Published(place / _FETCHED_NAME, question, **files)
+
+
+def _table_path(folder: Path, sha256: str) -> Path:
+    return folder / f"{sha256}.beliefs"
 
 
 class _Source(NamedTuple):
@@ -2340,15 +2503,15 @@ class _Source(NamedTuple):
         question = verify(content, max_epsilon=float("inf"), now=now)
         return content.decode(), question
 
-    def files(self, question: Question, folder: Path) -> tuple[Path, ...]:
+    def files(self, question: Question, folder: Path) -> dict[str, Path]:
         """Take the files of a wave about neighbours that are not there; other campaigns have none."""
         if (asked := question.neighbours) is None:
-            return ()
-        table, people = _Layout.of_table(asked.nodes, len(question.classes)), _Layout.of_people(asked.nodes)
-        return (
-            self._file(folder / f"{asked.table}.beliefs", asked.table, table.size),
-            self._file(folder / f"{asked.people}.people", asked.people, people.size),
-        )
+            return {}
+        files, people = {}, folder / f"{asked.people}.people"
+        if asked.table is not None:
+            size = _Layout.of_table(asked.nodes, len(question.classes)).size
+            files["table"] = self._file(_table_path(folder, asked.table), asked.table, size)
+        return files | {"people": self._file(people, asked.people, _Layout.of_people(asked.nodes).size)}
 
     def _file(self, path: Path, sha256: str, most: int) -> Path:
         if path.exists() and _file_sha256(path) == sha256:
@@ -2427,6 +2590,11 @@ def _check_fetched(question: Question, before: Question | None, folder: Path) ->
                 f"{folder}: fetch again later"
             )
         raise CampaignError(f"{folder} holds another campaign or series: choose another folder for this one")
+    if later is not None and earlier is not None and later.turns != earlier.turns:
+        raise CampaignError(
+            f"wave {later.wave} is asked in other turns than wave {earlier.wave}, which is in {folder}: a series keeps "
+            "its turns; ask the campaign's contact"
+        )
     if before.id == question.id and question.notice.version < before.notice.version:
         raise CampaignError(
             f"the collector serves notice {question.notice.version}, older than {before.notice.version}, which is in "

@@ -355,7 +355,7 @@ def _add_administration(
 
 def _check_published(campaign: Campaign, published: Mapping[str, bytes]) -> None:
     asked = campaign.neighbours
-    expected = set() if asked is None else {asked.people, asked.table}
+    expected = set() if asked is None else asked.published
     if published.keys() != expected or any(hashlib.sha256(each).hexdigest() != key for key, each in published.items()):
         raise CampaignError("the published files are not those that the campaign names: give its table and its people")
 

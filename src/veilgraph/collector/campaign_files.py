@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
-from veilgraph.campaign.neighbour_series import read_table_file
+from veilgraph.campaign.neighbour_series import NeighbourSeries, read_table_file
 from veilgraph.campaign.people_file import people_file
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.campaign.series_folder import PublishedWave
@@ -127,10 +127,8 @@ class CampaignFiles:
         """Return the files that a wave about neighbours publishes, by their SHA-256."""
         if campaign.neighbours is None:
             return {}
-        if self.tables is None:
-            raise RunError("a wave about neighbours needs --tables, the folder that 'neighbours publish' wrote")
         asked, people = campaign.neighbours, people_file(graph.names)
-        return {asked.table: read_table_file(self.tables, asked, people=graph.num_nodes), asked.people: people}
+        return _published(asked, people, read_table_file(self.tables, asked, people=graph.num_nodes))
 
     def _assessment(self, store: str, campaign: Path | None = None) -> AssessmentFile | None:
         if self.assessment is None:
@@ -188,9 +186,14 @@ class ServedCampaign:
             campaign_file=wave.path,
             plausible=None,
             assessment=self.series.assess(wave.path),
-            published={asked.table: wave.table, asked.people: people},
+            published=_published(asked, people, wave.table),
             series=replace(self.series, earlier=(*self.series.earlier, self.campaign)),
         )
+
+
+def _published(asked: NeighbourSeries, people: bytes, table: bytes | None) -> dict[str, bytes]:
+    """Return the files of a wave by the SHA-256 that its document names; randomized lists need no table."""
+    return {asked.people: people} | ({} if asked.table is None or table is None else {asked.table: table})
 
 
 def read_campaigns(path: Path) -> dict[str, CampaignFiles]:

@@ -64,7 +64,8 @@ def max_report_bytes(campaign: Campaign) -> int:
     """Return the size of the campaign's longest report, with every character escaped, and the same again for spaces."""
     codes = sum(len(str(size - 1)) + 1 for size in campaign.schema.domain_sizes)
     if campaign.neighbours is not None:
-        codes = campaign.schema.num_classes * len("-32767,")
+        longest = campaign.nodes if campaign.neighbours.asks_for_lists else campaign.schema.num_classes
+        codes = longest * len("-32767,")
     return 2 * (codes + 12 * MAX_NODE_LENGTH) + _REPORT_OVERHEAD_BYTES
 
 

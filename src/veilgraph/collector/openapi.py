@@ -12,7 +12,7 @@ from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
 from veilgraph.campaign.report import MAX_NODE_LENGTH
 from veilgraph.collector.validation import MAX_BATCH_REPORTS
-from veilgraph.privacy.mechanisms import GRRFS, NeighbourhoodClass, SubsetSelection
+from veilgraph.privacy.mechanisms import GRRFS, NeighbourhoodClass, RandomizedNeighbourList, SubsetSelection
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -210,18 +210,24 @@ def report_schema(campaign: Campaign) -> dict[str, Any]:
 
 def _answer_schema(campaign_id: str, answer: Answer) -> dict[str, Any]:
     """Return the JSON schema of an answer to a wave about neighbours."""
-    counts: dict[str, Any] = (
-        _set(answer.sets)
-        if isinstance(answer, NeighbourhoodClass)
-        else {
+    if isinstance(answer, NeighbourhoodClass):
+        asked = _set(answer.sets)
+    elif isinstance(answer, RandomizedNeighbourList):
+        asked = {
+            "type": "array",
+            "description": "rows of the people who are named, in ascending order",
+            "items": _code(answer.num_people),
+            "uniqueItems": True,
+        }
+    else:
+        asked = {
             "type": "array",
             "description": "a count for each class",
             "items": {"type": "integer", "minimum": -answer.largest, "maximum": answer.largest},
             "minItems": answer.num_classes,
             "maxItems": answer.num_classes,
         }
-    )
-    return _object({"campaign": {"const": campaign_id}, "node": _NODE, "answer": counts})
+    return _object({"campaign": {"const": campaign_id}, "node": _NODE, "answer": asked})
 
 
 _NODE = {"type": "string", "minLength": 1, "maxLength": MAX_NODE_LENGTH}

@@ -14,6 +14,8 @@ from veilgraph.graph.io import to_cell
 def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign) -> list[str]:
     """Return the nodes that neither reported nor withdrew, in their order; in a series, for the open wave.
 
+    In turns, nobody is reminded of the wave of others.
+
     Args:
         names: names of all nodes that may report.
         store: store of the reports.
@@ -21,7 +23,9 @@ def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign
     """
     asked = campaign.stored_wave if campaign.waves is None else campaign.wave
     settled = store.settled_nodes(campaign.series, wave=asked)
-    return [name for name in dict.fromkeys(names) if name not in settled]
+    series = campaign.neighbours
+    asked_now = (name for name in dict.fromkeys(names) if series is None or series.is_turn_of(name))
+    return [name for name in asked_now if name not in settled]
 
 
 def to_csv(nodes: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph, perturbed_graph
 from veilgraph.campaign.assessment import Assessment, Interval
-from veilgraph.deploy.fit_collected import DEFAULT_METHOD, NEIGHBOUR_METHOD, fit_reports, method_for_campaign
+from veilgraph.deploy.fit_collected import default_method, fit_reports, method_for_campaign
 from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.publish_wave import read_collection
 from veilgraph.deploy.stored_reports import stored_reports
@@ -46,8 +46,8 @@ def assess_collection(
         memory: limit of a fit, in bytes.
         watch: shows the progress.
     """
-    name = DEFAULT_METHOD if campaign.neighbours is None else NEIGHBOUR_METHOD
-    method = method_for_campaign(name, campaign, check_graph(campaign, graph), seed=seed, device=device)
+    public = check_graph(campaign, graph)
+    method = method_for_campaign(default_method(campaign), campaign, public, seed=seed, device=device)
     if campaign.neighbours is not None:
         _, perturbed = read_collection(store, campaign, graph, tables, watch=watch)
     else:

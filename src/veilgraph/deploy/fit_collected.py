@@ -148,6 +148,11 @@ def fit_reports(
     return prepared.fit(memory=memory)
 
 
+def default_method(campaign: Campaign) -> str:
+    """Return the name of the best method that is known for the reports of a campaign."""
+    return DEFAULT_METHOD if campaign.has_edges else NEIGHBOUR_METHOD
+
+
 def method_for_campaign(
     name: str, campaign: Campaign, graph: Graph, *, seed: int = 0, device: str = "auto", **parameters: Any
 ) -> Method:
@@ -161,9 +166,7 @@ def method_for_campaign(
         device: device of the method, if it has one.
         parameters: other parameters of the method; None stands for the default. Those that it lacks are refused.
     """
-    entry = find_method_for_campaign(
-        name, campaign.feature_mechanism, private_neighbours=campaign.neighbours is not None
-    )
+    entry = find_method_for_campaign(name, campaign.feature_mechanism, private_neighbours=not campaign.has_edges)
     given = {key: value for key, value in parameters.items() if value is not None}
     if unknown := sorted(given.keys() - entry.parameters):
         raise FitError(f"the method '{name}' has no {unknown[0]}: leave it out")
@@ -488,7 +491,7 @@ def _prepare_from_store(
     asked = newest_document(tables, Campaign.from_json(campaign.read_bytes()))
     declared = None if plausible is None else PlausibleShares.load(plausible, asked)
     public = check_graph(asked, graph if isinstance(graph, Graph) else read_graph(graph, nodes=nodes))
-    method = method or (DEFAULT_METHOD if asked.neighbours is None else NEIGHBOUR_METHOD)
+    method = method or default_method(asked)
     chosen = method_for_campaign(method, asked, public, seed=seed, device=device, **parameters)
     collection = None
     if asked.neighbours is None:
@@ -536,7 +539,7 @@ def _read_series(
     """Read a series about private neighbours; return its documents and tables, all reports, and the withdrawals."""
     if store is None:
         raise RunError("there are no reports: give --store, the store of the series")
-    if seed != SERIES_SEED or hold_out:
+    if not campaign.has_edges and (seed != SERIES_SEED or hold_out):
         raise FitError(
             "a series about neighbours is judged by people whose reports are in no table, and its seed is "
             f"{SERIES_SEED}: leave --seed and --hold-out out"

@@ -243,7 +243,7 @@ def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -
     """Return everything that is estimated from reports which predictions did not use."""
     out_of_fold = bool(perturbed.has_label[judged.nodes].all())
     control = floor = difference = None
-    if model.campaign.neighbours is not None:
+    if not model.campaign.has_edges:
         # The control would have no edge to propagate a label over.
         other = judged.with_predictions(_majority(perturbed, judged.nodes))
         floor, difference = other.accuracy(), judged.difference(other)
@@ -330,7 +330,7 @@ def _uncertain(probabilities: NDArray[np.float32], perturbed: PerturbedGraph) ->
             for code, name in enumerate(perturbed.schema.classes)
         ],
         "by_degree": []
-        if perturbed.neighbour_waves
+        if not degrees.any()
         else [
             {"name": name, "people": int((chosen := group == number).sum()), "uncertain": int(uncertain[chosen].sum())}
             for number, name in enumerate(_degree_names())

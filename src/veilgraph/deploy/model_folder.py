@@ -197,7 +197,7 @@ def _read_nodes(path: Path) -> tuple[str, ...] | None:
 
 def _series_document(collection: NeighbourCollection) -> str:
     """Return the documents of a series and its tables, as text."""
-    tables = [base64.b64encode(table.to_bytes()).decode() for table in collection.tables]
+    tables = [None if each is None else base64.b64encode(each.to_bytes()).decode() for each in collection.tables]
     return json.dumps({"documents": [each.to_json() for each in collection.documents], "tables": tables})
 
 
@@ -209,7 +209,9 @@ def _read_series(path: Path, campaign: Campaign) -> NeighbourCollection | None:
         stated = read_object(path)
         found = NeighbourCollection(
             documents=tuple(Campaign.from_json(each) for each in stated["documents"]),
-            tables=tuple(BeliefTable.from_bytes(base64.b64decode(each)) for each in stated["tables"]),
+            tables=tuple(
+                None if each is None else BeliefTable.from_bytes(base64.b64decode(each)) for each in stated["tables"]
+            ),
         )
     except (OSError, ValueError, KeyError, TypeError, VeilgraphError) as error:
         raise RunError(f"{path} holds no series of private neighbours ({type(error).__name__}); {_REMEDY}") from None

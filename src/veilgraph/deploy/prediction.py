@@ -17,7 +17,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import FitError, GraphError, RunError
-from veilgraph.graph import Graph, PerturbedGraph
+from veilgraph.graph import Graph
 from veilgraph.graph.arrow import arrow
 from veilgraph.graph.io import frame_to_cells
 from veilgraph.graph.shard_writer import drafted_folder, write_shard
@@ -158,10 +158,11 @@ def predict_nodes(
     chosen = tuple(nodes or graph.names)
     number_of = {name: number for number, name in enumerate(public.names)}
     numbers = np.array([number_of[node] for node in chosen], dtype=np.int64)
-    rows = _probabilities(model, perturbed, kept=store is None)[numbers]
+    is_of_training = store is None and public.names == model.nodes and public.fingerprint == model.campaign.graph
+    rows = model.method.predict_proba(None if is_of_training else perturbed)[numbers]
     answered = [wave.has_answer for wave in perturbed.neighbour_waves]
     reported = np.logical_or.reduce([perturbed.has_features, perturbed.has_label, *answered])[numbers]
-    informed = reported | (public.degrees[numbers] > 0)
+    informed = reported | (perturbed.graph.degrees[numbers] > 0)
     trained = set(model.nodes or ())
     if strangers := [node for node, known in zip(chosen, informed, strict=True) if not known and node not in trained]:
         raise GraphError(f"node '{strangers[0]}' has neither an edge nor a report: nothing is known to predict it from")
@@ -205,14 +206,6 @@ def calibrated_sets(model: Model, coverage: float | None) -> ConformalSets | Non
         return None
     sets.threshold(COVERAGE if coverage is None else coverage)
     return sets
-
-
-def _probabilities(model: Model, perturbed: PerturbedGraph, *, kept: bool) -> NDArray[np.float32]:
-    """Return class probabilities [nodes, classes]; those of the training if graph and reports are the same."""
-    graph = perturbed.graph
-    if kept and graph.names == model.nodes and graph.fingerprint == model.campaign.graph:
-        return model.method.predict_proba()
-    return model.method.predict_proba(perturbed)
 
 
 def check_table_format(path: Path) -> Path:

@@ -7,6 +7,7 @@ request handler.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from veilgraph.atomic_files import write_atomically
@@ -14,13 +15,14 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.neighbour_collection import NeighbourCollection
 from veilgraph.campaign.neighbour_series import Answer, read_table_file, table_path
-from veilgraph.campaign.people_file import PeopleFile, people_file
+from veilgraph.campaign.people_file import people_of
 from veilgraph.campaign.series_folder import newest_document, wave_path
 from veilgraph.deploy.stored_reports import series_documents, stored_reports
 from veilgraph.errors import CampaignError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models.neighbour_waves import NeighbourWaves
 from veilgraph.privacy.belief_table import BeliefTable
+from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 from veilgraph.progress import Watch, unwatched
 
 SERIES_SEED = 0
@@ -28,6 +30,9 @@ SERIES_SEED = 0
 
 _SHARES = {"train": 2 / 3, "validation": 1 / 3}
 """Shares of the labelled people; nobody is kept aside for a test."""
+
+_NO_TABLE = "0" * 64
+"""Hash in place of that of a table which is not computed yet."""
 
 
 def read_collection(
@@ -39,18 +44,17 @@ def read_collection(
         store: URL of the store.
         campaign: the newest document of the series.
         people: the people of the series, without edges.
-        tables: folder of the tables; None if there is no wave yet.
+        tables: folder of the tables; None if there is none yet.
         watch: shows the progress of reading.
     """
-    ordered = check_graph(campaign, people).reordered(PeopleFile.of(people.names).names)
+    check_graph(campaign, people)
     documents = series_documents(store, campaign)
     waves = [each.neighbours for each in documents if each.neighbours is not None]
-    if waves and tables is None:
-        raise CampaignError("the tables of the series are missing: give --tables, the folder of 'neighbours publish'")
-    published = [read_table_file(tables, wave, people=ordered.num_nodes) for wave in waves if tables is not None]
-    collection = NeighbourCollection(documents=documents, tables=tuple(map(BeliefTable.from_bytes, published)))
+    published = [read_table_file(tables, wave, people=people.num_nodes) for wave in waves]
+    read = tuple(None if each is None else BeliefTable.from_bytes(each) for each in published)
+    collection = NeighbourCollection(documents=documents, tables=read)
     with stored_reports(store, campaign, watch=watch) as reports:
-        return collection, collection.perturbed(ordered, reports)
+        return collection, collection.perturbed(people, reports)
 
 
 def publish_wave(
@@ -62,12 +66,15 @@ def publish_wave(
     tables: Path,
     out: Path | None = None,
     closes: datetime,
+    turns: int | None = None,
     purpose: str | None = None,
     contact: str | None = None,
     retention: datetime | None = None,
     watch: Watch = unwatched,
 ) -> tuple[Campaign, PerturbedGraph]:
     """Fit to all reports of a series so far, write the next table, and then the document of the next wave.
+
+    A wave that asks for randomized lists needs no table, so nothing is fitted and no belief is published.
 
     Args:
         store: URL of the store.
@@ -78,16 +85,19 @@ def publish_wave(
         out: the document to write; nothing is there before the table is. Default: in the folder, where a running
             collector takes it up.
         closes: time until which answers are accepted.
+        turns: number of waves of which each person answers one, said with the first wave; None: all answer all.
         purpose: purpose of the wave; default: that of the document before.
         contact: contact for participants; default: that of the document before.
         retention: time after which all reports of the series are deleted; default: that of the document before.
         watch: shows the progress.
 
     Returns:
-        The document of the wave, and the reports that the table was computed from.
+        The document of the wave, and the reports so far.
     """
     campaign = newest_document(tables, campaign)
     wave = 1 if campaign.neighbours is None else campaign.neighbours.wave + 1
+    if campaign.neighbours is not None and campaign.neighbours.asks_for_lists:
+        raise CampaignError("the series asks for randomized lists, in one wave: train on it, or begin another series")
     out = wave_path(tables, wave) if out is None else out
     if out.exists():
         raise RunError(f"{out} exists: publish the wave after it, or choose another --out")
@@ -96,20 +106,31 @@ def publish_wave(
         raise RunError(
             f"nobody has answered wave {wave - 1} yet, and the next one would close it: publish it when people have"
         )
-    labelled = Split.random(perturbed.graph.num_nodes, seed=SERIES_SEED, eligible=perturbed.has_label, **_SHARES)
-    with watch("fit"):
-        table = NeighbourWaves(seed=SERIES_SEED).fit(perturbed, labelled).next_table(perturbed)
-    made = campaign.next_wave(
+    document = partial(
+        campaign.next_wave,
         answer,
         graph=people,
-        table=table.sha256,
         closes=closes,
+        turns=turns,
         purpose=purpose,
         contact=contact,
         retention=retention,
     )
+    if isinstance(answer, RandomizedNeighbourList):
+        table, made = None, document(table=None)
+    else:
+        document(table=_NO_TABLE)  # refused now, if it is, and not after the fit
+        table = _next_table(perturbed, watch)
+        made = document(table=table.sha256)
     tables.mkdir(parents=True, exist_ok=True)
-    write_atomically(table_path(tables, table.sha256), table.to_bytes())
-    write_atomically(tables / f"{made.neighbour_series.people}.people", people_file(people.names))
+    if table is not None:
+        write_atomically(table_path(tables, table.sha256), table.to_bytes())
+    write_atomically(tables / f"{made.neighbour_series.people}.people", people_of(people).content)
     write_atomically(out, made.to_json() + "\n")
     return made, perturbed
+
+
+def _next_table(perturbed: PerturbedGraph, watch: Watch) -> BeliefTable:
+    labelled = Split.random(perturbed.graph.num_nodes, seed=SERIES_SEED, eligible=perturbed.has_label, **_SHARES)
+    with watch("fit"):
+        return NeighbourWaves(seed=SERIES_SEED).fit(perturbed, labelled).next_table(perturbed)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from veilgraph.datasets import PrivateGraph, load
 from veilgraph.datasets.registry import REGISTERED, Source
 from veilgraph.evaluation import accuracy
-from veilgraph.experiments.grid import BEST_LABELS, HALF, PUBLIC, RANDOMIZED, Cell
+from veilgraph.experiments.grid import BEST_LABELS, HALF, LIST, PUBLIC, Cell
 from veilgraph.experiments.neighbour_design import NeighbourDesign
 from veilgraph.experiments.private_neighbours import ask_neighbours, without_edges
-from veilgraph.experiments.randomized_adjacency import randomized_adjacency
+from veilgraph.experiments.randomized_lists import draw_mutual_pairs
 from veilgraph.experiments.simulation import (
     coupling_key,
     feature_rng,
@@ -34,8 +34,8 @@ from veilgraph.privacy.mechanisms import GRR, LabelMechanism, Mechanism
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL
 
-_ADJACENCY = 5
-"""Stream of the draws of a randomized adjacency matrix."""
+_LISTS = 5
+"""Stream of the draws of randomized lists."""
 
 DataSource: TypeAlias = Callable[[Cell], PrivateGraph]
 """Returns the data of a cell. Cells share reports only if their data are the same object."""
@@ -205,11 +205,11 @@ def _with_edges_of(cell: Cell, private: PrivateGraph, reports: PerturbedGraph, s
         return reports
     if cell.edge_epsilon is None:
         return without_edges(reports)
-    if cell.neighbours == RANDOMIZED:
-        rng = np.random.default_rng([cell.seed, _ADJACENCY])
-        return replace(reports, graph=randomized_adjacency(private.graph, cell.edge_epsilon, rng))
+    if cell.neighbours == LIST:
+        rng = np.random.default_rng([cell.seed, _LISTS])
+        return replace(reports, graph=draw_mutual_pairs(private.graph, cell.edge_epsilon, rng))
     design = NeighbourDesign.usual(cell.neighbours, reports.label_mechanism.epsilon, cell.edge_epsilon)
-    waves = design.waves(private.schema.num_classes)
+    waves = design.waves(private.schema.num_classes, private.graph.num_nodes)
     return ask_neighbours(private, reports, split, waves, seed=cell.seed, in_turn=design.in_turn)
 
 

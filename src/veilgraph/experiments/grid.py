@@ -27,11 +27,11 @@ SWEPT = ("feature_hops", "label_hops", "num_clusters", "llp_weight", "backbone")
 GRR_LABELS, BEST_LABELS = "grr", "best"
 """Label mechanisms of a cell: GRR as in the paper, or the one of `best_label_mechanism`."""
 
-PUBLIC, ALONE, RANDOMIZED, HISTOGRAM, CLASS = "public", "alone", "randomized", "histogram", "class"
-ASKED = (HISTOGRAM, CLASS)
-"""Answers about neighbour lists that devices give in waves."""
-NEIGHBOURS = (PUBLIC, ALONE, RANDOMIZED, *ASKED)
-"""What the server learns about edges: all, nothing, randomized bits of the adjacency matrix, or answers in waves."""
+PUBLIC, ALONE, HISTOGRAM, CLASS, LIST = "public", "alone", "histogram", "class", "list"
+IN_WAVES = (HISTOGRAM, CLASS)
+"""Answers about neighbour lists that devices give in waves, each from a table."""
+NEIGHBOURS = (PUBLIC, ALONE, *IN_WAVES, LIST)
+"""What the server learns about edges: all, nothing, answers in waves, or randomized lists."""
 
 USUAL_REPORTERS, HALF = 0.75, 0.5
 """Share of the people who give a label: training and validation nodes, or the training nodes alone."""
@@ -96,7 +96,10 @@ class Cell:
         cell["dataset"] = short_name(self.dataset)  # the data are known by their content, wherever the file is
         if self.label_mechanism == GRR_LABELS:  # results from before there was a choice keep their keys
             del cell["label_mechanism"]
-        cell = {key: value for key, value in cell.items() if key not in _EDGES} | self.edges
+        edges = self.edges
+        if self.neighbours == LIST:  # results from before lists were collected keep their keys
+            edges["neighbours"] = "randomized"
+        cell = {key: value for key, value in cell.items() if key not in _EDGES} | edges
         document: dict[str, Any] = {"cell": cell, "data": data_checksum, "version": veilgraph.__version__}
         entry = find_method(self.method)
         if entry.revision:
@@ -371,7 +374,7 @@ def _edge_settings(name: str, grid: Mapping[str, Any]) -> list[dict[str, Any]]:
                 f"{name}, grid: neighbours has {neighbours!r}; known are {', '.join(NEIGHBOURS)}"
                 f"{nearest_names(str(neighbours), NEIGHBOURS)}"
             )
-        spends = neighbours in (RANDOMIZED, *ASKED)
+        spends = neighbours in (*IN_WAVES, LIST)
         if spends and "edge_epsilon" not in grid:
             raise RunError(f"{name}, grid: neighbours has '{neighbours}': give edge_epsilon, such as [1, 2, 4, 8]")
         epsilons = [check_epsilon(each, "edge_epsilon") for each in grid["edge_epsilon"]] if spends else [None]

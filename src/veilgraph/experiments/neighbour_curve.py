@@ -1,126 +1,213 @@
-"""Accuracy against the edge epsilon: private neighbours between the label alone and a public graph."""
+"""Accuracy against the edge epsilon: all answers about private neighbours, between floor and public graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
-from veilgraph.evaluation import accuracy
-from veilgraph.experiments.grid import HISTOGRAM
+from veilgraph.experiments.cells import Fit
+from veilgraph.experiments.grid import (
+    ALONE,
+    BEST_LABELS,
+    GRR_LABELS,
+    IN_WAVES,
+    LIST,
+    PUBLIC,
+    Cell,
+    Experiment,
+    make_cell,
+)
 from veilgraph.experiments.neighbour_design import ANSWERS, NeighbourDesign
-from veilgraph.experiments.private_neighbours import simulate_neighbour_waves
-from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
-from veilgraph.graph import Split
-from veilgraph.models import LabelVeil, NeighbourWaves
-from veilgraph.privacy.mechanisms import GRR
-from veilgraph.privacy.schema import NO_LABEL
+from veilgraph.experiments.randomized_lists import list_facts
+from veilgraph.experiments.results import summarize_seeds
+from veilgraph.experiments.run_folder import RunFolder, run_identity
+from veilgraph.experiments.runner import run_experiment
+from veilgraph.privacy.epsilon import check_epsilon
+from veilgraph.privacy.mechanisms import RandomizedNeighbourList
+from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
+from veilgraph.progress import Progress, no_progress
 
 EDGE_EPSILONS = (1.0, 2.0, 4.0, 8.0)
-FLOOR, CEILING, TOLD = "label_alone", "public_graph", "label_and_features"
+FLOOR, TOLD, CONTROL, CEILING = "label_alone", "label_and_features", "control", "public_graph"
+MAX_MUTUAL_PAIRS = 1_000_000
+"""Pairs up to which randomized lists are learned from; more are far more false neighbours than true ones."""
 
 
-def neighbour_curve(
-    private: PrivateGraph,
-    *,
-    epsilon_y: float,
-    edge_epsilons: Sequence[float] = EDGE_EPSILONS,
-    epsilon_x: float | None = None,
-    sampled: int | None = None,
-    seeds: int = 3,
-    first_seed: int = 0,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> dict[str, Any]:
-    """Simulate both answers at several edge epsilons; return accuracies on silent people, JSON-ready.
+@dataclass(frozen=True, kw_only=True)
+class NeighbourConfiguration:
+    """Everything that decides a curve, except the data.
 
-    The floor is the own label without any neighbour, which is the largest class for a silent person. The ceiling is
-    Veil on the same label reports with the graph, if it were public. Where features are asked, what own label and own
-    features reach without any neighbour is beside both.
-
-    Args:
-        private: the true records; its edges are the neighbour lists.
+    Attributes:
         epsilon_y: budget of the label.
-        edge_epsilons: budgets of all answers of a person together.
+        edge_epsilons: budgets of all answers of a person together, ascending.
         epsilon_x: budget of each sampled feature; None asks for none.
         sampled: number of features to spend it on, given together with `epsilon_x`.
         seeds: number of splits and reports.
         first_seed: the first seed.
-        progress: called with what is done, how much and of how much.
     """
-    if seeds < 1:
-        raise RunError(f"seeds is {seeds}: run at least 1")
-    if epsilon_x is not None and not private.schema.num_features:
+
+    epsilon_y: float
+    edge_epsilons: tuple[float, ...] = EDGE_EPSILONS
+    epsilon_x: float | None = None
+    sampled: int | None = None
+    seeds: int = 3
+    first_seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise RunError(f"seeds is {self.seeds}: run at least 1")
+        for epsilon in self.edge_epsilons:
+            check_epsilon(epsilon, "edge_epsilon")
+        object.__setattr__(self, "edge_epsilons", tuple(sorted({float(each) for each in self.edge_epsilons})))
+        self.designs()  # refuses a budget of features without a number of them
+
+    def designs(self) -> dict[str, list[NeighbourDesign]]:
+        """Return the designs of each answer, one for each edge epsilon."""
+        features: dict[str, Any] = {"epsilon_x": self.epsilon_x, "sampled": self.sampled}
+        return {
+            answer: [NeighbourDesign.usual(answer, self.epsilon_y, total, **features) for total in self.edge_epsilons]
+            for answer in ANSWERS
+        }
+
+
+def run_neighbour_curve(
+    private: PrivateGraph,
+    configuration: NeighbourConfiguration,
+    folder: Path,
+    *,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Simulate all answers at several edge epsilons; write everything into `folder`; return accuracies, JSON-ready.
+
+    The floor is the own label without any neighbour, which is the largest class for a silent person. Veil and the
+    control on the same label reports with the graph, if it were public, are above. Where features are asked, what own
+    label and own features reach without any neighbour is beside them. Lists are simulated among at most 50,000 people,
+    where at most a million pairs name each other.
+
+    A run that was stopped continues from the cells that its folder holds.
+
+    Args:
+        private: the true records; its edges are the neighbour lists.
+        configuration: the settings.
+        folder: folder of the results. A folder of another run, or of other files, is refused.
+        progress: called with the cell, the number of finished cells, and the number of all cells.
+    """
+    if configuration.epsilon_x is not None and not private.schema.num_features:
         raise RunError(f"{private.name} has no features: leave epsilon_x and sampled out")
-    totals = sorted(dict.fromkeys(edge_epsilons))
-    classes, sizes = private.schema.num_classes, private.schema.domain_sizes
-    designs = {
-        answer: [
-            NeighbourDesign.usual(answer, epsilon_y, total, epsilon_x=epsilon_x, sampled=sampled) for total in totals
-        ]
-        for answer in ANSWERS
-    }
-    features = designs[HISTOGRAM][0].features(sizes)
-    found: dict[str, list[list[float]]] = {answer: [[] for _ in totals] for answer in ANSWERS}
-    levels: dict[str, list[float]] = {each: [] for each in (FLOOR, CEILING, *([TOLD] if features else []))}
-    steps, done = seeds * (len(ANSWERS) * len(totals) + 1), 0
-    for seed in range(first_seed, first_seed + seeds):
-        split = Split.random(private.graph.num_nodes, seed=seed, eligible=private.labels != NO_LABEL)
-        labels = randomize_labels(private, GRR(classes, epsilon_y), split, rng=label_rng(seed))
-        public = simulated_collection(private, split, GRR(classes, epsilon_y), labels)
-        for level, method in ((FLOOR, NeighbourWaves(seed=seed)), (CEILING, LabelVeil(seed=seed))):
-            levels[level].append(accuracy(method.fit(public, split).predict(), private, split.test))
-        if features is not None:
-            _, method = simulate_neighbour_waves(
-                private, split, GRR(classes, epsilon_y), [], seed=seed, features=features
+    own = RunFolder(folder, run_identity(private, asdict(configuration)))
+    groups = _cells(private, configuration)
+    cells = tuple(cell for group in groups.values() for cell in group)
+    experiment = Experiment(name="neighbours", title=private.name, cells=cells, published=())
+
+    def data(cell: Cell) -> PrivateGraph:
+        return private
+
+    def claim(fit: Fit) -> Mapping[str, Any]:
+        own.claim()
+        return {}
+
+    run_experiment(experiment, own.store, data=data, on_fit=claim, progress=progress)
+    finished = iter([result for _, result in own.store.finished(experiment, data)])
+    found = {key: summarize_seeds([next(finished) for _ in group]) for key, group in groups.items()}
+    result = _summary(private, configuration, found)
+    own.write("result.json", json.dumps(result, indent=2))
+    return result
+
+
+_Key = tuple[str, float | None]
+"""An answer or a level, and the edge epsilon where it has one."""
+
+
+def _cells(private: PrivateGraph, configuration: NeighbourConfiguration) -> dict[_Key, list[Cell]]:
+    """Return the cells of all seeds, by answer or level and edge epsilon."""
+
+    def group(method: str, neighbours: str, total: float | None = None, epsilon_x: float = 0.0) -> list[Cell]:
+        labels = BEST_LABELS if neighbours in (PUBLIC, LIST) else GRR_LABELS  # as a campaign asks for them
+        return [
+            make_cell(
+                dataset=private.name,
+                method=method,
+                epsilon_x=epsilon_x,
+                epsilon_y=configuration.epsilon_y,
+                sampled=configuration.sampled or 1,
+                seed=seed,
+                parameters={},
+                label_mechanism=labels,
+                neighbours=neighbours,
+                edge_epsilon=total,
             )
-            levels[TOLD].append(accuracy(method.predict(), private, split.test))
-        progress("fits", done := done + 1, steps)
-        for answer, planned in designs.items():
-            for design, scores in zip(planned, found[answer], strict=True):
-                _, method = simulate_neighbour_waves(
-                    private,
-                    split,
-                    design.label(classes),
-                    design.waves(classes),
-                    seed=seed,
-                    in_turn=design.in_turn,
-                    features=features,
-                )
-                scores.append(accuracy(method.predict(), private, split.test))
-                progress("fits", done := done + 1, steps)
+            for seed in range(configuration.first_seed, configuration.first_seed + configuration.seeds)
+        ]
+
+    told, waves = configuration.epsilon_x or 0.0, "neighbour_waves"
+    return {
+        (FLOOR, None): group(waves, ALONE),
+        **({(TOLD, None): group(waves, ALONE, epsilon_x=told)} if told else {}),
+        (CONTROL, None): group("structure_only", PUBLIC),
+        (CEILING, None): group("veil_labels", PUBLIC),
+        **{
+            (answer, total): group(waves, answer, total, told)
+            for answer in IN_WAVES
+            for total in configuration.edge_epsilons
+        },
+        **{
+            (LIST, total): group("veil_equal" if told else "veil_labels", LIST, total, told)
+            for total in configuration.edge_epsilons
+            if _mutual_pairs(private, total) <= MAX_MUTUAL_PAIRS
+        },
+    }
+
+
+def _mutual_pairs(private: PrivateGraph, total: float) -> float:
+    """Return how many pairs name each other, roughly; infinity where there are too many people for lists."""
+    people = private.graph.num_nodes
+    if people > MOST_PEOPLE:
+        return math.inf
+    return private.graph.num_edges + people * RandomizedNeighbourList(people, total).false_neighbours / 2
+
+
+def _summary(
+    private: PrivateGraph, configuration: NeighbourConfiguration, found: Mapping[_Key, Mapping[str, Any]]
+) -> dict[str, Any]:
+    settings = {key: value for key, value in asdict(configuration).items() if key not in ("seeds", "first_seed")}
+    first = configuration.first_seed
     return {
         "dataset": private.name,
         "nodes": private.graph.num_nodes,
         "edges": private.graph.num_edges,
-        "classes": classes,
-        "epsilon_y": epsilon_y,
-        "epsilon_x": epsilon_x,
-        "sampled": sampled,
-        "edge_epsilons": totals,
-        "seeds": list(range(first_seed, first_seed + seeds)),
+        "classes": private.schema.num_classes,
+        **settings,
+        "edge_epsilons": list(configuration.edge_epsilons),
+        "seeds": list(range(first, first + configuration.seeds)),
         "answers": {
             answer: [
                 {
                     "edge_epsilon": total,
                     "design": design.title,
-                    "guarantee": design.guarantee(classes, sizes).as_dict(),
-                    "guarantee_in_words": design.guarantee(classes, sizes).in_words(),
-                    **_spread(scores),
+                    **_protected_and_spent(private, design),
+                    **found.get((answer, total), {"accuracy_mean": None}),
                 }
-                for total, design, scores in zip(totals, designs[answer], found[answer], strict=True)
+                for total, design in zip(configuration.edge_epsilons, designs, strict=True)
             ]
-            for answer in ANSWERS
+            for answer, designs in configuration.designs().items()
         },
-        "levels": {level: _spread(scores) for level, scores in levels.items()},
+        "levels": {level: found[level, None] for level in (FLOOR, TOLD, CONTROL, CEILING) if (level, None) in found},
     }
 
 
-def _spread(scores: Sequence[float]) -> dict[str, Any]:
-    return {
-        "accuracies": list(scores),
-        "accuracy_mean": float(np.mean(scores)),
-        "accuracy_std": float(np.std(scores, ddof=1)) if len(scores) > 1 else None,
-    }
+def _protected_and_spent(private: PrivateGraph, design: NeighbourDesign) -> dict[str, Any]:
+    """Return the guarantee of a design, and what its lists cost; no guarantee where it cannot be collected."""
+    people, schema = private.graph.num_nodes, private.schema
+    if design.answer == LIST and people > MOST_PEOPLE:
+        reason = f"Not collected: there are {people:,} people, and lists are reported among at most {MOST_PEOPLE:,}."
+        return {"guarantee": None, "guarantee_in_words": [reason]}
+    guarantee = design.guarantee(schema.num_classes, people, schema.domain_sizes)
+    answer, degree = design.waves(schema.num_classes, people)[0], 2 * private.graph.num_edges / people
+    costs = asdict(list_facts(answer, degree)) if isinstance(answer, RandomizedNeighbourList) else {}
+    return {"guarantee": guarantee.as_dict(), "guarantee_in_words": guarantee.in_words(), **costs}

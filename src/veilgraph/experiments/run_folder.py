@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -58,9 +58,14 @@ class RunSettings:
 
     def identity(self, private: PrivateGraph) -> dict[str, Any]:
         """Return everything that decides the results of a run on some data, JSON-ready."""
-        settings = {"dataset": private.name, "data_sha256": private.fingerprint, **asdict(self)}
-        identity: dict[str, Any] = _json_ready(settings | {"version": veilgraph.__version__})
-        return identity
+        return run_identity(private, asdict(self))
+
+
+def run_identity(private: PrivateGraph, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything that decides the results of a run on some data, JSON-ready."""
+    data = {"dataset": private.name, "data_sha256": private.fingerprint}
+    identity: dict[str, Any] = _json_ready(data | dict(settings) | {"version": veilgraph.__version__})
+    return identity
 
 
 def _json_ready(value: Any) -> Any:
@@ -77,7 +82,7 @@ class RunFolder:
 
     Args:
         path: the folder; it need not exist.
-        identity: everything that decides the results, as `RunSettings.identity` returns it.
+        identity: everything that decides the results, as `run_identity` returns it.
     """
 
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ from veilgraph.experiments.cells import (
     method_of,
     start_cells,
 )
-from veilgraph.experiments.grid import ASKED, PUBLIC, Cell, Experiment
+from veilgraph.experiments.grid import IN_WAVES, PUBLIC, Cell, Experiment
 from veilgraph.experiments.results import ResultStore
 from veilgraph.graph.metis import start_workers
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
@@ -67,7 +67,7 @@ def plan_chunks(
     for group in groups.values():
         first = next(iter(group.values()))[0]
         size = len(cells) if on_gpu else max(_MIN_CHUNK_CELLS, chunk_nodes // num_nodes(first, data))
-        chunks += pack_draws(group.values(), 1 if first.neighbours in ASKED else size)
+        chunks += pack_draws(group.values(), 1 if first.neighbours in IN_WAVES else size)
     return _small_graphs_first(chunks, data) if on_gpu else chunks
 
 

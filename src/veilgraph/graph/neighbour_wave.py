@@ -21,31 +21,34 @@ class NeighbourWave:
 
     Attributes:
         mechanism: mechanism that randomized the answers.
-        table: beliefs that devices added up over their neighbours.
+        table: beliefs that devices added up over their neighbours; None for randomized lists, which need none.
         answers: `[nodes, ...]`, as the mechanism reports them.
         has_answer: `[nodes]`, which rows of `answers` are reports.
     """
 
     mechanism: NeighbourhoodMechanism
-    table: BeliefTable
+    table: BeliefTable | None
     answers: NDArray[Any] = field(repr=False)
     has_answer: NDArray[np.bool_] = field(repr=False)
 
     def __post_init__(self) -> None:
-        nodes = len(self.table)
+        nodes, columns = self.num_people, self.mechanism.num_columns
         if len(self.answers) != nodes or self.has_answer.shape != (nodes,):
             raise GraphError(
                 f"a wave has {len(self.answers)} answers and a mask of shape {self.has_answer.shape}: "
-                f"the table is for {nodes} people"
+                f"there are {nodes} people"
             )
-        if self.mechanism.num_classes != self.table.num_classes:
-            raise GraphError(
-                f"the answers are about {self.mechanism.num_classes} classes, the table has {self.table.num_classes}"
-            )
+        if self.table is not None and columns != self.table.num_classes:
+            raise GraphError(f"the answers are about {columns} classes, the table has {self.table.num_classes}")
         try:
             self.mechanism.check_reports(self.answers[self.has_answer])
         except DomainError as error:
             raise GraphError(str(error)) from None
+
+    @property
+    def num_people(self) -> int:
+        """Number of people who may answer: rows of the table, or columns of a list."""
+        return self.mechanism.num_columns if self.table is None else len(self.table)
 
 
 def most_answered(waves: Sequence[NeighbourWave]) -> list[NeighbourhoodMechanism]:

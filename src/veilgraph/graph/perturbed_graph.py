@@ -38,7 +38,7 @@ class PerturbedGraph:
         feature_waves: features in each wave of a series, `[nodes, waves, features]`, of which `features` is the
             evidence; None if features were asked once. Methods do not read it.
         neighbour_waves: answers about private neighbour lists, wave by wave; none if the graph is public. With private
-            neighbours, `graph` has the people and no edge.
+            neighbours, `graph` has the people and no edge; with randomized lists, those who name each other.
     """
 
     graph: Graph
@@ -75,10 +75,11 @@ class PerturbedGraph:
                 f"the schema has {self.schema.num_classes}"
             )
         for number, wave in enumerate(self.neighbour_waves, start=1):
-            if len(wave.table) != nodes or wave.table.num_classes != self.schema.num_classes:
+            classes = self.schema.num_classes if wave.table is None else wave.table.num_classes
+            if wave.num_people != nodes or classes != self.schema.num_classes:
                 raise GraphError(
-                    f"wave {number} of neighbour answers is for {len(wave.table)} people and "
-                    f"{wave.table.num_classes} classes: there are {nodes} nodes and {self.schema.num_classes} classes"
+                    f"wave {number} of neighbour answers is for {wave.num_people} people and {classes} classes: there "
+                    f"are {nodes} nodes and {self.schema.num_classes} classes"
                 )
         if len(self.labels) != nodes:
             raise GraphError(f"labels has {len(self.labels)} rows: there are {nodes} nodes")

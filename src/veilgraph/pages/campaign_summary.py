@@ -24,7 +24,13 @@ from veilgraph.campaign.notice import shown_answers
 from veilgraph.errors import MissingExtraError
 from veilgraph.pages.exposures import Exposure, series_exposures, series_steps, short_epsilon
 from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, add_epsilons, state_epsilon
-from veilgraph.privacy.mechanisms import GRRFS, JointGRR, LongitudinalFeatures, SymmetricChannel
+from veilgraph.privacy.mechanisms import (
+    GRRFS,
+    JointGRR,
+    LongitudinalFeatures,
+    RandomizedNeighbourList,
+    SymmetricChannel,
+)
 from veilgraph.privacy.plain_text import counted, escape
 
 try:
@@ -197,11 +203,20 @@ def methods(campaign: Campaign, language: str = "en") -> Iterator[str]:
             yield f"A report has the true answer to “{name}” {chance}, and another one otherwise."
         else:
             yield f"A report names {label.set_size} answers to “{name}”, the true one among them {chance}."
-    if campaign.neighbours is not None:
+    if campaign.neighbours is not None and isinstance(asked := campaign.neighbours.answer, RandomizedNeighbourList):
+        keep, by_chance = asked.bit.channel.keep, float(asked.bit.channel.other) * asked.num_people
+        yield (
+            f"A device names people as if they were in its list. Each who is in it is named with a chance of "
+            f"{_chance(keep)} in 100, and some {by_chance:,.0f} of the others by chance. Two people who name each "
+            "other are taken to know each other. The list itself never leaves the device."
+        )
+    elif campaign.neighbours is not None:
         yield (
             "In each wave a device looks the people in its list up in what is published, adds it up, and reports the "
             "sum with noise. The list itself never leaves the device."
         )
+        if campaign.neighbours.turns is not None:
+            yield f"Each person answers one of {campaign.neighbours.turns} waves, which a hash of the id decides."
     if features is None:
         return
     chances = [_chance(channel.keep) for channel in _channels_if_picked(features)]
@@ -264,6 +279,11 @@ def published(campaign: Campaign) -> list[str]:
     if campaign.neighbours is None:
         return []
     people = counted(campaign.nodes, "person", "people")
+    if campaign.neighbours.asks_for_lists:
+        return [
+            f"Before the wave one file is published for everyone, whole: by it everyone can check whether an id is "
+            f"among the {people}. Nothing else about them is published. What was published cannot be taken back."
+        ]
     return [
         f"Before each wave two files are published for everyone, whole: one by which everyone can check whether an id "
         f"is among the {people}, and one that says for each of them what the reports so far make likely about their "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from veilgraph.campaign.neighbour_series import NeighbourSeries
 from veilgraph.privacy.accounting import show_odds
 from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, add_epsilons, show_epsilon, state_epsilon
-from veilgraph.privacy.mechanisms import NeighbourhoodClass
+from veilgraph.privacy.mechanisms import NeighbourhoodClass, RandomizedNeighbourList
 from veilgraph.privacy.plain_text import counted
 
 RELATIONS = {
@@ -92,6 +92,8 @@ def series_steps(series: NeighbourSeries, label: str) -> list[Step]:
     for number, answer in enumerate(series.answers, start=1):
         if isinstance(answer, NeighbourhoodClass):
             asked = "the class that the people in one's list point to"
+        elif isinstance(answer, RandomizedNeighbourList):
+            asked = f"of each of {answer.num_people:,} people, whether they are in one's list"
         else:
             capped = "" if answer.cap is None else f", at most {answer.cap} people in each"
             asked = f"how many of the people in one's list are thought to be in each class{capped}"
@@ -120,6 +122,8 @@ def series_exposures(series: NeighbourSeries) -> list[Exposure]:
         return []
     label, lists = guarantee.label_user_level, terms.total
     waves = "The answer of one wave" if series.wave == 1 else f"The answers of {series.wave} waves together"
+    if series.turns is not None:
+        waves = f"The one answer of a person, in one of {series.turns} waves"
     return [
         Exposure.of("The label and all waves so far", guarantee.total_user_level, WHOLE),
         Exposure.of("The label alone", label, str(NeighbourRelation.USER_LEVEL)),

@@ -113,7 +113,9 @@ def spread_text(mean: float, std: float | None) -> str:
 
 
 def accuracy_text(method: dict[str, Any]) -> str:
-    """Return mean and standard deviation of one method of a run, or the mean and "one seed"."""
+    """Return mean and standard deviation of one method of a run, or the mean and "one seed"; "not run" without one."""
+    if method["accuracy_mean"] is None:
+        return unbroken("not run")
     deviation = method["accuracy_std"]
     spread = "(one seed)" if deviation is None else f"± {100 * deviation:.1f}"
     return unbroken(f"{percent(method['accuracy_mean'])} {spread}")

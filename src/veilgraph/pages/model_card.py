@@ -48,11 +48,12 @@ def render_card_page(content: dict[str, Any]) -> str:
         "model_card.html",
         card=content,
         private_neighbours=_has_private_neighbours(content),
+        hidden_edges=_has_hidden_edges(content),
         method=method_title(content["method"]),
         reads="labels and features" if content["reports"]["features"] else "labels alone",
         headline=headline(content),
         summary=summary(content),
-        judges=_QUIET_JUDGES if _has_private_neighbours(content) else _JUDGES.get(content["judged_by"], ""),
+        judges=_QUIET_JUDGES if _has_hidden_edges(content) else _JUDGES.get(content["judged_by"], ""),
         collection=collection_rows(content),
         label_report=label_report_in_words(content["label_report"]),
         accuracy=accuracy_plot(content) if content["accuracy"]["model"] else None,
@@ -70,8 +71,13 @@ def render_card_page(content: dict[str, Any]) -> str:
 
 
 def _has_private_neighbours(content: dict[str, Any]) -> bool:
-    """Tell whether people answered about their neighbours, so that nobody else knows an edge."""
+    """Tell whether people answered about their neighbours, so that nobody else knows an edge for certain."""
     return "neighbours" in content["guarantee"]
+
+
+def _has_hidden_edges(content: dict[str, Any]) -> bool:
+    """Tell whether the server learned without an edge; from randomized lists it has those who name each other."""
+    return _has_private_neighbours(content) and not content["graph"]["edges"]
 
 
 def headline(content: dict[str, Any]) -> str:
@@ -145,7 +151,8 @@ def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     in_waves = [
         ("Answers about neighbours", f"{reports['total'] - reports['label']:,}"),
-        ("People", f"{graph['nodes']:,}; nobody else knows their neighbours"),
+        ("People", f"{graph['nodes']:,}; nobody else knows their neighbours{' for certain' if graph['edges'] else ''}"),
+        *([("Pairs who name each other", f"{graph['edges']:,}, true or by chance")] if graph["edges"] else []),
     ]
     rows = [
         ("Purpose", campaign["purpose"]),

@@ -17,18 +17,24 @@ try:
 except ImportError:
     raise MissingExtraError("matplotlib", "lab") from None
 
-ANSWER_TITLES = {"histogram": "Histogram (protects one entry)", "class": "Class (protects any two lists)"}
+ANSWER_TITLES = {
+    "histogram": "Histogram (protects one entry)",
+    "class": "Class (protects any two lists)",
+    "list": "Randomized list (protects one entry)",
+}
 LEVEL_TITLES = {
     "public_graph": "Veil, if the graph were public",
+    "control": "Control, if the graph were public",
     "label_and_features": "Own label and features alone",
     "label_alone": "Own label alone",
 }
 EDGE_AXIS = "ε of a person's neighbour list, under the relation of the answer"
 
-ANSWER_COLOURS = {"histogram": "veil", "class": "rgnn"}
-ANSWER_MARKERS = {"histogram": "o", "class": "s"}
+ANSWER_COLOURS = {"histogram": "veil", "class": "rgnn", "list": "lpgnn"}
+ANSWER_MARKERS = {"histogram": "o", "class": "s", "list": "^"}
 LEVEL_COLOURS = {
     "public_graph": "non_private",
+    "control": "structure_only",
     "label_and_features": "muted",
     "label_alone": "muted",
     "alone": "muted",
@@ -52,12 +58,17 @@ def write_neighbour_page(result: dict[str, Any], folder: Path) -> Path:
 
 def render_neighbour_page(result: dict[str, Any]) -> str:
     """Render the page of a curve, as `neighbour_curve` returns it."""
+    answers = result["answers"]
     rows = [
         {
             "epsilon": f"{total:g}",
             "cells": [
-                {"accuracy": accuracy_text(points[i]), "design": points[i]["design"]}
-                for points in result["answers"].values()
+                {
+                    "accuracy": accuracy_text(points[i]),
+                    "design": points[i]["design"],
+                    "costs": _costs_in_words(points[i]),
+                }
+                for points in answers.values()
             ],
         }
         for i, total in enumerate(result["edge_epsilons"])
@@ -67,28 +78,37 @@ def render_neighbour_page(result: dict[str, Any]) -> str:
         result=result,
         headline=headline(result),
         figure=curve_figure(result),
-        titles=[ANSWER_TITLES[answer] for answer in result["answers"]],
+        titles=[ANSWER_TITLES[answer] for answer in answers],
         rows=rows,
         levels=[(LEVEL_TITLES[level], accuracy_text(found)) for level, found in result["levels"].items()],
         guarantees=[
             (f"{ANSWER_TITLES[answer]}, {points[-1]['design']}", points[-1]["guarantee_in_words"])
-            for answer, points in result["answers"].items()
+            for answer, points in answers.items()
         ],
     )
 
 
+def _costs_in_words(point: dict[str, Any]) -> str:
+    """Say what a list costs; "" for answers in waves."""
+    if "names" not in point:
+        return ""
+    return f"{point['names']:,.0f} names in a report, {point['false_neighbours']:,.1f} false neighbours for each person"
+
+
 def headline(result: dict[str, Any]) -> str:
-    """Say what both answers reach at the largest edge epsilon."""
+    """Say what each answer reaches at the largest edge epsilon."""
     last = {answer: points[-1] for answer, points in result["answers"].items()}
     levels = {level: percent(found["accuracy_mean"]) for level, found in result["levels"].items()}
     total = f"{result['edge_epsilons'][-1]:g}"
     told = f" and {result['sampled']} times {result['epsilon_x']:g} for features" if result["epsilon_x"] else ""
+    of_list = f", and {accuracy_text(last['list'])} from lists" if last["list"]["accuracy_mean"] is not None else ""
     return (
-        f"Without an edge, and with a label epsilon of {result['epsilon_y']:g}{told} "
-        f"(any two {'records' if told else 'labels'}), "
-        f"{accuracy_text(last['histogram'])} of silent people are predicted at {total} for one entry of a list, and "
-        f"{accuracy_text(last['class'])} at {total} for any two lists; {levels['label_alone']} without any neighbour, "
-        f"{levels['public_graph']} if the graph were public."
+        f"Nobody holds the graph, and the label has an epsilon of {result['epsilon_y']:g}{told} "
+        f"(any two {'records' if told else 'labels'}). At {total} for one entry of a list, "
+        f"{accuracy_text(last['histogram'])} of silent people are predicted from histograms{of_list}; "
+        f"at {total} for any two lists {accuracy_text(last['class'])} from classes. "
+        f"Without any neighbour it is {levels['label_alone']}. "
+        f"If the graph were public, it would be {levels['public_graph']}, and {levels['control']} for the control."
     )
 
 
@@ -98,12 +118,15 @@ def curve_figure(result: dict[str, Any], width: int = 760, height: int = 400) ->
         Band(
             label=ANSWER_TITLES[answer],
             points=[
-                (point["edge_epsilon"], _Spread(point["accuracy_mean"], point["accuracy_std"])) for point in points
+                (point["edge_epsilon"], _Spread(point["accuracy_mean"], point["accuracy_std"]))
+                for point in points
+                if point["accuracy_mean"] is not None
             ],
             colour=ANSWER_COLOURS[answer],
             marker=ANSWER_MARKERS[answer],
         )
         for answer, points in result["answers"].items()
+        if any(point["accuracy_mean"] is not None for point in points)
     ]
     levels = {level: found["accuracy_mean"] for level, found in result["levels"].items()}
 

@@ -76,7 +76,7 @@ _NOTES = {
     "label, chosen by its accuracy on these very seeds. RGNN, paper's split: ten parts for features, one for the "
     "label, as at ε_x = ε_y. Diamonds: RGNN as published, at its exact user-level ε, m ε_x + ε_y.",
     "private_edges": "Lines: means over seeds; bands: one standard deviation to each side. The same ε protects any two "
-    "lists with the class, and one entry of a list with the histogram and with randomized adjacency. Labels alone, the "
+    "lists with the class, and one entry of a list with the histogram and with the randomized list. Labels alone, the "
     "control and Veil on the public graph do not depend on it: the last two know every edge.",
 }
 

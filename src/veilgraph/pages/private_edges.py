@@ -1,4 +1,4 @@
-"""Private neighbours: both answers between the label alone and a public graph, beside the known ways."""
+"""Private neighbours: all answers between the label alone and a public graph, beside published figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from veilgraph.errors import MissingExtraError
-from veilgraph.experiments.grid import ALONE, CLASS, HISTOGRAM, RANDOMIZED
+from veilgraph.experiments.grid import ALONE, CLASS, HISTOGRAM, LIST
 from veilgraph.experiments.results import Row
 from veilgraph.pages.epsilon_axis import Band, draw_band, draw_epsilon_axis, draw_level, in_words
 from veilgraph.pages.formatting import dataset_name, spread_text
@@ -22,13 +22,13 @@ except ImportError:
     raise MissingExtraError("matplotlib", "lab") from None
 
 PUBLIC_GRAPH = "public_graph"
-_ANSWERS = (CLASS, HISTOGRAM, RANDOMIZED)
+_ANSWERS = (CLASS, HISTOGRAM, LIST)
 _LEVELS = (ALONE, CONTROL, PUBLIC_GRAPH)
 _TITLES = {
     ALONE: "Own label alone",
     CLASS: "Class, any two lists",
     HISTOGRAM: "Histogram, one entry",
-    RANDOMIZED: "Randomized adjacency, one entry",
+    LIST: "Randomized list, one entry",
     CONTROL: "Control, public graph",
     PUBLIC_GRAPH: "Veil, public graph",
 }
@@ -73,9 +73,9 @@ class EdgeSetting:
         return sorted({epsilon for rows in self.answers.values() for epsilon in rows})
 
     def lead(self, edge_epsilon: float) -> PairedDifference | None:
-        """Return the histogram minus randomized adjacency, which protect the same; None where one was not run."""
-        own, known = (self.answers.get(answer, {}).get(edge_epsilon) for answer in (HISTOGRAM, RANDOMIZED))
-        return None if own is None or known is None else paired(own, known)
+        """Return the histogram minus the list, which protect the same; None where one was not run."""
+        histogram, of_list = (self.answers.get(answer, {}).get(edge_epsilon) for answer in (HISTOGRAM, LIST))
+        return None if histogram is None or of_list is None else paired(histogram, of_list)
 
 
 def edge_settings(rows: Sequence[Row]) -> list[EdgeSetting]:
@@ -106,7 +106,7 @@ def edge_settings(rows: Sequence[Row]) -> list[EdgeSetting]:
 
 
 def private_edges_in_words(rows: Sequence[Row]) -> str:
-    """Return in words where the histogram or randomized adjacency is clearly better; "" if nothing is compared."""
+    """Return in words where the histogram or the list is clearly better; "" if nothing is compared."""
     leads = [
         (f"{dataset_name(each.dataset)} ({each.labels}) at {epsilon:g}: {lead}", lead)
         for each in edge_settings(rows)
@@ -119,7 +119,7 @@ def private_edges_in_words(rows: Sequence[Row]) -> str:
     below = [words for words, lead in leads if lead.clear and lead.mean < 0]
     named = f" Clearly below: {'; '.join(below)}." if below else ""
     return (
-        f"At equal epsilon for one entry of a list, the histogram is clearly above randomized adjacency in "
+        f"At equal epsilon for one entry of a list, the histogram is clearly above the randomized list in "
         f"{len(above)} of {len(leads)} settings, and clearly below it in {len(below)}.{named}"
     )
 
@@ -131,7 +131,7 @@ def private_edges_sheet(rows: Sequence[Row]) -> Sheet | None:
         return None
     columns = (ALONE, *_ANSWERS, CONTROL, PUBLIC_GRAPH)
     table = Table(
-        title="Both answers at every edge epsilon",
+        title="All answers at every edge epsilon",
         columns=("Data set", "Labels", "Edge ε", *(_TITLES[each] for each in columns), "Blink, published", "Seeds"),
         text_columns=2,
         rows=tuple(
@@ -149,9 +149,9 @@ def private_edges_sheet(rows: Sequence[Row]) -> Sheet | None:
             f"{private_edges_in_words(rows)} Accuracy on silent people in percent: mean ± standard error over seeds; "
             "the last column has the number of seeds of the three answers. ε_y is at user level (any two records). The "
             "edge ε is that of a whole list for the class (any two lists), and of one entry for the others; a "
-            "relationship that both ends report has twice as much. A report of randomized adjacency has a bit for each "
-            "person; it was not run where its graph has more than a million edges. Blink is cited, not measured: it "
-            "reads clean features too, and protects one entry."
+            "relationship that both ends report has twice as much. From randomized lists (randomized adjacency in the "
+            "literature) Veil learns on the graph of pairs who name each other; they were not run where these are more "
+            "than a million. Blink is cited, not measured: it reads clean features too, and protects one entry."
         ),
     )
     return Sheet(name="private-edges", table=table, records=tuple(_record(each, epsilon) for each, epsilon in lines))
@@ -187,8 +187,8 @@ def _record(setting: EdgeSetting, epsilon: float) -> dict[str, object]:
         **{f"{column}_mean": None if row is None else row.mean for column, row in rows.items()},
         **{f"{column}_standard_error": None if row is None else _error(row) for column, row in rows.items()},
         **{f"{column}_seeds": None if row is None else len(row.accuracies) for column, row in rows.items()},
-        "histogram_minus_randomized": None if lead is None else lead.mean,
-        "histogram_minus_randomized_standard_error": None if lead is None else lead.standard_error,
+        "histogram_minus_list": None if lead is None else lead.mean,
+        "histogram_minus_list_standard_error": None if lead is None else lead.standard_error,
     }
 
 
@@ -202,8 +202,8 @@ def _panel(setting: EdgeSetting) -> Panel:
         Band(
             label=_TITLES[answer],
             points=list(points.items()),
-            colour=ANSWER_COLOURS.get(answer, "lpgnn"),
-            marker=ANSWER_MARKERS.get(answer, "^"),
+            colour=ANSWER_COLOURS[answer],
+            marker=ANSWER_MARKERS[answer],
         )
         for answer, points in setting.answers.items()
         if points

@@ -18,6 +18,8 @@ from veilgraph.privacy.mechanisms.base import Record
 from veilgraph.privacy.mechanisms.integer_table import log_ratio
 
 _CHUNK = 50_000
+# Columns of sums that are drawn from at once.
+_LIST_CHUNK = 2_000_000
 _PILOT_SHARE = 0.25
 _THRESHOLDS = 200
 
@@ -83,10 +85,10 @@ def worst_case_list_epsilon(
         return ListLoss(any_lists=NOT_PRIVATE, one_entry=one).one_relationship
     entries = [
         belief
-        for belief in itertools.product(range(scale + 1), repeat=mechanism.num_classes)
+        for belief in itertools.product(range(scale + 1), repeat=mechanism.num_columns)
         if sum(belief) in (0, scale)
     ]
-    sums = {(0,) * mechanism.num_classes}
+    sums = {(0,) * mechanism.num_columns}
     families = []  # lists that are neighbours of each other under the relation
     for _ in range(longest):
         longer = {each: {tuple(map(sum, zip(each, entry, strict=True))) for entry in entries} for each in sums}
@@ -203,8 +205,9 @@ def statistical_list_audit(
     both = relation is ListRelation.ONE_RELATIONSHIP
     single = ListRelation.ONE_ENTRY if both else relation
     scores = np.empty(trials)
-    for start in range(0, trials, _CHUNK):
-        chunk = scores[start : start + _CHUNK]
+    step = max(1, _LIST_CHUNK // max(each.num_columns for each in waves))
+    for start in range(0, trials, step):
+        chunk = scores[start : start + step]
         coins = rng.integers(0, 2, size=len(chunk))
         ratio = np.zeros(len(chunk))
         for mechanism in tuple(waves) * (2 if both else 1):

@@ -162,6 +162,20 @@ class ListLoss:
             one_entry=add_epsilons(*(part.one_entry for part in parts)),
         )
 
+    @classmethod
+    def largest_of(cls, losses: Iterable[ListLoss]) -> ListLoss:
+        """Return the largest epsilon under each relation: what one of several answers costs at most.
+
+        >>> few, many = ListLoss(any_lists=NOT_PRIVATE, one_entry=1.0), ListLoss(any_lists=4.0, one_entry=4.0)
+        >>> ListLoss.largest_of([few, many])
+        ListLoss(any_lists=inf, one_entry=4.0)
+        """
+        parts = tuple(losses)
+        return cls(
+            any_lists=max(part.any_lists for part in parts),
+            one_entry=max(part.one_entry for part in parts),
+        )
+
 
 def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
     """Return `epsilon` if it is positive; infinity is allowed and means "not private".

@@ -20,16 +20,19 @@ from veilgraph.privacy.mechanisms import (
     NeighbourhoodHistogram,
     NeighbourhoodMechanism,
     OSRandom,
+    RandomizedNeighbourList,
 )
 
 SCALE = 3
-SMALL: Sequence[NeighbourhoodClass | NeighbourhoodHistogram] = (
+SMALL: Sequence[NeighbourhoodMechanism] = (
     NeighbourhoodClass(2, 1.0),
     NeighbourhoodClass(3, 0.5, size=2),
     NeighbourhoodClass(4, 2.0),
     NeighbourhoodHistogram(2, 1.0, 2, largest=6),
     NeighbourhoodHistogram(2, 0.5, 3, cap=1, largest=4),
     NeighbourhoodHistogram(3, 2.0, 1, cap=1, largest=2),
+    RandomizedNeighbourList(5, 1.0),
+    RandomizedNeighbourList(6, 2.5),
 )
 """Mechanisms that are small enough to enumerate lists and answers."""
 
@@ -37,16 +40,20 @@ every_mechanism = pytest.mark.parametrize("mechanism", SMALL, ids=repr)
 
 
 def scale_of(mechanism: NeighbourhoodMechanism) -> int:
+    if isinstance(mechanism, RandomizedNeighbourList):
+        return 1  # an entry is a person
     return mechanism.scale if isinstance(mechanism, NeighbourhoodHistogram) else SCALE
 
 
 def few_sums(mechanism: NeighbourhoodMechanism) -> list[tuple[int, ...]]:
-    return list(itertools.product((0, 1, SCALE, 2 * SCALE), repeat=mechanism.num_classes))
+    return list(itertools.product((0, 1, SCALE, 2 * SCALE), repeat=mechanism.num_columns))
 
 
 def as_tuples(mechanism: NeighbourhoodMechanism, drawn: NDArray[Any]) -> list[tuple[int, ...]]:
     if isinstance(mechanism, NeighbourhoodClass):
         return mechanism.sets.codes(drawn)
+    if isinstance(mechanism, RandomizedNeighbourList):
+        return mechanism.codes(drawn)
     return [tuple(row) for row in drawn.tolist()]
 
 
@@ -54,6 +61,8 @@ def all_reports(mechanism: NeighbourhoodMechanism) -> NDArray[Any]:
     reports = list(mechanism.reports())
     if isinstance(mechanism, NeighbourhoodClass):
         return mechanism.sets.masks(reports)
+    if isinstance(mechanism, RandomizedNeighbourList):
+        return mechanism.packed(reports)
     return np.array(reports, dtype=np.int32)
 
 
@@ -126,7 +135,7 @@ def test_a_seed_determines_the_answers_and_the_sums_stay_as_they_are(mechanism: 
 def test_a_device_answers_from_the_operating_systems_randomness(mechanism: NeighbourhoodMechanism) -> None:
     possible = set(mechanism.reports())
     for size in (0, 1, 200):
-        answers = mechanism.randomize(np.resize(few_sums(mechanism), (size, mechanism.num_classes)), rng=OSRandom())
+        answers = mechanism.randomize(np.resize(few_sums(mechanism), (size, mechanism.num_columns)), rng=OSRandom())
         mechanism.check_reports(answers)
         assert len(answers) == size
         assert set(as_tuples(mechanism, answers)) <= possible
@@ -134,13 +143,13 @@ def test_a_device_answers_from_the_operating_systems_randomness(mechanism: Neigh
 
 @every_mechanism
 def test_sums_that_no_list_has_are_refused_by_row_and_never_quoted(mechanism: NeighbourhoodMechanism) -> None:
-    sums = np.zeros((4, mechanism.num_classes), dtype=np.int64)
+    sums = np.zeros((4, mechanism.num_columns), dtype=np.int64)
     sums[2, 0] = -6161
     with pytest.raises(DomainError, match=r"row 2: .* \(value withheld\)") as refusal:
         mechanism.randomize(sums, rng=np.random.default_rng(0))
     assert "6161" not in str(refusal.value)
     with pytest.raises(DomainError, match="whole numbers"):
-        mechanism.randomize(np.zeros((4, mechanism.num_classes)), rng=np.random.default_rng(0))
+        mechanism.randomize(np.zeros((4, mechanism.num_columns)), rng=np.random.default_rng(0))
     with pytest.raises(DomainError, match="expected one row per person"):
         mechanism.randomize(sums[:, 1:], rng=np.random.default_rng(0))
 
@@ -149,7 +158,7 @@ def test_sums_that_no_list_has_are_refused_by_row_and_never_quoted(mechanism: Ne
 def test_answers_of_another_shape_are_refused(mechanism: NeighbourhoodMechanism) -> None:
     mechanism.check_reports(mechanism.blank(0))
     with pytest.raises(DomainError):
-        mechanism.check_reports(np.zeros((3, mechanism.num_classes + 2)))
+        mechanism.check_reports(np.zeros((3, mechanism.num_columns + 2)))
 
 
 def test_an_empty_list_names_every_class_equally_often() -> None:
@@ -175,6 +184,7 @@ def test_without_privacy_an_answer_is_the_sum() -> None:
 WAVES = (
     pytest.param([NeighbourhoodHistogram(7, 0.5, 15), NeighbourhoodHistogram(7, 0.5, 15)], 1.0, id="histogram"),
     pytest.param([NeighbourhoodClass(18, 0.3), NeighbourhoodClass(18, 0.7)], 1.0, id="class"),
+    pytest.param([RandomizedNeighbourList(120, 1.0)], 1.0, id="list"),
 )
 
 

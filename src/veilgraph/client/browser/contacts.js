@@ -3,10 +3,15 @@
 import { fetchPublished, need } from "./delivery.js";
 import { answerNeighbours, answered, isLimitLost, ledger, setEntryLimit } from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
-import { certainty, factor, level, points, roundedUp } from "./figures.js";
-import { verifyWave } from "./neighbours.js";
+import { certainty, factor, level, likely, points } from "./figures.js";
+import { turnOf, verifyWave } from "./neighbours.js";
 import { number, phrase, say, sentence } from "./wording.js";
 import { within } from "./veilgraph.js";
+
+// A round asks for the list itself, changed by chance, or for what is published about those on it.
+const OF_LISTS = { sure: "guarantee.list", weak: "weak.list", stay: "contacts.list.stay", help: "contacts.list.help", review: "review.list" };
+const OF_BELIEFS = { sure: "guarantee.contacts", weak: "weak.contacts", stay: "contacts.stay", help: "contacts.help", review: "review.single" };
+const words = ({ asked: { list } }) => (list ? OF_LISTS : OF_BELIEFS);
 
 /** Verify the document of a round, as a question that asks for nothing else. */
 export async function verifyRound(text, now) {
@@ -14,24 +19,38 @@ export async function verifyRound(text, now) {
   return { ...question, columns: [], group: 1, features: null, label: null, waves: null, epsilon: any_lists < Infinity ? any_lists : 0 };
 }
 
-/** Say what the answer can give away: about the whole list, one contact, and one whom both ends name. */
-export function explain({ costs: { wave, label, lists }, wave: count }, { text }) {
-  say($("how-sure"), "guarantee.contacts");
-  $("levels").replaceChildren(level(wave.any_lists, "level.lists"), level(wave.one_entry, "level.contact"), level(wave.one_relationship, "level.both"));
+/** Return the round that is a person's, or null where everybody answers every round. */
+export const roundOf = async ({ turns }, name) => (turns && name ? turnOf(name, turns) : null);
+
+/** Say to a person who is not asked now which round is theirs. */
+export const othersInWords = ({ wave, turns }, own) => phrase(own > wave ? "turn.later" : "turn.over", { wave: own, count: turns });
+
+/**
+ * Say what the answer can give away: about the whole list, one contact, and one whom both ends name.
+ *
+ * In turns, this round is all that a person answers, but the other end may have answered another one.
+ */
+export function explain(question, { text }) {
+  const { costs: { wave, label, lists }, wave: count, turns, table } = question, { sure, weak, stay } = words(question);
+  say($("how-sure"), sure);
+  $("levels").replaceChildren(level(wave.any_lists, "level.lists"), level(wave.one_entry, "level.contact"),
+    turns ? level(lists.one_relationship, "level.both.turns") : level(wave.one_relationship, "level.both"));
   say($("exact"), "details.contacts", { factor: factor(wave.one_entry) });
   say($("unprotected"), "details.unprotected.contacts");
   $("weak").hidden = wave.any_lists < Math.log(99);
-  say($("weak"), wave.any_lists < Infinity ? "weak" : "weak.contacts");
-  say($("stay"), "contacts.stay");
-  say($("once"), "draw.round");
+  say($("weak"), wave.any_lists < Infinity ? "weak" : weak);
+  say($("stay"), stay);
+  say($("once"), turns ? "draw.once" : "draw.round");
   say($("round"), "round.contacts", { wave: count });
   $("round").hidden = false;
-  say($("published"), "guarantee.published");
-  $("published").hidden = $("rounds").hidden = false;
+  // Without a table, nothing is published about anybody but that they take part.
+  $("published").replaceChildren(...(table === null ? [] : phrase("guarantee.published")));
+  $("published").hidden = table === null;
+  $("rounds").hidden = false;
   const [all, contact, both] = [lists.any_lists, lists.one_entry, lists.one_relationship].map(certainty);
-  const [whole, single] = [label + lists.any_lists, label + lists.one_entry].map(certainty);
-  $("rounds").replaceChildren(...(count > 1 ? [...phrase("rounds.contacts", { count, all, contact, both }), " "] : []),
-    ...phrase("rounds.first", { question: quoted(text), all: whole, contact: single }));
+  const mine = turns ? wave : lists, [whole, single] = [label + mine.any_lists, label + mine.one_entry].map(certainty);
+  const before = turns ? phrase("rounds.turns", { count: turns }) : count > 1 ? phrase("rounds.contacts", { count, all, contact, both }) : [];
+  $("rounds").replaceChildren(...before, ...(before.length ? [" "] : []), ...phrase("rounds.first", { question: quoted(text), all: whole, contact: single }));
 }
 
 /** Say what the answer costs, with what earlier ones have cost. */
@@ -44,9 +63,15 @@ export function explainCost({ id, costs: { wave }, epsilon }) {
 
 const entrySpent = (counts = () => true) => answered(localStorage).filter(counts).reduce((sum, { neighbours }) => sum + Number(neighbours?.one_entry ?? 0), 0);
 
+/** Return what this device has answered in the series, its first question included. */
+export const answersIn = ({ series }) => answered(localStorage).filter(({ campaign, neighbours }) => [campaign, neighbours?.series].includes(series));
+
 /** Return the names as which this device has answered in the series. */
-export const peopleOf = ({ series }) => [...new Set(answered(localStorage)
-  .filter(({ campaign, neighbours }) => [campaign, neighbours?.series].includes(series)).map(({ node }) => node))];
+export const peopleOf = (question) => [...new Set(answersIn(question).map(({ node }) => node))];
+
+/** Return what this device answered for a person in their own round, where each person has one and this is another. */
+export const answerInTurn = (question, name) => (question.turns
+  ? answersIn(question).find(({ campaign, node, neighbours }) => neighbours && node === name && campaign !== question.id)?.report : undefined);
 
 // --- The form -------------------------------------------------------------------------------------------------------
 
@@ -62,7 +87,7 @@ export function fields(question, label) {
   });
   return [
     element("div", { class: "field" }, element("label", { class: "question", for: "contacts" }, ...phrase("contacts")),
-      element("p", { class: "quiet help", id: "contacts-help" }, ...phrase("contacts.help")), area),
+      element("p", { class: "quiet help", id: "contacts-help" }, ...phrase(words(question).help)), area),
     element("div", { class: "field" }, element("label", { class: "question", for: "contacts-file" }, ...phrase("contacts.file")), file),
     ...(needsLimit(question) ? [limitField()] : []),
     element("p", { class: "quiet", id: "meaning" }, ...inWords(question, label)),
@@ -84,11 +109,18 @@ export function fillLimit() {
   if ($("contact-limit")) $("contact-limit").value ||= keptLimit() ?? "";
 }
 
-/** Say what is sent: some answers to the question, or a number for each. */
-export function inWords({ asked: { sets }, classes }, label) {
+/** Say what is sent: some people, some answers to the question, or a number for each answer. */
+export function inWords({ asked: { sets, list, people }, classes }, label) {
+  if (list) return listInWords(list, people);
   if (!sets) return phrase("contacts.counts", { question: quoted(label.text) });
-  const likely = sets.yes / 2 ** 53, chance = likely > 0.99 ? sentence("chance.high") : sentence("chance", { n: roundedUp(100 * likely, 0) });
-  return phrase("contacts.names", { w: sets.w, k: classes.length, question: quoted(label.text), chance });
+  return phrase("contacts.names", { w: sets.w, k: classes.length, question: quoted(label.text), chance: likely(sets.yes / 2 ** 53) });
+}
+
+/** Say how likely contacts are named, and how many others; where these are none, a name is a contact. */
+function listInWords({ yes, no }, n) {
+  const strangers = (n * no) / 2 ** 53, others = Number(strangers.toFixed(strangers < 1 ? 2 : 0));
+  const named = phrase("contacts.list", { n, chance: likely(yes / 2 ** 53), others });
+  return others ? [...named, " ", ...phrase("contacts.list.doubt")] : named;
 }
 
 /** Names in the form: one on each line; spaces around them do not count. */
@@ -106,14 +138,18 @@ export async function draw(text, question, options) {
     if (!answered(localStorage).some(({ campaign, node }) => campaign === question.id && node === options.node))
       need(within(spent + one_entry, limit), "problem.limit.contact", { cost: points(one_entry), spent: points(spent), limit: points(limit) });
   }
-  const [people, table] = await Promise.all([question.people, question.table].map(fetchPublished));
+  const [people, table] = await Promise.all([question.people, question.table].map((hash) => hash && fetchPublished(hash)));
   return answerNeighbours(text, { people, table, neighbours: readContacts() }, options);
 }
 
-/** Return the row of the review: how many contacts, and what is sent about them. */
-export function row({ asked: { sets, scale }, classes }, { answer }, count, label) {
+/** Say how what is sent came about, and where it is shown. */
+export const reviewInWords = (question) => sentence(words(question).review, { exact: sentence("review.exact") });
+
+/** Return the row of the review: how many contacts, and what is sent about them; of people who are named, how many. */
+export function row({ asked: { sets, list, scale }, classes }, { answer }, count, label) {
+  const entered = count === null ? sentence("review.forgotten") : sentence("contacts.count", { count });
+  if (list) return [sentence("contacts.own"), entered, sentence("contacts.named", { count: answer.length })];
   const name = (code) => isolated(label.answer(classes[code]));
   const said = sets ? answer.map((code) => [name(code)]) : answer.map((units, code) => [name(code), ": ", number(units / scale, 2)]);
-  const entered = count === null ? sentence("review.forgotten") : sentence("contacts.count", { count });
   return [sentence("contacts.own"), entered, element("ul", { class: "set" }, ...said.map((parts) => element("li", {}, ...parts)))];
 }

@@ -4,6 +4,7 @@ import { UNANSWERED, canonical, encode, need, parse, randomize, randomizeWave, s
 
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 const LIMIT = "veilgraph:limit", ENTRY_LIMIT = "veilgraph:entry-limit";
+const NOT_NOW = "Another wave is this person's turn.";
 const ANOTHER = "This device has answered the campaign before, and answers it once.";
 
 /**
@@ -32,17 +33,20 @@ export async function answer(campaign, record, options) {
 /**
  * Return a person's answer to a wave about their neighbours, whose list stays here. It is drawn once and stored.
  *
- * `people` and `table` are the published files, as bytes; `neighbours` are names of people. The document, the limits and
- * the files are checked before the list is looked at, so that no refusal depends on it but for a name that is unknown.
+ * `people` and `table` are the published files, as bytes, the second null for a wave without one; `neighbours` are names of
+ * people. The document, the limits and the files are checked before the list is looked at, so that no refusal depends on
+ * it but for a name that is unknown.
+ * In turns, a person answers one wave of the series, and this device says nothing in another one.
  * What the answers reveal about any two lists counts against the limit of all reports. What they reveal about one entry
  * stays within the person's limit for that and `maxEntryEpsilon`; an answer that protects no whole lists needs one.
  */
 export async function answerNeighbours(campaign, { people, table, neighbours }, options) {
-	const { randomizeSums, readPublished, sumsOf, verifyWave } = await import("./neighbours.js"); // for such campaigns alone
+	const { randomizeNeighbours, readPublished, turnOf, verifyWave } = await import("./neighbours.js"); // for such campaigns alone
 	const { node, storage, maxEpsilon, maxEntryEpsilon, now, sharedDevice } = options;
 	const question = await verifyWave(campaign, { maxEpsilon: maxEpsilon ?? Infinity, maxEntryEpsilon: maxEntryEpsilon ?? Infinity, now });
-	const { id, series, wave, costs: { wave: { any_lists, one_entry } } } = question, epsilon = any_lists < Infinity ? any_lists : 0;
+	const { id, series, wave, turns, costs: { wave: { any_lists, one_entry } } } = question, epsilon = any_lists < Infinity ? any_lists : 0;
 	return underLock(question, options, async ({ seen, spent, limit, entrySpent, entryLimit }) => {
+		need(turns === null || (await turnOf(node, turns)) === wave, NOT_NOW);
 		const kept = drawn(question, storage);
 		if (kept.has(node)) return kept.get(node);
 		checkSeries(question, node, storage, sharedDevice);
@@ -50,27 +54,32 @@ export async function answerNeighbours(campaign, { people, table, neighbours }, 
 		const mostForEntry = Math.min(maxEntryEpsilon ?? entryLimit ?? need(any_lists < Infinity, "Set your limit for one entry first.") ?? Infinity, entryLimit ?? Infinity);
 		need(within(entrySpent + one_entry, mostForEntry), `An answer costs epsilon ${shown(one_entry)} for one entry. `
 			+ `With ${shown(entrySpent)} for earlier answers this is above your limit of ${mostForEntry}.`);
-		const published = await readPublished(question, people, table), said = randomizeSums(question, await sumsOf(published, neighbours));
-		const place = { series, wave, any_lists: `${any_lists}`, one_entry: `${one_entry}` };
+		const said = await randomizeNeighbours(question, await readPublished(question, people, table), neighbours);
+		const place = { series, wave, ...(turns && { turns }), any_lists: `${any_lists}`, one_entry: `${one_entry}` };
 		storage.setItem(placeOf(id, node, kept.size), canonical({ answer: said, campaign: id, node, epsilon: `${epsilon}`, neighbours: place, notices: [seen] }));
 		return drawn(question, storage).get(node);
 	});
 }
 
 /** Return this device's answers to a verified wave about neighbours, by node. */
-function answersTo({ id, asked: { sets, k, largest } }, storage) {
+function answersTo({ id, asked: { sets, list, people, k, largest } }, storage) {
 	const counts = (said) => said.length === k && said.every((count) => Math.abs(count) <= largest);
+	const fit = (said) => (sets ? labelFits(said, sets) : list ? isAscending(said, people) : counts(said));
 	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report, neighbours }) => {
-		need(neighbours && (sets ? labelFits(report.answer, sets) : counts(report.answer)), DAMAGED);
+		need(neighbours && fit(report.answer), DAMAGED);
 		return [node, report];
 	}));
 }
 
-/** Refuse a wave that does not continue what this device has answered: each wave of a series is answered once. */
-function checkSeries({ series, documents }, node, storage, sharedDevice) {
+/**
+ * Refuse a wave that does not continue what this device has answered: each wave of a series is answered once.
+ *
+ * None continues an answer in turns: it was promised to be the person's only one, whatever a later document says.
+ */
+function checkSeries({ series, documents, turns }, node, storage, sharedDevice) {
 	for (const kept of answered(storage).filter((each) => [each.neighbours?.series, each.campaign].includes(series))) {
 		need(kept.node === node || sharedDevice === true, ANOTHER);
-		need(!kept.neighbours || kept.node !== node || documents[kept.neighbours.wave] === kept.campaign,
+		need(!kept.neighbours || kept.node !== node || (!turns && !kept.neighbours.turns && documents[kept.neighbours.wave] === kept.campaign),
 			"This is not the wave that follows those which this device has answered.");
 	}
 }
@@ -154,6 +163,7 @@ const checkNode = (node) =>
  */
 export async function rename(question, from, to, storage, locks = navigator.locks) {
 	checkNode(to);
+	if (question.turns) need((await (await import("./neighbours.js")).turnOf(to, question.turns)) === question.wave, NOT_NOW);
 	return locks.request("veilgraph", async () => {
 		const kept = drawn(question, storage), places = [`veilgraph:${question.id}`, `veilgraph:${question.id}:${from}`];
 		const [place, said] = places.map((each) => [each, parse(storage.getItem(each) ?? "")]).find(([, one]) => one?.node === from) ?? [];
@@ -238,10 +248,12 @@ function featuresFit(codes, { sizes, sampled, joint, series }) {
 		&& codes.every((code, i) => isAsked(code, i) || code === null);
 }
 
+const isAscending = (codes, k) => codes.every((code, i) => isCode(code, k) && !(codes[i - 1] >= code));
+
 /** A code, or the w codes of a set in ascending order. */
 function labelFits(said, { k, w }) {
 	if (!w) return isCode(said, k);
-	return said.length === w && said.every((code, i) => isCode(code, k) && !(said[i - 1] >= code));
+	return said.length === w && isAscending(said, k);
 }
 
 const isNotice = ({ version, sha256, purpose, retention, seen, ...more }) => Number.isSafeInteger(version) && !Object.keys(more).length
@@ -250,7 +262,7 @@ const isNotice = ({ version, sha256, purpose, retention, seen, ...more }) => Num
 const COST = /^\d+(\.\d+)?(e-\d+)?$/;
 
 /** Tell whether this says of which wave an answer about neighbours is, and what it costs. */
-const isPlaceInSeries = ({ series, wave, any_lists, one_entry, ...more }) => /^[0-9a-f]{64}$/.test(series) && isCode(wave - 1, Infinity)
+const isPlaceInSeries = ({ series, wave, turns = 2, any_lists, one_entry, ...more }) => /^[0-9a-f]{64}$/.test(series) && isCode(wave - 1, Infinity) && isCode(turns - 2, Infinity)
 	&& (any_lists === "Infinity" || COST.test(any_lists)) && COST.test(one_entry) && !Object.keys(more).length;
 
 /** List all reports of this device, with their epsilons and the notices that the person saw. */
@@ -260,7 +272,7 @@ export function answered(storage) {
 		const { epsilon, notices = [], neighbours, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label, answer } = report;
 		const codes = [features ?? [], label ?? [], answer ?? []].flat(), isWhole = Number.isSafeInteger;
 		need(/^(answer,campaign,node|campaign,features,label,node(,wave)?)$/.test(Object.keys(report).sort().join()) && place.slice(10, 74) === campaign
-			&& typeof node === "string" && codes.length && codes.every((code) => isWhole(code) || code === null), DAMAGED);
+			&& typeof node === "string" && (codes.length || answer) && codes.every((code) => isWhole(code) || code === null), DAMAGED);
 		need(Array.isArray(notices) && notices.every((one) => Object(one) === one && isNotice(one)), DAMAGED);
 		need(answer || neighbours ? Array.isArray(answer) && codes.every(isWhole) && isPlaceInSeries(Object(neighbours)) && epsilon !== undefined : true, DAMAGED);
 		need(COST.test(epsilon) || (epsilon === undefined && codes.every(isWhole) && !label?.length), DAMAGED);

@@ -13,6 +13,9 @@ export function certainty(epsilon) {
   return most > 99.9 ? sentence("chance.certain") : sentence("chance", { n: roundedUp(most, most > 99 ? 1 : 0) });
 }
 
+/** Say how likely it is that something true is named. */
+export const likely = (share) => (share > 0.99 ? sentence("chance.high") : sentence("chance", { n: roundedUp(100 * share, 0) }));
+
 /** Return how many times in 100 a guess is right at most, if it was right 50 times before. */
 export const raised = (epsilon) => 100 / (1 + Math.exp(-epsilon));
 

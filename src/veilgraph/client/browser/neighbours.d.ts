@@ -1,13 +1,15 @@
-import type { Notice, SetTable, Word } from "./veilgraph.js";
+import type { Notice, SetTable, Table, Word } from "./veilgraph.js";
 
 /** The class that the neighbours point to, by subset selection; it protects any two lists. */
 export interface NeighbourhoodClass {
 	readonly sets: SetTable;
+	readonly list?: undefined;
 }
 
 /** Beliefs of the neighbours, added up, plus discrete Laplace noise; it protects one entry, and lists with a cap. */
 export interface NeighbourhoodHistogram {
 	readonly sets?: undefined;
+	readonly list?: undefined;
 	readonly k: number;
 	/** Words of 2 ** 53 for which a geometric variable goes on. */
 	readonly more: number;
@@ -19,7 +21,16 @@ export interface NeighbourhoodHistogram {
 	readonly largest: number;
 }
 
-export type NeighbourhoodMechanism = NeighbourhoodClass | NeighbourhoodHistogram;
+/** For each person, by randomized response, whether they are in the list; it protects one entry, and no whole lists. */
+export interface RandomizedNeighbourList {
+	readonly sets?: undefined;
+	/** Words by which a person is named or not: of two values, 1 is "in the list". */
+	readonly list: Table;
+	/** Number of people, each of whom has a row. */
+	readonly people: number;
+}
+
+export type NeighbourhoodMechanism = NeighbourhoodClass | NeighbourhoodHistogram | RandomizedNeighbourList;
 
 /** Epsilons of answers about a neighbour list, by the relation between two lists. */
 export interface ListLoss {
@@ -41,6 +52,8 @@ export interface WaveQuestion {
 	readonly series: string;
 	/** Number of the wave, from 1. */
 	readonly wave: number;
+	/** Number of waves of which each person answers one, by `turnOf`; null where everybody answers every wave. */
+	readonly turns: number | null;
 	/** Name of the label. */
 	readonly name: string;
 	readonly classes: readonly string[];
@@ -48,23 +61,30 @@ export interface WaveQuestion {
 	readonly nodes: number;
 	/** SHA-256 of the file with the names of all people. */
 	readonly people: string;
-	/** SHA-256 of the table of beliefs. */
-	readonly table: string;
+	/** SHA-256 of the table of beliefs; null where the list itself is asked, which needs none. */
+	readonly table: string | null;
 	readonly asked: NeighbourhoodMechanism;
-	/** Epsilons that the integers give; those of the label are at user level, any two records with the same list. */
+	/**
+	 * Epsilons that the integers give; those of the label are at user level, any two records with the same list. Those of
+	 * the lists are of all waves so far: their sum or, in turns, the largest.
+	 */
 	readonly costs: { readonly wave: ListLoss; readonly lists: ListLoss; readonly label: number };
 	/** Epsilons as stated, which agree. */
 	readonly guarantee: unknown;
 }
 
-/** What is published for a wave, after it was checked. */
-export interface Published {
+/** The file of people, after it was checked. */
+export interface PublishedPeople {
 	/** Row of the first person of each bucket, and the number of people after the last one. */
 	readonly starts: Uint32Array;
 	/** Which part of the hash the fingerprints of each bucket are. */
 	readonly parts: Uint8Array;
 	/** Three bytes for each person. */
 	readonly fingerprints: Uint8Array;
+}
+
+/** What is published for a wave about beliefs, after it was checked. */
+export interface Published extends PublishedPeople {
 	readonly k: number;
 	readonly scale: number;
 	readonly codes: DataView;
@@ -80,16 +100,37 @@ export function verifyWave(
 	text: string, limits: { maxEpsilon: number; maxEntryEpsilon?: number | null; now?: Date },
 ): Promise<WaveQuestion>;
 
-/** Read the file of people and the table of a wave; others, and damaged ones, are refused. */
-export function readPublished(question: WaveQuestion, people: Uint8Array, table: Uint8Array): Promise<Published>;
+/** Read the file of people and the table of a wave; others, and damaged ones, are refused. A wave may have no table. */
+export function readPublished<Beliefs extends Uint8Array | null>(
+	question: WaveQuestion, people: Uint8Array, table: Beliefs,
+): Promise<Beliefs extends Uint8Array ? Published : PublishedPeople>;
+
+/**
+ * Answer a wave about neighbours, who are given by name: a set of classes, a count for each class, or the rows of those
+ * who are named. Other sources of words are for tests.
+ */
+export function randomizeNeighbours(
+	question: Pick<WaveQuestion, "asked">, published: PublishedPeople | Published, neighbours: Iterable<string>, word?: Word,
+): Promise<number[]>;
+
+/** Return the rows of the neighbours, who are given by name, in ascending order. */
+export function rowsOf(published: PublishedPeople, neighbours: Iterable<string>): Promise<number[]>;
 
 /** Add up the beliefs of the neighbours, which are given by name; one sum for each class, in units. */
 export function sumsOf(published: Published, neighbours: Iterable<string>): Promise<number[]>;
+
+/** Randomize the rows of a list: the rows of those who are named. Other sources of words are for tests. */
+export function randomizeRows(
+	question: { readonly asked: RandomizedNeighbourList }, rows: Iterable<number>, word?: Word,
+): number[];
 
 /** Randomize the sums of a list: a set of classes, or a count for each class. Other sources of words are for tests. */
 export function randomizeSums(
 	question: Pick<WaveQuestion, "asked">, sums: readonly number[], word?: Word,
 ): number[];
+
+/** Return the wave that a person answers in a series in turns, from 1. */
+export function turnOf(node: string, turns: number): Promise<number>;
 
 /** Return the epsilons of one answer. */
 export function listLoss(mechanism: NeighbourhoodMechanism): ListLoss;

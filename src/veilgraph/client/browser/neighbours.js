@@ -1,10 +1,11 @@
-// Answers a wave about a list of neighbours, which never leaves the device. The device looks them up in the table that
-// is published for all, adds their beliefs up, and randomizes the sums. Whole numbers alone decide an answer.
+// Answers a wave about a list of neighbours, which never leaves the device. The device looks them up in what is published
+// for all. It adds their beliefs up and randomizes the sums, or it randomizes for everybody whether they are in the list.
+// Whole numbers alone decide an answer.
 
 import { canonical, internals, need, parse, sha256, shown, within } from "./veilgraph.js";
 
 const { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, number, part, readNotice, readTable, respond, systemWord, whole } = internals;
-const CODES = 2 ** 16, FINEST = 60, MOST_STEPS = 2 ** 17, MOST_WAVES = 36, LARGEST_COUNT = 2 ** 15 - 1, LARGEST_CAP = 2 ** 31 - 1;
+const CODES = 2 ** 16, FINEST = 60, MOST_STEPS = 2 ** 17, MOST_WAVES = 36, MOST_PEOPLE = 50000, LARGEST_COUNT = 2 ** 15 - 1, LARGEST_CAP = 2 ** 31 - 1;
 const PER_BUCKET = 16, PARTS = 8;
 const HEAD = /^veilgraph-beliefs-1\n\{"num_classes": ([1-9]\d{0,4}), "people": ([1-9]\d{0,9})\}\n/;
 const NO_WAVE = "This is not a wave about neighbours.", DAMAGED = "The published table cannot be used: get it again.";
@@ -33,29 +34,41 @@ export async function verifyWave(text, { maxEpsilon, maxEntryEpsilon = null, now
 
 function read({ format, bound, notice }) {
 	const { schema, graph, neighbours, guarantee } = keys(bound, "format graph guarantee neighbours schema");
-	const { documents, label, answers, people, table } = keys(neighbours, "answers documents label people table");
+	const { documents, label, answers, people, table, turns } = keys(neighbours, "answers documents label people table turns");
 	const { columns, group, label: asked } = keys(schema, "columns group label"), { name, classes } = keys(asked, "classes name");
 	need(format === 4 && bound.format === 4 && list(columns).length === 0 && group === 1 && isName(name));
-	need(whole(keys(graph, "nodes sha256").nodes) && [graph.sha256, people, table].every(isHash));
+	need(whole(keys(graph, "nodes sha256").nodes) && [graph.sha256, people].every(isHash));
 	distinct(documents, isHash, 1);
-	need(documents.length <= MOST_WAVES && list(answers).length === documents.length);
+	need(turns === null || (whole(turns) && turns > 1 && turns <= MOST_WAVES));
+	need(documents.length <= (turns ?? MOST_WAVES) && list(answers).length === documents.length);
 	const k = distinct(classes, isName).length, { size } = label;
 	part(label, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
-	const y = cost(readTable(label.table, k, size)), waves = answers.map((each) => readAnswer(each, k)), losses = waves.map(listLoss);
+	const y = cost(readTable(label.table, k, size)), waves = answers.map((each) => readAnswer(each, k, graph.nodes)), losses = waves.map(listLoss);
+	need(waves.some((each) => each.list) ? waves.length === 1 && table === null && turns === null : isHash(table)); // a list is asked once, and needs no beliefs
 	const closes = readNotice(keys(notice, "closes contact note purpose retention texts version wave"), [{ name, values: classes }]);
 	need(notice.wave === null);
-	const wave = losses.at(-1), [any_lists, one_entry] = ["any_lists", "one_entry"].map((key) => losses.reduce((sum, loss) => sum + loss[key], 0));
+	const together = (costs) => (turns === null ? costs.reduce((sum, each) => sum + each) : Math.max(...costs)); // in turns, a person answers one
+	const wave = losses.at(-1), [any_lists, one_entry] = ["any_lists", "one_entry"].map((key) => together(losses.map((loss) => loss[key])));
 	const costs = { wave, label: y, lists: { any_lists, one_entry, one_relationship: 2 * one_entry } };
 	check(guarantee, costs);
-	return { closes, documents, series: documents[0], wave: documents.length, name, classes, nodes: graph.nodes, people, table, asked: waves.at(-1), costs, guarantee };
+	return { closes, documents, series: documents[0], wave: documents.length, turns, name, classes, nodes: graph.nodes, people, table, asked: waves.at(-1), costs, guarantee };
 }
 
+/** The wave that a person answers in a series in turns. Everybody can compute it, so that it tells nothing. */
+export const turnOf = async (node, turns) => 1 + ((await hashOf(node)).getUint16(30) % turns);
+
+const hashOf = async (name) => new DataView(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(name)));
 const isHash = (text) => /^[0-9a-f]{64}$/.test(text) && typeof text === "string";
 
-function readAnswer(stated, k) {
+function readAnswer(stated, k, nodes) {
 	if (stated.mechanism === "neighbourhood_class") {
 		part(stated, "epsilon mechanism size table", stated.mechanism);
 		return { sets: readTable(stated.table, k, must(stated.size)) };
+	}
+	if (stated.mechanism === "randomized_neighbour_list") {
+		part(stated, "epsilon mechanism people table", stated.mechanism);
+		need(stated.people === nodes && nodes > 1 && nodes <= MOST_PEOPLE);
+		return { list: readTable(stated.table, 2), people: nodes };
 	}
 	part(stated, "cap epsilon largest mechanism more scale", "neighbourhood_histogram");
 	const { cap, largest, more, scale } = stated;
@@ -78,8 +91,8 @@ function check(stated, { wave, label, lists }) {
 }
 
 /** Epsilons of one answer, by the relation between neighbour lists, from the integers that decide it. */
-export function listLoss({ sets, k, more, scale, cap }) {
-	const one = sets ? cost(sets) : -scale * Math.log1p((more - WORDS) / WORDS);
+export function listLoss({ sets, list: bit, k, more, scale, cap = null }) {
+	const one = sets || bit ? cost(sets ?? bit) : -scale * Math.log1p((more - WORDS) / WORDS);
 	return { any_lists: sets ? one : cap === null ? Infinity : k * cap * one, one_entry: one, one_relationship: 2 * one };
 }
 
@@ -101,15 +114,16 @@ export function finestScale(k) {
 }
 
 /**
- * Read what is published for a wave, the file of people and the table, after comparing both with their hashes.
+ * Read what is published for a wave, the file of people and the table, after comparing both with their hashes. Where
+ * there is no table, it and its hash are null.
  *
  * All rows are checked, also about people who are no neighbours: a row that sums to more than `scale` would make the
  * guarantee false, and a device that refused because of its own neighbours alone would reveal them.
  */
 export async function readPublished({ people, table, nodes, classes }, names, beliefs) {
 	for (const [bytes, hash] of [[names, people], [beliefs, table]])
-		need((await sha256(bytes)) === hash, "This is another table than that of the wave: get it again.");
-	return guarded(DAMAGED, () => ({ ...readPeople(names, nodes), ...readBeliefs(beliefs, nodes, classes.length) }));
+		need((bytes && (await sha256(bytes))) === hash, "This is another table than that of the wave: get it again.");
+	return guarded(DAMAGED, () => ({ ...readPeople(names, nodes), ...(table !== null && readBeliefs(beliefs, nodes, classes.length)) }));
 }
 
 /**
@@ -135,22 +149,28 @@ function readBeliefs(bytes, nodes, classes) {
 
 // --- The answer -------------------------------------------------------------------------------------------------------
 
-/**
- * Add up what is believed about the neighbours, in units, one sum for each class.
- *
- * One who is named twice counts once, and one of whom nothing is known adds nothing.
- */
-export async function sumsOf({ k, scale, codes, ...people }, neighbours) {
-	const names = guarded("The list of neighbours cannot be used.", () => [...neighbours]), sums = Array(k).fill(0);
-	const rows = new Set(await Promise.all(names.map((name) => rowOf(name, people))));
+/** Look the neighbours up and randomize what was found, by what is asked; other sources of words are for tests. */
+export async function randomizeNeighbours(question, published, neighbours, word = systemWord) {
+	return question.asked.list ? randomizeRows(question, await rowsOf(published, neighbours), word)
+		: randomizeSums(question, await sumsOf(published, neighbours), word);
+}
+
+/** Rows of the neighbours in the file of people, in ascending order. One who is named twice counts once. */
+export async function rowsOf(published, neighbours) {
+	const names = guarded("The list of neighbours cannot be used.", () => [...neighbours]);
+	return [...new Set(await Promise.all(names.map((name) => rowOf(name, published))))].sort((a, b) => a - b);
+}
+
+/** Add up what is believed about the neighbours, in units, one sum for each class; who is unknown adds nothing. */
+export async function sumsOf(published, neighbours) {
+	const { k, scale, codes } = published, rows = await rowsOf(published, neighbours), sums = Array(k).fill(0);
 	for (const row of rows) unitsOf(codes.getUint16(2 * row, true), k, scale).forEach((units, c) => (sums[c] += units));
 	return sums;
 }
 
 async function rowOf(name, { starts, parts, fingerprints }) {
 	need(typeof name === "string", "The list of neighbours holds something that is not a name.");
-	const hash = new DataView(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(name)));
-	const bucket = (hash.getUint16(0) * 2 ** 32 + hash.getUint32(2)) % parts.length, start = 6 + 3 * parts[bucket];
+	const hash = await hashOf(name), bucket = (hash.getUint16(0) * 2 ** 32 + hash.getUint32(2)) % parts.length, start = 6 + 3 * parts[bucket];
 	for (let row = starts[bucket]; row < starts[bucket + 1]; row++)
 		if ([0, 1, 2].every((i) => fingerprints[3 * row + i] === hash.getUint8(start + i))) return row;
 	need(false, "A neighbour is not in the table of this wave: correct your list.");
@@ -166,7 +186,13 @@ function unitsOf(code, k, scale) {
 	return units;
 }
 
-/** Randomize the sums of a list by what is asked; other sources of words are for tests. */
+/** Name people: one word for each row, also for the person's own, decides whether what the list says of it is kept. */
+export function randomizeRows({ asked: { list: bit, people } }, rows, word = systemWord) {
+	const listed = new Set(rows);
+	return [...Array(people).keys()].filter((row) => respond(Number(listed.has(row)), bit, word));
+}
+
+/** Randomize the sums of a list: a set of classes, or a count for each class. */
 export function randomizeSums({ asked }, sums, word = systemWord) {
 	const { sets, more, scale, cap, largest } = asked, most = Math.max(...sums);
 	if (sets) {

@@ -4,7 +4,7 @@ import { VeilgraphError, canonical, parse, verify, within } from "./veilgraph.js
 import { Problem, fetchCampaign, need, standing, submit, withdraw } from "./delivery.js";
 import { answer, answered, brokenRetention, isLimitLost, ledger, rename, setLimit, stored, total } from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
-import { factor, level, points, raised, roundedUp } from "./figures.js";
+import { factor, level, likely, points, raised, roundedUp } from "./figures.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
 
 const FEW = 6;
@@ -21,6 +21,7 @@ let isRefused = false; // the code, by the collector
 let entered = null; // the record, until the page is left
 let outcome = null; // of sending: "done.stored" or another phrase
 let held = null; // by the collector: "stored" or another word, once it was asked
+let turn = null; // the person's round, where each person answers one of them
 let problem = null; // [key, values] of the phrase that is shown
 
 attempt(start);
@@ -39,6 +40,7 @@ async function start() {
   $("limit").value = isLimitLost(localStorage) ? "" : ledger(localStorage).limit ?? DEFAULT_LIMIT;
   listen();
   setStatus();
+  await findTurn();
   render();
 }
 
@@ -50,9 +52,19 @@ function listen() {
   for (const button of document.querySelectorAll(".someone")) button.addEventListener("click", changePerson);
   // A name alone hides nothing: the code is still to be typed.
   for (const field of [$("node"), $("code")])
-    field.addEventListener("change", () => attempt(() => { if (!report && findReport()) render(); else explainPoints(); }));
+    field.addEventListener("change", () => attempt(async () => {
+      const before = turn;
+      await findTurn();
+      if (!report && (turn !== before || findReport())) render(); else explainPoints();
+    }));
   $("limit").addEventListener("change", () => attempt(() => { clearProblem(); keepLimit(); render(); }));
-  addEventListener("hashchange", () => attempt(() => { if (readInvitation()) { entered = null; $("form").reset(); render(); } }));
+  addEventListener("hashchange", () => attempt(async () => {
+    if (!readInvitation()) return;
+    entered = null;
+    $("form").reset();
+    await findTurn();
+    render();
+  }));
 }
 
 // --- Who answers ----------------------------------------------------------------------------------------------------
@@ -81,13 +93,28 @@ function findReport() {
   const reports = stored(question, localStorage), isTyped = $("node").value.trim() && $("code").value.trim();
   const name = invitation?.node ?? report?.node ?? (isTyped ? node() : undefined);
   // What was withdrawn in one round stays withdrawn in the next.
-  if (name !== undefined) return reports.get(name) ?? (kept(withdrawnKey(name)) === null ? undefined : { campaign: question.id, node: name });
+  if (name !== undefined) return reports.get(name) ?? (kept(withdrawnKey(name)) === null ? sentInTurn(name) : { campaign: question.id, node: name });
   return reports.size === 1 && !isSomeoneElse ? [...reports.values()][0] : undefined;
 }
 
+/** Return what the person sent in their own round: it can still be withdrawn. */
+function sentInTurn(name) {
+  const said = contacts?.answerInTurn(question, name);
+  return said && kept(sentKey(said)) !== null ? said : undefined;
+}
+
+/** Find out which round is the person's; who is not named yet has none. */
+async function findTurn() {
+  const name = node(), found = contacts ? await contacts.roundOf(question, name) : null;
+  if (name === node()) turn = found; // another name may have been typed meanwhile
+}
+
+/** This round asks other people. */
+const isForOthers = () => turn !== null && turn !== question.wave && report?.campaign !== question.id;
+
 function changePerson() {
   sessionStorage.removeItem(INVITATION);
-  [invitation, report, isSomeoneElse, isRefused, outcome, problem, entered] = [null, undefined, true, false, null, null, null];
+  [invitation, report, isSomeoneElse, isRefused, outcome, problem, entered, turn] = [null, undefined, true, false, null, null, null, null];
   $("form").reset();
   attempt(render).then(() => $("node").focus());
 }
@@ -97,27 +124,38 @@ function changePerson() {
 /** Show the page as it stands, in the chosen language. */
 function render() {
   if (!question) return showProblem();
-  const isOver = new Date() >= question.closes, isClosed = isOver || isPaused();
   report = findReport();
+  // Who is not asked in this round need not know that it is closed: their own may be open later.
+  const isOthers = isForOthers(), isOver = !isOthers && new Date() >= question.closes, isClosed = isOver || isPaused();
   const sent = report && kept(sentKey()), withdrawn = report && kept(withdrawnKey());
   const isSent = Boolean(report) && (sent ?? withdrawn) !== null;
   say($("title"), isOver ? "title.closed" : "title");
   if (isClosed) problem ??= [isOver ? "problem.closed" : "problem.paused"];
-  else if (isLimitLost(localStorage)) problem ??= ["problem.limit.lost"];
+  else if (isLimitLost(localStorage) && !isOthers) problem ??= ["problem.limit.lost"];
   explain();
   buildForm();
   explainPoints();
   if (report && !isSent) review();
   if (isSent) confirm(withdrawn !== null, parse(withdrawn ?? sent));
-  for (const part of ["guarantee", "organisers", "points"]) $(part).hidden = false;
-  $("form").hidden = Boolean(report) || isClosed;
+  for (const part of ["guarantee", "points", "own-words", "asking", "agreement"]) $(part).hidden = isOthers;
+  $("draw").disabled = isOthers;
+  $("organisers").hidden = false;
+  $("form").hidden = Boolean(report) || isClosed || (isOthers && Boolean(invitation)); // a name that was typed can be corrected
   $("review").hidden = !report || isSent;
   $("done").hidden = !isSent;
   $("send").hidden = isClosed;
-  $("again-part").hidden = isClosed || withdrawn !== null;
+  $("again-part").hidden = isClosed || isOthers || withdrawn !== null;
   $("withdraw-part").hidden = withdrawn !== null;
   askForCode(isClosed);
+  showTurn(isOthers);
   showProblem();
+}
+
+/** Say to a person whom this round does not ask which one does. */
+function showTurn(isOthers) {
+  $(invitation || report ? "top-turn" : "form-turn").append($("turn"));
+  $("turn").hidden = !isOthers;
+  $("turn").replaceChildren(...(isOthers ? contacts.othersInWords(question, turn) : []));
 }
 
 /** A series between two of its rounds, which the organisers call waves. */
@@ -132,10 +170,11 @@ const canRename = () => isRefused && !invitation && !$("review").hidden;
 /** Move the fields for name and code to the part that is shown; it is hidden where a link gave the code. */
 function askForCode(isClosed) {
   const part = shownPart(), isNeeded = part === "done" ? !$("withdraw-part").hidden : !isClosed;
-  $(`${part === "top" ? "form" : part}-code`).append($("name-field"), $("code-field"));
+  const place = $(`${part === "top" ? "form" : part}-code`);
+  if ($("code-field").parentNode !== place) place.append($("name-field"), $("code-field")); // a field that is moved loses the focus
   $("name-field").hidden = part !== "form" && !canRename();
   if (canRename()) $("node").value ||= report.node;
-  $("code-field").hidden = part !== "form" && !(isNeeded && (code() === "" || isRefused));
+  $("code-field").hidden = part === "form" ? isForOthers() : !(isNeeded && (code() === "" || isRefused));
   $("code").required = part === "form" && !invitation;
   $("node").required = !invitation;
   $("identification").hidden = Boolean(invitation);
@@ -222,7 +261,7 @@ function explainPoints() {
   const others = contacts ? contacts.peopleOf(question) : names, isShared = others.length > 0 && !others.includes(report?.node ?? node());
   $("shared").hidden = !isShared;
   $("shared-person").required = isShared;
-  say($("shared-cost"), "shared.person", { points: points((names.length + 1) * cost) });
+  say($("shared-cost"), "shared.person", { points: points(cost + (contacts ? total(contacts.answersIn(question)) : names.length * cost)) });
   $("shared-names").replaceChildren(...others.map((name) => element("li", {}, quoted(name))));
 }
 
@@ -281,9 +320,8 @@ const aboutContacts = () => ({ name: question.name, values: question.classes });
 
 /** Say how many answers to the last question a report names, and how likely the own one is among them. */
 function labelInWords() {
-  const { k, w } = question.label.table, chance = chanceOfTruth();
-  const said = chance > 0.99 ? sentence("chance.high") : sentence("chance", { n: roundedUp(100 * chance, 0) });
-  return phrase(w ? "names.set" : "names.one", { w, k, question: quoted(textsOf(question.label).text), chance: said });
+  const { k, w } = question.label.table, chance = likely(chanceOfTruth());
+  return phrase(w ? "names.set" : "names.one", { w, k, question: quoted(textsOf(question.label).text), chance });
 }
 
 /** Return how likely a report names the person's own answer; a series changes it twice. */
@@ -368,6 +406,8 @@ function shown(value, values) {
 
 async function draw() {
   clearProblem();
+  await findTurn();
+  if (isForOthers()) return render();
   keepLimit();
   const { spent } = ledger(localStorage), cost = question.epsilon, sharedDevice = $("shared-person").checked;
   if (!people().includes(node()))
@@ -382,7 +422,7 @@ async function draw() {
 function review() {
   const { sizes, sampled: m, joint, series } = question.features ?? {}, d = sizes?.length ?? 0;
   const which = `${joint || series ? "review.chosen" : "review.some"}${question.label ? ".before" : ""}`;
-  const parts = [sentence(d ? "review.each" : "review.single"), ...(d && (joint || m < d) ? [sentence(which, { m, d })] : [])];
+  const parts = [contacts ? contacts.reviewInWords(question) : sentence(d ? "review.each" : "review.single"), ...(d && (joint || m < d) ? [sentence(which, { m, d })] : [])];
   $("explained").textContent = parts.join(" ");
   say($("review-as"), "as", { name: element("strong", {}, quoted(report.node)) });
   $("explained-label").hidden = report.label === null;
@@ -435,7 +475,7 @@ function named(column, code) {
 
 // --- Sending --------------------------------------------------------------------------------------------------------
 
-const sentKey = () => `veilgraph:sent:${report.campaign}:${report.node}${report.wave ? `:${report.wave}` : ""}`;
+const sentKey = ({ campaign, node: name, wave } = report) => `veilgraph:sent:${campaign}:${name}${wave ? `:${wave}` : ""}`;
 const withdrawnKey = (name = report.node) => `veilgraph:withdrawn:${question.series ?? question.id}:${name}`;
 
 async function deliver() {
@@ -497,7 +537,7 @@ function confirm(isWithdrawn, receipt) {
   say($("done-heading"), isWithdrawn ? "withdrawn" : "done");
   say($("done-as"), "as", { name: element("strong", {}, quoted(report.node)) });
   say($("receipt"), isWithdrawn ? "withdrawn.now" : outcome ?? "done.earlier");
-  say($("kept"), isWithdrawn ? "withdrawn.kept" : question.waves || contacts ? "done.round" : "done.kept");
+  say($("kept"), isWithdrawn ? "withdrawn.kept" : question.waves || (contacts && !question.turns) ? "done.round" : "done.kept");
   say($("receipt-why"), isWithdrawn ? "withdrawn.receipt" : "receipt.why");
   $("standing").replaceChildren(...(held ? phrase(`standing.${held}`) : []));
   $("signed").hidden = !receipt?.signature; // earlier versions kept none
@@ -564,6 +604,7 @@ const TOLD = {
   "This is not the wave that follows those which this device has answered.": "problem.follows",
   "Set your limit for one entry first.": "problem.limit.entry",
   "The answer protects single entries, and no whole lists: set your limit for one entry first.": "problem.limit.entry",
+  "Another wave is this person's turn.": "problem.turn",
   "This is not a wave about neighbours.": "problem.unreadable",
   "This is another table than that of the wave: get it again.": "problem.table",
   "The published table cannot be used: get it again.": "problem.table",

@@ -137,7 +137,7 @@ def estimate_contamination(log_probabilities: Tensor, labels: CrossFitting) -> C
         labels: The reports.
     """
     nodes, gathered = labels.every_report(_MAX_REPORTS), labels.communicator.gather_rows
-    places = torch.searchsorted(labels.reporting_nodes, nodes)
+    places = torch.searchsorted(labels.reporting_nodes, nodes.contiguous())
     stated = labels.perturbed.label_mechanism.likelihood
     model = MixtureLikelihood(
         gathered(log_probabilities[places], nodes),

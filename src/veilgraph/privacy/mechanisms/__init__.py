@@ -13,6 +13,7 @@ from veilgraph.privacy.mechanisms.neighbourhood import NeighbourhoodMechanism
 from veilgraph.privacy.mechanisms.neighbourhood_class import NeighbourhoodClass
 from veilgraph.privacy.mechanisms.neighbourhood_histogram import NeighbourhoodHistogram
 from veilgraph.privacy.mechanisms.random_source import OSRandom, RandomIntegers
+from veilgraph.privacy.mechanisms.randomized_neighbour_list import RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.subset_selection import SubsetSelection
 from veilgraph.privacy.mechanisms.wave_evidence import WaveEvidence
 
@@ -31,6 +32,7 @@ __all__ = [
     "NeighbourhoodMechanism",
     "OSRandom",
     "RandomIntegers",
+    "RandomizedNeighbourList",
     "SubsetSelection",
     "SymmetricChannel",
     "WaveEvidence",

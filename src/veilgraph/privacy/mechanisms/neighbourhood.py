@@ -1,7 +1,8 @@
 """Answers about a neighbour list: the protocol of their mechanisms.
 
 A device looks up what is published about its own neighbours, a `BeliefTable`, and adds it up: one integer for each
-class. The sum stays on the device. What leaves it is an answer by one of these mechanisms.
+class. The sum stays on the device. What leaves it is an answer by one of these mechanisms. `RandomizedNeighbourList`
+looks nothing up: its sum is the list itself, one integer for each person.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from veilgraph.privacy.mechanisms.base import Report
 from veilgraph.privacy.mechanisms.random_source import RandomIntegers
 
 Sums = tuple[int, ...]
-"""Published beliefs of a person's neighbours, added up for each class, in units of 1 / scale."""
+"""Published beliefs of a person's neighbours, added up for each class, in units of 1 / scale; or the list itself."""
 
 
 class NeighbourhoodMechanism(Hashable, Protocol):
@@ -29,8 +30,8 @@ class NeighbourhoodMechanism(Hashable, Protocol):
     """
 
     @property
-    def num_classes(self) -> int:
-        """Number of classes, k."""
+    def num_columns(self) -> int:
+        """Number of columns of the sums: classes, or people."""
         ...
 
     @property
@@ -44,7 +45,7 @@ class NeighbourhoodMechanism(Hashable, Protocol):
         ...
 
     def randomize(self, sums: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
-        """Draw one answer for each row of `sums` [people, classes], independently."""
+        """Draw one answer for each row of `sums` [lists, columns], independently."""
         ...
 
     def reports(self) -> Iterator[Report]:
@@ -72,15 +73,15 @@ class NeighbourhoodMechanism(Hashable, Protocol):
         ...
 
 
-def check_sums(sums: NDArray[Any], num_classes: int) -> None:
-    """Refuse sums that are not whole numbers of at least 0, [people, classes].
+def check_sums(sums: NDArray[Any], num_columns: int) -> None:
+    """Refuse sums that are not whole numbers of at least 0, [lists, columns].
 
     >>> check_sums(np.array([[3, -1]]), 2)
     Traceback (most recent call last):
     veilgraph.errors.DomainError: row 0: beliefs of neighbours add up to numbers of at least 0 (value withheld)
     """
-    if sums.ndim != 2 or sums.shape[1] != num_classes:
-        raise DomainError(f"sums have shape {sums.shape}: expected one row per person and {num_classes} classes")
+    if sums.ndim != 2 or sums.shape[1] != num_columns:
+        raise DomainError(f"sums have shape {sums.shape}: expected one row per person and {num_columns} columns")
     if not np.issubdtype(sums.dtype, np.integer):
         raise DomainError(f"sums of neighbours are {sums.dtype}: published beliefs are whole numbers")
     if (sums < 0).any():

@@ -52,6 +52,11 @@ class NeighbourhoodClass:
         object.__setattr__(self, "size", sets.set_size)
 
     @property
+    def num_columns(self) -> int:
+        """k: sums have a column for each class."""
+        return self.num_classes
+
+    @property
     def list_loss(self) -> ListLoss:
         """Exact epsilon; for any two lists it is that of one entry."""
         epsilon = self.sets.privacy_loss.user_level

@@ -71,6 +71,11 @@ class NeighbourhoodHistogram:
         object.__setattr__(self, "noise", DiscreteLaplace.of(epsilon=self.epsilon, sensitivity=self.scale))
 
     @property
+    def num_columns(self) -> int:
+        """k: sums have a column for each class."""
+        return self.num_classes
+
+    @property
     def list_loss(self) -> ListLoss:
         """Exact epsilon under each relation between lists."""
         whole = NOT_PRIVATE if self.cap is None else self.noise.epsilon(self.num_classes * self.cap * self.scale)
