@@ -3,7 +3,8 @@
 Both clients answer from 500 neighbours among 10^5, 10^6 and 10^7 people: the Python file, and the browser's module in
 node, and in Chromium with --chromium. Each is a process of its own with one thread of work. Python and node are given
 in CPU seconds, which other work on the machine disturbs little; Chromium in seconds of the clock. Times are the
-shortest of several runs; with --runs 1 nothing is warm, as on a device. With --against CHECKOUT the clients of another
+shortest of several runs; with --runs 1 nothing is warm, as on a device. --answer list measures a randomized list among
+10^4 and 5 * 10^4 people, which needs no table. With --against CHECKOUT the clients of another
 checkout run by turns with these, on the files that its own package makes.
 """
 
@@ -32,11 +33,12 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.graph import Graph
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
-from veilgraph.privacy.mechanisms import NeighbourhoodHistogram
+from veilgraph.privacy.mechanisms import NeighbourhoodHistogram, RandomizedNeighbourList
 from veilgraph.privacy.schema import FeatureSchema
 
 ROOT = Path(__file__).parents[2]
-SIZES = (10**5, 10**6, 10**7)
+SIZES = {"histogram": (10**5, 10**6, 10**7), "list": (10**4, 5 * 10**4)}
+LIST_EPSILON = 4.0
 NEIGHBOURS, CLASSES, RUNS = 500, 4, 5
 CLOSES = datetime(2999, 1, 1, tzinfo=UTC)
 STAGES = ("hash and check", "look up", "draw", "together")
@@ -47,7 +49,8 @@ from pathlib import Path
 from veilgraph.client import participant
 
 folder, runs = Path(sys.argv[1]), int(sys.argv[2])
-text, people, table = ((folder / name).read_bytes() for name in ("wave.json", "people", "table"))
+text, people = ((folder / name).read_bytes() for name in ("wave.json", "people"))
+table = (folder / "table").read_bytes() if (folder / "table").stat().st_size else None
 names = json.loads((folder / "list.json").read_text())
 best = {}
 
@@ -59,21 +62,25 @@ def timed(stage, work):
 
 for _ in range(runs):
     with tempfile.TemporaryDirectory() as store:
-        given = dict(table=table, people=people, node="u1", store=store, max_epsilon=9)
+        given = dict(table=table, people=people, node="u1", store=store, max_epsilon=9, max_entry_epsilon=9)
         report = timed("together", lambda: participant.answer_neighbours(text, names, **given))
     question = participant.verify(text, max_epsilon=9)
-    beliefs = timed("hash and check", lambda: participant.Beliefs.read(table, people, question))
-    sums = timed("look up", lambda: beliefs.sums(names))
-    timed("draw", lambda: question.neighbours.mechanism.report(sums, participant._system_word))
-    del beliefs
+    if table is None:
+        read = lambda: participant.People.read(people, question.neighbours).rows
+    else:
+        read = lambda: participant.Beliefs.read(table, people, question).sums
+    look_up = timed("hash and check", read)
+    found = timed("look up", lambda: look_up(names))
+    timed("draw", lambda: question.neighbours.mechanism.report(found, participant._system_word))
+    del look_up
 best["report"] = len(json.dumps(report))
 print(json.dumps(best))
 """
 
 _WORK = """
 export async function measure(text, people, table, names, runs, clock) {
-  const { readPublished, randomizeSums, sumsOf, verifyWave } = await import("./neighbours.js"), best = {};
-  const { answerNeighbours } = await import("./device.js");
+  const { readPublished, randomizeRows, randomizeSums, rowsOf, sumsOf, verifyWave } = await import("./neighbours.js");
+  const { answerNeighbours } = await import("./device.js"), best = {};
   const timed = async (stage, work) => {
     const started = clock(), result = await work();
     best[stage] = Math.min(best[stage] ?? 1e9, clock() - started);
@@ -84,11 +91,11 @@ export async function measure(text, people, table, names, runs, clock) {
     const storage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value),
       key: (i) => [...kept.keys()][i], get length() { return kept.size; } };
     await timed("together", () => answerNeighbours(text, { people, table, neighbours: names },
-      { node: "u1", storage, locks, settle: 0, maxEpsilon: 9 }));
-    const question = await verifyWave(text, { maxEpsilon: 9 });
+      { node: "u1", storage, locks, settle: 0, maxEpsilon: 9, maxEntryEpsilon: 9 }));
+    const question = await verifyWave(text, { maxEpsilon: 9, maxEntryEpsilon: 9 });
     const published = await timed("hash and check", () => readPublished(question, people, table));
-    const sums = await timed("look up", () => sumsOf(published, names));
-    await timed("draw", () => randomizeSums(question, sums));
+    const found = await timed("look up", () => (table ? sumsOf : rowsOf)(published, names));
+    await timed("draw", () => (table ? randomizeSums : randomizeRows)(question, found));
   }
   return best;
 }
@@ -100,7 +107,8 @@ import { measure } from "./work.js";
 const read = (name) => readFileSync(`${process.argv[2]}/${name}`);
 const clock = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1e6; };
 const [text, names] = ["wave.json", "list.json"].map((name) => read(name).toString());
-const found = await measure(text, read("people"), read("table"), JSON.parse(names), +process.argv[3], clock);
+const table = read("table"), known = table.length ? table : null;
+const found = await measure(text, read("people"), known, JSON.parse(names), +process.argv[3], clock);
 console.log(JSON.stringify(found));
 """
 
@@ -109,30 +117,40 @@ import { measure } from "./work.js";
 const read = async (name) => new Uint8Array(await (await fetch(`files/${name}`)).arrayBuffer());
 const [text, people, table, names] = await Promise.all(["wave.json", "people", "table", "list.json"].map(read));
 const words = (bytes) => new TextDecoder().decode(bytes), clock = () => performance.now() / 1000;
-const found = await measure(words(text), people, table, JSON.parse(words(names)), RUNS, clock)
+const found = await measure(words(text), people, table.length ? table : null, JSON.parse(words(names)), RUNS, clock)
   .catch((error) => ({ error: String(error) }));
 await fetch("done", { method: "POST", body: JSON.stringify(found) });
 </script>"""
 
 
-def make_files(people: int, folder: Path) -> None:
-    """Write what a device reads, as the package of this process publishes it: document, table, people, and a list."""
+def make_files(people: int, folder: Path, answer: str = "histogram") -> None:
+    """Write what a device reads, as the package of this process publishes it: document, table, people, and a list.
+
+    A randomized list has no table: its file is empty.
+    """
     try:
         people_file = import_module("veilgraph.campaign.people_file").people_file
     except ImportError:  # a checkout that published a list of ids
         people_file = import_module("veilgraph.campaign.neighbour_series").people_file
     names, rng = [f"u{i:07}" for i in range(people)], np.random.default_rng(0)
     table = BeliefTable(CLASSES, rng.integers(1, 39_000, people).astype(np.uint16))
-    content = {"people": people_file(names), "table": table.to_bytes()}
+    is_list = answer == "list"
+    content = {"people": people_file(names), "table": b"" if is_list else table.to_bytes()}
     few = Graph.without_edges(2, node_ids=["a", "b"])
     about: dict[str, Any] = {"purpose": "A benchmark", "contact": "nobody", "closes": CLOSES}
     schema = FeatureSchema(columns=(), classes=tuple(f"c{i}" for i in range(CLASSES)))
-    first = Campaign.new(schema=schema, graph=few, epsilon_y=2.0, private_neighbours=True, **about)
-    histogram = NeighbourhoodHistogram(CLASSES, 0.1, finest_scale(CLASSES), cap=1)
-    wave = first.next_wave(histogram, graph=few, table=table.sha256, closes=CLOSES)
+    first = Campaign.new(schema=schema, graph=few, epsilon_y=2.0, private_neighbours="waves", **about)
+    if is_list:
+        wave = first.next_wave(RandomizedNeighbourList(2, LIST_EPSILON), graph=few, table=None, closes=CLOSES)
+    else:
+        histogram = NeighbourhoodHistogram(CLASSES, 0.1, finest_scale(CLASSES), cap=1)
+        wave = first.next_wave(histogram, graph=few, table=table.sha256, closes=CLOSES)
     document = json.loads(wave.to_json())  # the document of two people, with the files of all: a device cannot tell
     document["bound"]["graph"]["nodes"] = people
-    document["bound"]["neighbours"] |= {name: hashlib.sha256(each).hexdigest() for name, each in content.items()}
+    named = document["bound"]["neighbours"]
+    named |= {name: hashlib.sha256(each).hexdigest() for name, each in content.items() if each}
+    if is_list:
+        named["answers"][0]["people"] = people
     for name, each in content.items():
         (folder / name).write_bytes(each)
     (folder / "wave.json").write_text(canonical_json(document | {"id": content_id(document["bound"])}))
@@ -213,7 +231,9 @@ def _last_line(command: list[str], checkout: Path) -> dict[str, float]:
     return found
 
 
-def measure(people: int, checkouts: Mapping[str, Path], *, runs: int, chromium: bool) -> dict[str, Any]:
+def measure(
+    people: int, checkouts: Mapping[str, Path], *, runs: int, chromium: bool, answer: str = "histogram"
+) -> dict[str, Any]:
     """Return bytes of the files and seconds of all stages, for each checkout and each client."""
     clients = {"python": in_python, "node": in_node} | ({"chromium": in_chromium} if chromium else {})
     found: dict[str, Any] = {"people": people, "neighbours": NEIGHBOURS}
@@ -221,7 +241,8 @@ def measure(people: int, checkouts: Mapping[str, Path], *, runs: int, chromium: 
         folders = {name: Path(place) / name for name in checkouts}
         for name, checkout in checkouts.items():
             folders[name].mkdir()
-            _last_line([sys.executable, "-m", __spec__.name, "--make", str(people), str(folders[name])], checkout)
+            made = ["--make", str(people), str(folders[name]), "--answer", answer]
+            _last_line([sys.executable, "-m", __spec__.name, *made], checkout)
             sizes = {what: (folders[name] / what).stat().st_size for what in ("people", "table")}
             found[name] = {"bytes": sizes | {"together": sum(sizes.values())}}
         for client, run in clients.items():
@@ -249,7 +270,8 @@ def table(measured: list[dict[str, Any]], names: list[str]) -> str:
 def main() -> None:
     """Measure and print a table, or JSON with --json."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.performance.device_neighbours", description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="numbers of people")
+    parser.add_argument("--answer", choices=list(SIZES), default="histogram", help="what is answered")
+    parser.add_argument("--sizes", type=int, nargs="+", help="numbers of people")
     parser.add_argument("--against", type=Path, help="another checkout of the project, to compare with")
     parser.add_argument("--chromium", action="store_true", help="measure in headless Chromium as well")
     parser.add_argument("--runs", type=int, default=RUNS, help="runs, of which the shortest counts")
@@ -257,13 +279,14 @@ def main() -> None:
     parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.make is not None:
-        make_files(int(options.make[0]), Path(options.make[1]))
+        make_files(int(options.make[0]), Path(options.make[1]), options.answer)
         print("{}")
         return
     checkouts = {"this": ROOT} | ({} if options.against is None else {"against": options.against.resolve()})
     measured = []
-    for people in options.sizes:
-        measured.append(measure(people, checkouts, runs=options.runs, chromium=options.chromium))
+    for people in options.sizes or SIZES[options.answer]:
+        settings = {"runs": options.runs, "chromium": options.chromium, "answer": options.answer}
+        measured.append(measure(people, checkouts, **settings))
         print(f"{people:,} people measured", file=sys.stderr)
     print(json.dumps(measured, indent=2) if options.json else table(measured, list(checkouts)))
 

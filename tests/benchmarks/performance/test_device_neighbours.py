@@ -11,6 +11,13 @@ from tests.support.browser_module import needs_node
 
 
 @needs_node
+def test_both_clients_answer_for_a_list_without_a_table(tmp_path: Path) -> None:
+    make_files(600, tmp_path, "list")
+    for found in (in_python(ROOT, tmp_path, 1), in_node(ROOT, tmp_path, 1)):
+        assert all(found[stage] >= 0 for stage in STAGES)
+
+
+@needs_node
 def test_both_clients_answer_from_the_files_and_every_stage_is_timed(tmp_path: Path) -> None:
     make_files(600, tmp_path)
     sizes = {what: (tmp_path / what).stat().st_size for what in ("people", "table")}
