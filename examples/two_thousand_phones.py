@@ -60,7 +60,7 @@ def main() -> None:
     ends, people = private.graph.edge_index, Graph.without_edges(PHONES, node_ids=names)
     about: dict[str, Any] = {"purpose": "An example", "contact": "nobody", "closes": CLOSES}
     about |= {"schema": FeatureSchema(classes=classes), "graph": people, "epsilon_y": EPSILON_Y}
-    first = Campaign.new(private_neighbours=True, **about)
+    first = Campaign.new(private_neighbours="waves", **about)
     with tempfile.TemporaryDirectory() as place:
         folder, campaign = Path(place), first
         files = {"label.json": first.to_json(), "people.csv": "\n".join(["id", *names]), "keys.txt": key}
