@@ -204,15 +204,16 @@ class _HiddenFunction(FusedFunction):
         first, bias = layer.by_input(first), layer.by_input(bias)
         masked_outputs, unmasked_outputs = (_new_outputs(each, layer.nodes) for each in (second, second_unmasked))
         for nodes in layer.tiles:
-            masked, unmasked = (_new_products(each, nodes) for each in (second, second_unmasked))
+            masked = _TileOutputs.of(second, masked_outputs, nodes)
+            unmasked = _TileOutputs.of(second_unmasked, unmasked_outputs, nodes)
             for group in layer.groups:
                 hidden = layer.units(group, nodes, first, bias, store=this_pass is not None)
                 for each, mask in group.masks_of(masks, nodes):
-                    _multiply(second_unmasked[each.positions], hidden[each.replicas], unmasked[:, each.positions])
+                    unmasked.multiply(each.positions, hidden[each.replicas])
                     hidden[each.replicas].mul_(mask)
-                _multiply(second[group.replicas], hidden, masked[:, group.replicas])
-            _write_outputs(masked, masked_outputs, nodes)
-            _write_outputs(unmasked, unmasked_outputs, nodes)
+                masked.multiply(group.replicas, hidden)
+            masked.write()
+            unmasked.write()
         ctx.mark_non_differentiable(*unmasked_outputs)
         return *masked_outputs, *unmasked_outputs
 
@@ -288,23 +289,39 @@ def _new_outputs(second: Tensor, nodes: int) -> Outputs:
     return second.new_empty(nodes, columns), *second.new_empty(terms - 1, columns, nodes)
 
 
-def _new_products(second: Tensor, nodes: slice) -> Tensor:
-    """Allocate W_2 H of some nodes, [terms, replicas, classes, nodes]."""
-    replicas, terms, classes, _ = second.shape
-    return second.new_empty(terms, replicas, classes, nodes.stop - nodes.start)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _TileOutputs:
+    """W_2 H of the nodes of a tile.
 
+    Attributes:
+        second: W_2, [replicas, terms, classes, units].
+        aggregated: the aggregated term of all nodes, [nodes, replicas * classes].
+        nodes: nodes of the tile.
+        terms: every term of the tile, [replicas, classes, tile]. The own term is a view of the output of all nodes.
+    """
 
-def _multiply(second: Tensor, hidden: Tensor, out: Tensor) -> None:
-    for term, result in enumerate(out):
-        torch.bmm(second[:, term], hidden, out=result)
+    second: Tensor
+    aggregated: Tensor
+    nodes: slice
+    terms: tuple[Tensor, ...]
 
+    @classmethod
+    def of(cls, second: Tensor, outputs: Outputs, nodes: slice) -> _TileOutputs:
+        """Return the part of the outputs that belongs to a tile."""
+        replicas, _, classes, _ = second.shape
+        aggregated, *own = outputs
+        product = second.new_empty(replicas, classes, nodes.stop - nodes.start)
+        views = (each.view(replicas, classes, len(aggregated))[:, :, nodes] for each in own)
+        return cls(second=second, aggregated=aggregated, nodes=nodes, terms=(product, *views))
 
-def _write_outputs(products: Tensor, outputs: Sequence[Tensor], nodes: slice) -> None:
-    """Copy W_2 H of some nodes, [terms, replicas, classes, nodes], into the outputs of all nodes."""
-    columns = products.flatten(1, 2)
-    outputs[0][nodes] = columns[0].T
-    for output, term in zip(outputs[1:], columns[1:], strict=True):
-        output[:, nodes] = term
+    def multiply(self, replicas: slice, hidden: Tensor) -> None:
+        """Compute the terms of some replicas from their hidden units, [replicas, units, tile]."""
+        for index, term in enumerate(self.terms):
+            torch.bmm(self.second[replicas, index], hidden, out=term[replicas])
+
+    def write(self) -> None:
+        """Transpose the aggregated term of the tile into that of all nodes."""
+        self.aggregated[self.nodes] = self.terms[0].flatten(0, 1).T
 
 
 def _read_gradients(gradients: Sequence[Tensor], second: Tensor, nodes: slice) -> Tensor:

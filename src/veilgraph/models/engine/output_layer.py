@@ -39,11 +39,18 @@ class NodeSubset:
         """Select the values of the subset from values [..., nodes]."""
         return values if self.nodes is None else values.index_select(-1, self.nodes)
 
-    def scatter(self, selected: Tensor, num_nodes: int) -> Tensor:
-        """Scatter values of the subset, [rows, selected], into a zero tensor of all nodes, [rows, nodes]."""
+    def scatter(self, selected: Tensor, num_nodes: int, out: Tensor | None = None) -> Tensor:
+        """Scatter values of the subset, [rows, selected], into a zero tensor of all nodes, [rows, nodes].
+
+        Args:
+            selected: the values.
+            num_nodes: number of all nodes.
+            out: an earlier result of this shape, which is overwritten; None for a new tensor.
+        """
         if self.nodes is None:
             return selected
-        return selected.new_zeros(len(selected), num_nodes).scatter_(1, self.nodes.expand_as(selected), selected)
+        whole = selected.new_zeros(len(selected), num_nodes) if out is None else out
+        return whole.scatter_(1, self.nodes.expand_as(selected), selected)
 
     def positions(self, nodes: Tensor) -> Tensor:
         """Return the positions of some nodes of the subset within the subset."""
@@ -95,6 +102,7 @@ class OutputLayer:
 
     def __init__(self, product: SparseProduct, nodes: NodeSubset) -> None:
         self._product, self.nodes, self.communicator = product, nodes, product.communicator
+        self._own_gradient: Tensor | None = None
 
     def __call__(self, aggregated: Tensor, *own: Tensor) -> Tensor:
         """Return logits [replicas * classes, selected].
@@ -105,6 +113,13 @@ class OutputLayer:
         """
         logits: Tensor = _OutputFunction.apply(self, aggregated, *own)
         return logits
+
+    def own_gradient(self, gradient: Tensor, num_nodes: int) -> Tensor:
+        """Return the gradient of the own term, [rows, nodes], until the next call: its zeros are written once."""
+        before = self._own_gradient
+        fits = before is not None and before.shape == (len(gradient), num_nodes) and before.dtype == gradient.dtype
+        self._own_gradient = self.nodes.scatter(gradient, num_nodes, before if fits else None)
+        return self._own_gradient
 
     @cached_property
     def rows(self) -> Tensor:
@@ -137,7 +152,7 @@ class _OutputFunction(FusedFunction):
         of_aggregated = repeated_product(layer.columns, rows, 1, communicator=layer.communicator)
         if not ctx.has_own:
             return None, of_aggregated
-        return None, of_aggregated, layer.nodes.scatter(gradient, len(of_aggregated))
+        return None, of_aggregated, layer.own_gradient(gradient, len(of_aggregated))
 
 
 def transposed(values: Tensor) -> Tensor:
