@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 from collections.abc import Iterator
 
 import hypothesis
@@ -17,8 +18,13 @@ hypothesis.settings.load_profile("untimed")
 
 
 def pytest_sessionstart() -> None:
-    """Import the tests without garbage collection: modules stay, and to search them again and again takes seconds."""
+    """Import the tests without garbage collection: modules stay, and to search them again and again takes seconds.
+
+    A shell starts background jobs with Ctrl-C ignored, and programs inherit this. Tests of Ctrl-C would wait for ever.
+    """
     gc.disable()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
