@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,11 @@ import pytest
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph
+from veilgraph.graph.arrow import arrow
 from veilgraph.graph.shard_writer import write_shards
 from veilgraph.graph.shards import KeyIndex, ShardFolder, node_keys, read_graph, shard_of
+
+pa, pq = arrow(), arrow("parquet")
 
 
 def edge_table(path: Path, *, integer: bool = False, seed: int = 0) -> pd.DataFrame:
@@ -122,7 +126,9 @@ def describe(folder: Path, kind: str, shard: int, **fixed: object) -> None:
     path = folder / f"{kind}-{shard:05d}.parquet"
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     stated = manifest["shards"][shard][kind]
-    stated |= {"bytes": path.stat().st_size, "rows": len(pd.read_parquet(path))}
+    rows = pq.read_metadata(path).num_rows
+    manifest[kind] += rows - stated["rows"]
+    stated |= {"bytes": path.stat().st_size, "rows": rows}
     if "sha256" not in fixed:
         stated["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
@@ -145,6 +151,108 @@ def test_a_damaged_folder_is_refused_by_the_name_of_the_shard(
     damage(written.path)
     with pytest.raises(GraphError, match=message):
         ShardFolder.open(written.path).graph()
+
+
+@pytest.fixture
+def reported(tmp_path: Path) -> ShardFolder:
+    """Shards with whole numbers as ids, and a report of every node."""
+    table = edge_table(tmp_path / "edges.parquet", integer=True)
+    nodes = pa.array(np.unique(table.to_numpy()))
+    features = pa.array([[0, 1]] * len(nodes), type=pa.list_(pa.int32()))
+    reports = pa.record_batch([nodes, features, pa.array([1] * len(nodes))], names=["node", "features", "label"])
+    return write_shards(tmp_path / "reported", tmp_path / "edges.parquet", parts=4, reports=[reports])
+
+
+def with_total(key: str, change: object) -> Callable[[dict[str, Any]], None]:
+    def damage(manifest: dict[str, Any]) -> None:
+        manifest[key] = manifest[key] + change if isinstance(change, int) else change
+
+    return damage
+
+
+def with_text_rows(manifest: dict[str, Any]) -> None:
+    manifest["shards"][1]["edges"]["rows"] = "12"
+
+
+def without_the_type_of_ids(manifest: dict[str, Any]) -> None:
+    del manifest["ids"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (with_total("nodes", -1), r"manifest.json says \d+ nodes, and its shards have \d+ together"),
+        (with_total("edges", 1), r"manifest.json says \d+ edges, and its shards have \d+ together"),
+        (with_total("reports", 1), r"manifest.json says \d+ reports, and its shards have \d+ together"),
+        (with_total("nodes", "many"), "manifest.json says many nodes"),
+        (with_total("ids", ["text"]), "manifest.json does not describe shards"),
+        (without_the_type_of_ids, "manifest.json does not describe shards"),
+        (with_text_rows, "manifest.json does not describe shards"),
+    ],
+)
+def test_the_totals_of_a_manifest_are_the_sums_over_its_shards(
+    reported: ShardFolder, damage: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    manifest = json.loads((reported.path / "manifest.json").read_text(encoding="utf-8"))
+    damage(manifest)
+    (reported.path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(GraphError, match=message):
+        ShardFolder.open(reported.path)
+
+
+def change_column(folder: Path, kind: str, column: str, change: Callable[[Any], Any]) -> None:
+    """Replace a column of shard 2, whose checksum is right afterwards."""
+    path = folder / f"{kind}-00002.parquet"
+    table = pq.read_table(path)
+    values = change(table.column(column).combine_chunks())
+    pq.write_table(table.set_column(table.column_names.index(column), column, values), path)
+    describe(folder, kind, 2)
+
+
+def without_row_2(values: Any) -> Any:
+    return pa.array([None if row == 1 else value for row, value in enumerate(values.to_pylist())], type=values.type)
+
+
+def as_type(kind: Any) -> Callable[[Any], Any]:
+    return lambda values: values.cast(kind, safe=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"), [("nodes", "id"), ("edges", "source"), ("edges", "target"), ("reports", "node")]
+)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (without_row_2, "row 2: the id is missing"),
+        (as_type(pa.float64()), "ids have type double, and the manifest says that they are whole numbers"),
+        (as_type(pa.string()), "ids have type string, and the manifest says that they are whole numbers"),
+    ],
+)
+def test_an_id_that_is_missing_or_of_another_type_is_refused_by_shard_and_column(
+    reported: ShardFolder, kind: str, column: str, change: Callable[[Any], Any], reason: str
+) -> None:
+    change_column(reported.path, kind, column, change)
+    folder = ShardFolder.open(reported.path)
+    with pytest.raises(GraphError, match=f"{kind}-00002.parquet, column '{column}'.*{reason}"):
+        getattr(folder, kind)(2)
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_other_programs_may_write_text_in_any_of_its_types(written: ShardFolder, kind: Any) -> None:
+    before, names = written.graph(), written.names()
+    for name, column in (("nodes", "id"), ("edges", "source"), ("edges", "target")):
+        change_column(written.path, name, column, as_type(kind))
+    read = ShardFolder.open(written.path).graph()
+    assert read.names == names
+    np.testing.assert_array_equal(read.edges, before.edges)
+
+
+def test_a_report_with_neither_features_nor_a_label_is_refused(reported: ShardFolder) -> None:
+    change_column(reported.path, "reports", "features", without_row_2)
+    assert ShardFolder.open(reported.path).reports(2).num_rows > 1, "a report of the label alone is one"
+    change_column(reported.path, "reports", "label", without_row_2)
+    with pytest.raises(GraphError, match=r"reports-00002.parquet, row 2: a report has neither features nor a label"):
+        ShardFolder.open(reported.path).reports(2)
 
 
 def test_ids_must_be_given_and_of_one_type(tmp_path: Path) -> None:

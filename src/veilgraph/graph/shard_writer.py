@@ -24,7 +24,7 @@ from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowBatch, ArrowTable, arrow
 from veilgraph.graph.graph import Graph
 from veilgraph.graph.shard_fingerprint import merged_fingerprint
-from veilgraph.graph.shards import FORMAT, MANIFEST, MAX_PARTS, ShardFolder, node_keys, shard_name, shard_of
+from veilgraph.graph.shards import FORMAT, MANIFEST, MAX_PARTS, ShardFolder, is_text, node_keys, shard_name, shard_of
 from veilgraph.progress import Progress, no_progress
 
 BATCH_BYTES = 2**24
@@ -211,7 +211,7 @@ def as_ids(values: ArrowArray, kind: str | None, path: Path) -> ArrowArray:
         values = values.dictionary_decode()
     if values.null_count:
         raise GraphError(f"{path}: an id is missing; complete the row or leave it out")
-    integers, texts = pa.types.is_integer(values.type), _is_text(values.type)
+    integers, texts = pa.types.is_integer(values.type), is_text(values.type)
     if not integers and not texts:
         raise GraphError(f"{path}: ids have type {values.type}; they must be text or whole numbers")
     if kind == "text" or (kind is None and texts):
@@ -223,12 +223,6 @@ def as_ids(values: ArrowArray, kind: str | None, path: Path) -> ArrowArray:
     if numbers is None or (texts and not pc.all(pc.equal(numbers.cast(pa.string()), values.cast(pa.string()))).as_py()):
         raise GraphError(f"{path}: an id is not a whole number as those of the edge table are; give the same ids")
     return numbers
-
-
-def _is_text(kind: Any) -> bool:
-    pa = arrow()
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 class _Spill:

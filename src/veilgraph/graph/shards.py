@@ -43,6 +43,8 @@ MAX_PARTS = 256
 
 _REMEDY = "copy the folder again, or write it again with veilgraph graph shard"
 _COLUMNS = {"nodes": ["id"], "edges": ["source", "target"], "reports": ["node"]}
+_FACTS = {"ids", "nodes", "edges", "reports", "campaign", "graph"}
+_IDS = {"integer": "whole numbers", "text": "text"}
 
 
 def node_keys(ids: ArrowArray) -> NDArray[np.uint64]:
@@ -189,7 +191,10 @@ class ShardFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> ShardFolder:
-        """Read the manifest; refuse a folder with files that are missing, truncated or not described by it."""
+        """Read the manifest; refuse a folder with files that are missing, truncated or not described by it.
+
+        The totals of the manifest must be the sums over its shards: every process lays out its arrays by them.
+        """
         path = Path(path)
         try:
             manifest = json.loads((path / MANIFEST).read_bytes())
@@ -204,6 +209,7 @@ class ShardFolder:
             raise GraphError(f"{path / MANIFEST} is of another format than {FORMAT}: {_REMEDY}")
         folder = cls(path=path, manifest=manifest)
         folder._check_files()
+        folder._check_totals()
         return folder
 
     @property
@@ -264,7 +270,11 @@ class ShardFolder:
 
     def reports(self, shard: int) -> ArrowTable:
         """Read the reports of a shard's nodes: columns `node`, `features` and `label`, if it has any."""
-        return self._read("reports", shard)
+        table = self._read("reports", shard)
+        if (row := first_empty_report(table)) is not None:
+            path = self.path / shard_name("reports", shard)
+            raise GraphError(f"{path}, row {row + 1}: a report has neither features nor a label; {_REMEDY}")
+        return table
 
     def graph(self) -> ShardGraph:
         """Read the whole graph, several shards at once. Nodes are in the order of their keys."""
@@ -321,7 +331,23 @@ class ShardFolder:
             raise GraphError(f"{path} is not a readable Parquet file ({type(error).__name__}): {_REMEDY}") from None
         if table.num_rows != stated["rows"] or not set(_COLUMNS[kind]) <= set(table.column_names):
             raise GraphError(f"{path} has other rows or columns than the manifest says: {_REMEDY}")
+        for name in _COLUMNS[kind] if table.num_rows else ():
+            self._check_ids(table.column(name), f"{path}, column '{name}'")
         return table
+
+    def _check_ids(self, ids: Any, where: str) -> None:
+        """Refuse a column with another type than the manifest states, or with a missing id."""
+        pa = arrow()
+
+        kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
+        if not (pa.types.is_integer(kind) if self.manifest["ids"] == "integer" else is_text(kind)):
+            stated = _IDS[self.manifest["ids"]]
+            raise GraphError(
+                f"{where}: ids have type {ids.type}, and the manifest says that they are {stated}; {_REMEDY}"
+            )
+        if ids.null_count:
+            row = int(ids.is_null().to_numpy().argmax())
+            raise GraphError(f"{where}, row {row + 1}: the id is missing; {_REMEDY}")
 
     def _check_files(self) -> None:
         """Compare names and sizes with the manifest, without reading the shards."""
@@ -338,10 +364,28 @@ class ShardFolder:
             if other.name not in expected:
                 raise GraphError(f"{other} is not in the manifest, a doubled or foreign shard: remove it")
 
+    def _check_totals(self) -> None:
+        """Compare the totals of the manifest with the sums over its shards."""
+        manifest, path = self.manifest, self.path / MANIFEST
+        shards = manifest["shards"]
+        whole = all(type(shard[kind].get("rows")) is int for shard in shards for kind in self._kinds)
+        if not (manifest.keys() >= _FACTS and manifest["ids"] in tuple(_IDS) and shards and whole):
+            raise GraphError(f"{path} does not describe shards: {_REMEDY}")
+        for kind in self._kinds:
+            total = sum(shard[kind]["rows"] for shard in shards)
+            if manifest[kind] != total:
+                raise GraphError(
+                    f"{path} says {manifest[kind]} {kind}, and its shards have {total} together: {_REMEDY}"
+                )
+
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        return KINDS if self.has_reports else KINDS[:2]
+
     def _expected_files(self) -> Iterator[tuple[str, int]]:
         try:
             for shard, files in enumerate(self.manifest["shards"]):
-                for kind in KINDS if self.has_reports else KINDS[:2]:
+                for kind in self._kinds:
                     yield shard_name(kind, shard), int(files[kind]["bytes"])
         except (KeyError, TypeError, ValueError):
             raise GraphError(f"{self.path / MANIFEST} does not describe shards: {_REMEDY}") from None
@@ -362,6 +406,30 @@ def _is_sorted(edges: NDArray[np.int64]) -> bool:
 def _beside(places: NDArray[np.int64], edges: int) -> NDArray[np.int64]:
     """Return the numbers of the edges before and after each place: where two shards meet."""
     return np.unique(np.concatenate([places - 1, places]).clip(0, max(edges - 1, 0)))[:edges]
+
+
+def is_text(kind: Any) -> bool:
+    """Tell whether an Arrow type is one of text.
+
+    >>> import pyarrow
+    >>> is_text(pyarrow.large_string()), is_text(pyarrow.float64())
+    (True, False)
+    """
+    types = arrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def first_empty_report(reports: ArrowTable) -> int | None:
+    """Return the row of the first report with neither features nor a label; None if there is none.
+
+    >>> import pyarrow
+    >>> first_empty_report(pyarrow.table({"node": ["a", "b"], "label": [1, None]}))
+    1
+    """
+    empty = np.ones(reports.num_rows, dtype=np.bool_)
+    for name in {"features", "label"} & set(reports.column_names):
+        empty &= reports.column(name).is_null().to_numpy()
+    return int(empty.argmax()) if empty.any() else None
 
 
 def unknown_node(path: Path) -> GraphError:
