@@ -1,4 +1,4 @@
-"""`veilgraph plan` from end to end, with simulations that take no time."""
+"""`veilgraph plan` with simulations that take no time, and `account` and `audit` of private neighbours."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 import veilgraph.experiments.budget_planner as planner_module
+from tests.support.neighbour_series import CLASS, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
 from veilgraph.datasets import csbm
 from veilgraph.experiments.budget_planner import plan_collection
 from veilgraph.graph import Graph
+from veilgraph.privacy.mechanisms import NeighbourhoodClass
 
 Capture = pytest.CaptureFixture[str]
 PRIVATE = csbm(60, num_classes=3, mean_degree=4, num_features=6, seed=0)
@@ -123,6 +125,114 @@ def test_audit_of_private_neighbours_draws_all_waves_for_each_relation(capsys: C
     assert not any(each["refuted"] for each in audits)
     assert main(["audit", *LISTS, "--trials=5000", "--seed=1", "--claim=2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["refuted"]
+
+
+@pytest.mark.parametrize(
+    ("record", "mechanism"),
+    [(["--epsilon-y=2"], "grr"), (["--epsilon-x=1", "--features=3", "--sampled=2"], "grr-fs")],
+    ids=["label", "features"],
+)
+def test_audit_of_a_record_beside_its_list_bounds_both_and_names_each_relation(
+    record: list[str], mechanism: str, capsys: Capture
+) -> None:
+    command = ["audit", *record, *LISTS, "--trials=2000", "--seed=1"]
+    assert main([*command, "--json"]) == 0
+    audits = json.loads(capsys.readouterr().out)["audits"]
+    assert [(each["mechanism"], each["relation"], round(each["claim"], 6)) for each in audits] == [
+        (mechanism, "user level: any two records with the same neighbour list", 2),
+        ("histogram, 2 waves together", "one entry: two neighbour lists, one with a neighbour more", 4),
+        ("histogram, 2 waves together", "one relationship: which both ends report, or neither", 8),
+    ]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert f"{mechanism}, user level (any two records with the same neighbour list), 2,000 reports" in text
+    assert "together, one entry (two neighbour lists, one with a neighbour more), 2,000 reports" in text
+    assert text.count("Not refuted.") == 3
+
+
+def test_audit_of_a_wave_in_turns_tests_what_the_document_claims(tmp_path: Path, capsys: Capture) -> None:
+    path, dearer = tmp_path / "wave.json", NeighbourhoodClass(3, 4.0)
+    wave = waves_of(dearer, CLASS, dearer, turns=4)[-1]
+    path.write_text(wave.to_json(), encoding="utf-8")
+    assert main(["audit", str(path), "--trials=4000", "--seed=1", "--json"]) == 0
+    _, *audits = json.loads(capsys.readouterr().out)["audits"]
+    claimed = wave.neighbour_series.guarantee_document["series"]["lists"]
+    for key, of_ends in {"any_lists": 1, "one_entry": 1, "one_relationship": 2}.items():
+        found = [each for each in audits if each["relation"].startswith(key.replace("_", " "))]
+        asked = [each["mechanism"].partition(" (")[0] for each in found]
+        assert asked == ["neighbour lists, any of the waves 1, 3", "neighbour lists, wave 2"]
+        assert [each["claim"] for each in found] == pytest.approx([float(claimed[key])] * 2)
+        assert [each["claim"] for each in found] == pytest.approx([4 * of_ends] * 2, abs=1e-6)
+        # Wave 2 is drawn alone: its bound lies below its own epsilon, half of the claim.
+        assert 2 * of_ends < found[0]["lower_bound"] <= 4 * of_ends
+        assert found[1]["lower_bound"] <= 2 * of_ends
+    assert main(["audit", str(path), "--trials=4000", "--seed=1"]) == 0
+    assert "wave 2 (in turns: each person answers one of 4 waves), any lists (two" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["account", "audit"])
+def test_a_randomized_list_is_asked_for_once(command: str, capsys: Capture) -> None:
+    assert main([command, "--neighbours=list", "--edge-epsilon=2", "--edge-epsilon=2"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "in one wave: give --edge-epsilon once" in captured.err
+
+
+FEATURES = ["--epsilon-x=1", "--sampled=1"]
+UNUSED: dict[str, tuple[list[str], str]] = {
+    "a mechanism without features": (["--epsilon-y=1", "--mechanism=joint-grr"], "--mechanism would change nothing"),
+    "a number without features": (["--epsilon-y=1", "--features=3"], "--features would change nothing"),
+    "sizes without features": (["--epsilon-y=1", "--domain-sizes=2,3"], "--domain-sizes would change nothing"),
+    "features of a wave without features": (
+        ["--epsilon-y=1", "--waves=2", "--wave-epsilon-x=1"],
+        "--wave-epsilon-x would change nothing",
+    ),
+    "a label of a wave without a label": (
+        [*FEATURES, "--features=1", "--waves=2", "--wave-epsilon=1"],
+        "--wave-epsilon would change nothing",
+    ),
+    "classes without a label": ([*FEATURES, "--features=1", "--classes=3"], "--classes would change nothing"),
+    "classes of a list": (["--neighbours=list", "--edge-epsilon=1", "--classes=3"], "--classes would change nothing"),
+    "values without waves": (["--epsilon-y=1", "--values=1"], "--values would change nothing"),
+    "waves without a question": (
+        ["--neighbours=class", "--edge-epsilon=1", "--waves=2"],
+        "--waves would change nothing",
+    ),
+    "a size beside all sizes": (
+        [*FEATURES, "--domain-sizes=2,3", "--domain-size=4"],
+        "--domain-size would change nothing",
+    ),
+    "another number of features": ([*FEATURES, "--domain-sizes=2,3", "--features=1"], "but 2 domain sizes are given"),
+    "a cap without lists": (["--epsilon-y=1", "--cap=3"], "give --neighbours"),
+    "a budget without lists": (["--epsilon-y=1", "--edge-epsilon=1"], "give --neighbours"),
+    "no sampled feature": (["--epsilon-x=1", "--features=1", "--mechanism=grr", "--sampled=0"], "sampled is 0"),
+}
+
+
+@pytest.mark.parametrize("command", ["account", "audit"])
+@pytest.mark.parametrize("case", UNUSED)
+def test_an_option_that_would_change_nothing_is_refused(command: str, case: str, capsys: Capture) -> None:
+    options, reason = UNUSED[case]
+    assert main([command, *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert reason in captured.err
+
+
+@pytest.mark.parametrize("option", ["--classes=3", "--domain-sizes=2,2", "--domain-size=3"])
+def test_what_a_schema_says_is_not_said_twice(option: str, tmp_path: Path, capsys: Capture) -> None:
+    PRIVATE.schema.save(tmp_path / "schema.toml")
+    assert main(["account", *FEATURES, "--epsilon-y=1", f"--schema={tmp_path / 'schema.toml'}", option]) == 2
+    assert "would change nothing: the schema says it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("record", [["--epsilon-y=1"], ["--epsilon-x=1"]])
+def test_a_claim_is_about_one_mechanism(record: list[str], capsys: Capture) -> None:
+    assert main(["audit", *record, "--neighbours=class", "--edge-epsilon=1", "--claim=1"]) == 2
+    assert "--claim is about one mechanism" in capsys.readouterr().err
+    both = ["--epsilon-x=1", "--epsilon-y=1", "--neighbours=class", "--edge-epsilon=1"]
+    assert main(["audit", *both]) == 2
+    assert "one mechanism is audited at a time" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,14 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from veilgraph.errors import BudgetError
-from veilgraph.privacy.audit import statistical_audit, worst_case_attribute_epsilon, worst_case_epsilon
-from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism, MultiBit, RandomIntegers
+from veilgraph.privacy.audit import (
+    statistical_audit,
+    statistical_turns_audit,
+    worst_case_attribute_epsilon,
+    worst_case_epsilon,
+)
+from veilgraph.privacy.epsilon import ListRelation
+from veilgraph.privacy.mechanisms import GRR, GRRFS, Mechanism, MultiBit, NeighbourhoodClass, RandomIntegers
 from veilgraph.privacy.mechanisms.base import Record, Report
 
 
@@ -34,6 +40,14 @@ class ForgetfulGRRFS(GRRFS):
         reports = super().randomize(values, rng=rng)
         reports[:, -1] = values[:, -1]
         return reports
+
+
+class GenerousAnswer(NeighbourhoodClass):
+    """An answer about neighbours that claims its epsilon and spends twice as much."""
+
+    def randomize(self, sums: NDArray[Any], *, rng: RandomIntegers) -> NDArray[Any]:
+        """Randomize with twice the budget."""
+        return NeighbourhoodClass(self.num_classes, 2 * self.epsilon, self.size).randomize(sums, rng=rng)
 
 
 class LopsidedGRR(GRR):
@@ -162,3 +176,34 @@ def test_a_claim_below_zero_is_refused(claim: float) -> None:
 def test_a_confidence_that_is_no_probability_is_refused(confidence: float) -> None:
     with pytest.raises(BudgetError, match=r"confidence is .*: it must lie between 0 and 1"):
         statistical_audit(GRR(2, 1.0), trials=1000, rng=np.random.default_rng(0), confidence=confidence)
+
+
+@pytest.mark.parametrize("relation", ListRelation)
+def test_in_turns_the_claim_is_that_of_the_dearest_wave_and_each_wave_is_tested_against_it(
+    relation: ListRelation,
+) -> None:
+    # The second wave claims 1.5, spends 3, and breaks the claim of the series, 2 for one end. The sum of all would
+    # be 5.5: it says nothing about a person who answers one wave.
+    waves = [NeighbourhoodClass(3, 2.0), GenerousAnswer(3, 1.5, 1), NeighbourhoodClass(3, 2.0)]
+    drawn: list[int] = []
+    found = statistical_turns_audit(
+        waves,
+        relation,
+        trials=40_000,
+        rng=np.random.default_rng(0),
+        confidence=1 - 1e-6,
+        progress=drawn.append,
+    )
+    ends = 2 if relation is ListRelation.ONE_RELATIONSHIP else 1
+    assert {numbers: each.refuted for numbers, each in found.items()} == {(1, 3): False, (2,): True}
+    assert [each.claim for each in found.values()] == pytest.approx([2 * ends] * 2, abs=1e-6)
+    assert {each.relation for each in found.values()} == {relation}
+    assert sum(drawn) == 80_000  # waves that ask alike are drawn once
+
+
+def test_a_claim_about_waves_in_turns_that_is_too_low_is_refuted() -> None:
+    waves = [NeighbourhoodClass(4, 1.0), NeighbourhoodClass(4, 3.0)]
+    found = statistical_turns_audit(
+        waves, ListRelation.ANY_LISTS, trials=20_000, rng=np.random.default_rng(0), claim=2.0, confidence=1 - 1e-6
+    )
+    assert [each.refuted for each in found.values()] == [False, True]

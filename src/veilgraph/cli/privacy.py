@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -22,9 +23,16 @@ from veilgraph.cli.completion import complete_mechanism
 from veilgraph.errors import BudgetError, RunError, SchemaError
 from veilgraph.graph import Graph, read_table
 from veilgraph.privacy.accounting import Guarantee, guarantee_of
-from veilgraph.privacy.audit import AuditResult, statistical_audit, statistical_list_audit
+from veilgraph.privacy.audit import AuditResult, statistical_audit, statistical_list_audit, statistical_turns_audit
 from veilgraph.privacy.belief_table import finest_scale
-from veilgraph.privacy.epsilon import ListLoss, ListRelation, NeighbourRelation, show_epsilon, state_epsilon
+from veilgraph.privacy.epsilon import (
+    ListLoss,
+    ListRelation,
+    NeighbourRelation,
+    json_epsilon,
+    show_epsilon,
+    state_epsilon,
+)
 from veilgraph.privacy.mechanisms import (
     GRR,
     GRRFS,
@@ -71,6 +79,8 @@ _WaveEpsilonX = Annotated[
 ]
 # Epsilons of a randomized list do not depend on the number of people.
 _PEOPLE = 100
+# A record holds the neighbour list where answers about it are collected.
+_WITH_THE_SAME_LIST = f"{NeighbourRelation.USER_LEVEL.value} with the same neighbour list"
 
 _Neighbours = Annotated[
     str | None, typer.Option(help="Answers about private neighbour lists: class (any two lists), histogram or list.")
@@ -151,6 +161,7 @@ def account(
             "nothing is collected: give --epsilon-y, or --epsilon-x with --sampled, or all three; "
             "for private neighbours --neighbours with --edge-epsilon"
         )
+    _refuse_unused(context)
     sizes: tuple[int, ...] = ()
     if schema is not None:
         declared = FeatureSchema.load(schema)
@@ -159,8 +170,7 @@ def account(
         sizes = _parse_domain_sizes(domain_sizes, features=features or 0, domain_size=domain_size)
     elif epsilon_x is not None:
         raise BudgetError("how many features? give --features, --domain-sizes or --schema")
-    if features is not None and features != len(sizes):
-        raise BudgetError(f"features is {features}, but {len(sizes)} domain sizes are given")
+    _check_number_of_features(features, sizes)
     guarantee = guarantee_of(
         None
         if epsilon_x is None or sampled is None
@@ -183,7 +193,7 @@ def audit(
     campaign: _CampaignFile = None,
     epsilon_x: Annotated[float | None, typer.Option(help="Budget of each sampled feature.")] = None,
     epsilon_y: Annotated[
-        float | None, typer.Option(help="Budget of the label: audits the mechanism of labels instead.")
+        float | None, typer.Option(help="Budget of the label: audits the mechanism of labels.")
     ] = None,
     classes: Annotated[int, typer.Option(help="Number of classes of the label.")] = 2,
     waves: _Waves = None,
@@ -207,72 +217,128 @@ def audit(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Draw reports of two worst-case records and bound the user-level epsilon from below, at 99% confidence."""
+    """Draw reports of two worst-case records, or neighbour lists, and bound epsilon from below, at 99% confidence."""
     seed = secrets.randbits(32) if seed is None else seed
+    asked: Campaign | None = None
     if campaign is not None:
         asked = _read_campaign(context, campaign, "trials", "seed", "as_json")
-        series = asked.neighbours
-        label_part = asked.label_mechanism if series is None else series.label
-        parts = [each for each in (asked.feature_mechanism, label_part) if each is not None]
-        results = [(_name_of(part), _audit(part, trials, seed, None)) for part in parts]
-        if series is not None:
-            title = f"neighbour lists, {counted(series.wave, 'wave')} together"
-            results += [(title, each) for each in _list_audits(series.answers, trials, seed, None)]
-    elif neighbours is not None and epsilon_x is None and epsilon_y is None:
-        asked_waves = _neighbour_waves(neighbours, classes, edge_epsilon, cap)
-        results = [
-            (f"{neighbours}, {counted(len(asked_waves), 'wave')} together", each)
-            for each in _list_audits(asked_waves, trials, seed, claim)
-        ]
-    elif epsilon_x is not None and epsilon_y is None:
-        sizes = _parse_domain_sizes(domain_sizes, features=features, domain_size=domain_size)
-        audited = _feature_mechanism(mechanism, sizes, sampled, epsilon_x, waves, values, wave_epsilon_x)
-        results = [(_name_of(audited) if waves else mechanism, _audit(audited, trials, seed, claim))]
-    elif epsilon_y is not None and epsilon_x is None:
-        label = _label_mechanism(classes, epsilon_y, waves, values, wave_epsilon)
-        results = [(_name_of(label), _audit(label, trials, seed, claim))]
+        figures = _campaign_figures(asked, trials, seed)
     else:
-        raise BudgetError(
-            "one mechanism is audited at a time: give --epsilon-x for features, --epsilon-y for labels or "
-            "--neighbours with --edge-epsilon for neighbour lists, or a campaign"
-        )
+        if (epsilon_x is None) == (epsilon_y is None) and (neighbours is None or epsilon_x is not None):
+            raise BudgetError(
+                "one mechanism is audited at a time, and neighbour lists beside it: give --epsilon-x for features or "
+                "--epsilon-y for labels, --neighbours with --edge-epsilon for neighbour lists, or a campaign"
+            )
+        _refuse_unused(context)
+        lists = _neighbour_waves(neighbours, classes, edge_epsilon, cap)
+        if claim is not None and lists and (epsilon_x is not None or epsilon_y is not None):
+            raise BudgetError("--claim is about one mechanism: leave out --neighbours, or --epsilon-x and --epsilon-y")
+        figures = []
+        if epsilon_x is not None:
+            sizes = _parse_domain_sizes(domain_sizes, features=features, domain_size=domain_size)
+            _check_number_of_features(features if _is_given(context, "features") else None, sizes)
+            audited = _feature_mechanism(mechanism, sizes, sampled, epsilon_x, waves, values, wave_epsilon_x)
+            name = _name_of(audited) if waves else mechanism
+            figures.append(_record_figure(name, audited, trials, seed, claim, beside_lists=bool(lists)))
+        if epsilon_y is not None:
+            label = _label_mechanism(classes, epsilon_y, waves, values, wave_epsilon)
+            figures.append(_record_figure(_name_of(label), label, trials, seed, claim, beside_lists=bool(lists)))
+        if neighbours is not None:
+            figures += _list_figures(neighbours, lists, trials, seed, claim)
     if as_json:
-        documents = [_audit_document(result, name) | {"seed": seed} for name, result in results]
-        if campaign is None:
+        documents = [_audit_document(figure) | {"seed": seed} for figure in figures]
+        if asked is None:
             echo_json(documents[0] if len(documents) == 1 else {"audits": documents})
         else:
             echo_json({"campaign": asked.id, "audits": documents})
         return
-    for name, result in results:
-        _print_audit(name, result, seed)
+    for figure in figures:
+        _print_audit(figure, seed)
+
+
+class _Figure(NamedTuple):
+    """An audited figure: the name of its mechanism, the pairs that its epsilon protects, and the result."""
+
+    name: str
+    pairs: str
+    result: AuditResult
+
+
+def _campaign_figures(asked: Campaign, trials: int, seed: int) -> list[_Figure]:
+    """Audit the mechanisms of a campaign; of a wave about neighbours, those of its series so far."""
+    series = asked.neighbours
+    label = asked.label_mechanism if series is None else series.label
+    figures = [
+        _record_figure(_name_of(part), part, trials, seed, None, beside_lists=series is not None)
+        for part in (asked.feature_mechanism, label)
+        if part is not None
+    ]
+    if series is not None:
+        figures += _list_figures("neighbour lists", series.answers, trials, seed, None, turns=series.turns)
+    return figures
+
+
+def _record_figure(
+    name: str, audited: Mechanism, trials: int, seed: int, claim: float | None, *, beside_lists: bool
+) -> _Figure:
+    """Audit the features or the label; beside neighbour lists, a record holds the list as well."""
+    pairs = _WITH_THE_SAME_LIST if beside_lists else NeighbourRelation.USER_LEVEL.value
+    return _Figure(name, pairs, _audit(audited, trials, seed, claim))
 
 
 def _audit(audited: Mechanism, trials: int, seed: int, claim: float | None) -> AuditResult:
+    with _show_reports_drawn(trials) as progress:
+        rng = np.random.default_rng(seed)
+        return statistical_audit(audited, trials=trials, rng=rng, claim=claim, progress=progress)
+
+
+@contextmanager
+def _show_reports_drawn(total: int) -> Iterator[Callable[[int], None]]:
     with show_progress("audit") as update:
         drawn = 0
 
         def progress(count: int) -> None:
             nonlocal drawn
             drawn += count
-            update("reports drawn", drawn, trials)
+            update("reports drawn", drawn, total)
 
-        rng = np.random.default_rng(seed)
-        return statistical_audit(audited, trials=trials, rng=rng, claim=claim, progress=progress)
+        yield progress
 
 
-def _list_audits(
-    waves: Sequence[NeighbourhoodMechanism], trials: int, seed: int, claim: float | None
-) -> list[AuditResult]:
-    """Audit all waves jointly, under each relation that they protect; a claim is about one entry."""
-    stated = ListLoss.sum_of(each.list_loss for each in waves)
-    relations = [each for each in ListRelation if math.isfinite(stated.under(each))] if claim is None else []
-    with show_progress("audit") as update:
-        found = []
-        for relation in relations or [ListRelation.ONE_ENTRY]:
-            update("reports drawn", 0, trials)
+def _list_figures(
+    title: str,
+    waves: Sequence[NeighbourhoodMechanism],
+    trials: int,
+    seed: int,
+    claim: float | None,
+    *,
+    turns: int | None = None,
+) -> list[_Figure]:
+    """Audit what one person answers, under each relation that is protected; a claim is about one entry.
+
+    Without turns this is all waves jointly. In turns it is each wave alone, against the claim of the series.
+    """
+    losses = [each.list_loss for each in waves]
+    stated = ListLoss.sum_of(losses) if turns is None else ListLoss.largest_of(losses)
+    protected = [each for each in ListRelation if math.isfinite(stated.under(each))] if claim is None else []
+    relations = protected or [ListRelation.ONE_ENTRY]
+    drawn_alone = 1 if turns is None else len(set(waves))
+    together = " together" if len(waves) > 1 else ""
+    figures = []
+    with _show_reports_drawn(trials * len(relations) * drawn_alone) as progress:
+        for relation in relations:
             rng = np.random.default_rng(seed)
-            found.append(statistical_list_audit(waves, relation, trials=trials, rng=rng, claim=claim))
-        return found
+            if turns is None:
+                result = statistical_list_audit(waves, relation, trials=trials, rng=rng, claim=claim, progress=progress)
+                figures.append(_Figure(f"{title}, {counted(len(waves), 'wave')}{together}", relation.value, result))
+                continue
+            found = statistical_turns_audit(waves, relation, trials=trials, rng=rng, claim=claim, progress=progress)
+            for numbers, result in found.items():
+                listed = ", ".join(map(str, numbers))
+                asked = f"wave {listed}" if len(numbers) == 1 else f"any of the waves {listed}"
+                name = f"{title}, {asked} (in turns: each person answers one of {turns} waves)"
+                figures.append(_Figure(name, relation.value, result))
+    return figures
 
 
 def _neighbour_waves(
@@ -294,19 +360,26 @@ def _neighbour_waves(
     if kind == "histogram":
         return tuple(NeighbourhoodHistogram(classes, epsilon, finest_scale(classes), cap) for epsilon in epsilons)
     if kind == "list":
+        if len(epsilons) > 1:
+            raise BudgetError(
+                "a series asks for a randomized list in one wave: give --edge-epsilon once, or choose --neighbours "
+                "class or histogram"
+            )
         return tuple(RandomizedNeighbourList(_PEOPLE, epsilon) for epsilon in epsilons)
     raise BudgetError(f"there is no answer '{kind}' about neighbours: choose class, histogram or list")
 
 
-def _audit_document(result: AuditResult, name: str) -> dict[str, Any]:
-    relation = f"{result.relation.title}: {result.relation.value}"
-    return {**asdict(result), "mechanism": name, "relation": relation}
+def _audit_document(figure: _Figure) -> dict[str, Any]:
+    result = figure.result
+    stated = {"claim": json_epsilon(result.claim), "mechanism": figure.name}
+    return {**asdict(result), **stated, "relation": f"{result.relation.title}: {figure.pairs}"}
 
 
-def _print_audit(name: str, result: AuditResult, seed: int) -> None:
+def _print_audit(figure: _Figure, seed: int) -> None:
+    result = figure.result
     verdict = "REFUTED: the claim is too low." if result.refuted else "Not refuted."
     echo(
-        f"{name}, {result.relation}, {result.trials:,} reports, seed {seed}",
+        f"{figure.name}, {result.relation.title} ({figure.pairs}), {result.trials:,} reports, seed {seed}",
         f"claimed epsilon      {show_epsilon(result.claim)}",
         f"measured at least    {math.floor(result.lower_bound * 1e4) / 1e4:.4f} at {result.confidence:.0%} confidence",
         verdict,
@@ -335,6 +408,8 @@ def _feature_mechanism(
 ) -> Mechanism:
     """Return the mechanism of features that are asked once, or in several waves."""
     entry = find_mechanism(name)
+    if sampled < 1:  # mechanisms of a single value would not look at it
+        raise BudgetError(f"sampled is {sampled}: a person samples at least 1 feature")
     if waves is None:
         if wave_epsilon is not None:
             raise BudgetError("a budget of each wave needs a number of waves: give --waves")
@@ -358,11 +433,53 @@ def _name_of(mechanism: Mechanism) -> str:
 def _read_campaign(context: typer.Context, path: Path, *allowed: str) -> Campaign:
     """Read a campaign; refuse options other than the allowed ones, because the campaign states the rest."""
     for name in context.params.keys() - {"campaign", *allowed}:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = name.replace("_", "-")
-            raise BudgetError(f"{path} states budget and mechanisms: leave out --{option}, or the campaign")
+        if _is_given(context, name):
+            raise BudgetError(f"{path} states budget and mechanisms: leave out {_option(name)}, or the campaign")
     return Campaign.from_json(path.read_bytes())
+
+
+def _refuse_unused(context: typer.Context) -> None:
+    """Refuse options of `account` and `audit` that would change nothing beside the other ones."""
+    given = context.params
+    features, label = given["epsilon_x"] is not None, given["epsilon_y"] is not None
+    sizes, schema = given["domain_sizes"] is not None, given.get("schema") is not None
+    about_classes = label or given["neighbours"] not in (None, "list")
+    unused: dict[str, str] = {}
+    if not features:
+        about = ("mechanism", "features", "sampled", "domain_size", "domain_sizes", "wave_epsilon_x")
+        unused |= dict.fromkeys(about, "it is about features: give --epsilon-x, or leave it out")
+    if not label:
+        unused["wave_epsilon"] = "it is about the label: give --epsilon-y, or leave it out"
+    if not about_classes:
+        no_classes = "nothing here has classes: give --epsilon-y or --neighbours class|histogram, or leave it out"
+        unused |= {"classes": no_classes} if features else {"classes": no_classes, "schema": no_classes}
+    if given["waves"] is None:
+        unused["values"] = "it is about a series: give --waves, or leave it out"
+    elif not features and not label:
+        unused["waves"] = "it is about features and label: each --edge-epsilon is a wave about neighbours"
+    if features and schema:
+        unused |= dict.fromkeys(("domain_size", "domain_sizes"), "the schema says it: leave out one of them")
+    if features and sizes:
+        unused["domain_size"] = "--domain-sizes says it: leave out one of them"
+    if about_classes and schema:
+        unused["classes"] = "the schema says it: leave out one of them"
+    for name, reason in unused.items():
+        if _is_given(context, name):
+            raise BudgetError(f"{_option(name)} would change nothing: {reason}")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _check_number_of_features(features: int | None, sizes: tuple[int, ...]) -> None:
+    if features is not None and features != len(sizes):
+        raise BudgetError(f"features is {features}, but {len(sizes)} domain sizes are given")
 
 
 def _parse_domain_sizes(text: str | None, *, features: int, domain_size: int) -> tuple[int, ...]:

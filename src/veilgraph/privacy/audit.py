@@ -219,6 +219,52 @@ def statistical_list_audit(
     return _judge(scores, claim, confidence, relation)
 
 
+def statistical_turns_audit(
+    waves: Sequence[NeighbourhoodMechanism],
+    relation: ListRelation,
+    *,
+    trials: int,
+    rng: np.random.Generator,
+    claim: float | None = None,
+    confidence: float = 0.99,
+    progress: Callable[[int], None] = lambda drawn: None,
+) -> dict[tuple[int, ...], AuditResult]:
+    """Bound the epsilon of waves in turns from below, as `statistical_list_audit` does: each person answers one wave.
+
+    Whose turn it is does not depend on lists, so the waves cost what the dearest of them costs. Each one is drawn
+    alone, against this claim. For a relationship that both ends report, both answer this wave. Ends that answer two
+    different waves reveal at most twice what the dearer one reveals.
+
+    Args:
+        waves: mechanism of each wave. Waves that ask alike are drawn once.
+        relation: relation between lists.
+        trials: number of people to draw an answer of, for each wave.
+        rng: random generator of the answers.
+        claim: the epsilon to test. Default: the exact one of the dearest wave.
+        confidence: confidence of each lower bound.
+        progress: called with the number of trials since the last call.
+
+    Returns:
+        The result of each wave, by its number from 1; waves that ask alike share one.
+
+    >>> from veilgraph.privacy.mechanisms import NeighbourhoodClass
+    >>> waves = [NeighbourhoodClass(3, 1.0), NeighbourhoodClass(3, 4.0), NeighbourhoodClass(3, 1.0)]
+    >>> found = statistical_turns_audit(waves, ListRelation.ANY_LISTS, trials=1000, rng=np.random.default_rng(0))
+    >>> {numbers: round(each.claim, 6) for numbers, each in found.items()}
+    {(1, 3): 4.0, (2,): 4.0}
+    """
+    claim = ListLoss.largest_of(each.list_loss for each in waves).under(relation) if claim is None else claim
+    alike: dict[NeighbourhoodMechanism, list[int]] = {}
+    for number, mechanism in enumerate(waves, start=1):
+        alike.setdefault(mechanism, []).append(number)
+    return {
+        tuple(numbers): statistical_list_audit(
+            (mechanism,), relation, trials=trials, rng=rng, claim=claim, confidence=confidence, progress=progress
+        )
+        for mechanism, numbers in alike.items()
+    }
+
+
 def _check_audit(trials: int, claim: float, confidence: float) -> None:
     if trials < 1000:
         raise BudgetError(f"trials is {trials}: an audit needs at least 1000 to say anything")
