@@ -509,7 +509,8 @@ def _fit_feature_pool(
     # The views alone are fitted again from the same centre: a gain that they also have is not due to features.
     again = fit_pool(without, labels, pool.weights)
     before, after = (
-        labels.log_likelihood(_combine_held_out(p, t, labels)).sum() for p, t in ((again, without), (joint, held_out))
+        labels.log_likelihood(_combine_held_out(p, t, labels)).sum(dtype=torch.float64)
+        for p, t in ((again, without), (joint, held_out))
     )
     gain = labels.communicator.all_reduce_sum(after - before)
     return joint if float(gain) > len(extra) else None

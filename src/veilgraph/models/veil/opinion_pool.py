@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +16,12 @@ from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.reconstruct.threads import map_in_threads
 
 _MAX_ITERATIONS, _MAX_HALVINGS = 60, 20
-_TOLERANCE = 1e-9
+_TOLERANCE, _FINE_TOLERANCE = 1e-9, 1e-12
+"""Relative decrease of an objective at which Newton steps end: in 32 bits, and in 64 bits."""
+
+
+_ROUNDING = 2.0**-52
+"""Relative decrease that no value in 64 bits can show: a step that promises less is not tried."""
 
 
 class Derivatives(NamedTuple):
@@ -33,12 +39,18 @@ class Derivatives(NamedTuple):
 
 
 def projected_newton(
-    objective: Callable[[Tensor], Derivatives], start: Tensor, nonnegative: int
+    objective: Callable[[Tensor], Derivatives], start: Tensor, nonnegative: int, *, tolerance: float = _TOLERANCE
 ) -> tuple[Tensor, float]:
     """Minimise an objective from `start`, with the first `nonnegative` variables at or above 0.
 
     Variables at zero with a positive gradient stay there. The others take a Newton step, which is projected onto the
     constraints and halved until the objective decreases (Bertsekas 1982).
+
+    Args:
+        objective: The objective and its derivatives at a point.
+        start: Point to begin with, [variables].
+        nonnegative: Number of variables that stay at or above 0.
+        tolerance: Decrease of the objective, relative to its value, after which there is no other step.
 
     Returns:
         The minimiser and the value of the objective there.
@@ -52,6 +64,8 @@ def projected_newton(
     point, here = start, objective(start)
     for _ in range(_MAX_ITERATIONS):
         step = _newton_step(point, here, nonnegative)
+        if -float(here.gradient @ step) <= _ROUNDING * abs(here.value):
+            break
         for halvings in range(_MAX_HALVINGS):
             moved = point + step / 2**halvings
             moved[:nonnegative].clamp_(min=0)
@@ -60,7 +74,7 @@ def projected_newton(
         else:
             break
         decrease, point, here = here.value - there.value, moved, there
-        if decrease <= _TOLERANCE * abs(here.value):
+        if decrease <= tolerance * abs(here.value):
             break
     return point, here.value
 
@@ -139,19 +153,26 @@ def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool
 
     .. math:: \max_{w \ge 0, b} \sum_{v \in L} \ln \sum_x p_{v,x} P(y'_v | x) - 50 \|w - w_0\|^2 - 15 \|b\|^2
 
+    On a graph that several processes may share, derivatives are in 64 bits. The rounding of a likelihood in 32 bits is
+    as large as the gain of the last Newton step. So the number of processes would decide whether that step is taken.
+
     Args:
         terms: Out-of-fold terms, [terms, reports, classes].
         labels: The reports.
         centre: w_0, [terms].
     """
-    count, likelihood = len(terms), NegativeLogLikelihood(terms, labels)
+    shared = labels.communicator.counted_nodes is not None
+    precision_of_sums = torch.float64 if shared else terms.dtype
+    count = len(terms)
+    likelihood = NegativeLogLikelihood(terms, labels, block=_BLOCK // 2 if shared else _BLOCK)
     shape = labels.degree_columns.shape[1], labels.num_classes
     centre = torch.cat([centre, centre.new_zeros(math.prod(shape))]).double()
     precision = torch.full_like(centre, _WEIGHT_PRECISION)
     precision[count:] = _BIAS_PRECISION
 
     def objective(point: Tensor) -> Derivatives:
-        value, gradient, hessians = likelihood.derivatives(point[:count].to(terms), point[count:].view(shape).to(terms))
+        here = point.to(precision_of_sums)
+        value, gradient, hessians = likelihood.derivatives(here[:count], here[count:].view(shape))
         offset = point - centre
         return Derivatives(
             value + float((precision * offset.square()).sum()) / 2,
@@ -159,7 +180,8 @@ def fit_pool(terms: Tensor, labels: CrossFitting, centre: Tensor) -> OpinionPool
             tuple(hessian + precision.diag() for hessian in hessians),
         )
 
-    best, value = projected_newton(objective, centre, nonnegative=count)
+    tolerance = _FINE_TOLERANCE if shared else _TOLERANCE
+    best, value = projected_newton(objective, centre, nonnegative=count, tolerance=tolerance)
     return OpinionPool(weights=best[:count].to(terms), bias=best[count:].view(shape).to(terms), objective=-value)
 
 
@@ -188,11 +210,17 @@ class NegativeLogLikelihood:
     def derivatives(self, weights: Tensor, bias: Tensor) -> Derivatives:
         """Return the value, the gradient, and the observed and the complete-data Hessian.
 
+        They are computed in the precision of the weights.
+
         Args:
             weights: w, [terms].
             bias: b, [columns, classes].
         """
-        parts = map_in_threads(lambda block: block.derivatives(weights, bias), self.blocks, "Veil, reports of the pool")
+
+        def part_of(block: _ReportLikelihood) -> Derivatives:
+            return block.to(weights.dtype).derivatives(weights, bias)
+
+        parts = map_in_threads(part_of, self.blocks, "Veil, reports of the pool")
         hessians, total = zip(*(part.hessians for part in parts), strict=True), self.communicator.all_reduce_sum
         gradient = torch.stack([part.gradient for part in parts]).sum(0)
         return Derivatives(
@@ -214,6 +242,16 @@ class _ReportLikelihood:
         self.named = labels.named[nodes].T.contiguous().to(terms)
         self.single = self._with_biases(self.named) if labels.set_size == 1 else None
         self.contrast, self.outside = labels.contrast, outside[block] if isinstance(outside, Tensor) else outside
+
+    def to(self, precision: torch.dtype) -> _ReportLikelihood:
+        """Return the part in another precision; a copy in 64 bits lasts for one computation."""
+        if precision == self.terms.dtype:
+            return self
+        converted = copy(self)
+        converted.columns, converted.terms, converted.named = (
+            each.to(precision) for each in (self.columns, self.terms, self.named)
+        )
+        return converted
 
     def derivatives(self, weights: Tensor, bias: Tensor) -> Derivatives:
         """Return the derivatives of the part."""
