@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +93,26 @@ def test_what_does_not_belong_together_is_refused(
     assert shard(collected, tmp_path / "other", reports=tmp_path / "nothing.parquet") == 2
     assert "nothing.parquet is not a readable table of reports" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
+
+
+def test_shards_of_another_graph_than_the_campaigns_are_not_written(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (collected.folder / "edges.csv").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "fewer.csv").write_text("\n".join(lines[:-1]), encoding="utf-8")
+    assert shard(collected, tmp_path / "shards", edges=tmp_path / "fewer.csv") == 2
+    assert "fewer.csv (400 nodes) is not the campaign's: give the tables" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["fewer.csv"]
+
+
+def test_reports_of_unknown_nodes_are_counted(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = list(reports_of(collected.perturbed, collected.campaign))
+    strangers = [replace(report, node=f"stranger {number}") for number, report in enumerate(sent[:3])]
+    write_parquet(collected.campaign, [*sent, *strangers], tmp_path / "all.parquet")
+    assert shard(collected, tmp_path / "shards", reports=tmp_path / "all.parquet") == 0
+    said = capsys.readouterr().out
+    assert f"{len(sent)} reports" in said
+    assert "Left out: 3 reports of nodes that the graph lacks." in said
+    assert ShardFolder.open(tmp_path / "shards").manifest["dropped_reports"] == 3

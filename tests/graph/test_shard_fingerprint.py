@@ -33,13 +33,9 @@ def test_merged_shards_have_the_fingerprint_of_the_graph(edges: list[tuple[str, 
 
 
 @pytest.mark.parametrize("fingerprinted", [False, True])
-def test_a_large_graph_has_its_fingerprint_if_it_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fingerprinted: bool
-) -> None:
-    monkeypatch.setattr("veilgraph.graph.shard_writer.MAX_FINGERPRINT_EDGES", 2)
+def test_a_large_graph_has_its_fingerprint_if_it_is_asked_for(tmp_path: Path, fingerprinted: bool) -> None:
     table = tmp_path / "edges.parquet"
     pd.DataFrame({"a": [1, 2, 10, 1], "b": [2, 3, 1, 3]}).to_parquet(table)  # names are text: "10" is before "2"
-    shards = write_shards(tmp_path / "shards", table, parts=3, fingerprinted=fingerprinted)
+    shards = write_shards(tmp_path / "shards", table, parts=3, fingerprinted=fingerprinted, fingerprint_edges=2)
     assert shards.manifest["edges"] == 4
-    if fingerprinted:
-        assert shards.identity == Graph.from_files(table).fingerprint
+    assert (shards.identity == Graph.from_files(table).fingerprint) is fingerprinted

@@ -255,6 +255,48 @@ def test_a_report_with_neither_features_nor_a_label_is_refused(reported: ShardFo
         ShardFolder.open(reported.path).reports(2)
 
 
+def label_reports(nodes: list[str], labels: list[int | None]) -> Any:
+    return pa.record_batch([pa.array(nodes), pa.array(labels, type=pa.int32())], names=["node", "label"])
+
+
+def test_reports_of_nodes_that_the_graph_lacks_are_counted(tmp_path: Path) -> None:
+    table = edge_table(tmp_path / "edges.csv")
+    known = sorted({*table.a, *table.b})
+    reports = label_reports([*known, "nobody", "no one"], [0] * (len(known) + 2))
+    folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=3, reports=[reports])
+    assert folder.manifest["reports"] == len(known)
+    assert folder.manifest["dropped_reports"] == 2
+
+
+def test_a_report_that_says_nothing_is_not_written(tmp_path: Path) -> None:
+    edge_table(tmp_path / "edges.csv")
+    reports = label_reports(["ü1", "ü2"], [0, None])
+    with pytest.raises(GraphError, match="the report of node 'ü2' has neither features nor a label"):
+        write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=1, reports=[reports])
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_campaign_on_an_edge_table_is_on_its_shards_and_on_no_others(tmp_path: Path, large: bool) -> None:
+    limit = {"fingerprint_edges": 2} if large else {}
+    edge_table(tmp_path / "edges.csv")
+    asked = Graph.from_files(tmp_path / "edges.csv").fingerprint
+    folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=3, campaign_graph=asked, **limit)
+    assert folder.identity == asked
+    edge_table(tmp_path / "others.csv", seed=1)
+    with pytest.raises(GraphError, match=r"others.csv \(\d+ nodes\) is not the campaign's") as refused:
+        write_shards(tmp_path / "other", tmp_path / "others.csv", parts=3, campaign_graph=asked, **limit)
+    assert ("--parts" in str(refused.value)) is large
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "others.csv", "shards"]
+
+
+def test_a_campaign_on_large_shards_is_on_them(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.csv"
+    edge_table(edges)
+    asked = write_shards(tmp_path / "bare", edges, parts=3, fingerprint_edges=2).identity
+    folder = write_shards(tmp_path / "shards", edges, parts=3, fingerprint_edges=2, campaign_graph=asked)
+    assert folder.identity == asked != Graph.from_files(edges).fingerprint
+
+
 def test_ids_must_be_given_and_of_one_type(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("a,b\nu,v\nu,\n", encoding="utf-8")
     with pytest.raises(GraphError, match="an id is missing"):

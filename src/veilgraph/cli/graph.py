@@ -27,7 +27,9 @@ def shard(
     reports: Annotated[
         str | None, typer.Option(help="Reports: a store (sqlite:///FILE, postgresql://...) or its export, .parquet.")
     ] = None,
-    campaign: Annotated[Path | None, typer.Option(help="Campaign that the reports answer, .json.")] = None,
+    campaign: Annotated[
+        Path | None, typer.Option(help="Campaign that the reports answer, .json; it must be on this graph.")
+    ] = None,
     parts: Annotated[int, typer.Option(help="Number of shards: as many as processes, or more.")] = 64,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
@@ -41,7 +43,8 @@ def shard(
 
     given: dict[str, Any] = {}
     if reports is not None and campaign is not None:
-        given = reports_to_shard(reports, Campaign.from_json(campaign.read_bytes()), watch=show_progress)
+        asked = Campaign.from_json(campaign.read_bytes())
+        given = reports_to_shard(reports, asked, watch=show_progress) | {"campaign_graph": asked.graph}
     with show_progress("shard") as progress:
         folder = write_shards(out, edges, parts=parts, nodes=nodes, progress=progress, **given)
     facts = {key: value for key, value in folder.manifest.items() if key not in ("format", "shards")}
@@ -56,6 +59,8 @@ def shard(
     loops, twice = facts["dropped_self_loops"], facts["dropped_duplicates"]
     if loops or twice:
         echo(f"Dropped: {counted(loops, 'self loop')}, {counted(twice, 'duplicate edge')}.")
+    if unknown := facts["dropped_reports"]:
+        echo(f"Left out: {counted(unknown, 'report')} of nodes that the graph lacks.")
 
 
 @graph_app.command()

@@ -24,7 +24,17 @@ from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowBatch, ArrowTable, arrow
 from veilgraph.graph.graph import Graph
 from veilgraph.graph.shard_fingerprint import merged_fingerprint
-from veilgraph.graph.shards import FORMAT, MANIFEST, MAX_PARTS, ShardFolder, is_text, node_keys, shard_name, shard_of
+from veilgraph.graph.shards import (
+    FORMAT,
+    MANIFEST,
+    MAX_PARTS,
+    ShardFolder,
+    first_empty_report,
+    is_text,
+    node_keys,
+    shard_name,
+    shard_of,
+)
 from veilgraph.progress import Progress, no_progress
 
 BATCH_BYTES = 2**24
@@ -48,14 +58,16 @@ def write_shards(
     reports: Iterable[ArrowBatch] | None = None,
     described: Mapping[str, Any] | None = None,
     fingerprinted: bool = False,
+    campaign_graph: str | None = None,
+    fingerprint_edges: int = MAX_FINGERPRINT_EDGES,
     batch_bytes: int = BATCH_BYTES,
     batch_rows: int = BATCH_ROWS,
     progress: Progress = no_progress,
 ) -> ShardFolder:
     """Write a folder of shards from an edge table, and return it.
 
-    Self loops and repeated edges are dropped. A run that is killed leaves a draft whose name begins with a dot; the
-    next run removes it.
+    Self loops, repeated edges and reports of nodes that the graph lacks are dropped and counted. A run that is killed
+    leaves a draft whose name begins with a dot; the next run removes it.
 
     Args:
         folder: folder to write; it must not exist yet, or be empty.
@@ -65,6 +77,8 @@ def write_shards(
         reports: batches of reports with columns `node`, `features` and `label`; at most one for each node.
         described: facts about the reports for the manifest, JSON-ready: `campaign` is the id of their campaign.
         fingerprinted: identify a graph of any size by `Graph.fingerprint`, as a campaign on its edge table does.
+        campaign_graph: identity of the graph that the campaign was made for; another graph is refused.
+        fingerprint_edges: number of edges up to which a graph is identified by `Graph.fingerprint` in any case.
         batch_bytes: size of a batch of a CSV table.
         batch_rows: number of rows in a batch of a Parquet table.
         progress: called with the work, and the number of finished and of all shards.
@@ -84,10 +98,18 @@ def write_shards(
             _finish(writer, spill, shard, nodes)
         progress("shards", parts, parts)
         shutil.rmtree(draft / _SPILL)
-        writer.write_manifest(loops=spill.loops, described=described)
-        if fingerprinted and sum(shard["edges"]["rows"] for shard in writer.shards) > MAX_FINGERPRINT_EDGES:
-            identity = merged_fingerprint(ShardFolder.open(draft))
-            writer.write_manifest(loops=spill.loops, described=described, identity=identity)
+        writer.write_manifest(loops=spill.loops, described=described, fingerprint_edges=fingerprint_edges)
+        shards = ShardFolder.open(draft)
+        is_large = shards.num_edges > fingerprint_edges
+        if is_large and (fingerprinted or campaign_graph not in (None, shards.identity)):
+            writer.write_manifest(loops=spill.loops, described=described, identity=merged_fingerprint(shards))
+            shards = ShardFolder.open(draft)
+        if campaign_graph not in (None, shards.identity):
+            same_parts = ", or the same --parts if it was given shards" if is_large else ""
+            raise GraphError(
+                f"the graph of {edges} ({shards.num_nodes} nodes) is not the campaign's: give the tables that "
+                f"'campaign new' was given{same_parts}"
+            )
     return ShardFolder.open(folder)
 
 
@@ -141,6 +163,7 @@ class ShardWriter:
         reports: whether there are shards of reports.
         shards: description of each shard, by kind.
         duplicates: number of repeated edges that were dropped.
+        unknown_reports: number of reports that were dropped, of nodes that the graph lacks.
     """
 
     folder: Path
@@ -148,6 +171,7 @@ class ShardWriter:
     reports: bool
     shards: list[dict[str, Any]] = field(default_factory=list)
     duplicates: int = 0
+    unknown_reports: int = 0
 
     def write_manifest(
         self,
@@ -182,6 +206,7 @@ class ShardWriter:
             **(described or {}),
             "dropped_self_loops": loops,
             "dropped_duplicates": self.duplicates,
+            "dropped_reports": self.unknown_reports,
             "graph": identity or hashlib.sha256(json.dumps(digests).encode()).hexdigest(),
             "shards": self.shards,
         }
@@ -400,9 +425,10 @@ def _finish(writer: ShardWriter, spill: _Spill, shard: int, nodes: Path | None) 
     writer.duplicates += 0 if edges is None else edges.num_rows - table.num_rows
     described["edges"] = write_shard(writer.folder, "edges", shard, table)
     if writer.reports:
-        described["reports"] = write_shard(
-            writer.folder, "reports", shard, _known_reports(spill.read("reports", shard), keys, kind)
-        )
+        reports = spill.read("reports", shard)
+        known = _known_reports(reports, keys, kind)
+        writer.unknown_reports += 0 if reports is None else reports.num_rows - known.num_rows
+        described["reports"] = write_shard(writer.folder, "reports", shard, known)
     writer.shards.append(described)
 
 
@@ -437,6 +463,10 @@ def _known_reports(table: Any, keys: NDArray[np.uint64], kind: Any) -> Any:
 
     if table is None:
         return pa.table({"node": pa.array([], type=kind)})
+    if (row := first_empty_report(table)) is not None:
+        raise GraphError(
+            f"the report of node '{table.column('node')[row]}' has neither features nor a label: remove it"
+        )
     of = node_keys(table.column("node").combine_chunks())
     order = np.argsort(of, kind="stable")
     if (of[order][1:] == of[order][:-1]).any():
