@@ -12,10 +12,13 @@ import pytest
 from veilgraph.datasets.csbm_blocks import CsbmBlocks
 from veilgraph.deploy import Model, predict_under_torchrun, train_on_store, train_under_torchrun
 from veilgraph.deploy.fit_shards import train_on_shards
+from veilgraph.deploy.prediction import predict_nodes, write_prediction_shards
 from veilgraph.deploy.under_torchrun import options_of_shards
 from veilgraph.distributed.process_group import ProcessGroup
 from veilgraph.errors import FitError, RunError
 from veilgraph.experiments.shard_simulation import write_simulated_shards
+from veilgraph.graph.arrow import arrow
+from veilgraph.graph.shards import read_graph
 from veilgraph.models import RGNN, Veil
 from veilgraph.privacy.budget import PrivacyBudget
 
@@ -64,6 +67,22 @@ def test_the_model_of_shards_has_the_weights_and_answers_of_the_whole_graph(
         assert predictions(tmp_path / "predicted")["set"].map(len).tolist() == sets.sum(axis=1).tolist()
     else:
         assert found[1].set_sizes is None
+
+
+def test_predictions_join_the_nodes_of_their_shard_on_the_id(shards: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"method": "structure_only", "device": "cpu"}
+    trained = train_on_shards(ALONE, shards / "campaign.json", shards, out=tmp_path / "model", **options)
+    assert trained is not None
+    predict_under_torchrun(tmp_path / "model", shards, tmp_path / "processes", device="cpu")
+    whole = train_on_store(None, shards / "campaign.json", shards, out=tmp_path / "whole", card=False, **options)
+    write_prediction_shards(predict_nodes(whole, read_graph(shards)), shards, tmp_path / "one")
+    for folder in (tmp_path / "processes", tmp_path / "one"):
+        for part in range(3):
+            nodes = arrow("parquet").read_table(shards / f"nodes-{part:05d}.parquet")
+            table = arrow("parquet").read_table(folder / f"predictions-{part:05d}.parquet")
+            assert table.column("id").equals(nodes.column("id")), "the same type, values and order"
+            read = pd.read_parquet(folder / f"predictions-{part:05d}.parquet")
+            assert len(nodes.to_pandas().merge(read, on="id")) == len(nodes) > 0
 
 
 def test_a_model_of_shards_keeps_no_report_and_no_probability(shards: Path, tmp_path: Path) -> None:

@@ -387,10 +387,10 @@ def _predict(
     del rows
     described, sure, start = [], 0, 0
     for shard in part.homes.shards:
-        ids = folder.nodes(shard).ids.to_pylist()
+        ids = folder.nodes(shard).ids
         here = slice(start, start := start + len(ids))
         found = Predictions(
-            nodes=tuple(map(str, ids)),
+            nodes=tuple(map(str, ids.to_pylist())),
             classes=model.campaign.schema.classes,
             probabilities=probabilities[here],
             reported=reported[here],
@@ -399,7 +399,7 @@ def _predict(
             epsilon_user_level=model.method.epsilon_spent(model.campaign.guarantee),
             campaign=model.campaign.id,
         )
-        described.append(write_prediction_shard(found, draft, shard))
+        described.append(write_prediction_shard(found, ids, draft, shard))
         sure += int(found.certain.sum())
     return described, ShardAnswers(sure, count_set_sizes(sets))
 

@@ -18,7 +18,7 @@ from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph
-from veilgraph.graph.arrow import arrow
+from veilgraph.graph.arrow import ArrowArray, arrow
 from veilgraph.graph.io import frame_to_cells
 from veilgraph.graph.shard_writer import drafted_folder, write_shard
 from veilgraph.graph.shards import MANIFEST, ShardFolder
@@ -244,16 +244,25 @@ def write_prediction_shards(found: Predictions, shards: Path, out: Path) -> None
     with drafted_folder(out, folder.parts) as draft:
         described = []
         for shard in range(folder.parts):
-            rows = np.array([row_of[str(each)] for each in folder.nodes(shard).ids.to_pylist()], dtype=np.int64)
-            described.append(write_prediction_shard(found.select(rows), draft, shard))
+            ids = folder.nodes(shard).ids
+            rows = np.array([row_of[str(each)] for each in ids.to_pylist()], dtype=np.int64)
+            described.append(write_prediction_shard(found.select(rows), ids, draft, shard))
         write_predictions_manifest(draft, described, graph=folder.identity, campaign=found.campaign)
 
 
-def write_prediction_shard(found: Predictions, folder: Path, shard: int) -> dict[str, Any]:
-    """Write one shard of predictions, and return its description for the manifest."""
+def write_prediction_shard(found: Predictions, ids: ArrowArray, folder: Path, shard: int) -> dict[str, Any]:
+    """Write one shard of predictions, and return its description for the manifest.
+
+    Args:
+        found: predictions of the shard's nodes.
+        ids: ids of these nodes, in the same order; they are written with their type, so that tables join on them.
+        folder: folder of the predictions.
+        shard: number of the shard.
+    """
     pa = arrow()
 
-    return write_shard(folder, "predictions", shard, pa.Table.from_pandas(found.to_frame(), preserve_index=False))
+    table = pa.Table.from_pandas(found.to_frame().drop(columns="id"), preserve_index=False)
+    return write_shard(folder, "predictions", shard, table.add_column(0, "id", ids))
 
 
 def write_predictions_manifest(folder: Path, described: Sequence[dict[str, Any]], *, graph: str, campaign: str) -> None:

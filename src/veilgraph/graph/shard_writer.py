@@ -26,6 +26,7 @@ from veilgraph.graph.graph import Graph
 from veilgraph.graph.shard_fingerprint import merged_fingerprint
 from veilgraph.graph.shards import (
     FORMAT,
+    KINDS,
     MANIFEST,
     MAX_PARTS,
     ShardFolder,
@@ -145,8 +146,9 @@ def write_shard(folder: Path, kind: str, shard: int, table: ArrowTable) -> dict[
     pq = arrow("parquet")
 
     path = folder / shard_name(kind, shard)
-    # Whole numbers that are hashes do not compress, and a dictionary of them would be as large as they are.
-    numbers = any(arrow().types.is_int64(each) for each in table.schema.types)
+    # Whole numbers that are hashes do not compress, and a dictionary of them would be as large as they are. Predictions
+    # have them in one column of many.
+    numbers = kind in KINDS and any(arrow().types.is_int64(each) for each in table.schema.types)
     pq.write_table(table, path, compression="none" if numbers else "zstd", use_dictionary=not numbers)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
