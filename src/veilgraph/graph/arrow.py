@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import os
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from veilgraph.errors import MissingExtraError
 
 ArrowArray: TypeAlias = Any
 """A `pyarrow.Array`: one column."""
+
+ArrowBuffer: TypeAlias = Any
+"""A `pyarrow.Buffer`: bytes."""
 
 ArrowTable: TypeAlias = Any
 """A `pyarrow.Table`."""
@@ -27,3 +32,14 @@ def arrow(part: str = "") -> Any:
         return importlib.import_module(f"pyarrow.{part}" if part else "pyarrow")
     except ImportError as error:
         raise MissingExtraError(error.name or "pyarrow", "server") from error
+
+
+def read_buffer(path: Path) -> ArrowBuffer:
+    """Read a file into memory of Arrow.
+
+    Threads of Arrow release a buffer some time after the reading is finished. For memory of Python they then need the
+    interpreter; if it ends at this time, C++ aborts the process. Hence Arrow gets neither `bytes` nor files of Python.
+    """
+    with path.open("rb") as file:
+        buffer = arrow().allocate_buffer(os.fstat(file.fileno()).st_size)
+        return buffer.slice(0, file.readinto(buffer))

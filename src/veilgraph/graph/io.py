@@ -29,7 +29,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     """
     try:
         pandas = importlib.import_module("pandas")
-        importlib.import_module("pyarrow")
+        pyarrow = importlib.import_module("pyarrow")
     except ImportError as error:
         raise MissingExtraError(str(error.name), "server") from None
     path = Path(path)
@@ -41,7 +41,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
             table: pd.DataFrame = (
                 pandas.read_csv(file, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
                 if path.suffix == ".csv"
-                else pandas.read_parquet(file)
+                else pandas.read_parquet(pyarrow.OSFile(str(path)))  # not a file of Python, see `read_buffer`
             )
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or 'it is damaged'}") from None

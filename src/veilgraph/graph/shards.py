@@ -15,7 +15,6 @@ reports-00000.parquet  columns node, features and label, if there are reports
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
-from veilgraph.graph.arrow import ArrowArray, ArrowTable, arrow
+from veilgraph.graph.arrow import ArrowArray, ArrowTable, arrow, read_buffer
 from veilgraph.graph.counters import mix
 from veilgraph.graph.graph import Graph
 
@@ -85,10 +84,21 @@ def read_graph(path: str | Path, *, nodes: str | Path | None = None) -> Graph:
         nodes: table with a column `id`, beside an edge table; a folder of shards holds its nodes.
     """
     if not Path(path).is_dir():
-        return Graph.from_files(path, nodes=nodes)
+        return Graph.from_files(check_graph_path(path), nodes=nodes)
     if nodes is not None:
         raise GraphError(f"{path} holds the nodes of its graph: leave the node table out")
     return ShardFolder.open(path).graph()
+
+
+def check_graph_path(path: str | Path) -> Path:
+    """Return the path of a graph; refuse one that does not exist and is not named as a table is.
+
+    A table that does not exist is refused where it is read.
+    """
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet") and not path.exists():
+        raise GraphError(f"{path} does not exist: give an edge table, .csv or .parquet, or a folder of shards")
+    return path
 
 
 def shard_name(kind: str, shard: int) -> str:
@@ -315,19 +325,19 @@ class ShardFolder:
         return found
 
     def _read(self, kind: str, shard: int) -> ArrowTable:
+        pa = arrow()
         pq = arrow("parquet")
-        damaged = arrow().ArrowException
 
         path, stated = self.path / shard_name(kind, shard), self.manifest["shards"][shard][kind]
-        content = path.read_bytes()
+        content = read_buffer(path)
         if hashlib.sha256(content).hexdigest() != stated["sha256"]:
             raise GraphError(
                 f"{path} is not the shard that the manifest describes, by its SHA-256 (changed, or a copy of another "
                 f"shard): {_REMEDY}"
             )
         try:
-            table = pq.read_table(io.BytesIO(content))
-        except (damaged, OSError) as error:
+            table = pq.read_table(pa.BufferReader(content))
+        except (pa.ArrowException, OSError) as error:
             raise GraphError(f"{path} is not a readable Parquet file ({type(error).__name__}): {_REMEDY}") from None
         if table.num_rows != stated["rows"] or not set(_COLUMNS[kind]) <= set(table.column_names):
             raise GraphError(f"{path} has other rows or columns than the manifest says: {_REMEDY}")
