@@ -95,6 +95,14 @@ def test_what_does_not_belong_together_is_refused(
     assert not (tmp_path / "other").exists()
 
 
+def test_a_misspelled_folder_is_said_not_to_exist(
+    collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learned = {"campaign": collected.folder / "campaign.json", "out": tmp_path / "model"}
+    assert collected.command("train", graph=tmp_path / "nothere", **learned) == 2
+    assert "nothere does not exist" in capsys.readouterr().err
+
+
 def test_shards_of_another_graph_than_the_campaigns_are_not_written(
     collected: Collected, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

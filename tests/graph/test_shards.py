@@ -255,6 +255,19 @@ def test_a_report_with_neither_features_nor_a_label_is_refused(reported: ShardFo
         ShardFolder.open(reported.path).reports(2)
 
 
+def test_a_graph_that_does_not_exist_is_said_not_to_exist(tmp_path: Path) -> None:
+    for name in ("nothere", "not.here"):
+        with pytest.raises(
+            GraphError, match=f"{name} does not exist: give an edge table, .csv or .parquet, or a folder"
+        ):
+            read_graph(tmp_path / name)
+    with pytest.raises(GraphError, match="nothere does not exist: give a table"):
+        write_shards(tmp_path / "shards", tmp_path / "nothere", parts=1)
+    (tmp_path / "edges.txt").write_text("a,b", encoding="utf-8")
+    with pytest.raises(GraphError, match=r"edges.txt: a table is .csv or .parquet, not '.txt'"):
+        read_graph(tmp_path / "edges.txt")
+
+
 def label_reports(nodes: list[str], labels: list[int | None]) -> Any:
     return pa.record_batch([pa.array(nodes), pa.array(labels, type=pa.int32())], names=["node", "label"])
 

@@ -20,7 +20,7 @@ from veilgraph.distributed.shard_part import CUTS
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph
 from veilgraph.graph.shard_writer import write_shards
-from veilgraph.graph.shards import MANIFEST, ShardFolder
+from veilgraph.graph.shards import MANIFEST, ShardFolder, check_graph_path
 from veilgraph.models.base import DEFAULT_MEMORY
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.progress import Watch, unwatched
@@ -109,6 +109,7 @@ def write_shards_of_tables(
     Returns:
         The folder.
     """
+    check_graph_path(edges)
     if store is None:
         raise RunError("there are no reports: give --store, or a folder of shards with reports as --graph")
     check_model_folder(out)

@@ -356,6 +356,8 @@ def _columns(path: Path, names: list[str] | None, batch_bytes: int, batch_rows: 
 
     reader: Callable[..., Iterator[list[Any]]]
     if path.suffix not in (".csv", ".parquet"):
+        if not path.exists():
+            raise GraphError(f"{path} does not exist: give a table, .csv or .parquet")
         raise GraphError(f"{path}: a table is .csv or .parquet, not '{path.suffix}'")
     reader = _csv_columns if path.suffix == ".csv" else _parquet_columns
     try:
