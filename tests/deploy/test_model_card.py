@@ -179,8 +179,11 @@ def test_a_gnn_is_judged_by_labels_that_were_held_out_or_not_at_all(
     assert card["judged_by"] is card["accuracy"]["model"] is card["calibration"] is None
     assert "--hold-out" in (trained / "card.html").read_text(encoding="utf-8")
     assert collected.train(out=tmp_path / "model", epochs=2, hold_out=0.3) == 0
-    assert "held out of the training" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "held out of the training" in told
     card, facts = read_card(tmp_path / "model"), json.loads((tmp_path / "model" / "training.json").read_text())
+    assert f"on {facts['feature_reports']:,} feature reports and {card['reports']['label']:,} label reports" in told
+    assert f"without {facts['held_out']:,} that are held out" in told
     assert card["judged_by"] == "held out"
     estimate = facts["estimated_accuracy"]["rgnn"]["accuracy"]
     assert card["accuracy"]["model"]["value"] == pytest.approx(min(max(estimate, 0), 1))

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
-from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM
+from tests.support.neighbour_series import CLASS, CLOSES, HISTOGRAM, first_document
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assessment import Assessment
 from veilgraph.campaign.neighbour_collection import NeighbourCollection
 from veilgraph.campaign.neighbour_series import table_path
+from veilgraph.campaign.report import Report
 from veilgraph.campaign.series_folder import wave_path
 from veilgraph.cli import main
 from veilgraph.collector.store import ReportStore
@@ -274,3 +275,34 @@ def test_a_table_is_the_same_in_whatever_order_people_are_read(series: Series, t
         )
         ids.append(made.id)
     assert ids[0] == ids[1]
+
+
+def test_before_a_wave_is_published_nothing_is_learned_and_the_remedy_is_said(
+    series: Series, tmp_path: Path, capsys: Capture
+) -> None:
+    first = ["--store", series.store, "--graph", str(series.folder / "people.csv")]
+    train = ["train", "--campaign", str(series.files[0]), *first, "--out", str(tmp_path / "model")]
+    for command in (["campaign", "progress", str(series.files[0]), *first], train):
+        assert main(command) == 2
+        assert "veilgraph neighbours publish" in capsys.readouterr().err
+
+
+def test_a_wave_that_would_be_closed_at_once_is_refused(series: Series, tmp_path: Path, capsys: Capture) -> None:
+    people, tables = str(series.folder / "people.csv"), tmp_path / "tables"
+    given = ["--store", series.store, "--graph", people, "--tables", str(tables)]
+    command = ["neighbours", "publish", str(series.files[0]), *given, "--edge-epsilon", "1"]
+    assert main([*command, "--closes", "2020-01-01"]) == 2
+    assert "closes is 2020-01-01, which is in the past" in capsys.readouterr().err
+    assert main([*command, "--closes", "2100-01-01", "--turns", "1"]) == 2
+    assert "--turns is 1: give 2 or more" in capsys.readouterr().err
+    assert not tables.exists()
+
+
+def test_a_table_needs_some_label_reports(tmp_path: Path) -> None:
+    first, url = first_document(PEOPLE, epsilon_y=2.0), f"sqlite:///{tmp_path / 'reports.db'}"
+    store = ReportStore.open(url)
+    store.register(first, now=0.0)
+    store.put([Report(campaign=first.id, node=name, features=None, label=0) for name in NAMES[:4]], now=0.0)
+    store.close()
+    with pytest.raises(RunError, match="4 people have reported a label: publish a wave when at least 5 have"):
+        publish_wave(url, first, PEOPLE, HISTOGRAM, tables=tmp_path / "tables", closes=CLOSES)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.support.neighbour_collection import NAMES, PEOPLE, SIZE, Series, collected
@@ -20,9 +21,10 @@ from veilgraph.deploy import Model, complete_card, predict_nodes, train_on_store
 from veilgraph.deploy.assess_collected import assess_collection
 from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.publish_wave import publish_wave, read_collection
-from veilgraph.errors import CampaignError, FitError, GraphError
+from veilgraph.errors import CampaignError, FitError, GraphError, RunError
 from veilgraph.graph import Split
 from veilgraph.models import NeighbourWaves
+from veilgraph.models.baselines import class_shares
 from veilgraph.pages.model_card import render_card_page
 from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 
@@ -122,6 +124,31 @@ def test_who_withdraws_has_no_pair_and_is_in_no_later_model(tmp_path: Path) -> N
     _, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, None)
     assert perturbed.graph.degrees[0] == 0
     assert not perturbed.neighbour_waves[0].has_answer[0]
+
+
+def test_card_and_predictions_say_the_same_of_a_person_who_sent_nothing(tmp_path: Path) -> None:
+    """Nothing is known about them, so that the class shares of all reports are all that can be said."""
+    series = collected(tmp_path, [LIST])
+    store = ReportStore.administer(series.store)
+    store.withdraw(series.documents[0].id, NAMES[1], now=0.0)
+    store.close()
+    model = train_on_store(series.store, series.files[-1], PEOPLE, out=tmp_path / "model", device="cpu")
+    _, perturbed = read_collection(series.store, series.documents[-1], PEOPLE, None)
+    (row,) = predict_nodes(model, PEOPLE, nodes=[NAMES[1]]).to_frame().to_dict("records")
+    people = pd.read_csv(tmp_path / "model" / "people.csv").set_index("id")
+    assert people.loc[NAMES[1], "class"] == row["class"]
+    assert people.loc[NAMES[1], "probability"] == pytest.approx(class_shares(perturbed).max(), abs=1e-6)
+    assert row["probability"] == pytest.approx(people.loc[NAMES[1], "probability"], abs=1e-6)
+
+
+def test_lists_without_a_pair_wait_for_more(tmp_path: Path) -> None:
+    series = collected(tmp_path, [LIST])
+    store = ReportStore.administer(series.store)
+    for name in NAMES[1:]:
+        store.withdraw(series.documents[0].id, name, now=0.0)
+    store.close()
+    with pytest.raises(RunError, match="no two people have named each other yet: train when more have answered"):
+        read_collection(series.store, series.documents[-1], PEOPLE, None)
 
 
 def test_a_series_of_lists_has_one_wave(series: Series, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from veilgraph.errors import FitError
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments import simulate
 from veilgraph.experiments.simulation import randomize_labels
-from veilgraph.graph import PerturbedGraph, Split
+from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.models import (
     LPGNN,
     RGNN,
@@ -201,6 +201,17 @@ def test_no_labelled_nodes_are_refused(make: Callable[[], Method], perturbed: Pe
     silent = replace(perturbed, has_label=perturbed.has_label & ~getattr(SPLIT, part))
     with pytest.raises(FitError, match="no labelled nodes"):
         make().fit(silent, SPLIT)
+
+
+def test_a_graph_without_edges_is_refused_unless_neighbours_are_private(
+    make: Callable[[], Method], perturbed: PerturbedGraph
+) -> None:
+    alone = replace(perturbed, graph=Graph.without_edges(perturbed.graph.num_nodes), neighbour_waves=())
+    if make().private_neighbours:
+        assert make().fit(alone, SPLIT).predict_proba().shape == (perturbed.graph.num_nodes, 3)
+        return
+    with pytest.raises(FitError, match="the graph has no edges"):
+        make().fit(alone, SPLIT)
 
 
 def test_a_split_of_another_size_is_refused(make: Callable[[], Method], perturbed: PerturbedGraph) -> None:

@@ -62,8 +62,21 @@ def test_a_card_without_estimates_says_why_and_what_to_do(content: dict[str, Any
     bare["accuracy"] = dict.fromkeys(content["accuracy"])
     page = Page(render_card_page(bare))
     assert "could not be estimated" in headline(bare)
+    assert "cannot predict a person without their own report" in summary(bare)[0]
     assert "--hold-out 0.2" in summary(bare)[0]
     assert [attributes["id"] for tag, attributes in page.tags if tag == "h2"] == ["collected", "method"]
+
+
+def test_a_card_of_several_processes_names_the_shards_and_blames_no_method(content: dict[str, Any]) -> None:
+    shared = copy.deepcopy(content) | dict.fromkeys(("judged_by", "certain", "calibration", "by_class", "sets"))
+    shared |= dict.fromkeys(("learning_curve", "uncertain")) | {"accuracy": dict.fromkeys(content["accuracy"])}
+    shared["reports"] |= {"total": 0, "sha256": None, "shards": "5" * 64}
+    text = Page(render_card_page(shared)).text
+    assert "SHA-256 of the shards" in text
+    assert "5" * 64 in text
+    assert "No process held all reports" in text
+    assert "cannot predict" not in text
+    assert "--hold-out 0.2" in text
 
 
 def test_probabilities_outside_the_interval_are_called_too_sure(content: dict[str, Any]) -> None:

@@ -529,7 +529,7 @@ class Campaign:
         return [
             *self.guarantee_in_words,
             "Not protected: who takes part and when, whether a part of a report is left out, and "
-            f"{'the public graph' if self.neighbours is None else 'the list of people'}. "
+            f"{'the graph, as far as it is public' if self.neighbours is None else 'the list of people'}. "
             "Reports to several campaigns add up.",
             *self.method_in_words,
             f"Open until {time_in_words(self.closes)}.",

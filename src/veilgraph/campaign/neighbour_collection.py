@@ -16,7 +16,7 @@ from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries
 from veilgraph.campaign.people_file import people_of
 from veilgraph.campaign.report import Report
-from veilgraph.errors import CampaignError, GraphError, ReportError
+from veilgraph.errors import CampaignError, GraphError, ReportError, RunError
 from veilgraph.graph import Graph, NeighbourWave, PerturbedGraph
 from veilgraph.graph.mutual_pairs import mutual_pairs
 from veilgraph.privacy.belief_table import BeliefTable
@@ -99,6 +99,8 @@ class NeighbourCollection:
         if not waves or not self.waves[-1].asks_for_lists:
             return known
         pairs = mutual_pairs(waves[-1].answers, people.num_nodes)
+        if not pairs.size:
+            raise RunError("no two people have named each other yet: train when more have answered")
         return replace(known, graph=Graph.from_edges(pairs, people.num_nodes, node_ids=people.node_ids))
 
     def reports_of(self, perturbed: PerturbedGraph) -> Iterator[Report]:

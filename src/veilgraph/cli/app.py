@@ -35,11 +35,11 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 # Exit code of a command that was interrupted, by the shell's convention.
 _INTERRUPTED = 130
-_NOT_RESUMABLE = {"plan", "neighbours"}
+_NOT_RESUMABLE = {("plan",), ("predict",), *(("neighbours", each) for each in ("plan", "publish")), ("graph",)}
 """Commands that keep no partial results."""
 
 _STOPPED = {
-    True: "stopped; what was finished is kept, and the same command goes on from there",
+    True: "stopped; what was finished is kept, and the same command goes on from there; else it begins again",
     False: "stopped; nothing is kept: run the same command again",
 }
 _OUT_OF_MEMORY = {
@@ -121,7 +121,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     # The interpreter would search all of torch for garbage before it ends, for half a second.
     atexit.register(gc.freeze)
-    return run_app(app, arguments, resumable=_NOT_RESUMABLE.isdisjoint(arguments))
+    return run_app(app, arguments, resumable=is_resumable(arguments))
+
+
+def is_resumable(arguments: Sequence[str]) -> bool:
+    """Return whether a command keeps what it finished when it is stopped.
+
+    >>> is_resumable(["neighbours", "run", "--seeds", "3"]), is_resumable(["--import", "mine.py", "plan"])
+    (True, False)
+    """
+    words = list(arguments)
+    while words[:1] == ["--import"]:
+        words = words[2:]
+    return not any(tuple(words[: len(command)]) == command for command in _NOT_RESUMABLE)
 
 
 @cache

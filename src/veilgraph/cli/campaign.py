@@ -80,8 +80,11 @@ def new(
         ),
     ] = False,
     answer: Annotated[
-        str, typer.Option(help="Private neighbours: the answer that follows: histogram, class or list.")
-    ] = "histogram",
+        str | None,
+        typer.Option(
+            help="Private neighbours: the answer that follows: histogram, class or list.", show_default="histogram"
+        ),
+    ] = None,
     retention: Retention = None,
     zone: Zone = "UTC",
     nodes: Nodes = None,
@@ -90,6 +93,9 @@ def new(
     """Write a campaign: everything that a device needs to answer. Its id is the hash of what reports are bound to."""
     if out.exists():
         raise CampaignError(f"{out} exists: choose another --out")
+    if answer is not None and not private_neighbours:
+        raise CampaignError("--answer is about private neighbours: give --private-neighbours, or leave it out")
+    follows = answer or "histogram"
     declared = None if schema is None else FeatureSchema.load(schema)
     until = read_time(closes, zone=zone)
     kept_until = None if retention is None else read_time(retention, zone=zone, name="retention")
@@ -126,7 +132,7 @@ def new(
             values=values,
             wave_epsilon=wave_epsilon,
             wave_epsilon_x=wave_epsilon_x,
-            private_neighbours=_series_kind(answer) if private_neighbours else None,
+            private_neighbours=_series_kind(follows) if private_neighbours else None,
         )
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
@@ -143,7 +149,7 @@ def new(
             *(
                 [
                     "It begins a series: serve it with --tables FOLDER, and open each wave with 'neighbours publish "
-                    f"--answer {answer}'."
+                    f"--answer {follows}'."
                 ]
                 if private_neighbours
                 else []

@@ -114,7 +114,9 @@ def train(
 
 def card(
     model: Annotated[Path, typer.Option(help="Folder that `veilgraph train` wrote.")],
-    graph: Annotated[Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet.")],
+    graph: Annotated[
+        Path, typer.Option(help="Public graph of the campaign: edge table, .csv or .parquet, or folder of shards.")
+    ],
     nodes: Annotated[Path | None, typer.Option(help="Node table with a column 'id', for nodes without edges.")] = None,
     store: Annotated[
         str | None, typer.Option(help="Store of the reports, to count the people who withdrew since the training.")
@@ -366,10 +368,9 @@ def _is_large(edges: Path) -> bool:
 def _print_training(model: Model, content: dict[str, Any]) -> None:
     facts = model.facts
     features = f"{counted(facts['feature_reports'], 'feature report')} and " if facts["feature_reports"] else ""
-    echo(
-        f"Trained {facts['method']} on {features}{counted(facts['label_reports'], 'label report')} of "
-        f"{counted(facts['nodes'], 'node')}."
-    )
+    held_out = f", without {facts['held_out']:,} that are held out" if facts["held_out"] else ""
+    labels = counted(facts["label_reports"] - facts["held_out"], "label report")
+    echo(f"Trained {facts['method']} on {features}{labels} of {counted(facts['nodes'], 'node')}{held_out}.")
     if answers := facts.get("neighbour_answers"):
         echo(f"Answers about neighbours, wave by wave: {', '.join(f'{each:,}' for each in answers)}.")
     if withdrawals := facts.get("withdrawals"):

@@ -166,6 +166,11 @@ def method_for_campaign(
         device: device of the method, if it has one.
         parameters: other parameters of the method; None stands for the default. Those that it lacks are refused.
     """
+    if campaign.neighbours is None and not graph.num_edges:
+        raise FitError(
+            "the graph has no edges, and no wave about neighbours is published yet: publish one with "
+            "'veilgraph neighbours publish', and give --tables, the folder of the series"
+        )
     entry = find_method_for_campaign(name, campaign.feature_mechanism, private_neighbours=not campaign.has_edges)
     given = {key: value for key, value in parameters.items() if value is not None}
     if unknown := sorted(given.keys() - entry.parameters):

@@ -22,7 +22,7 @@ from veilgraph.campaign.strict_json import TIME_FORMAT
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, learning_curve
 from veilgraph.deploy.model_folder import CARD, PEOPLE, Model
-from veilgraph.deploy.prediction import CERTAIN, COVERAGE
+from veilgraph.deploy.prediction import CERTAIN, COVERAGE, with_class_shares
 from veilgraph.deploy.stored_reports import withdrawn_since
 from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
@@ -99,7 +99,7 @@ def make_card(
     wanted = default_shares(perturbed) if shares is None else tuple(shares)
     content["learning_curve"] = _curve(model, perturbed, wanted, memory=memory, watch=watch)
     content["sets"] = _sets(model.method, perturbed)
-    content["uncertain"] = _uncertain(model.method.predict_proba(), perturbed)
+    content["uncertain"] = _uncertain(with_class_shares(model.method.predict_proba(), perturbed), perturbed)
     return ModelCard(content=content, people=_people(model.method, perturbed))
 
 
@@ -203,7 +203,8 @@ def _collection(model: Model) -> dict[str, Any]:
             "label": facts["label_reports"] - facts["held_out"],
             "features": facts["feature_reports"],
             "held_out": facts["held_out"],
-            "sha256": hashlib.sha256("".join(lines).encode()).hexdigest(),
+            "sha256": hashlib.sha256("".join(lines).encode()).hexdigest() if lines else None,
+            "shards": facts.get("shards"),
         },
         "graph": {"nodes": facts["nodes"], "edges": facts["edges"]},
         "method": facts["method"],
@@ -351,7 +352,7 @@ def _degree_names() -> list[str]:
 
 def _people(method: Method, perturbed: PerturbedGraph) -> pd.DataFrame:
     """Return the people whose answer is uncertain or who sent no label, those whose label would help most first."""
-    probabilities = method.predict_proba()
+    probabilities = with_class_shares(method.predict_proba(), perturbed)
     without = method.predict_without_own_report(perturbed)
     score = expected_help(perturbed.graph, probabilities.astype(np.float64) if without is None else without)
     silent, certain = ~perturbed.has_label, probabilities.max(axis=1) >= CERTAIN

@@ -31,6 +31,9 @@ SERIES_SEED = 0
 _SHARES = {"train": 2 / 3, "validation": 1 / 3}
 """Shares of the labelled people; nobody is kept aside for a test."""
 
+_LEAST_LABELS = 5
+"""Label reports before a table is published: with fewer it would say nothing, and nothing could be learned from it."""
+
 _NO_TABLE = "0" * 64
 """Hash in place of that of a table which is not computed yet."""
 
@@ -106,6 +109,9 @@ def publish_wave(
         raise RunError(
             f"nobody has answered wave {wave - 1} yet, and the next one would close it: publish it when people have"
         )
+    labelled = int(perturbed.has_label.sum())
+    if labelled < _LEAST_LABELS and not isinstance(answer, RandomizedNeighbourList):
+        raise RunError(f"{labelled} people have reported a label: publish a wave when at least {_LEAST_LABELS} have")
     document = partial(
         campaign.next_wave,
         answer,

@@ -137,7 +137,10 @@ class Method(ABC):
 
     def conformal_sets(self) -> ConformalSets:
         """Return the estimated coverage of sets of classes. Methods that estimate it override this function."""
-        raise FitError(f"{type(self).__name__} gives no sets with a stated coverage: use Veil or LabelVeil")
+        raise FitError(
+            f"{type(self).__name__} gives no sets with a stated coverage: leave coverage out, or use Veil or LabelVeil "
+            "on a graph"
+        )
 
     def predict_sets(
         self, coverage: float = 0.9, perturbed: PerturbedGraph | None = None, *, allow_empty: bool = False
@@ -339,14 +342,20 @@ def check_is_fitted(method: Method) -> None:
 def begin_fit(method: Method, perturbed: PerturbedGraph, split: Split, communicator: Communicator = LOCAL) -> None:
     """Check the input of a fit, and note the classes and the number of features in the method.
 
-    Raises FitError if the split does not match the graph, or if it has no label reports to train or select on.
+    Raises FitError if the split does not match the graph, if it has no label reports to train or select on, or if a
+    method that reads the graph finds no edge in it.
     """
     if split.train.shape != (perturbed.graph.num_nodes,):
         raise FitError(f"the split is for {len(split.train)} nodes, the graph has {perturbed.graph.num_nodes}")
     if not _anywhere(split.train & perturbed.has_label, communicator):
-        raise FitError("no labelled nodes among the training nodes: at least one must report its label")
+        raise FitError("no labelled nodes among the training nodes: wait for more label reports")
     if not _anywhere(split.validation & perturbed.has_label, communicator):
-        raise FitError("no labelled nodes among the validation nodes: selection needs at least one")
+        raise FitError("no labelled nodes among the validation nodes: wait for more label reports")
+    if not method.private_neighbours and not _anywhere(np.array(perturbed.graph.num_edges > 0), communicator):
+        raise FitError(
+            f"the graph has no edges, and {type(method).__name__} learns from neighbours: give a graph with edges; "
+            "where neighbours are private, ask about them in waves"
+        )
     method.classes_ = np.array(perturbed.schema.classes)
     method.n_features_in_ = perturbed.schema.num_features
 

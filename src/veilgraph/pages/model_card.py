@@ -95,10 +95,12 @@ def summary(content: dict[str, Any]) -> list[str]:
     """Return the control or the floor, the own report and the certain answers, in sentences."""
     found, sentences = content["accuracy"], []
     if found["model"] is None:
-        return [
-            f"{method_title(content['method'])} cannot predict a person without their own report. Labels that are held "
-            "out judge any method: train again with --hold-out 0.2."
-        ]
+        reason = (
+            f"{method_title(content['method'])} cannot predict a person without their own report."
+            if content["reports"]["total"]
+            else "No process held all reports of this training, so that no report was left out to judge by."
+        )
+        return [f"{reason} Labels that are held out judge any method: train again with --hold-out 0.2."]
     if found["control"] is not None:
         words = (
             f"The control, which reads the same labels and no features, reaches {percent(found['control']['value'])}"
@@ -165,7 +167,7 @@ def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         *(in_waves if _has_private_neighbours(content) else asked_once),
         ("Campaign", campaign["id"]),
-        ("SHA-256 of the reports", reports["sha256"]),
+        (f"SHA-256 of the {'reports' if reports['sha256'] else 'shards'}", reports["sha256"] or reports["shards"]),
         ("Card made", content["made"]),
     ]
     since = content["withdrawn_since"]
