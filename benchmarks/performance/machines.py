@@ -392,7 +392,17 @@ def plan_table(predicted: dict[str, Any], epochs: int) -> str:
 
 
 def _whole_number(text: str) -> int:
-    return round(float(text))
+    """Parse a whole number of 1 or more, such as 1e9."""
+    if not 1 <= (number := float(text)) < 1e18:
+        raise argparse.ArgumentTypeError(f"{text} is no number of 1 or more")
+    return round(number)
+
+
+def _share(text: str) -> float:
+    """Parse a share of 1."""
+    if not 0 <= (share := float(text)) <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share: give a number from 0 to 1")
+    return share
 
 
 def main() -> None:
@@ -404,14 +414,14 @@ def main() -> None:
     )
     parser.add_argument("--nodes", type=_whole_number, default=10**9, help="nodes, such as 1e9")
     parser.add_argument("--edges", type=_whole_number, default=10**10, help="undirected edges, such as 1e10")
-    parser.add_argument("--machines", type=int, default=64, help="number of machines")
-    parser.add_argument("--processes", type=int, default=8, help="processes on each machine, each with one core")
+    parser.add_argument("--machines", type=_whole_number, default=64, help="number of machines")
+    parser.add_argument("--processes", type=_whole_number, default=8, help="processes on each machine, each with one core")
     parser.add_argument("--bandwidth", type=float, default=25.0, help="network of a machine, Gbit/s")
     parser.add_argument("--latency", type=float, default=2e-5, help="seconds until a message arrives")
-    parser.add_argument("--cut", type=float, help="share of the edges between parts; default: no communities")
-    parser.add_argument("--features", type=int, default=16, help="binary features")
-    parser.add_argument("--classes", type=int, default=CLASSES, help="classes")
-    parser.add_argument("--epochs", type=int, default=100, help="training epochs")
+    parser.add_argument("--cut", type=_share, help="share of the edges between parts; default: no communities")
+    parser.add_argument("--features", type=_whole_number, default=16, help="binary features")
+    parser.add_argument("--classes", type=_whole_number, default=CLASSES, help="classes")
+    parser.add_argument("--epochs", type=_whole_number, default=100, help="training epochs")
     parser.add_argument("--measured", type=Path, default=MEASURED, help="file of the measurements")
     parser.add_argument("--fit", action="store_true", help="print the fitted costs and their residuals")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")

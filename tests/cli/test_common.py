@@ -48,6 +48,7 @@ def test_fractions_and_spaces_are_understood(text: str, expected: int) -> None:
         "-8GiB",
         "+8GiB",
         "0",
+        "8",
         "0.3",
         "0GiB",
         "8,5GiB",

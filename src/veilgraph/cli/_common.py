@@ -63,7 +63,8 @@ def parse_bytes(text: str) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|)\s*", text, re.IGNORECASE)
     size = float(match[1]) * _BYTES[match[2].upper()] if match else 0
-    if not 1 <= size < math.inf:
+    forgotten = match is not None and not match[2] and size < 1000  # 8 stands for 8GiB, not for 8 bytes
+    if forgotten or not 1 <= size < math.inf:
         raise RunError(f"memory is '{text}': write a number and a unit, such as 8GiB or 500MB")
     return int(size)
 
