@@ -112,5 +112,5 @@ def test_the_leaders_mistake_ends_all_processes_with_its_message(collected: Coll
     said, _ = started.communicate(timeout=PATIENCE)
     assert started.returncode != 0
     assert said.count("error: backbone is 'gta': choose gat, gcn, sage") == 1
-    assert "error: process 1 of 2 stops" in said
+    assert said.count("error: ") == 1  # the others end without a message, and nothing promises a checkpoint
     assert "veilgraph.errors" not in said  # no traceback of ours

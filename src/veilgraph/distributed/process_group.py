@@ -6,7 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import FrameType
@@ -16,7 +16,7 @@ import torch
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 
-from veilgraph.errors import RunError
+from veilgraph.errors import RunError, VeilgraphError
 
 _COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 """Timeout of a collective operation: processes do equal work, so one that is this late is lost."""
@@ -24,7 +24,17 @@ _COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 _PREPARATION_TIMEOUT = timedelta(days=1)
 """Timeout of a message while rank 0 writes tables as shards. A process that ends is noticed at once."""
 
+_REFUSED = "refused"
+"""Key of the rendezvous store, which exists when a process ended with a message to the user."""
+
+_EXIT_CODE = 2
+"""Exit code of a process that ends after a message to the user, as everywhere on the command line."""
+
 T = TypeVar("T")
+
+
+class LostProcessError(RunError):
+    """Another process ended or does not answer."""
 
 
 def world_size() -> int:
@@ -75,6 +85,8 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
 
     Without torchrun the group has one process, and torch.distributed is not initialized.
 
+    If a `VeilgraphError` ends one process, its message is the only one: the others end without any, with `SystemExit`.
+
     Args:
         device: device on which this run computes.
     """
@@ -85,18 +97,19 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     with _sigterm_as_error():
         with communication():
-            _initialize(backend)
+            store = _initialize(backend)
             gloo_group = distributed.new_group(backend="gloo", timeout=_PREPARATION_TIMEOUT)
-        yield ProcessGroup(
-            rank=distributed.get_rank(),
-            world_size=distributed.get_world_size(),
-            _gloo_group=gloo_group,
-        )
+        with one_message(store):
+            yield ProcessGroup(
+                rank=distributed.get_rank(),
+                world_size=distributed.get_world_size(),
+                _gloo_group=gloo_group,
+            )
         distributed.destroy_process_group()
 
 
-def _initialize(backend: str) -> None:
-    """Initialize torch.distributed with the addresses that torchrun gives.
+def _initialize(backend: str) -> Any:
+    """Initialize torch.distributed with the addresses that torchrun gives, and return the rendezvous store.
 
     The rendezvous store outlives the processes. After a restart by torchrun, keys get a new prefix: otherwise the
     new processes would find the addresses of the dead ones.
@@ -105,25 +118,48 @@ def _initialize(backend: str) -> None:
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = distributed.PrefixStore(f"attempt {attempt}", store)  # type: ignore[attr-defined]
     distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_COLLECTIVE_TIMEOUT)
+    return store
+
+
+@contextmanager
+def one_message(store: Any) -> Iterator[None]:
+    """Surround the work of a process: if the input is refused in one process, the others end without a message.
+
+    They lose the connection when that process ends, after it wrote a key into the store.
+
+    Args:
+        store: store of torch.distributed that all processes of this run share.
+    """
+    try:
+        yield
+    except LostProcessError:
+        with suppress(RuntimeError):  # the store is lost too
+            if store.check([_REFUSED]):
+                raise SystemExit(_EXIT_CODE) from None
+        raise
+    except VeilgraphError:
+        with suppress(RuntimeError):
+            store.set(_REFUSED, "")
+        raise
 
 
 @contextmanager
 def communication() -> Iterator[None]:
-    """Surround every exchange: turn the loss of another process into a `RunError` with a remedy."""
+    """Surround every exchange: turn the loss of another process into a `LostProcessError` with a remedy."""
     try:
         yield
     except RuntimeError as error:  # raised by torch for failures of gloo and NCCL
         _ignore_sigterm()
-        raise RunError(f"{_lost_process()} ({_reason(error)})") from error
+        raise LostProcessError(f"{_lost_process()} ({_reason(error)})") from error
 
 
 @contextmanager
 def _sigterm_as_error() -> Iterator[None]:
-    """Raise a `RunError` on SIGTERM, which torchrun sends to the remaining processes when one ends."""
+    """Raise a `LostProcessError` on SIGTERM, which torchrun sends to the remaining processes when one ends."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         _ignore_sigterm()
-        raise RunError(_lost_process())
+        raise LostProcessError(_lost_process())
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
@@ -141,7 +177,8 @@ def _ignore_sigterm() -> None:
 def _lost_process() -> str:
     return (
         f"process {os.environ.get('RANK', '0')} of {world_size()} stops, since another one ended or did not "
-        "answer; the same command goes on from the last checkpoint"
+        "answer: see its message, if there is one; with the same command, a training goes on from its last checkpoint, "
+        "if there is one"
     )
 
 
