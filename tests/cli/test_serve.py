@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.collection import Collection
+from tests.support.neighbour_series import CLOSES, HISTOGRAM, NAMES, PEOPLE, TABLE, waves_of
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.neighbour_series import table_path
+from veilgraph.campaign.series_folder import wave_path
+from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
+from veilgraph.collector.store import ReportStore
+from veilgraph.privacy.belief_table import BeliefTable
 
 Capture = pytest.CaptureFixture[str]
 COLLECTION = Collection.ring(6)
@@ -44,3 +51,47 @@ def test_a_mistake_is_one_sentence_with_the_remedy(options: list[str], capsys: C
         error = capsys.readouterr().err
         assert message in error
         assert len(error.splitlines()) == 1
+
+
+def published(tables: Path, *waves: Campaign) -> None:
+    tables.mkdir()
+    table_path(tables, TABLE.sha256).write_bytes(TABLE.to_bytes())
+    for number, wave in enumerate(waves, start=1):
+        wave_path(tables, number).write_text(wave.to_json(), encoding="utf-8")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_wave_that_would_not_be_taken_up_fails_the_check(
+    several: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """A collector that has opened the second wave does not start without its table, and neither is the check passed."""
+    monkeypatch.chdir(tmp_path)
+    other = BeliefTable(3, TABLE.codes[::-1].copy())
+    first, one = waves_of(HISTOGRAM)
+    two = one.next_wave(HISTOGRAM, graph=PEOPLE, table=other.sha256, closes=CLOSES)
+    published(Path("tables"), one, two)
+    table_path(Path("tables"), other.sha256).write_bytes(other.to_bytes())
+    files = {"campaign": "campaign.json", "graph": "people.csv", "keys-file": "keys", "admin-token-file": "admin"}
+    files |= {"tables": "tables"}
+    Path("campaign.json").write_text(first.to_json(), encoding="utf-8")
+    Path("people.csv").write_text("id\n" + "\n".join(NAMES) + "\n", encoding="utf-8")
+    Path("keys").write_text(new_key())
+    Path("admin").write_text("an admin token for tests only")
+    lines = ["[flu]", *(f'{name} = "{path}"' for name, path in files.items())]
+    Path("campaigns.toml").write_text("\n".join(lines), encoding="utf-8")
+    options = [word for name, path in files.items() for word in (f"--{name}", path)]
+    check = ["serve", *(["--campaigns", "campaigns.toml"] if several else options), "--store", "sqlite:///r.db"]
+    assert main([*check, "--check"]) == 0
+    assert f"campaign {two.id}" in capsys.readouterr().out
+    table_path(Path("tables"), other.sha256).unlink()
+    assert main([*check, "--check"]) == 2
+    told = capsys.readouterr()
+    assert "All files are in order" not in told.out
+    assert "wave-2.json is not taken up: " in told.err
+    assert "the table of wave 2, cannot be read" in told.err
+    assert len(told.err.splitlines()) == 1
+    store = ReportStore.open("sqlite:///r.db")
+    for document in (first, one, two):
+        store.register(document, now=0.0)
+    store.close()
+    assert main([*check, "--port", "0"]) == 2, "it was served"

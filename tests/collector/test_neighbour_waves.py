@@ -206,7 +206,25 @@ def test_in_turns_only_the_people_of_a_wave_answer_it_and_are_reminded(tmp_path:
         assert put(client, mine[0], [0], one).status_code == 201
         store = ReportStore.open(url)
         assert nodes_to_remind(NAMES, store, one) == mine[1:]
+        admin = {"Authorization": f"Bearer {CREDENTIALS.admin_token}"}
+        page = client.get("/dashboard", headers=admin).text
+        listed = client.get("/dashboard/missing.csv", headers=admin).text.split()[1:]
+        assert listed == mine[1:]
+        has = "has" if len(listed) == 1 else "have"
+        assert f"{len(listed)} of {len(mine)} nodes whose turn it is {has} not answered." in page
+        share = f"{100 / len(mine):.1f} %"
+        assert f"<dt>Share of the nodes whose turn it is</dt><dd>{share}</dd>" in page
+        assert f'<td class="number quiet">{share}</td>' in page
+        assert "Share of all nodes" not in page
+        store.withdraw(first.id, others[0], now=1e9)
+        page = client.get("/dashboard", headers=admin).text
+        assert f"{len(listed)} of {len(mine)} nodes whose turn it is {has} not" in page, (
+            "another turn's withdrawal counts"
+        )
+        for name in mine[1:]:
+            put(client, name, [0], one)
         store.close()
+        assert f"0 of {len(mine)} nodes whose turn it is have not" in client.get("/dashboard", headers=admin).text
 
 
 def test_a_published_file_is_whole_and_never_changes(tmp_path: Path) -> None:

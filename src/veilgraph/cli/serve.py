@@ -102,11 +102,11 @@ def serve(
                 f"{_option(missing[0])} is missing: give {', '.join(map(_option, _REQUIRED))} for one campaign, "
                 "or --campaigns for several"
             )
-        served = CampaignFiles(**given).load(store=store)
+        served = CampaignFiles(**given).load(store=store, is_check=check)
     elif given:
         raise RunError(f"{_option(next(iter(given)))} is of one campaign: write it into its table in {campaigns}")
     else:
-        served = load_campaigns(campaigns, store=store)
+        served = load_campaigns(campaigns, store=store, is_check=check)
     if not check:
         app = make_collector(served, store=store, rate=rate)
         serve_app(app, host=host, port=port, trusted_proxy=trusted_proxy)

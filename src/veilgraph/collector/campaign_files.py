@@ -86,13 +86,22 @@ class CampaignFiles:
         given = {keys[key].name: value if key == "assess-every" else folder / value for key, value in table.items()}
         return cls(**given)
 
-    def load(self, *, store: str, name: str | None = None, read_graph: GraphReader | None = None) -> ServedCampaign:
+    def load(
+        self,
+        *,
+        store: str,
+        name: str | None = None,
+        read_graph: GraphReader | None = None,
+        is_check: bool = False,
+    ) -> ServedCampaign:
         """Read and check the files.
 
         Args:
             store: URL of the store, for the command that computes the assessment.
             name: name of the campaign among several.
             read_graph: reads an edge table and a node table.
+            is_check: whether nothing is served: a document in `tables` that is not taken up is an error then. A
+                collector logs it and goes on with the wave before, unless its store knows that a later one was opened.
         """
         graph = (read_graph or _read_graph)(self.graph, self.nodes)
         try:
@@ -117,7 +126,8 @@ class CampaignFiles:
         )
         if self.tables is None:
             return served
-        series = ServedSeries(watch=SeriesWatch(self.tables), assess=lambda path: self._assessment(store, path))
+        watch = SeriesWatch(self.tables, is_strict=is_check)
+        series = ServedSeries(watch=watch, assess=lambda path: self._assessment(store, path))
         served = replace(served, series=series)
         for wave in series.watch.poll(campaign):
             served = served.followed_by(wave)
@@ -217,12 +227,13 @@ def read_campaigns(path: Path) -> dict[str, CampaignFiles]:
     return found
 
 
-def load_campaigns(path: Path, *, store: str) -> dict[str, ServedCampaign]:
+def load_campaigns(path: Path, *, store: str, is_check: bool = False) -> dict[str, ServedCampaign]:
     """Read and check the files of all campaigns of a file, and that no two have a secret in common.
 
     Args:
         path: the file that `read_campaigns` reads.
         store: URL of the store of all of them.
+        is_check: whether nothing is served, as for `CampaignFiles.load`.
 
     Returns:
         The campaigns by name.
@@ -232,7 +243,7 @@ def load_campaigns(path: Path, *, store: str) -> dict[str, ServedCampaign]:
     served: dict[str, ServedCampaign] = {}
     for name, files in read_campaigns(path).items():
         with _naming(path, name):
-            served[name] = files.load(store=store, name=name, read_graph=read_graph)
+            served[name] = files.load(store=store, name=name, read_graph=read_graph, is_check=is_check)
     for (name, first), (other, second) in combinations(served.items(), 2):
         if common := _common(first, second):
             raise RunError(f"{path}: [{name}] and [{other}] have {common}")

@@ -6,9 +6,11 @@ import asyncio
 import importlib
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib import resources
 from itertools import islice
 from pathlib import Path
@@ -21,14 +23,14 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.neighbour_series import answer_title
+from veilgraph.campaign.neighbour_series import answer_title, turn_of
 from veilgraph.campaign.plausibility import LEVEL, PlausibleShares, shift_per_liar
 from veilgraph.campaign.report import Report
 from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import SESSION_SECONDS, Credentials, Role, end_session, require_role
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.middleware import Limits, read_body
-from veilgraph.collector.reminders import nodes_to_remind, to_csv
+from veilgraph.collector.reminders import nodes_asked, nodes_to_remind, to_csv
 from veilgraph.collector.statistics import Z_95, StatisticsCache
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import MissingExtraError
@@ -166,8 +168,9 @@ def add_dashboard(
 
     Links are relative, so that the pages also work below a path of a reverse proxy.
     """
-    cache = StatisticsCache(campaign, graph, store, plausible=plausible)
-    joined = tuple(joined)
+    statistics = StatisticsCache(campaign, graph, store, plausible=plausible)
+    names = (*graph.names, *joined)
+    asked = cache(lambda: _Asked.of(campaign, names, graph))
 
     @app.get("/dashboard", include_in_schema=False)
     async def show(request: Request) -> Response:
@@ -175,7 +178,7 @@ def add_dashboard(
             role = await require_role(request, credentials, store, Role.VIEWER)
         except Refusal:
             return _page("login.html", 401, wrong=False, base="")
-        values = await asyncio.to_thread(_page_values, revised(), store, cache)
+        values = await asyncio.to_thread(_page_values, revised(), store, statistics, asked)
         assessed = None if assessment is None else await asyncio.to_thread(assessment.read, campaign.id)
         return _page("dashboard.html", assessment=assessed, exports=role is Role.OWNER, **values)
 
@@ -222,7 +225,7 @@ def add_dashboard(
     @app.get("/dashboard/missing.csv", include_in_schema=False)
     async def missing(request: Request) -> Response:
         await require_role(request, credentials, store)
-        silent = await asyncio.to_thread(nodes_to_remind, [*graph.names, *joined], store, campaign)
+        silent = await asyncio.to_thread(nodes_to_remind, names, store, revised())
         listed = {"campaign": campaign.series, "nodes": len(silent)}
         await asyncio.to_thread(store.record, "list missing", listed, now=time.time(), actor="owner")
         headers = {"Content-Disposition": f'attachment; filename="missing-{campaign.id[:12]}.csv"'}
@@ -233,8 +236,36 @@ def add_dashboard(
         return Response(_page_source("dashboard.css"), media_type="text/css; charset=utf-8")
 
 
-def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """Whom a campaign asks; in turns, each wave asks other people.
+
+    Attributes:
+        nodes: names of the nodes that are asked now, with those that joined later.
+        people: number of nodes of the graph that each document of a series asks, the label first; otherwise of the
+            campaign alone.
+    """
+
+    nodes: Sequence[str]
+    people: Sequence[int]
+
+    @classmethod
+    def of(cls, campaign: Campaign, names: Iterable[str], graph: Graph) -> _Asked:
+        """Count whom each document asks; names are all that may report."""
+        series, people = campaign.neighbours, [campaign.nodes]
+        if series is not None and series.turns is not None:
+            of_wave = Counter(turn_of(name, series.turns) for name in graph.names)
+            people += [of_wave[wave] for wave in range(1, series.wave + 1)]
+        elif series is not None:
+            people *= 1 + series.wave
+        return cls(nodes=nodes_asked(names, campaign), people=people)
+
+
+def _page_values(
+    campaign: Campaign, store: ReportStore, cache: StatisticsCache, asked: Callable[[], _Asked]
+) -> dict[str, Any]:
     """Return the values of dashboard.html."""
+    in_turns = campaign.neighbours is not None and campaign.neighbours.turns is not None
     refused = store.refusals(campaign.series)
     hours = store.by_hour(campaign.series, wave=campaign.stored_wave)
     statistics, label = cache.get(), campaign.label_mechanism
@@ -242,7 +273,11 @@ def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache)
         "campaign": campaign,
         "is_open": campaign.is_open(datetime.now(tz=UTC)),
         "guarantee": campaign.guarantee_in_words,
-        "series": waves_of_series(campaign, store),
+        "series": waves_of_series(campaign, store, asked().people),
+        "asked": len(asked().nodes),
+        "missing": len(nodes_to_remind(asked().nodes, store, campaign)),
+        "in_turns": in_turns,
+        "share": _share(statistics.reports, asked().people[-1]),
         "reports": sum(count for _, count in hours),
         "withdrawn": store.withdrawals(campaign.series),
         "chart": arrivals_chart(hours),
@@ -257,12 +292,26 @@ def _page_values(campaign: Campaign, store: ReportStore, cache: StatisticsCache)
     }
 
 
-def waves_of_series(campaign: Campaign, store: ReportStore) -> list[tuple[str, int]]:
-    """Return what each document of a series about neighbours asked, and how many answered; else nothing."""
+def waves_of_series(campaign: Campaign, store: ReportStore, people: Sequence[int]) -> list[tuple[str, int, float]]:
+    """Return of each document of a series about neighbours what it asked, how many answered, and their share.
+
+    Other campaigns have no such documents.
+
+    Args:
+        campaign: the newest document.
+        store: store of the reports.
+        people: number of people whom each document asks.
+    """
     if campaign.neighbours is None:
         return []
-    asked = ["the label", *map(answer_title, campaign.neighbours.answers)]
-    return [(title, store.count(campaign.series, wave=wave)) for wave, title in enumerate(asked)]
+    titles = ["the label", *map(answer_title, campaign.neighbours.answers)]
+    counts = [store.count(campaign.series, wave=wave) for wave in range(len(titles))]
+    return [(title, count, _share(count, asked)) for title, count, asked in zip(titles, counts, people, strict=True)]
+
+
+def _share(part: int, whole: int) -> float:
+    """Return a share; 0 of nobody."""
+    return part / whole if whole else 0.0
 
 
 def _reason_text(reason: str) -> str:

@@ -1,4 +1,4 @@
-"""Who has not answered yet: the nodes to remind, without those that withdrew."""
+"""Who is asked, and who has not answered yet: the nodes to remind, without those that withdrew."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from collections.abc import Iterable, Sequence
 from veilgraph.campaign import Campaign
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph.io import to_cell
+
+
+def nodes_asked(names: Iterable[str], campaign: Campaign) -> list[str]:
+    """Return the nodes that a document asks, each once, in their order: in turns, those whose turn it is.
+
+    Args:
+        names: names of all nodes that may report.
+        campaign: the campaign.
+    """
+    series = campaign.neighbours
+    return [name for name in dict.fromkeys(names) if series is None or series.is_turn_of(name)]
 
 
 def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign) -> list[str]:
@@ -23,9 +34,7 @@ def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign
     """
     asked = campaign.stored_wave if campaign.waves is None else campaign.wave
     settled = store.settled_nodes(campaign.series, wave=asked)
-    series = campaign.neighbours
-    asked_now = (name for name in dict.fromkeys(names) if series is None or series.is_turn_of(name))
-    return [name for name in asked_now if name not in settled]
+    return [name for name in nodes_asked(names, campaign) if name not in settled]
 
 
 def to_csv(nodes: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.notice import time_in_words
 from veilgraph.campaign.series_folder import PublishedWave, following_waves
 from veilgraph.collector.shared_parts import SharedParts
-from veilgraph.errors import StoreUnavailableError, VeilgraphError
+from veilgraph.errors import CampaignError, StoreUnavailableError, VeilgraphError
 
 logger = logging.getLogger("veilgraph.collector")
 
@@ -30,10 +30,11 @@ class SeriesWatch:
 
     Args:
         folder: folder of the documents and tables; it need not exist yet.
+        is_strict: whether a file that is not taken up is an error; a collector that runs logs it, and goes on.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, is_strict: bool = False) -> None:
+        self._folder, self._is_strict = folder, is_strict
         self._seen: frozenset[tuple[str, int, int, int]] | None = None
         self._said: set[tuple[Path, str]] = set()
 
@@ -45,7 +46,9 @@ class SeriesWatch:
         return following_waves(self._folder, current, refused=self.refuse)
 
     def refuse(self, path: Path, why: str) -> None:
-        """Log why a file is not taken up, once."""
+        """Log why a file is not taken up, once; raise an error of it where files are only checked."""
+        if self._is_strict:
+            raise CampaignError(f"{path} is not taken up: {why}")
         if (path, why) not in self._said:
             self._said.add((path, why))
             logger.error("%s is not taken up, and nothing changes: %s", path, why)
