@@ -420,8 +420,9 @@ def test_the_ledger_lists_what_was_answered_and_the_limit_is_kept(folder: Path, 
     assert facts["spent_user_level"] == pytest.approx(1.5)
     assert [notice["version"] for notice in facts["answered"][0]["notices"]] == [1, 2]
     assert "give a number above 0" in complaint(capsys, ["ledger", "--limit", "0"])
+    assert facts["relation_user_level"] == facts["answered"][0]["relation_user_level"] == "any two records"
     assert main(["ledger", "--store", "empty"]) == 0
-    assert "so far: 0." in capsys.readouterr().out
+    assert "so far: 0. User level, any two records: epsilon = 0 together; you have" in capsys.readouterr().out
 
 
 def test_randomize_warns_if_reports_are_kept_longer_than_agreed(folder: Path, capsys: Capture) -> None:
@@ -602,15 +603,25 @@ def test_randomize_answers_a_wave_from_a_list_of_neighbours(tmp_path: Path, caps
     assert run("friends.txt") == 0
     said = capsys.readouterr().out
     assert "one entry, two neighbour lists, one with a neighbour more: epsilon = 1.0000" in said.lower()
+    same = "any two records with the same neighbour list"
+    assert f"User level, {same}: epsilon = 0 together, of your limit of 5." in said
     assert "Whole lists are not protected." in said
+    assert run("friends.txt", "--limit", "5", "--entry-limit", "1", node="nobody") == 2
+    assert "the node is not among the 6 people of the campaign: correct it" in capsys.readouterr().err
+    assert not list((tmp_path / "nobody").glob("[0-9a-f]*.json"))
     assert run("friends.csv", "--limit", "5", "--entry-limit", "1", node="u2") == 0
     capsys.readouterr()
     assert main(["ledger", "--store", str(tmp_path / "u1"), "--json"]) == 0
     kept = json.loads(capsys.readouterr().out)
     assert (kept["limit_one_entry"], kept["protects_lists"]) == (1.0, False)
     assert kept["answered"][0]["lists"]["any_lists"] == "not private"
+    assert (kept["spent_user_level"], kept["spent_same_list"], kept["relation_user_level"]) == (0.0, 0.0, same)
+    assert kept["answered"][0]["relation_user_level"] == same
     assert main(["ledger", "--store", str(tmp_path / "u1")]) == 0
-    assert "epsilon = not private" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "epsilon = not private" in said
+    assert f"User level, {same}: epsilon = 0 together" in said
+    assert "0.0001" not in said
     assert main(["campaign", "check", str(tmp_path / "wave.json")]) == 0
     assert "The label and 1 wave so far, together:" in capsys.readouterr().out
 

@@ -12,7 +12,6 @@ import pytest
 from tests.client.test_browser import in_python
 from tests.support.browser_module import in_node, needs_node
 from tests.support.forgeries import NOTICE_FORGERIES
-from tests.support.make_neighbour_vectors import TURNS_PATH
 from tests.support.mutations import mutated_campaigns
 from tests.support.neighbour_series import (
     ANSWERS,
@@ -29,6 +28,7 @@ from tests.support.neighbour_series import (
     waves_of,
 )
 from veilgraph.campaign import Campaign, Report
+from veilgraph.campaign.neighbour_series import turn_of
 from veilgraph.campaign.people_file import PeopleFile
 from veilgraph.campaign.strict_json import canonical_json, content_id
 from veilgraph.errors import CampaignError, VeilgraphError
@@ -373,7 +373,7 @@ def test_label_and_waves_share_one_limit_and_are_refused_before_the_list_is_look
     told, answered, refused = done["replies"]
     assert "result" in told
     assert answered["looks"] == 1
-    assert "With 4.0000 for earlier reports this is above your limit of 5" in refused["error"]
+    assert "With 4.0000 for earlier reports this is above your limit of 5: do not answer, or" in refused["error"]
     assert refused["looks"] == 0
     assert done["spent"] == pytest.approx(4)
 
@@ -386,6 +386,7 @@ def test_an_answer_that_protects_no_whole_lists_needs_a_limit_for_one_entry() ->
     answered, above = device(asking(one, ["u1"]), asking(two, ["u1"]), entry_limit=1.5)["replies"]
     assert "result" in answered
     assert "1.0000 for one entry. With 1.0000 for earlier answers this is above your limit of 1.5" in above["error"]
+    assert above["error"].endswith(": do not answer, or set a higher one.")
     assert above["looks"] == 0
     answered, above = device(*(asking(each, [], maxEntryEpsilon=1.5) for each in (one, two)), entry_limit=None)[
         "replies"
@@ -409,11 +410,10 @@ def test_each_wave_of_a_series_is_answered_once_and_in_its_order() -> None:
     assert "not the wave that follows" in late["error"]
 
 
-TURN = {each["id"]: each["wave"] for each in json.loads(TURNS_PATH.read_text("utf-8")) if each["turns"] == 3}
-
-
 def test_in_turns_a_device_answers_the_wave_of_the_person_and_looks_at_no_list_in_another_one() -> None:
-    for node, turn in TURN.items():
+    turns = {name: turn_of(name, 3) for name in NAMES}
+    assert set(turns.values()) == {1, 2, 3}
+    for node, turn in turns.items():
         done = device(*(asking(wave, ["u1"], node=node) for wave in IN_TURNS[1:]))
         for number, reply in enumerate(done["replies"], 1):
             if number == turn:
@@ -423,6 +423,26 @@ def test_in_turns_a_device_answers_the_wave_of_the_person_and_looks_at_no_list_i
         places = [place for place in done["kept"] if "limit" not in place]
         assert places == [f"veilgraph:{IN_TURNS[turn].id}"], "one answer is kept, and nothing of the others"
         assert json.loads(done["kept"][places[0]])["neighbours"]["turns"] == 3
+
+
+@pytest.mark.parametrize("answer", [*ANSWERS.values(), LIST], ids=[*ANSWERS, "list"])
+def test_who_is_not_among_the_people_costs_nothing_and_the_list_is_not_looked_at(answer: Any) -> None:
+    wave = waves_of(answer)[1]
+    done = device(asking(wave, ["u1"], node="nobody"), asking(wave, ["u1"], node="u1"))
+    refused, corrected = done["replies"]
+    assert refused["error"] == "You are not among the people of this wave: correct your name."
+    assert (refused["looks"], corrected["looks"]) == (0, 1)
+    assert [place for place in done["kept"] if "limit" not in place] == [f"veilgraph:{wave.id}"]
+
+
+def test_in_turns_a_mistyped_name_is_refused_as_unknown_in_every_wave() -> None:
+    """It has a turn, too, and whoever waits for that one misses their own."""
+    for node in ("nobody", "u4", "u5", "u6"):
+        done = device(*(asking(wave, ["u1"], node=node) for wave in IN_TURNS[1:]))
+        assert {reply["error"] for reply in done["replies"]} == {
+            "You are not among the people of this wave: correct your name."
+        }
+        assert not [place for place in done["kept"] if "limit" not in place]
 
 
 def test_in_turns_a_kept_answer_is_given_again_and_none_is_drawn() -> None:

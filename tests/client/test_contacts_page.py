@@ -436,6 +436,35 @@ def test_a_problem_is_told_without_a_name_and_nothing_is_drawn(page: Page, probl
         page.until("!document.getElementById('review').hidden")
 
 
+def test_a_mistyped_name_is_told_before_anything_is_drawn(page: Page) -> None:
+    wave = waves_of(HISTOGRAM)[1]
+    with serving_wave(wave) as collector:
+        ready(page, collector.url + asked_as("nobody"))
+        page.run(fill("u1", 2.0))
+        page.until("!document.getElementById('problem').hidden")
+        assert "Your participant name is not among those who take part" in text(page, "problem")
+        assert page.run(f"localStorage.getItem('veilgraph:{wave.id}')") is None
+        assert page.complaints == []
+
+
+def test_a_list_that_is_not_protected_is_not_counted_as_nothing(page: Page) -> None:
+    """The histogram costs 1 for one contact, and does not count. The class costs 2 for any two lists, and counts."""
+    _, one, two = waves_of(HISTOGRAM, CLASS)
+    with serving_wave(one) as collector:
+        ready(page, collector.url + INVITATION)
+        page.run(fill("u1", 4.0))
+        page.until("!document.getElementById('review').hidden")
+        assert "1 points for any one contact, and the whole list is not protected; as" in text(page, "entries")
+        collector.campaign = two.to_json()
+        ready(page, collector.url + INVITATION)
+        assert text(page, "spent").endswith(
+            "This does not count your whole list of contacts, which not all of these answers protect."
+        )
+        ready(page, collector.url + asked_as("u1"))
+        assert "3 privacy points together about any one contact, and the whole list is not" in text(page, "shared-cost")
+        assert page.complaints == []
+
+
 def test_withdrawing_is_about_the_whole_series(page: Page) -> None:
     first, one, two = waves_of(CLASS, CLASS)
     with serving_wave(one) as collector:

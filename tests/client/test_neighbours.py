@@ -215,11 +215,52 @@ def test_limits_are_checked_before_the_list_is_read(tmp_path: Path) -> None:
         respond(wave, tmp_path, Unread(), max_entry_epsilon=0.5)
     set_limit(tmp_path, 5.0, entry_limit=1.5)
     respond(wave, tmp_path, max_epsilon=None, max_entry_epsilon=None)
-    with pytest.raises(CampaignError, match=r"above your limit of 1\.5"):
+    with pytest.raises(
+        CampaignError, match=r"above your limit of 1\.5: do not answer, or .*\(--entry-limit, max_entry"
+    ):
         respond(other, tmp_path, Unread(), max_entry_epsilon=9.0)
     with pytest.raises(CampaignError, match="above your limit of 1"):
         respond(waves_of(CLASS)[1], tmp_path / "other", Unread(), max_epsilon=1.0)
     assert ledger(tmp_path).entry_limit is not None
+
+
+def test_a_limit_that_is_exceeded_names_its_relation_and_the_remedy(tmp_path: Path) -> None:
+    """The label costs 2; the class costs 2 more, for any two lists."""
+    first, one = waves_of(CLASS)
+    answer(first.to_json(), {"label": "red"}, node="u1", store=tmp_path, max_epsilon=3.0)
+    with pytest.raises(CampaignError, match="user level, any two records with any two lists") as refused:
+        respond(one, tmp_path, Unread(), max_epsilon=3.0)
+    assert "above your limit of 3: do not answer, or set a higher limit" in str(refused.value)
+    assert "(--limit, max_epsilon)" in str(refused.value)
+
+
+SUMS: dict[str, tuple[list[Answer], str, float]] = {
+    "the label alone": ([], "any two records", 2.0),
+    "lists that are protected": ([CLASS], "any two records with any two lists", 4.0),
+    "lists that are not protected": ([HISTOGRAM], "any two records with the same neighbour list", 2.0),
+    "both": (
+        [CLASS, HISTOGRAM],
+        "any two records with any two lists, without the answers that do not protect whole lists",
+        4.0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("answers", "relation", "spent"), SUMS.values(), ids=SUMS)
+def test_the_ledger_says_which_lists_its_sum_is_about(
+    answers: list[Answer], relation: str, spent: float, tmp_path: Path
+) -> None:
+    """The label costs 2, and with the same list an answer about the list adds nothing to that."""
+    first, *waves = waves_of(*answers)
+    answer(first.to_json(), {"label": "red"}, node="u1", store=tmp_path, max_epsilon=20.0)
+    for wave in waves:
+        respond(wave, tmp_path)
+    kept = ledger(tmp_path)
+    assert kept.relation == relation
+    assert float(kept.spent) == pytest.approx(spent, rel=1e-9)
+    assert float(kept.spent_with_same_list) == pytest.approx(2.0, rel=1e-9)
+    of_reports = {entry.relation for entry in kept.entries if entry.list_cost is None}
+    assert of_reports == {"any two records"}, "a report from a record says nothing about a list"
 
 
 @pytest.mark.parametrize("limits", ['{"limit":"-1"}', "{}", '{"limit":"5","more":"1"}', '{"entry_limit":"x"}', "[]"])
@@ -295,6 +336,23 @@ def test_everybody_is_found_among_many_people() -> None:
     read = Beliefs.read(table.to_bytes(), file.content, question._replace(neighbours=asked))
     assert read.sums(names) == tuple(table.sums([range(len(names))])[0].tolist())
     assert read.sums(file.names[7:8]) == tuple(table.sums([[7]])[0].tolist())
+
+
+@pytest.mark.parametrize("mechanism", [*ANSWERS.values(), RANDOMIZED], ids=[*ANSWERS, "list"])
+def test_who_is_not_among_the_people_costs_nothing_and_the_list_is_not_read(mechanism: Answer, tmp_path: Path) -> None:
+    wave = waves_of(mechanism)[1]
+    table = None if isinstance(mechanism, RandomizedNeighbourList) else TABLE.to_bytes()
+    with pytest.raises(CampaignError, match="the node is not among the 6 people of the campaign: correct it"):
+        respond(wave, tmp_path, Unread(), node="nobody", table=table)
+    assert not ledger(tmp_path).entries
+    assert respond(wave, tmp_path, table=table)["node"] == "u1"
+
+
+def test_in_turns_a_mistyped_id_is_refused_as_unknown_in_every_wave(tmp_path: Path) -> None:
+    """It has a turn, too, and whoever waits for that one misses their own."""
+    for wave in waves_of(CLASS, CLASS, turns=2)[1:]:
+        with pytest.raises(CampaignError, match="not among the 6 people"):
+            respond(wave, tmp_path, Unread(), node="nobody")
 
 
 def test_an_unknown_neighbour_is_refused_and_not_named(tmp_path: Path) -> None:

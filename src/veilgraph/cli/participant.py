@@ -8,6 +8,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from veilgraph.client import ledger as read_ledger
 from veilgraph.client.participant import Answered, Ledger
 from veilgraph.errors import RunError, SendError
 from veilgraph.graph.io import from_cell
-from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, describe_epsilon, json_epsilon
+from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, Relation, json_epsilon, show_epsilon
 from veilgraph.privacy.plain_text import counted, quote
 
 Store = Annotated[
@@ -100,8 +101,8 @@ def randomize(
     limit: Annotated[
         float | None,
         typer.Option(
-            help="The largest epsilon that you accept for all reports in the store: user level (any two records). "
-            "It is kept: later calls need not repeat it."
+            help="The largest epsilon that you accept for all reports in the store: user level (any two records; lists "
+            "count where an answer protects whole lists). It is kept: later calls need not repeat it."
         ),
     ] = None,
     max_epsilon: Annotated[
@@ -173,8 +174,8 @@ def _published_files(campaign: Path, document: bytes, table: Path | None, people
 
 
 def _sum_in_words(kept: Ledger, max_epsilon: float | None = None) -> str:
-    """Say what all reports cost together, and of which limit."""
-    total = describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(kept.spent), math.inf))
+    """Say what all reports cost together, what that is about, and of which limit."""
+    total = _epsilon_in_words(NeighbourRelation.USER_LEVEL, kept.spent, among=kept.relation)
     limits = [float(limit) for limit in (kept.limit, max_epsilon) if limit is not None]
     of = f", of your limit of {min(limits):g}" if limits else "; you have set no limit"
     return f"Reports of this device so far: {len(kept.entries)}. {total} together{of}.{_lists_in_words(kept)}"
@@ -184,17 +185,36 @@ def _lists_in_words(kept: Ledger) -> str:
     """Say what all answers about the neighbour list cost together; nothing if there is none."""
     if not any(entry.list_cost for entry in kept.entries):
         return ""
-    spent = describe_epsilon(ListRelation.ONE_ENTRY, math.nextafter(float(kept.spent_on_one_entry), math.inf))
+    spent = _epsilon_in_words(ListRelation.ONE_ENTRY, kept.spent_on_one_entry)
     of = "" if kept.entry_limit is None else f", of your limit of {float(kept.entry_limit):g}"
     whole = "Whole lists are counted above." if kept.protects_lists else "Whole lists are not protected."
     return f" Your neighbour list: {spent[0].lower()}{spent[1:]}{of}. {whole}"
+
+
+def _epsilon_in_words(relation: Relation, exact: Decimal, *, among: str | None = None) -> str:
+    """Write an epsilon, rounded up, with its relation; a zero is 0.
+
+    Args:
+        relation: the relation.
+        exact: the epsilon.
+        among: the pairs that it protects from each other, if they are others than those of the relation.
+    """
+    shown = show_epsilon(_rounded_up(exact)) if exact else "0"
+    return f"{relation.title.capitalize()}, {among or relation.value}: epsilon = {shown}"
+
+
+def _rounded_up(exact: Decimal) -> float:
+    return math.nextafter(float(exact), math.inf) if exact else 0.0
 
 
 def ledger(
     store: Store = None,
     limit: Annotated[
         float | None,
-        typer.Option(help="Set the largest epsilon that you accept for all reports: user level (any two records)."),
+        typer.Option(
+            help="Set the largest epsilon that you accept for all reports: user level (any two records; lists count "
+            "where an answer protects whole lists)."
+        ),
     ] = None,
     entry_limit: Annotated[
         float | None,
@@ -213,24 +233,22 @@ def ledger(
     if as_json:
         echo_json(
             {
-                "spent_user_level": json_epsilon(math.nextafter(float(kept.spent), math.inf) if kept.entries else 0.0),
+                "spent_user_level": json_epsilon(_rounded_up(kept.spent)),
+                "relation_user_level": kept.relation,
+                "spent_same_list": json_epsilon(_rounded_up(kept.spent_with_same_list)),
                 "limit_user_level": None if kept.limit is None else float(kept.limit),
-                "spent_one_entry": json_epsilon(math.nextafter(float(kept.spent_on_one_entry), math.inf))
-                if kept.spent_on_one_entry
-                else 0.0,
+                "spent_one_entry": json_epsilon(_rounded_up(kept.spent_on_one_entry)),
                 "limit_one_entry": None if kept.entry_limit is None else float(kept.entry_limit),
                 "protects_lists": kept.protects_lists,
                 "answered": [
                     {
                         "campaign": one.campaign,
                         "node": one.node,
-                        "epsilon_user_level": math.nextafter(float(one.epsilon), math.inf) if one.epsilon else 0.0,
+                        "epsilon_user_level": _rounded_up(one.epsilon),
+                        "relation_user_level": one.relation,
                         "lists": None
                         if one.list_cost is None
-                        else {
-                            key: json_epsilon(math.nextafter(float(value), math.inf))
-                            for key, value in one.list_cost._asdict().items()
-                        },
+                        else {key: json_epsilon(_rounded_up(value)) for key, value in one.list_cost._asdict().items()},
                         "notices": [notice._asdict() for notice in one.notices],
                     }
                     for one in kept.entries
@@ -253,10 +271,9 @@ def ledger(
 def _cost_in_words(one: Answered) -> str:
     """Say what a report costs, with every relation that it has."""
     if one.list_cost is None:
-        return describe_epsilon(NeighbourRelation.USER_LEVEL, math.nextafter(float(one.epsilon), math.inf))
+        return _epsilon_in_words(NeighbourRelation.USER_LEVEL, one.epsilon)
     costs = {ListRelation.ANY_LISTS: one.list_cost.any_lists, ListRelation.ONE_ENTRY: one.list_cost.one_entry}
-    said = (describe_epsilon(relation, math.nextafter(float(cost), math.inf)) for relation, cost in costs.items())
-    return "; ".join(said)
+    return "; ".join(_epsilon_in_words(relation, cost) for relation, cost in costs.items())
 
 
 def _set_in_words(campaign: Campaign, codes: list[int]) -> list[str]:

@@ -293,18 +293,22 @@ class ListCost(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """One report of this device: its campaign, its node, and its epsilon at user level (any two records).
-
-    Of an answer about neighbours, this epsilon is that of any two lists, or 0 if whole lists are not protected.
-    """
+    """One report of this device: its campaign, its node, and its epsilon at user level, as `relation` says."""
 
     campaign: str
     node: str
     epsilon: Decimal
+    """What counts against the limit: of a report, for any two records; of an answer about neighbours, for any two
+    lists, or 0 if whole lists are not protected."""
     notices: tuple[SeenNotice, ...] = ()
     """Notices that the person saw, the first one when they answered; empty if an earlier version drew the report."""
     list_cost: ListCost | None = None
     """What an answer about the neighbour list costs; None for every other report."""
+
+    @property
+    def relation(self) -> str:
+        """Pairs that the epsilon protects from each other, in words."""
+        return _relation([self.list_cost])
 
 
 class Ledger(NamedTuple):
@@ -312,14 +316,27 @@ class Ledger(NamedTuple):
 
     entries: tuple[Answered, ...]
     limit: Decimal | None
-    """The most that the person accepts for all reports together: user level (any two records)."""
+    """The most that the person accepts for all reports together: user level, as `relation` says."""
     entry_limit: Decimal | None = None
     """The most that the person accepts for one entry of their neighbour list, over all waves; None if none is set."""
 
     @property
     def spent(self) -> Decimal:
-        """Sum of the epsilons of all reports: user level (any two records), with lists where they are protected."""
+        """Sum of the epsilons of all reports, which the limit is for: user level, as `relation` says."""
         return sum((entry.epsilon for entry in self.entries), Decimal(0))
+
+    @property
+    def relation(self) -> str:
+        """Pairs that the sum protects from each other, in words: records, and lists where an answer protects them."""
+        return _relation([entry.list_cost for entry in self.entries])
+
+    @property
+    def spent_with_same_list(self) -> Decimal:
+        """Sum of the epsilons of all reports: user level, any two records with the same neighbour list.
+
+        An answer about the list adds nothing: it depends on the list alone.
+        """
+        return sum((entry.epsilon for entry in self.entries if entry.list_cost is None), Decimal(0))
 
     @property
     def spent_on_one_entry(self) -> Decimal:
@@ -330,6 +347,22 @@ class Ledger(NamedTuple):
     def protects_lists(self) -> bool:
         """Whether all answers together protect whole neighbour lists."""
         return all(entry.list_cost is None or entry.list_cost.any_lists.is_finite() for entry in self.entries)
+
+
+def _relation(lists: Sequence[ListCost | None]) -> str:
+    """Say what a sum of epsilons at user level is about.
+
+    Args:
+        lists: of each report what it costs if it is about the neighbour list, else None.
+    """
+    costs = [cost.any_lists for cost in lists if cost is not None]
+    if not costs:
+        return "any two records"
+    if all(cost.is_finite() for cost in costs):
+        return "any two records with any two lists"
+    if not any(cost.is_finite() for cost in costs):
+        return "any two records with the same neighbour list"
+    return "any two records with any two lists, without the answers that do not protect whole lists"
 
 
 class NoticeWarning(UserWarning):
@@ -454,19 +487,20 @@ def answer_neighbours(
     """Return the answer of one person to a wave about their neighbours. It is drawn once and stored, as by `answer`.
 
     The wave is checked before the list is read: its document, whether it is the person's turn, its place in the series
-    that this device has answered, the person's limits, and what is published. So no refusal that the organiser could
-    cause depends on the list.
-    An id that is not among the people is refused, and not named; one in a million passes for another one. A list above
-    the cap is cut as the mechanism says.
+    that this device has answered, the person's limits, what is published, and whether the person is among the people.
+    So no refusal that the organiser could cause depends on the list.
+    A neighbour who is not among the people is refused, and not named; one id in a million passes for another one. A
+    list above the cap is cut as the mechanism says.
 
     Args:
         campaign: the JSON of the wave's document.
         neighbours: ids of the neighbours, in any order; one that is named twice counts once. An empty list is a list.
         table: the published belief table; None for a randomized list, which has none.
         people: the published file of all people.
-        node: the person's own id.
+        node: the person's own id, which the file of people must have.
         store: a permanent folder on the device.
-        max_epsilon: the most that the person accepts for all reports in the store together, as for `answer`.
+        max_epsilon: the most that the person accepts for all reports in the store together, as for `answer`. Lists
+            count where an answer protects whole lists.
         max_entry_epsilon: the most that the person accepts for one entry of the list, over all waves in the store.
             Default: the limit that `set_limit` keeps. Without one, only answers that protect whole lists are given.
         shared_device: let another person answer a campaign that this device has answered.
@@ -479,7 +513,9 @@ def answer_neighbours(
     del neighbours
     question = verify(campaign, max_epsilon=float("inf") if max_epsilon is None else max_epsilon, now=now)
     asked = _asked(question)
-    asked.check_turn(check_node(node))
+    if asked.turn_of(check_node(node)) != asked.wave:
+        People.read(people, asked).check_person(node)  # a mistyped id has a turn, too, which is nobody's
+        raise asked.not_the_turn_of(node)
     with _locked(Path(store)) as folder:
         limit, entry_limit = _limit(folder, max_epsilon), _entry_limit(folder, max_entry_epsilon)
         drawn = _reports_of(question, folder, _seen(question.notice, now))
@@ -489,22 +525,30 @@ def answer_neighbours(
         _check_series(asked, node, before, shared_device=shared_device is True)
         _check_sum(before, question, limit)
         _check_entries(before, asked.cost, entry_limit)
-        look_up = _reader(table, people, question)
+        look_up = _reader(table, people, question, node)
         reported = _withhold_details(lambda: asked.mechanism.report(look_up(private.value), _system_word))
         report = {"campaign": question.id, "node": node, "answer": list(reported)}
         return _keep(question, report, folder, _seen(question.notice, now), is_first=not drawn)
 
 
-def _reader(table: bytes | None, people: bytes, question: Question) -> Callable[[Iterable[str]], Codes]:
-    """Check what is published for a wave; return the function that turns a list into what is reported: rows or sums."""
+def _reader(table: bytes | None, people: bytes, question: Question, node: str) -> Callable[[Iterable[str]], Codes]:
+    """Check what is published for a wave, and that the person is in it.
+
+    Returns:
+        The function that turns a list into what is reported: rows or sums.
+    """
     asked = _asked(question)
     if asked.table is None:
         if table is not None:
             raise CampaignError(f"wave {asked.wave} has no belief table: give table=None (leave --table out)")
-        return People.read(people, asked).rows
+        known = People.read(people, asked)
+        known.check_person(node)
+        return known.rows
     if table is None:
         raise CampaignError(f"wave {asked.wave} has a belief table, and none is given: get it, and give it, too")
-    return Beliefs.read(table, people, question).sums
+    beliefs = Beliefs.read(table, people, question)
+    beliefs.people.check_person(node)
+    return beliefs.sums
 
 
 def _asked(question: Question) -> NeighbourWave:
@@ -562,7 +606,8 @@ def set_limit(store: str | os.PathLike[str], limit: float | None = None, *, entr
 
     Args:
         store: a permanent folder on the device.
-        limit: the most that the person accepts for all reports in the store: user level (any two records).
+        limit: the most that the person accepts for all reports in the store: user level (any two records; lists count
+            where an answer protects whole lists).
         entry_limit: the most that the person accepts for one entry of their neighbour list, over all waves: two lists,
             one with a neighbour more. With it, answers that do not protect whole lists are given, too.
     """
@@ -1057,12 +1102,15 @@ class NeighbourWave(NamedTuple):
         """Epsilons of this wave."""
         return self.mechanism.cost
 
-    def check_turn(self, node: str) -> None:
-        """Refuse a wave that is not the person's turn."""
-        if self.turns is not None and (turn := turn_of(node, self.turns)) != self.wave:
-            raise CampaignError(
-                f"wave {self.wave} is not your turn: of this series you answer wave {turn}, and no other one"
-            )
+    def turn_of(self, node: str) -> int:
+        """Return the wave that is the person's turn: this one where everybody answers every wave."""
+        return self.wave if self.turns is None else turn_of(node, self.turns)
+
+    def not_the_turn_of(self, node: str) -> CampaignError:
+        """Return the refusal of a wave that is not the person's turn."""
+        return CampaignError(
+            f"wave {self.wave} is not your turn: of this series you answer wave {self.turn_of(node)}, and no other one"
+        )
 
 
 def turn_of(node: str, turns: int) -> int:
@@ -1102,21 +1150,34 @@ class People(NamedTuple):
 
     def rows(self, neighbours: Iterable[str]) -> Codes:
         """Return the rows of the neighbours in ascending order, each once. Refuse an id that is not there."""
-        return tuple(sorted(set(map(self._row, neighbours))))
+        return tuple(sorted(set(map(self._row_of_neighbour, neighbours))))
 
-    def _row(self, neighbour: str) -> int:
+    def check_person(self, node: str) -> None:
+        """Refuse the id of a person that is not there: nobody could send its answer, which would cost all the same."""
+        if self._row(node) is None:
+            raise CampaignError(
+                f"the node is not among the {self.starts[-1]} people of the campaign: correct it (node, --node), as it "
+                "is in your invitation; nothing was drawn"
+            )
+
+    def _row_of_neighbour(self, neighbour: str) -> int:
         if not isinstance(neighbour, str):
             raise DomainError("a neighbour is not named by text (value withheld)")
-        hashed = hashlib.sha256(neighbour.encode(errors="surrogatepass")).digest()
+        if (row := self._row(neighbour)) is None:
+            raise DomainError(
+                f"a neighbour is not among the {self.starts[-1]} people of the campaign (id withheld): correct the "
+                "list, or leave out people who do not take part"
+            )
+        return row
+
+    def _row(self, person: str) -> int | None:
+        hashed = hashlib.sha256(person.encode(errors="surrogatepass")).digest()
         bucket = int.from_bytes(hashed[:6], "big") % len(self.parts)
         fingerprint = hashed[6 + 3 * self.parts[bucket] :][:3]
         for row in range(self.starts[bucket], self.starts[bucket + 1]):
             if self.fingerprints[3 * row : 3 * row + 3] == fingerprint:
                 return row
-        raise DomainError(
-            f"a neighbour is not among the {self.starts[-1]} people of the campaign (id withheld): correct the list, "
-            "or leave out people who do not take part"
-        )
+        return None
 
 
 class Beliefs(NamedTuple):
@@ -2218,14 +2279,14 @@ def _check_sum(before: list[_Kept], question: Question, limit: Decimal) -> None:
     spent = sum((kept.epsilon for kept in before), Decimal(0))
     if spent + question.epsilon > limit + _slack(limit):
         unknown = sum(not kept.recorded for kept in before)
-        remark = (
-            f"; the cost of {unknown} is not recorded: answer its campaign again, which draws nothing"
-            if unknown
-            else ""
-        )
+        remark = f" (the cost of {unknown} is not recorded: answer its campaign again, which draws nothing)"
+        remark = remark if unknown else ""
+        waves = [kept.wave for kept in before] + [question.neighbours]
+        relation = _relation([None if wave is None else wave.cost for wave in waves])
         raise CampaignError(
             f"a report would cost epsilon {_shown(question.epsilon)}. With {_shown(spent)} for {len(before)} "
-            f"reports before (user level, any two records) this is above your limit of {float(limit):g}{remark}"
+            f"reports before (user level, {relation}) this is above your limit of {float(limit):g}{remark}: do not "
+            "answer, or set a higher limit if you accept that (--limit, max_epsilon)"
         )
 
 
@@ -2243,7 +2304,8 @@ def _check_entries(before: Sequence[_Kept], cost: ListCost, limit: Decimal | Non
     if spent + cost.one_entry > limit + _slack(limit):
         raise CampaignError(
             f"an answer would cost epsilon {_shown(cost.one_entry)} {relation}. With {_shown(spent)} for the waves "
-            f"before this is above your limit of {float(limit):g}"
+            f"before this is above your limit of {float(limit):g}: do not answer, or set a higher limit if you accept "
+            "that (--entry-limit, max_entry_epsilon)"
         )
 
 

@@ -1,7 +1,7 @@
 // The part of the page that asks about a person's contacts: a wave about private neighbours. Loaded for such surveys alone.
 
 import { fetchPublished, need } from "./delivery.js";
-import { answerNeighbours, answered, isLimitLost, ledger, setEntryLimit } from "./device.js";
+import { answerNeighbours, answered, isLimitLost, leavesListOpen, ledger, setEntryLimit, total } from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
 import { certainty, factor, level, likely, points } from "./figures.js";
 import { turnOf, verifyWave } from "./neighbours.js";
@@ -62,6 +62,17 @@ export function explainCost({ id, costs: { wave }, epsilon }) {
 }
 
 const entrySpent = (counts = () => true) => answered(localStorage).filter(counts).reduce((sum, { neighbours }) => sum + Number(neighbours?.one_entry ?? 0), 0);
+
+/**
+ * Say what the answers of all who share this device can give away together if they are one person.
+ *
+ * Where one of them protects no whole list, it is what they can give away about any one contact.
+ */
+export function explainShared(question) {
+  const before = answersIn(question), isOpen = !question.epsilon || before.some(leavesListOpen);
+  const one = question.costs.wave.one_entry + entrySpent(({ neighbours }) => neighbours?.series === question.series);
+  say($("shared-cost"), isOpen ? "shared.person.contact" : "shared.person", { points: points(isOpen ? one : question.epsilon + total(before)) });
+}
 
 /** Return what this device has answered in the series, its first question included. */
 export const answersIn = ({ series }) => answered(localStorage).filter(({ campaign, neighbours }) => [campaign, neighbours?.series].includes(series));

@@ -34,27 +34,32 @@ export async function answer(campaign, record, options) {
  * Return a person's answer to a wave about their neighbours, whose list stays here. It is drawn once and stored.
  *
  * `people` and `table` are the published files, as bytes, the second null for a wave without one; `neighbours` are names of
- * people. The document, the limits and the files are checked before the list is looked at, so that no refusal depends on
- * it but for a name that is unknown.
+ * people. The document, the limits, the files and that `node` is among the people are checked before the list is looked
+ * at, so that no refusal depends on it but for a name that is unknown.
  * In turns, a person answers one wave of the series, and this device says nothing in another one.
  * What the answers reveal about any two lists counts against the limit of all reports. What they reveal about one entry
  * stays within the person's limit for that and `maxEntryEpsilon`; an answer that protects no whole lists needs one.
  */
 export async function answerNeighbours(campaign, { people, table, neighbours }, options) {
-	const { randomizeNeighbours, readPublished, turnOf, verifyWave } = await import("./neighbours.js"); // for such campaigns alone
+	const { checkPerson, randomizeNeighbours, readPublished, turnOf, verifyWave } = await import("./neighbours.js"); // for such campaigns alone
 	const { node, storage, maxEpsilon, maxEntryEpsilon, now, sharedDevice } = options;
 	const question = await verifyWave(campaign, { maxEpsilon: maxEpsilon ?? Infinity, maxEntryEpsilon: maxEntryEpsilon ?? Infinity, now });
 	const { id, series, wave, turns, costs: { wave: { any_lists, one_entry } } } = question, epsilon = any_lists < Infinity ? any_lists : 0;
 	return underLock(question, options, async ({ seen, spent, limit, entrySpent, entryLimit }) => {
-		need(turns === null || (await turnOf(node, turns)) === wave, NOT_NOW);
+		if (turns !== null && (await turnOf(node, turns)) !== wave) {
+			await checkPerson(node, await readPublished(question, people, table)); // a mistyped name has a turn, too, which is nobody's
+			need(false, NOT_NOW);
+		}
 		const kept = drawn(question, storage);
 		if (kept.has(node)) return kept.get(node);
 		checkSeries(question, node, storage, sharedDevice);
 		checkLimit(epsilon, spent, limit);
 		const mostForEntry = Math.min(maxEntryEpsilon ?? entryLimit ?? need(any_lists < Infinity, "Set your limit for one entry first.") ?? Infinity, entryLimit ?? Infinity);
 		need(within(entrySpent + one_entry, mostForEntry), `An answer costs epsilon ${shown(one_entry)} for one entry. `
-			+ `With ${shown(entrySpent)} for earlier answers this is above your limit of ${mostForEntry}.`);
-		const said = await randomizeNeighbours(question, await readPublished(question, people, table), neighbours);
+			+ `With ${shown(entrySpent)} for earlier answers this is above your limit of ${mostForEntry}: do not answer, or set a higher one.`);
+		const published = await readPublished(question, people, table);
+		await checkPerson(node, published);
+		const said = await randomizeNeighbours(question, published, neighbours);
 		const place = { series, wave, ...(turns && { turns }), any_lists: `${any_lists}`, one_entry: `${one_entry}` };
 		storage.setItem(placeOf(id, node, kept.size), canonical({ answer: said, campaign: id, node, epsilon: `${epsilon}`, neighbours: place, notices: [seen] }));
 		return drawn(question, storage).get(node);
@@ -99,7 +104,7 @@ async function underLock(question, { node, storage, maxEpsilon, now, locks = nav
 }
 
 const checkLimit = (epsilon, spent, limit) => need(within(spent + epsilon, limit), `A report costs epsilon ${shown(epsilon)}. `
-	+ `With ${shown(spent)} for earlier reports this is above your limit of ${limit}.`);
+	+ `With ${shown(spent)} for earlier reports this is above your limit of ${limit}: do not answer, or set a higher one.`);
 
 const placeOf = (id, node, isShared) => `veilgraph:${id}${isShared ? `:${node}` : ""}`;
 
@@ -281,5 +286,8 @@ export function answered(storage) {
 	});
 }
 
-/** Return the sum of the epsilons of reports: user level, any two records. */
+/** Tell whether an answer does not protect the whole list that it is about. */
+export const leavesListOpen = ({ neighbours }) => neighbours?.any_lists === "Infinity";
+
+/** Return the sum of the epsilons of reports: user level, any two records, and any two lists where an answer protects these. */
 export const total = (reports) => reports.reduce((sum, { epsilon }) => sum + epsilon, 0);

@@ -113,6 +113,9 @@ export function randomizeNeighbours(
 	question: Pick<WaveQuestion, "asked">, published: PublishedPeople | Published, neighbours: Iterable<string>, word?: Word,
 ): Promise<number[]>;
 
+/** Return the row of a person, who is given by name; one who is not in the file of people is refused. */
+export function checkPerson(name: string, published: PublishedPeople): Promise<number>;
+
 /** Return the rows of the neighbours, who are given by name, in ascending order. */
 export function rowsOf(published: PublishedPeople, neighbours: Iterable<string>): Promise<number[]>;
 

@@ -158,7 +158,8 @@ export async function randomizeNeighbours(question, published, neighbours, word 
 /** Rows of the neighbours in the file of people, in ascending order. One who is named twice counts once. */
 export async function rowsOf(published, neighbours) {
 	const names = guarded("The list of neighbours cannot be used.", () => [...neighbours]);
-	return [...new Set(await Promise.all(names.map((name) => rowOf(name, published))))].sort((a, b) => a - b);
+	const unknown = "A neighbour is not in the table of this wave: correct your list.";
+	return [...new Set(await Promise.all(names.map((name) => rowOf(name, published, unknown))))].sort((a, b) => a - b);
 }
 
 /** Add up what is believed about the neighbours, in units, one sum for each class; who is unknown adds nothing. */
@@ -168,12 +169,15 @@ export async function sumsOf(published, neighbours) {
 	return sums;
 }
 
-async function rowOf(name, { starts, parts, fingerprints }) {
+/** Refuse a person who is not among the people: an answer would cost, and nobody takes it. */
+export const checkPerson = (name, published) => rowOf(name, published, "You are not among the people of this wave: correct your name.");
+
+async function rowOf(name, { starts, parts, fingerprints }, unknown) {
 	need(typeof name === "string", "The list of neighbours holds something that is not a name.");
 	const hash = await hashOf(name), bucket = (hash.getUint16(0) * 2 ** 32 + hash.getUint32(2)) % parts.length, start = 6 + 3 * parts[bucket];
 	for (let row = starts[bucket]; row < starts[bucket + 1]; row++)
 		if ([0, 1, 2].every((i) => fingerprints[3 * row + i] === hash.getUint8(start + i))) return row;
-	need(false, "A neighbour is not in the table of this wave: correct your list.");
+	need(false, unknown);
 }
 
 /** Units of each class by code: 0 is "unknown", the others number all beliefs in lexicographic order. */

@@ -2,7 +2,7 @@
 
 import { VeilgraphError, canonical, parse, verify, within } from "./veilgraph.js";
 import { Problem, fetchCampaign, need, standing, submit, withdraw } from "./delivery.js";
-import { answer, answered, brokenRetention, isLimitLost, ledger, rename, setLimit, stored, total } from "./device.js";
+import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger, rename, setLimit, stored, total } from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
 import { factor, level, likely, points, raised, roundedUp } from "./figures.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
@@ -251,18 +251,25 @@ function explainPoints() {
   const isLost = isLimitLost(localStorage);
   $("limit-part").open ||= isLost;
   say($("spent"), isLost ? "points.spent" : "points.used", { spent: points(spent), limit: points(isLost ? 0 : limit()) });
+  if (entries.some(leavesListOpen)) $("spent").append(" ", ...phrase("points.unprotected"));
   $("sum").hidden = Boolean(report);
   if (contacts) contacts.explainCost(question);
   say($("sum"), isCounted ? "points.counted" : "points.sum", { sum: points(spent + cost) });
   $("above").hidden = Boolean(report) || isCounted || within(spent + cost, limit());
   $("ledger").hidden = !entries.length;
-  $("entries").replaceChildren(...entries.map(({ campaign, node: name, epsilon }) => element("li", {}, ...phrase("points.entry",
-    { points: points(epsilon), name: quoted(name), id: element("code", { dir: "ltr" }, `${campaign.slice(0, 8)}…`) }))));
+  $("entries").replaceChildren(...entries.map((entry) => element("li", {}, ...entryInWords(entry))));
   const others = contacts ? contacts.peopleOf(question) : names, isShared = others.length > 0 && !others.includes(report?.node ?? node());
   $("shared").hidden = !isShared;
   $("shared-person").required = isShared;
-  say($("shared-cost"), "shared.person", { points: points(cost + (contacts ? total(contacts.answersIn(question)) : names.length * cost)) });
+  if (contacts) contacts.explainShared(question); else say($("shared-cost"), "shared.person", { points: points(cost + names.length * cost) });
   $("shared-names").replaceChildren(...others.map((name) => element("li", {}, quoted(name))));
+}
+
+/** Say what an answer costs; of one that protects no whole list of contacts, for any one contact. */
+function entryInWords(entry) {
+  const { campaign, node: name, epsilon, neighbours } = entry, isOpen = leavesListOpen(entry);
+  return phrase(isOpen ? "points.entry.contact" : "points.entry", { points: points(isOpen ? Number(neighbours.one_entry) : epsilon),
+    name: quoted(name), id: element("code", { dir: "ltr" }, `${campaign.slice(0, 8)}…`) });
 }
 
 /** Return the names as which this device has answered the survey, in any of its rounds. */
@@ -609,6 +616,7 @@ const TOLD = {
   "This is another table than that of the wave: get it again.": "problem.table",
   "The published table cannot be used: get it again.": "problem.table",
   "A neighbour is not in the table of this wave: correct your list.": "problem.contact",
+  "You are not among the people of this wave: correct your name.": "problem.person",
 };
 
 function fail(error) {
