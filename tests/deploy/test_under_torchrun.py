@@ -57,6 +57,6 @@ def test_a_folder_of_other_files_is_kept(collected: Collected, tmp_path: Path) -
 def test_tables_without_a_store_are_refused(collected: Collected, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="there are no reports: give --store"):
         write(collected, tmp_path / "model", store=None)
-    missing = {"edges": tmp_path / "nothere", "out": tmp_path / "model"}
+    campaign, missing = collected.folder / "campaign.json", tmp_path / "nothere"
     with pytest.raises(GraphError, match="nothere does not exist"):  # a misspelled folder of shards
-        write_shards_of_tables(None, collected.folder / "campaign.json", **missing)
+        write_shards_of_tables(None, campaign, missing, out=tmp_path / "model")

@@ -290,7 +290,7 @@ def test_a_report_that_says_nothing_is_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("large", [False, True])
 def test_a_campaign_on_an_edge_table_is_on_its_shards_and_on_no_others(tmp_path: Path, large: bool) -> None:
-    limit = {"fingerprint_edges": 2} if large else {}
+    limit: dict[str, Any] = {"fingerprint_edges": 2} if large else {}
     edge_table(tmp_path / "edges.csv")
     asked = Graph.from_files(tmp_path / "edges.csv").fingerprint
     folder = write_shards(tmp_path / "shards", tmp_path / "edges.csv", parts=3, campaign_graph=asked, **limit)
