@@ -78,7 +78,7 @@ def missing(
 ) -> None:
     """List who has not answered, for reminders; people who withdrew are not listed."""
     with needs_extra("collector"):
-        from veilgraph.collector.reminders import nodes_to_remind, to_csv
+        from veilgraph.collector.reminders import nodes_asked, nodes_to_remind, to_csv
         from veilgraph.collector.store import ReportStore
 
     if sum(each is not None for each in (tokens, graph, nodes)) != 1:
@@ -97,11 +97,12 @@ def missing(
     finally:
         opened.close()
     write_atomically(out, to_csv(silent) if tokens is None else _rows_of(rows, set(silent)), secret=tokens is not None)
+    asked = len(nodes_asked(names, read))
     if as_json:
-        echo_json({"campaign": read.id, "nodes": len(names), "missing": len(silent), "out": str(out)})
+        echo_json({"campaign": read.id, "nodes": asked, "missing": len(silent), "out": str(out)})
         return
     secret = "" if tokens is None else " It holds tokens: keep it secret."
-    echo(f"{len(silent):,} of {counted(len(names), 'node')} have not answered: {out}.{secret}")
+    echo(f"{len(silent):,} of {counted(asked, 'node')} have not answered: {out}.{secret}")
 
 
 def _read_rows(path: Path) -> list[dict[str, str]]:
