@@ -415,7 +415,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=_whole_number, default=10**9, help="nodes, such as 1e9")
     parser.add_argument("--edges", type=_whole_number, default=10**10, help="undirected edges, such as 1e10")
     parser.add_argument("--machines", type=_whole_number, default=64, help="number of machines")
-    parser.add_argument("--processes", type=_whole_number, default=8, help="processes on each machine, each with one core")
+    parser.add_argument("--processes", type=_whole_number, default=8, help="processes of a machine, each with one core")
     parser.add_argument("--bandwidth", type=float, default=25.0, help="network of a machine, Gbit/s")
     parser.add_argument("--latency", type=float, default=2e-5, help="seconds until a message arrives")
     parser.add_argument("--cut", type=_share, help="share of the edges between parts; default: no communities")
