@@ -396,7 +396,7 @@ def _predict(
             reported=reported[here],
             sets=None if sets is None else sets[here],
             certain_from=certain,
-            epsilon_user_level=model.method.epsilon_spent(model.campaign.guarantee),
+            epsilon_user_level=model.campaign.guarantee.total_user_level,
             campaign=model.campaign.id,
         )
         described.append(write_prediction_shard(found, ids, draft, shard))

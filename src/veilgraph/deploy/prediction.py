@@ -17,7 +17,7 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.deploy.model_folder import Model
 from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import FitError, GraphError, RunError
-from veilgraph.graph import Graph
+from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowArray, arrow
 from veilgraph.graph.io import frame_to_cells
 from veilgraph.graph.shard_writer import drafted_folder, write_shard
@@ -48,7 +48,7 @@ class Predictions:
         sets: sets of classes that hold the true one with a stated probability, [nodes, classes]; None if the method
             gives none.
         certain_from: least probability of an answer that counts as certain enough.
-        epsilon_user_level: what the reports that the method needs reveal at most (any two records).
+        epsilon_user_level: what a person's reports to the campaign reveal at most (any two records).
         epsilon_one_entry: what answers about neighbours reveal about one entry of a list; None without such answers.
         campaign: id of the campaign.
     """
@@ -159,15 +159,13 @@ def predict_nodes(
     number_of = {name: number for number, name in enumerate(public.names)}
     numbers = np.array([number_of[node] for node in chosen], dtype=np.int64)
     is_of_training = store is None and public.names == model.nodes and public.fingerprint == model.campaign.graph
-    rows = model.method.predict_proba(None if is_of_training else perturbed)[numbers]
-    answered = [wave.has_answer for wave in perturbed.neighbour_waves]
-    reported = np.logical_or.reduce([perturbed.has_features, perturbed.has_label, *answered])[numbers]
+    found = model.method.predict_proba(None if is_of_training else perturbed)
+    reported = has_reported(perturbed)[numbers]
     informed = reported | (perturbed.graph.degrees[numbers] > 0)
     trained = set(model.nodes or ())
     if strangers := [node for node, known in zip(chosen, informed, strict=True) if not known and node not in trained]:
         raise GraphError(f"node '{strangers[0]}' has neither an edge nor a report: nothing is known to predict it from")
-    if not informed.all():
-        rows[~informed] = class_shares(perturbed)
+    rows = with_class_shares(found, perturbed)[numbers]
     if not np.isfinite(rows).all():
         raise FitError("predictions are not finite numbers: the model is damaged; train it again")
     lists = model.campaign.guarantee.neighbours
@@ -178,10 +176,26 @@ def predict_nodes(
         reported=reported,
         sets=None if sets is None else sets.sets(rows, perturbed.has_label[numbers], coverage or COVERAGE),
         certain_from=certain,
-        epsilon_user_level=model.method.epsilon_spent(model.campaign.guarantee),
+        epsilon_user_level=model.campaign.guarantee.total_user_level,
         epsilon_one_entry=None if lists is None else lists.total.one_entry,
         campaign=model.campaign.id,
     )
+
+
+def has_reported(perturbed: PerturbedGraph) -> NDArray[np.bool_]:
+    """Return which people sent features, a label or an answer about their neighbours, [nodes]."""
+    answered = [wave.has_answer for wave in perturbed.neighbour_waves]
+    return np.asarray(np.logical_or.reduce([perturbed.has_features, perturbed.has_label, *answered]))
+
+
+def with_class_shares(probabilities: NDArray[np.float32], perturbed: PerturbedGraph) -> NDArray[np.float32]:
+    """Return probabilities [nodes, classes] with the class shares of all reports where nothing is known about a person.
+
+    Such a person has neither an edge nor a report. A method may read something into having no edge; a deployed model
+    does not.
+    """
+    unknown = ~has_reported(perturbed) & (perturbed.graph.degrees == 0)
+    return np.where(unknown[:, None], class_shares(perturbed), probabilities) if unknown.any() else probabilities
 
 
 def count_set_sizes(sets: NDArray[np.bool_] | None) -> list[int] | None:
