@@ -31,6 +31,7 @@ def test_a_run_writes_a_page_with_floor_ceiling_and_every_relation(tmp_path: Pat
     assert list(result["levels"]) == ["label_alone", "control", "public_graph"]
     (of_list,) = result["answers"]["list"]
     assert of_list["guarantee"]["neighbours"]["lists"]["any_lists"] == "not private"
+    assert of_list["epsilon_user_level"] == result["answers"]["histogram"][0]["epsilon_user_level"] == "not private"
     assert of_list["guarantee"]["neighbours"]["lists"]["one_relationship"] == pytest.approx(8, abs=1e-6)
     assert (len(of_list["accuracies"]), round(of_list["false_neighbours"], 2)) == (1, 0.18)
     assert result["answers"]["class"][0]["guarantee"]["neighbours"]["lists"]["any_lists"] == pytest.approx(4, abs=1e-6)
@@ -49,7 +50,8 @@ def test_a_run_writes_a_page_with_floor_ceiling_and_every_relation(tmp_path: Pat
     assert main(run) == 0  # everything is known already
     said = " ".join(capsys.readouterr().out.split())
     assert "from lists" in said
-    assert "for the control" in said
+    assert "(one seed) for the control" in said
+    assert said.count("One seed: the spread is not known.") == 2  # with the table, and with the levels
     assert main([*run, "--epsilon-y=1"]) == 2
     assert "choose another --out" in capsys.readouterr().err
 
@@ -72,6 +74,18 @@ def test_a_run_spends_a_feature_budget_and_prints_it_beside_the_lists(tmp_path: 
     assert "2 times 1 for features" in page
     assert main([*run, "--epsilon-x=1", f"--out={tmp_path / 'other'}"]) == 2
     assert "belong together" in capsys.readouterr().err
+
+
+def test_a_run_names_its_folder_by_data_set_and_budgets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["neighbours", "run", "--dataset=patients", "--edge-epsilon=4", "--seeds=2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["folder"] == str(Path("runs") / "patients-neighbours-y2")
+    assert main(["neighbours", "run", "--dataset=patients", "--edge-epsilon=4", "--seeds=2"]) == 0
+    assert told(capsys).count("Mean ± standard deviation over 2 seeds.") == 2
+    assert main(["neighbours", "run", "--help"]) == 0
+    assert "runs/NAME-neighbours-y2" in told(capsys).replace(" ", "")  # a narrow terminal breaks at hyphens
 
 
 def by_label(design: NeighbourDesign, private: PrivateGraph, people: int, seed: int) -> float:
@@ -104,6 +118,12 @@ def test_a_plan_recommends_the_better_of_histogram_and_list_and_how_to_collect_i
     assert best["list"]["names"] == pytest.approx((8 * math.e + 112) / (1 + math.e))
     assert found["as_good"]["answer"] == "histogram"  # a point is within what simulations can judge
     assert found["homophilies"] == [0.9]
+    assert (found["drawn_people"], found["seed"], found["within_noise"]) == (120, 0, [])
+    assert (best["accuracies"], best["standard_errors"]) == ([pytest.approx(0.31)], [pytest.approx(0)])
+    assert best["simulations"] == found["floor"]["simulations"] == 5
+    assert {each["simulations"] for each in found["designs"]} == {1, 2, 5}
+    # Two classes, and 30 silent people in each of 5 draws: a standard error of 4.1 points.
+    assert found["floor"]["accuracies"] == [pytest.approx(0.5, abs=4 * 0.041)]
     assert found["download_bytes"] == {"table": None, "people": 411}
     label, wave = found["next"]
     assert "campaign new" in label
@@ -117,6 +137,12 @@ def test_a_plan_recommends_the_better_of_histogram_and_list_and_how_to_collect_i
         "Whole lists are not protected.",
         "One entry, two neighbour lists, one with a neighbour more: epsilon = 1.0000",
         "Simulations cannot tell histogram in 1 wave: 1 with label 3 from it",
+        "Designs: epsilons with their relation",
+        "any two",
+        "one entry of a list",
+        "the label alone (the floor)",
+        "mean ± standard error over the runs of a row, on drawn graphs of 120 people, seed 0.",
+        "A design with fewer runs was behind in these",
         "A device downloads 411 bytes",
         "A report names 36 people on average",
         "8.7 false neighbours for each person",
@@ -145,6 +171,16 @@ def test_a_plan_for_any_two_lists_tries_classes_alone(capsys: Capture) -> None:
     found = json.loads(capsys.readouterr().out)
     assert {each["answer"] for each in found["designs"]} == {"class"}
     assert (found["as_good"], found["no_list"]) == (None, None)
+    assert found["recommended"]["edge_epsilons"] == [1]
+    assert [each["title"] for each in found["within_noise"]] == [
+        "class in 2 waves, one for each person: 1",
+        "class in 4 waves, one for each person: 1",
+    ]
+    assert main(plan) == 0
+    said = told(capsys)
+    assert "any two lists" in said
+    assert "As good, within what 5 simulations can tell" in said
+    assert "class in 4 waves, one for each person: 1 with label 3." in said
     assert found["download_bytes"] == {"table": 294, "people": 411}
     assert main([*plan, "--epsilon-x=0.5", "--sampled=2"]) == 0
     said = told(capsys)

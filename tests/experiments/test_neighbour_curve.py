@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,18 @@ def test_a_list_protects_one_entry_and_is_as_good_as_a_public_graph_where_nobody
     assert (lists["any_lists"], point["design"]) == ("not private", "randomized list: 20")
     assert lists["one_entry"] == pytest.approx(20, abs=1e-6)
     assert point["names"] == pytest.approx(10, abs=0.5)  # the true ones alone
+
+
+def test_the_user_level_is_any_two_lists_also_where_older_fits_of_lists_counted_the_label_alone(tmp_path: Path) -> None:
+    run_neighbour_curve(PRIVATE, CONFIGURATION, tmp_path / "run")
+    for path in (tmp_path / "run" / "cells").rglob("*.json"):
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored["cell"]["neighbours"] == "list":
+            assert stored["epsilon_user_level"] == "not private"
+            path.write_text(json.dumps(stored | {"epsilon_user_level": 3.0}), encoding="utf-8")
+    found = run_neighbour_curve(PRIVATE, CONFIGURATION, tmp_path / "run")
+    spent = {answer: points[0]["epsilon_user_level"] for answer, points in found["answers"].items()}
+    assert spent == {"histogram": "not private", "class": pytest.approx(11, abs=1e-6), "list": "not private"}
 
 
 @pytest.mark.parametrize("limit", ["MAX_MUTUAL_PAIRS", "MOST_PEOPLE"])

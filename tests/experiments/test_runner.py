@@ -247,6 +247,17 @@ def test_a_cell_says_what_a_person_spends_on_it(method: str) -> None:
     assert json.loads(json.dumps(result)) == result
 
 
+@pytest.mark.parametrize(("method", "epsilon_x", "features"), [("veil_labels", None, 0), ("veil_equal", 0.5, 5)])
+def test_a_randomized_list_protects_one_entry_and_not_whole_lists(
+    method: str, epsilon_x: float | None, features: float
+) -> None:
+    cell = replace(CELL, method=method, epsilon_x=epsilon_x, neighbours="list", edge_epsilon=4.0)
+    result = run_cell(cell, data=SMALL, device="cpu")
+    assert result["epsilon_user_level"] == result["guarantee"]["user_level"]["total"] == "not private"
+    assert result["guarantee"]["user_level"]["features"] == pytest.approx(features, abs=1e-6)
+    assert result["guarantee"]["neighbours"]["lists"]["one_entry"] == pytest.approx(4, abs=1e-6)
+
+
 def test_a_budget_of_zero_is_refused_and_not_replaced() -> None:
     with pytest.raises(BudgetError, match="epsilon_y is 0"):
         run_cell(replace(CELL, epsilon_y=0.0), data=SMALL, device="cpu")

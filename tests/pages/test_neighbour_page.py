@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from veilgraph.experiments.neighbour_design import NeighbourDesign
 from veilgraph.pages.neighbour_page import headline, render_neighbour_page
 
@@ -53,6 +55,18 @@ def test_each_answer_stands_with_its_relation_and_a_list_with_its_costs() -> Non
     ):
         assert title in page
     assert page.count("Whole lists are not protected.") == 2  # with the histogram and with the list
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_every_accuracy_of_the_headline_has_its_spread_and_the_number_of_seeds(seeds: int) -> None:
+    found = result(0.74) | {"seeds": list(range(seeds))}
+    for each in [*found["levels"].values(), *(points[0] for points in found["answers"].values())]:
+        each["accuracy_std"] = 0.012 if seeds > 1 else None
+    said = headline(found).replace("\N{NO-BREAK SPACE}", " ")
+    spread = "± 1.2" if seeds > 1 else "(one seed)"
+    for mean in ("31.0", "82.0", "81.0", "55.0", "48.0", "74.0"):
+        assert f"{mean} % {spread}" in said
+    assert ("Mean ± standard deviation over 3 seeds." if seeds > 1 else "One seed: the spread is not known.") in said
 
 
 def test_a_list_that_was_not_run_is_in_the_table_and_neither_in_the_headline_nor_in_the_figure() -> None:

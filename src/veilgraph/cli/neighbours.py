@@ -21,7 +21,7 @@ from veilgraph.privacy.plain_text import counted
 if TYPE_CHECKING:
     from veilgraph.campaign.neighbour_series import Answer
     from veilgraph.experiments.neighbour_design import NeighbourDesign
-    from veilgraph.experiments.neighbour_planner import NeighbourPlan, PlannedDesign
+    from veilgraph.experiments.neighbour_planner import NeighbourPlan, PlannedDesign, SimulatedAccuracies
 
 neighbours_app = typer.Typer(help="Private neighbours: collections in which nobody holds the graph.")
 
@@ -47,7 +47,13 @@ def run_neighbours(
     sampled: Sampled = None,
     seeds: Annotated[int, typer.Option(help="Independent repetitions.")] = 3,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder of results; default: runs/DATASET-neighbours.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of results; default: runs/NAME-neighbours-y2 with --epsilon-y 2, and then -x1-m4 with "
+            "--epsilon-x 1 --sampled 4."
+        ),
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder of fetched data sets, and of your own.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +63,7 @@ def run_neighbours(
         from veilgraph.experiments.neighbour_curve import EDGE_EPSILONS, NeighbourConfiguration, run_neighbour_curve
         from veilgraph.experiments.neighbour_design import ANSWERS
         from veilgraph.pages.formatting import accuracy_text
-        from veilgraph.pages.neighbour_page import headline, write_neighbour_page
+        from veilgraph.pages.neighbour_page import headline, spread_in_words, write_neighbour_page
     configuration = NeighbourConfiguration(
         epsilon_y=epsilon_y,
         edge_epsilons=tuple(edge_epsilon or EDGE_EPSILONS),
@@ -75,7 +81,7 @@ def run_neighbours(
     if as_json:
         echo_json(result | {"folder": str(folder)})
         return
-    table = Table(title="Accuracy on silent people", title_justify="left")
+    table = Table(title=f"Accuracy on silent people. {spread_in_words(result['seeds'])}", title_justify="left")
     table.add_column("edge epsilon")
     for answer in result["answers"]:
         table.add_column(f"{answer}\n{ANSWERS[answer]}", justify="right")
@@ -235,7 +241,7 @@ def plan_command(
 ) -> None:
     """Recommend answer, waves and budgets for a total, from public information alone."""
     with needs_extra("lab"):
-        from veilgraph.experiments.neighbour_design import ONE_ENTRY
+        from veilgraph.experiments.neighbour_design import ANSWERS, ONE_ENTRY
         from veilgraph.experiments.neighbour_planner import HOMOPHILIES, plan_neighbours
     from veilgraph.campaign import people_file
 
@@ -266,7 +272,7 @@ def plan_command(
                 "in_turn": each.design.in_turn,
                 "epsilon_x": epsilon_x,
                 "sampled": sampled,
-                "accuracies": list(each.accuracies),
+                **_reached_in_json(each.reached),
                 "list": None if each.facts is None else asdict(each.facts),
                 "guarantee": each.design.guarantee(classes, people, sizes).as_dict(),
             }
@@ -274,15 +280,19 @@ def plan_command(
         ]
         echo_json(
             {
-                "recommended": designs[0],
+                "recommended": designs[found.designs.index(found.recommended)],
                 "as_good": None if found.rival is None else designs[found.designs.index(found.rival)],
+                "within_noise": [designs[found.designs.index(each)] for each in found.within_noise],
                 "designs": designs,
                 "no_list": found.no_list,
                 "without_features": {
                     "title": bare.recommended.design.title,
-                    "accuracies": list(bare.recommended.accuracies),
+                    **_reached_in_json(bare.recommended.reached),
                 },
+                "floor": _reached_in_json(found.floor),
                 "homophilies": list(homophily or HOMOPHILIES),
+                "drawn_people": found.drawn_people,
+                "seed": seed,
                 "download_bytes": downloads,
                 "next": _next_commands(best),
             }
@@ -293,15 +303,21 @@ def plan_command(
         f"Recommended: label {best.epsilon_y:g}{told}, then {best.title}.",
         *best.guarantee(classes, people, sizes).in_words(),
     )
-    table = Table(title="\nDesigns, in simulations", title_justify="left")
-    for name in ("label", "neighbours", "accuracy"):
-        table.add_column(name, justify="left" if name == "neighbours" else "right")
+    table = Table(title="\nDesigns: epsilons with their relation, and accuracy in simulations", title_justify="left")
+    shares = " / ".join(f"{100 * each:.0f}" for each in homophily or HOMOPHILIES)
+    table.add_column("label,\nany two\nlabels", justify="right")
+    table.add_column(f"neighbours,\n{ANSWERS[best.answer]}")
+    table.add_column("accuracy, %", justify="right")
+    table.add_column("runs", justify="right")
     for each in found.designs:
-        table.add_row(f"{each.design.epsilon_y:g}", each.design.title, _accuracies(each))
+        simulations = str(len(each.reached.draws))
+        table.add_row(f"{each.design.epsilon_y:g}", each.design.title, _accuracies(each.reached), simulations)
+    table.add_row("", "the label alone (the floor)", _accuracies(found.floor), str(len(found.floor.draws)))
     Console().print(table)
-    shares = " / ".join(f"{100 * each:.0f} %" for each in homophily or HOMOPHILIES)
     echo(
-        f"Accuracies are for {shares} of the relationships within a class; 75 % of the people report a label.",
+        f"Accuracies are for {shares} % of the relationships within a class: mean ± standard error over the runs of a "
+        f"row, on drawn graphs of {found.drawn_people:,} people, seed {seed}. 75 % of the people report a label, and "
+        "the others are predicted. The label alone gives them the most frequent class.",
         *_comparison_in_words(found),
         _features_in_words(found.recommended, bare.recommended),
         *_costs_in_words(found.recommended, downloads),
@@ -309,19 +325,43 @@ def plan_command(
     )
 
 
-def _accuracies(planned: PlannedDesign) -> str:
-    return " / ".join(f"{100 * one:.0f} %" for one in planned.accuracies)
+def _accuracies(reached: SimulatedAccuracies) -> str:
+    return " / ".join(
+        f"{100 * mean:.0f}" if error is None else f"{100 * mean:.0f} ± {100 * error:.0f}"
+        for mean, error in zip(reached.means, reached.standard_errors, strict=True)
+    )
+
+
+def _reached_in_json(reached: SimulatedAccuracies) -> dict[str, Any]:
+    """Return means and standard errors at each homophily, and the number of simulations behind each."""
+    return {
+        "accuracies": list(reached.means),
+        "standard_errors": list(reached.standard_errors),
+        "simulations": len(reached.draws),
+    }
 
 
 def _comparison_in_words(found: NeighbourPlan) -> list[str]:
-    """Say why no list was tried, and which other answer is as good."""
+    """Say which designs were left out or given up, and which are as good as the recommended one."""
     sentences = [] if found.no_list is None else [f"No list was tried: {found.no_list}."]
-    if (rival := found.rival) is not None:
+    if any(len(each.reached.draws) < found.simulations for each in found.designs):
+        sentences.append("A design with fewer runs was behind in these, and was not simulated further.")
+    if found.within_noise:
         sentences.append(
-            f"Simulations cannot tell {rival.design.title} with label {rival.design.epsilon_y:g} from it: the mean "
-            "accuracies differ by less than 5 points."
+            f"As good, within what {found.simulations} simulations can tell (95 % interval of the paired difference): "
+            f"{'; '.join(_with_label(each) for each in found.within_noise)}. The recommended one has "
+            "the fewest waves among those of its answer."
+        )
+    if (rival := found.rival) is not None and rival not in found.within_noise:
+        sentences.append(
+            f"Simulations cannot tell {_with_label(rival)} from it: the mean accuracies differ by less than 5 "
+            "points, and drawn graphs are more even than those of people."
         )
     return sentences
+
+
+def _with_label(planned: PlannedDesign) -> str:
+    return f"{planned.design.title} with label {planned.design.epsilon_y:g}"
 
 
 def _features_in_words(best: PlannedDesign, bare: PlannedDesign) -> str:
@@ -334,8 +374,8 @@ def _features_in_words(best: PlannedDesign, bare: PlannedDesign) -> str:
         )
     return (
         f"The features cost {design.epsilon_x * design.sampled:g} of the total at user level (any two records). "
-        f"Accuracies are without what they may tell; label and list alone reach {_accuracies(bare)} with the whole "
-        "total."
+        f"Accuracies are without what they may tell; label and list alone reach {_accuracies(bare.reached)} % with the "
+        "whole total."
     )
 
 

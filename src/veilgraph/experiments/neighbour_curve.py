@@ -28,7 +28,7 @@ from veilgraph.experiments.randomized_lists import list_facts
 from veilgraph.experiments.results import summarize_seeds
 from veilgraph.experiments.run_folder import RunFolder, run_identity
 from veilgraph.experiments.runner import run_experiment
-from veilgraph.privacy.epsilon import check_epsilon
+from veilgraph.privacy.epsilon import check_epsilon, json_epsilon
 from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
 from veilgraph.progress import Progress, no_progress
@@ -190,8 +190,8 @@ def _summary(
                 {
                     "edge_epsilon": total,
                     "design": design.title,
-                    **_protected_and_spent(private, design),
                     **found.get((answer, total), {"accuracy_mean": None}),
+                    **_protected_and_spent(private, design),
                 }
                 for total, design in zip(configuration.edge_epsilons, designs, strict=True)
             ]
@@ -202,7 +202,11 @@ def _summary(
 
 
 def _protected_and_spent(private: PrivateGraph, design: NeighbourDesign) -> dict[str, Any]:
-    """Return the guarantee of a design, and what its lists cost; no guarantee where it cannot be collected."""
+    """Return the guarantee of a design, and what its lists cost; no guarantee where it cannot be collected.
+
+    The user level is any two records with any two lists. It is computed from the design, and not read from stored
+    fits: those of lists by older versions counted the label alone.
+    """
     people, schema = private.graph.num_nodes, private.schema
     if design.answer == LIST and people > MOST_PEOPLE:
         reason = f"Not collected: there are {people:,} people, and lists are reported among at most {MOST_PEOPLE:,}."
@@ -210,4 +214,9 @@ def _protected_and_spent(private: PrivateGraph, design: NeighbourDesign) -> dict
     guarantee = design.guarantee(schema.num_classes, people, schema.domain_sizes)
     answer, degree = design.waves(schema.num_classes, people)[0], 2 * private.graph.num_edges / people
     costs = asdict(list_facts(answer, degree)) if isinstance(answer, RandomizedNeighbourList) else {}
-    return {"guarantee": guarantee.as_dict(), "guarantee_in_words": guarantee.in_words(), **costs}
+    return {
+        "epsilon_user_level": json_epsilon(guarantee.total_user_level),
+        "guarantee": guarantee.as_dict(),
+        "guarantee_in_words": guarantee.in_words(),
+        **costs,
+    }

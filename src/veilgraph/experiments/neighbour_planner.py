@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import stdtrit
 
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.errors import BudgetError
@@ -29,7 +32,12 @@ HOMOPHILIES = (0.6, 0.85)
 CLOSE = 0.05
 """Difference of mean accuracies that simulations cannot judge: drawn graphs are more even than those of people."""
 
+ROUNDS = (1, 2, 5)
+"""Simulations of a design at each homophily, after each round. The better half enters the next round."""
+
 _LABEL_SHARES = (0.25, 0.5, 0.75)
+_FEWEST = 3
+"""Designs that are left at least for the last round."""
 _MOST_DRAWN = 1200
 _MOST_FALSE = 25
 """Largest number of false neighbours for each true one with which a list is tried."""
@@ -48,23 +56,74 @@ Simulate = Callable[[NeighbourDesign, PrivateGraph, int, int], float]
 
 
 @dataclass(frozen=True, kw_only=True)
+class SimulatedAccuracies:
+    """Accuracies on silent people in several simulations.
+
+    Attributes:
+        draws: accuracy in each scenario, for each draw of graphs, labels and answers.
+    """
+
+    draws: tuple[tuple[float, ...], ...]
+
+    @property
+    def means(self) -> tuple[float, ...]:
+        """Mean over the draws in each scenario."""
+        return tuple(statistics.fmean(each) for each in zip(*self.draws, strict=True))
+
+    @property
+    def standard_errors(self) -> tuple[float | None, ...]:
+        """Standard error of the mean in each scenario; None after one draw."""
+        return tuple(_standard_error(each) for each in zip(*self.draws, strict=True))
+
+    @property
+    def mean(self) -> float:
+        """Mean over draws and scenarios."""
+        return statistics.fmean(self._by_draw)
+
+    @property
+    def standard_error(self) -> float | None:
+        """Standard error of the mean over draws and scenarios; None after one draw."""
+        return _standard_error(self._by_draw)
+
+    def is_within_noise_of(self, other: SimulatedAccuracies) -> bool:
+        """Return whether the 95 % interval of the difference, paired by draw, has zero in it.
+
+        With many draws it is two standard errors to each side, with few it is Student's: 2.8 with five.
+
+        >>> few, same = (SimulatedAccuracies(draws=draws) for draws in (((0.5,), (0.7,)), ((0.6,), (0.7,))))
+        >>> few.is_within_noise_of(same)
+        True
+        >>> few.is_within_noise_of(SimulatedAccuracies(draws=((0.6,), (0.8,))))
+        False
+        """
+        differences = [mine - its for mine, its in zip(self._by_draw, other._by_draw, strict=True)]
+        error = _standard_error(differences)
+        width = 0.0 if error is None else error * float(stdtrit(len(differences) - 1, 0.975))
+        # Accuracies are shares of a few hundred people: a difference below 1e-9 is rounding.
+        return abs(statistics.fmean(differences)) <= width + 1e-9
+
+    @property
+    def _by_draw(self) -> list[float]:
+        return [statistics.fmean(each) for each in self.draws]
+
+
+def _standard_error(values: Sequence[float]) -> float | None:
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlannedDesign:
     """A design with its accuracies in simulations.
 
     Attributes:
         design: the design.
-        accuracies: accuracy on silent people in each scenario.
+        reached: accuracies on silent people.
         facts: what a list costs; None for answers in waves.
     """
 
     design: NeighbourDesign
-    accuracies: tuple[float, ...]
+    reached: SimulatedAccuracies
     facts: ListFacts | None = None
-
-    @property
-    def mean(self) -> float:
-        """Mean over the scenarios."""
-        return float(np.mean(self.accuracies))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,24 +131,61 @@ class NeighbourPlan:
     """Designs for a total, in simulations.
 
     Attributes:
-        designs: all that were tried, the best first.
+        designs: all that were tried. Those of the last round are first, and the best comes first among equally often
+            simulated ones.
+        floor: what the label alone reaches for a silent person: the most frequent class of those who report one. It has
+            the draws of the last round.
+        drawn_people: number of people of a drawn graph.
         no_list: why no list was tried, in words; None if one was, or none was asked for.
     """
 
     designs: tuple[PlannedDesign, ...]
+    floor: SimulatedAccuracies
+    drawn_people: int
     no_list: str | None = None
 
     @property
+    def simulations(self) -> int:
+        """Number of simulations of the designs in the last round, at each homophily."""
+        return len(self.designs[0].reached.draws)
+
+    @property
     def recommended(self) -> PlannedDesign:
-        """The best design, by the mean over the scenarios."""
-        return self.designs[0]
+        """The simplest design with the answer of the best one that simulations cannot tell from it.
+
+        That is the one with the fewest waves, then without turns. Among equally simple ones it is the best at its worst
+        homophily, because the homophily is not known. Another answer is left to `rival`.
+        """
+        own = (each for each in self._best if each.design.answer == self.designs[0].design.answer)
+        return min(own, key=lambda each: (*_effort(each.design), -min(each.reached.means)))
+
+    @property
+    def within_noise(self) -> tuple[PlannedDesign, ...]:
+        """The other designs that simulations cannot tell from the best one, by the paired difference of their means."""
+        return tuple(each for each in self._best if each is not self.recommended)
 
     @property
     def rival(self) -> PlannedDesign | None:
         """The best design with another answer, if simulations cannot tell it from the recommended one."""
         best = self.recommended
-        others = (each for each in self.designs if each.design.answer != best.design.answer)
-        return next((each for each in others if best.mean - each.mean < CLOSE), None)
+        other = next((each for each in self._last_round if each.design.answer != best.design.answer), None)
+        if other is None or (best.reached.mean - other.reached.mean >= CLOSE and other not in self._best):
+            return None
+        return other
+
+    @property
+    def _last_round(self) -> list[PlannedDesign]:
+        return [each for each in self.designs if len(each.reached.draws) == self.simulations]
+
+    @property
+    def _best(self) -> list[PlannedDesign]:
+        best = self.designs[0].reached
+        return [each for each in self._last_round if each.reached.is_within_noise_of(best)]
+
+
+def _effort(design: NeighbourDesign) -> tuple[int, bool]:
+    """Return the number of waves, and whether they are in turn."""
+    return len(design.edge_epsilons), design.in_turn
 
 
 def candidate_designs(
@@ -139,6 +235,13 @@ def simulated_accuracy(design: NeighbourDesign, private: PrivateGraph, people: i
     return accuracy(LabelVeil(seed=seed).fit(reports, split).predict(), private, split.test)
 
 
+def floor_accuracy(private: PrivateGraph, seed: int) -> float:
+    """Return the accuracy of the label alone: silent people get the most frequent class of those who report one."""
+    split = Split.random(private.graph.num_nodes, seed=seed)
+    frequent = np.bincount(private.labels[split.train | split.validation]).argmax()
+    return float(np.mean(private.labels[split.test] == frequent))
+
+
 def plan_neighbours(
     *,
     people: int,
@@ -150,14 +253,17 @@ def plan_neighbours(
     epsilon_x: float | None = None,
     sampled: int | None = None,
     seed: int = 0,
+    rounds: Sequence[int] = ROUNDS,
     simulate: Simulate = simulated_accuracy,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> NeighbourPlan:
     """Simulate designs for a total. Nothing but public information enters.
 
     Graphs of at most 1,200 people are drawn with the degree and the number of classes, for each homophily. All designs
-    see the same graphs and splits. A list is tried among at most 50,000 people, and with at most 25 false neighbours
-    for each true one.
+    see the same graphs and splits, so that they are compared draw by draw. After the first draw, and after the second,
+    only the better half is simulated further (successive halving), with the best design and the best one in the fewest
+    waves of each answer. A list is tried among at most 50,000 people, and with at most 25 false neighbours for each
+    true one.
 
     Args:
         people: number of people.
@@ -171,6 +277,7 @@ def plan_neighbours(
         epsilon_x: budget of each sampled feature; None, the default, leaves features out.
         sampled: number of features to spend it on, given together with `epsilon_x`.
         seed: seed of the graphs and the simulations.
+        rounds: number of draws that a design has seen after each round, ascending.
         simulate: simulates a design on a drawn graph.
         progress: called with what is done, how much and of how much.
     """
@@ -180,13 +287,50 @@ def plan_neighbours(
     facts, no_list = _useful_lists(found.pop(LIST, []), people, mean_degree)
     if not (designs := [*itertools.chain.from_iterable(found.values()), *facts]):
         raise BudgetError(f"no list is worth a try: {no_list}; plan with histogram, which protects one entry as well")
-    drawn = _drawn(people, mean_degree, num_classes, homophilies, seed)
-    planned = []
-    for number, design in enumerate(designs):
-        accuracies = tuple(simulate(design, each, people, seed) for each in drawn)
-        planned.append(PlannedDesign(design=design, accuracies=accuracies, facts=facts.get(design)))
-        progress("designs", number + 1, len(designs))
-    return NeighbourPlan(designs=tuple(sorted(planned, key=lambda each: -each.mean)), no_list=no_list)
+    size = min(people, _MOST_DRAWN)
+    entering = [max(_FEWEST, math.ceil(len(designs) / 2**number)) for number in range(len(rounds))]
+    entering = [min(each, len(designs)) for each in entering]
+    all_runs = sum(few * (draws - before) for few, draws, before in zip(entering, rounds, (0, *rounds), strict=False))
+    found_by: dict[NeighbourDesign, list[tuple[float, ...]]] = {design: [] for design in designs}
+    floor: list[tuple[float, ...]] = []
+    racing, done = designs, 0
+    for count, draws in zip(entering, rounds, strict=True):
+        racing = _front(racing, found_by, count)
+        for draw in range(len(floor), draws):
+            own = int(np.random.default_rng([seed, draw]).integers(2**31))  # no draw is shared with another seed
+            graphs = _drawn(size, mean_degree, num_classes, homophilies, own)
+            floor.append(tuple(floor_accuracy(each, own) for each in graphs))
+            for design in racing:
+                found_by[design].append(tuple(simulate(design, each, people, own) for each in graphs))
+                done += 1
+                progress("simulations", done, all_runs)
+    planned = [
+        PlannedDesign(design=each, reached=SimulatedAccuracies(draws=tuple(draws)), facts=facts.get(each))
+        for each, draws in found_by.items()
+    ]
+    return NeighbourPlan(
+        designs=tuple(sorted(planned, key=lambda each: (-len(each.reached.draws), -each.reached.mean))),
+        floor=SimulatedAccuracies(draws=tuple(floor)),
+        drawn_people=size,
+        no_list=no_list,
+    )
+
+
+def _front(
+    designs: Sequence[NeighbourDesign], found_by: Mapping[NeighbourDesign, Sequence[tuple[float, ...]]], count: int
+) -> list[NeighbourDesign]:
+    """Return the best designs so far; among them, of each answer, the best one and the best in the fewest waves."""
+    if count >= len(designs):
+        return list(designs)
+    ranked = sorted(designs, key=lambda each: -float(np.mean(found_by[each])))
+    kept: dict[NeighbourDesign, None] = {}
+    for answer in dict.fromkeys(each.answer for each in designs):
+        own = [each for each in ranked if each.answer == answer]
+        kept |= {own[0]: None, min(own, key=_effort): None}
+    for each in ranked:
+        if len(kept) < count:
+            kept[each] = None
+    return list(kept)
 
 
 def _useful_lists(
@@ -205,12 +349,12 @@ def _useful_lists(
 
 
 def _drawn(
-    people: int, mean_degree: float, num_classes: int, homophilies: Sequence[float], seed: int
+    size: int, mean_degree: float, num_classes: int, homophilies: Sequence[float], seed: int
 ) -> list[PrivateGraph]:
-    """Draw a graph for each homophily; it has at most 1,200 people."""
+    """Draw a graph of as many people for each homophily."""
     return [
         csbm(
-            min(people, _MOST_DRAWN),
+            size,
             num_classes=num_classes,
             mean_degree=mean_degree,
             homophily=homophily,

@@ -28,14 +28,17 @@ from veilgraph.experiments.cells import (
     method_of,
     start_cells,
 )
-from veilgraph.experiments.grid import IN_WAVES, PUBLIC, Cell, Experiment
+from veilgraph.experiments.grid import IN_WAVES, LIST, PUBLIC, Cell, Experiment
 from veilgraph.experiments.results import ResultStore
 from veilgraph.graph.metis import start_workers
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask, Method
 from veilgraph.models.engine.device import resolve_device
 from veilgraph.models.plugins import import_files, imported_files
 from veilgraph.models.registry import find_method
+from veilgraph.privacy.accounting import Guarantee, guarantee_of
 from veilgraph.privacy.epsilon import json_epsilon
+from veilgraph.privacy.mechanisms import RandomizedNeighbourList
+from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
 from veilgraph.progress import Progress, no_progress
 from veilgraph.reconstruct.operators import operators_of
 
@@ -248,7 +251,7 @@ class _ChunkTrainer:
 
 def _summary(fit: Fit, device: str) -> dict[str, Any]:
     """Return what every store keeps of a fit."""
-    guarantee, epsilon_y = fit.perturbed.guarantee, fit.cell.epsilon_y
+    guarantee, epsilon_y = _guarantee_of(fit), fit.cell.epsilon_y
     if not find_method(fit.cell.method).uses_features:  # a collection for this method asks for no features
         guarantee = replace(guarantee, features=None, unsound_theorem_1=None)
     return {
@@ -264,6 +267,16 @@ def _summary(fit: Fit, device: str) -> dict[str, Any]:
         },
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() and device != "cpu" else "cpu",
     }
+
+
+def _guarantee_of(fit: Fit) -> Guarantee:
+    """Return what a person's reports reveal at most. With lists, the graph of a fit was made of reports as well."""
+    reports, spent = fit.perturbed, fit.cell.edge_epsilon
+    if fit.cell.neighbours != LIST or spent is None:
+        return reports.guarantee
+    people = min(reports.graph.num_nodes, MOST_PEOPLE)  # the loss is that of one bit, whatever their number is
+    answer = RandomizedNeighbourList(people, spent)
+    return guarantee_of(reports.feature_mechanism, reports.label_mechanism, [answer])
 
 
 def _in_processes(trainer: _ChunkTrainer, chunks: Sequence[Sequence[Cell]], jobs: int) -> Iterator[list[Result]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import MissingExtraError
 from veilgraph.pages.epsilon_axis import Band, draw_band, draw_epsilon_axis, draw_level, in_words
-from veilgraph.pages.formatting import accuracy_text, percent
+from veilgraph.pages.formatting import accuracy_text
 from veilgraph.pages.rendering import inline_svg, render_template
 
 try:
@@ -98,7 +99,7 @@ def _costs_in_words(point: dict[str, Any]) -> str:
 def headline(result: dict[str, Any]) -> str:
     """Say what each answer reaches at the largest edge epsilon."""
     last = {answer: points[-1] for answer, points in result["answers"].items()}
-    levels = {level: percent(found["accuracy_mean"]) for level, found in result["levels"].items()}
+    levels = {level: accuracy_text(found) for level, found in result["levels"].items()}
     total = f"{result['edge_epsilons'][-1]:g}"
     told = f" and {result['sampled']} times {result['epsilon_x']:g} for features" if result["epsilon_x"] else ""
     of_list = f", and {accuracy_text(last['list'])} from lists" if last["list"]["accuracy_mean"] is not None else ""
@@ -108,7 +109,21 @@ def headline(result: dict[str, Any]) -> str:
         f"{accuracy_text(last['histogram'])} of silent people are predicted from histograms{of_list}; "
         f"at {total} for any two lists {accuracy_text(last['class'])} from classes. "
         f"Without any neighbour it is {levels['label_alone']}. "
-        f"If the graph were public, it would be {levels['public_graph']}, and {levels['control']} for the control."
+        f"If the graph were public, it would be {levels['public_graph']}, and {levels['control']} for the control. "
+        f"{spread_in_words(result['seeds'])}"
+    )
+
+
+def spread_in_words(seeds: Sequence[int]) -> str:
+    """Say over how many seeds means and spreads are taken.
+
+    >>> spread_in_words([0, 1, 2])
+    'Mean ± standard deviation over 3 seeds.'
+    """
+    return (
+        "One seed: the spread is not known."
+        if len(seeds) == 1
+        else f"Mean ± standard deviation over {len(seeds)} seeds."
     )
 
 
