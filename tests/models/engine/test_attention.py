@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,8 +22,9 @@ from tests.support.small_networks import (
     random_operators,
     settings_of,
 )
+from tests.support.torchrun import ROOT
 from veilgraph.graph.shards import ShardGraph
-from veilgraph.models.engine.attention import HEADS, AttentionNetwork
+from veilgraph.models.engine.attention import HEADS, AttentionNetwork, attention_bytes
 from veilgraph.models.engine.backbones import HIDDEN
 from veilgraph.reconstruct.operators import ShardOperators
 
@@ -94,3 +101,23 @@ def test_a_graph_that_processes_may_share_is_trained_on_in_64_bits() -> None:
     assert (shared.weights.dtype, loss.dtype, score.dtype) == (torch.float64, torch.float64, torch.float32)
     assert torch.allclose(score, network(0).prediction_logits(), rtol=0, atol=TOLERANCE)
     assert {each.dtype for each in shared.weights_by_replica()[0].values()} == {torch.float32}
+
+
+def test_the_estimate_of_memory_counts_arriving_edges_and_loops_and_doubles_in_64_bits() -> None:
+    operators = random_operators(0)
+    directed, loops = 2 * operators.graph.num_edges, NODES
+    # An edge has 4 rows of 4 heads x 16 units and 12 numbers for each head, a node 6 rows.
+    assert attention_bytes(operators, CLASSES) == 4 * ((directed + loops) * (4 * 64 + 12 * 4) + 6 * loops * 64)
+    shards = ShardGraph(num_nodes=NODES, edges=operators.graph.edges, identity="a graph")
+    assert attention_bytes(ShardOperators(shards), CLASSES) == 2 * attention_bytes(operators, CLASSES)
+    # With 100 classes, the backward pass of the second layer takes more than that of the first.
+    assert attention_bytes(operators, 100) > attention_bytes(operators, CLASSES)
+
+
+@pytest.mark.slow
+def test_the_estimate_of_memory_is_what_training_takes(tmp_path: Path) -> None:
+    out = tmp_path / "memory.json"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", "tests.support.attention_memory", out], env=environment, cwd=ROOT, check=True)
+    for taken, expected in json.loads(out.read_text(encoding="ascii")):
+        assert 1 / 1.5 < taken / expected < 1.5

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tests.models.test_conformance import PERTURBED, SPLIT
 from tests.support.damage import strip_comment
 from veilgraph.errors import FitError, RunError
 from veilgraph.models import RGNN, PlainGNN
+from veilgraph.models.engine.batch_planner import estimate_memory
 from veilgraph.models.engine.device import resolve_device
 
 
@@ -101,6 +104,19 @@ def test_the_learning_curve_has_every_epoch_and_the_selected_one_is_best() -> No
     curve = RGNN(epochs=12, num_clusters=4).fit(PERTURBED, SPLIT).curve_
     assert len(curve.train_loss) == len(curve.validation_score) == 12
     assert curve.validation_score[curve.selected_epoch] == max(curve.validation_score)
+
+
+def test_attention_is_refused_within_memory_that_is_enough_for_a_convolution() -> None:
+    settings: dict[str, Any] = {"epochs": 1, "feature_hops": 1, "num_clusters": 4}
+    inputs = RGNN(**settings).input_columns(PERTURBED)
+    estimate = partial(estimate_memory, PERTURBED, inputs, 2**40, torch.device("cpu"), supports_blocks=False)
+    needs = {name: estimate(attention=name == "gat") for name in ("sage", "gat")}
+    sage, gat = (each.input_bytes + each.replica_bytes for each in needs.values())
+    RGNN(backbone="sage", **settings, device="cpu").fit(PERTURBED, SPLIT, memory=sage)
+    with pytest.raises(FitError, match=f"one fit needs about {gat / 2**20:.1f} MiB and .* allow more memory"):
+        RGNN(backbone="gat", **settings, device="cpu").fit(PERTURBED, SPLIT, memory=gat - 1)
+    RGNN(backbone="gat", **settings, device="cpu").fit(PERTURBED, SPLIT, memory=gat)
+    assert gat > 2 * sage
 
 
 def test_zero_epochs_are_refused() -> None:

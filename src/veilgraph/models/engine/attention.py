@@ -19,6 +19,29 @@ HEADS = 4
 _FIRST, _SECOND = "first", "second"
 
 
+def attention_bytes(operators: GraphOperators, num_classes: int) -> int:
+    """Estimate the memory in which `AttentionNetwork` trains, beside its inputs; that of the largest part if several.
+
+    An edge has a row of hidden units of every head, which the first layer keeps for the backward pass. That pass makes
+    three more arrays of this size, and so does that of the second layer with rows of classes. Scores of the heads are
+    some more numbers. The loops that attention adds count as edges.
+
+    Args:
+        operators: matrices of the graph.
+        num_classes: number of outputs.
+    """
+    communicator, units = operators.communicator, HEADS * HIDDEN
+    loops = communicator.max_extended_rows(operators.graph.num_nodes)
+    arriving = communicator.all_reduce_max(int(operators.graph.degrees.sum()))
+    of_edge = units + 8 * HEADS + max(3 * units + 4 * HEADS, 4 * num_classes + 8)
+    return _precision(operators).itemsize * ((arriving + loops) * of_edge + 6 * loops * units)
+
+
+def _precision(operators: GraphOperators) -> torch.dtype:
+    """Return the type of weights and hidden units: 64 bits on a graph that several processes may share."""
+    return torch.float32 if operators.communicator.counted_nodes is None else torch.float64
+
+
 class AttentionNetwork(ReplicaWeights):
     r"""Two layers of GAT (Velickovic et al. 2018), with ReLU and dropout between them.
 
@@ -62,7 +85,7 @@ class AttentionNetwork(ReplicaWeights):
             }
         )
         initial = dict(self._layers.named_parameters())
-        precision = torch.float32 if operators.communicator.counted_nodes is None else torch.float64
+        precision = _precision(operators)
         flat = torch.cat([each.detach().flatten() for each in initial.values()]).unsqueeze(0).to(precision)
         super().__init__(flat, {name: tuple(each.shape) for name, each in initial.items()}, [settings], operators)
         self._layers.to(operators.device)

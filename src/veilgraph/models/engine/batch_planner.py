@@ -10,7 +10,9 @@ import torch
 
 from veilgraph.errors import FitError
 from veilgraph.graph import PerturbedGraph
+from veilgraph.models.engine.attention import attention_bytes
 from veilgraph.models.engine.backbones import HIDDEN
+from veilgraph.reconstruct.operators import operators_of
 
 Task = TypeVar("Task")
 
@@ -43,6 +45,7 @@ def estimate_memory(
     device: torch.device,
     *,
     supports_blocks: bool,
+    attention: bool = False,
     block_nodes: int = BLOCK_NODES,
 ) -> MemoryEstimate:
     """Estimate the memory of one fit; hidden units are computed in blocks of nodes if all at once do not fit.
@@ -52,7 +55,8 @@ def estimate_memory(
         columns: number of columns of the network inputs.
         memory: memory limit, in bytes.
         device: device of the fit.
-        supports_blocks: whether the network can be computed in blocks; a torch module cannot.
+        supports_blocks: whether the network can be computed in blocks; attention and torch modules cannot.
+        attention: whether the network is GAT, which has hidden units of edges.
         block_nodes: number of nodes in a block.
     """
     nodes, classes = perturbed.graph.num_nodes, perturbed.schema.num_classes
@@ -63,6 +67,8 @@ def estimate_memory(
     inputs, whole, blocks = (
         4 * nodes * width for width in (halves * columns, 6 * (HIDDEN + classes), HIDDEN + 12 * classes)
     )
+    if attention:
+        whole += attention_bytes(operators_of(perturbed.graph, device), classes)
     if inputs + whole <= memory or nodes <= block_nodes or not supports_blocks:
         return MemoryEstimate(input_bytes=inputs, replica_bytes=whole, block_nodes=None)
     return MemoryEstimate(input_bytes=inputs, replica_bytes=blocks, block_nodes=block_nodes)

@@ -182,18 +182,26 @@ class GNNMethod(Method):
             if cls.unmet_need(None) is not None:
                 check_feature_reports(cls, task.perturbed, communicator)
             task.method.check_settings()
-        by_graph: dict[tuple[Graph, torch.device, bool], list[FitTask[Self]]] = {}
+        by_graph: dict[tuple[Graph, torch.device, bool, bool], list[FitTask[Self]]] = {}
         for task in tasks:
-            stackable = _convolution(task.method.backbone) is not None
-            key = task.perturbed.graph, resolve_device(task.method.device), stackable
+            backbone = task.method.backbone
+            stackable = _convolution(backbone) is not None
+            attention = not stackable and not callable(backbone)
+            key = task.perturbed.graph, resolve_device(task.method.device), stackable, attention
             by_graph.setdefault(key, []).append(task)
-        for (graph, device, stackable), same_graph in by_graph.items():
+        for (graph, device, stackable, attention), same_graph in by_graph.items():
             operators = operators_of(graph, device)
             counts = [count for task in same_graph for count in task.method.bag_counts()]
             operators.prepare_clusters(counts, workers=torch.get_num_threads())
             columns = max(task.method.input_columns(task.perturbed) for task in same_graph)
             estimate = estimate_memory(
-                same_graph[0].perturbed, columns, memory, device, supports_blocks=stackable, block_nodes=block_nodes
+                same_graph[0].perturbed,
+                columns,
+                memory,
+                device,
+                supports_blocks=stackable,
+                attention=attention,
+                block_nodes=block_nodes,
             )
             for batch in _plan(same_graph, estimate, device, memory, cache_bytes):
                 with torch_threads_for(graph.num_nodes):
