@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.completion import complete_dataset
-from veilgraph.errors import RunError
+from veilgraph.errors import CampaignError, RunError
 from veilgraph.privacy import belief_table
 from veilgraph.privacy.belief_table import finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, RandomizedNeighbourList
@@ -137,6 +138,8 @@ def publish(
     """
     if turns is not None and answer == "list":
         raise RunError("--turns is for histogram and class: a list is the only wave of its series, for everybody")
+    if turns is not None and turns < 2:
+        raise RunError(f"--turns is {turns}: give 2 or more, or leave it out, and everybody answers every wave")
     with needs_extra("server"):
         from veilgraph.deploy.publish_wave import publish_wave
     from veilgraph.campaign import Campaign
@@ -144,6 +147,9 @@ def publish(
     from veilgraph.campaign.series_folder import wave_path
     from veilgraph.graph.shards import read_graph
 
+    until = read_time(closes, zone=zone)
+    if until <= datetime.now(UTC):
+        raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
     asked, people = Campaign.from_json(campaign.read_bytes()), read_graph(graph)
     made, perturbed = publish_wave(
         store,
@@ -153,7 +159,7 @@ def publish(
         tables=tables,
         out=out,
         turns=turns,
-        closes=read_time(closes, zone=zone),
+        closes=until,
         purpose=purpose,
         contact=contact,
         retention=None if retention is None else read_time(retention, zone=zone, name="retention"),
