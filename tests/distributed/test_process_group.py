@@ -51,7 +51,7 @@ def test_a_lost_process_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_message_of_the_process_that_refuses_is_the_only_one() -> None:
-    store = distributed.HashStore()
+    store = distributed.HashStore()  # type: ignore[attr-defined]
     with pytest.raises(GraphError, match="no shard"), one_message(store):
         raise GraphError("no shard")
     with pytest.raises(SystemExit) as ends, one_message(store):
@@ -60,7 +60,7 @@ def test_the_message_of_the_process_that_refuses_is_the_only_one() -> None:
 
 
 def test_the_loss_of_a_process_that_refused_nothing_is_told() -> None:
-    store = distributed.HashStore()
+    store = distributed.HashStore()  # type: ignore[attr-defined]
     for _ in range(2):  # the message of one process that lost another does not silence the next
         with pytest.raises(LostProcessError, match="another one ended"), one_message(store):
             raise LostProcessError("another one ended")
