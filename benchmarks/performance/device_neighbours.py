@@ -62,7 +62,7 @@ def timed(stage, work):
 
 for _ in range(runs):
     with tempfile.TemporaryDirectory() as store:
-        given = dict(table=table, people=people, node="u1", store=store, max_epsilon=9, max_entry_epsilon=9)
+        given = dict(table=table, people=people, node=names[0], store=store, max_epsilon=9, max_entry_epsilon=9)
         report = timed("together", lambda: participant.answer_neighbours(text, names, **given))
     question = participant.verify(text, max_epsilon=9)
     if table is None:
@@ -91,7 +91,7 @@ export async function measure(text, people, table, names, runs, clock) {
     const storage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value),
       key: (i) => [...kept.keys()][i], get length() { return kept.size; } };
     await timed("together", () => answerNeighbours(text, { people, table, neighbours: names },
-      { node: "u1", storage, locks, settle: 0, maxEpsilon: 9, maxEntryEpsilon: 9 }));
+      { node: names[0], storage, locks, settle: 0, maxEpsilon: 9, maxEntryEpsilon: 9 }));
     const question = await verifyWave(text, { maxEpsilon: 9, maxEntryEpsilon: 9 });
     const published = await timed("hash and check", () => readPublished(question, people, table));
     const found = await timed("look up", () => (table ? sumsOf : rowsOf)(published, names));

@@ -486,8 +486,8 @@ def answer_neighbours(
 ) -> dict[str, Any]:
     """Return the answer of one person to a wave about their neighbours. It is drawn once and stored, as by `answer`.
 
-    The wave is checked before the list is read: its document, whether it is the person's turn, its place in the series
-    that this device has answered, the person's limits, what is published, and whether the person is among the people.
+    The wave is checked before the list is read: its document, the person's turn, and its place in the series that this
+    device has answered. Then come the person's limits, what is published, and whether the person is among the people.
     So no refusal that the organiser could cause depends on the list.
     A neighbour who is not among the people is refused, and not named; one id in a million passes for another one. A
     list above the cap is cut as the mechanism says.

@@ -261,8 +261,8 @@ def plan_neighbours(
 
     Graphs of at most 1,200 people are drawn with the degree and the number of classes, for each homophily. All designs
     see the same graphs and splits, so that they are compared draw by draw. After the first draw, and after the second,
-    only the better half is simulated further (successive halving), with the best design and the best one in the fewest
-    waves of each answer. A list is tried among at most 50,000 people, and with at most 25 false neighbours for each
+    only the better half is simulated further (successive halving). The best design of each answer stays, and the best
+    one in the fewest waves. A list is tried among at most 50,000 people, and with at most 25 false neighbours for each
     true one.
 
     Args:

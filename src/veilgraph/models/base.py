@@ -342,8 +342,8 @@ def check_is_fitted(method: Method) -> None:
 def begin_fit(method: Method, perturbed: PerturbedGraph, split: Split, communicator: Communicator = LOCAL) -> None:
     """Check the input of a fit, and note the classes and the number of features in the method.
 
-    Raises FitError if the split does not match the graph, if it has no label reports to train or select on, or if a
-    method that reads the graph finds no edge in it.
+    Raises FitError if the split does not match the graph, or if it has no label reports to train or select on. It is
+    raised as well if a method that reads the graph finds no edge in it.
     """
     if split.train.shape != (perturbed.graph.num_nodes,):
         raise FitError(f"the split is for {len(split.train)} nodes, the graph has {perturbed.graph.num_nodes}")
