@@ -124,6 +124,19 @@ def test_heavy_libraries_stay_in_their_parts(path: Path) -> None:
         assert part in allowed, f"{path.relative_to(SOURCE)} imports {name}, which belongs to {sorted(allowed)}"
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_the_package_needs_nothing_that_lives_beside_it(path: Path) -> None:
+    assert {name.split(".")[0] for name in imports_of(path)}.isdisjoint({"benchmarks", "studies", "tests"})
+
+
+def test_studies_use_public_names_of_the_package() -> None:
+    for path in sorted((SOURCE.parents[1] / "studies").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("veilgraph"):
+                names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+                assert not [name for name in names if name.startswith("_")], f"{path.name} imports {names}"
+
+
 def test_every_part_has_a_layer() -> None:
     assert {part_of(path) for path in FILES} <= set(HEIGHT)
 

@@ -475,7 +475,7 @@ def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
 def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> None:
     """Accepted campaigns state the guarantee of their tables; the others raise a veilgraph error, on devices too.
 
-    `python -m benchmarks.studies.fuzz` tries as many as one likes.
+    `python -m studies.fuzz` tries as many as one likes.
     """
     rng = random.Random(name)
     messages: list[str] = []

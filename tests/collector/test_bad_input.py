@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.performance.collecting import Server
-from benchmarks.studies.fuzz import fuzz
+from studies.fuzz import fuzz
 
 from tests.support.collection import SCHEMA, Collection
 from veilgraph.privacy.schema import FeatureSchema
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(("inputs", "classes"), [(4000, 4), (2000, 18)])
 def test_thousands_of_mutated_reports_tokens_requests_and_campaigns(inputs: int, classes: int, tmp_path: Path) -> None:
-    """`python -m benchmarks.studies.fuzz` sends a hundred thousand. With 18 classes, reports name sets of them."""
+    """`python -m studies.fuzz` sends a hundred thousand. With 18 classes, reports name sets of them."""
     answers = fuzz(inputs=inputs, seed=7, folder=tmp_path, classes=classes)
     # The mutations reach every stage of validation.
     for reached in (

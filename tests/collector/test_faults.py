@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.performance.collecting import Collection, Connection, Server
-from benchmarks.studies.faults import Ledger, kill_rounds
+from studies.faults import Ledger, kill_rounds
 
 from tests.support.running_collector import wait_until
 from tests.support.services import Postgres
@@ -28,7 +28,7 @@ NODES = 2000
 def test_nothing_acknowledged_is_lost_and_nothing_withdrawn_returns_when_collectors_are_killed(
     store_url: str, tmp_path: Path, collectors: int, waves: int | None
 ) -> None:
-    """A few rounds; `python -m benchmarks.studies.faults` does a hundred."""
+    """A few rounds; `python -m studies.faults` does a hundred."""
     result = kill_rounds(
         rounds=4, nodes=500, store=store_url, folder=tmp_path, seed=1, collectors=collectors, waves=waves
     )

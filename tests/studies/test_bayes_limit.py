@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchmarks.studies.bayes_limit import METHODS, MODELS, Model, compare, equal, summary, table
+from studies.bayes_limit import METHODS, MODELS, Model, compare, equal, summary, table
 
 
 def test_one_small_case_has_all_columns_and_the_optimum_above_the_control() -> None:

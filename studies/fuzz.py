@@ -1,6 +1,6 @@
 """Fuzzing of the collector with mutated reports, tokens, requests and campaigns.
 
-    python -m benchmarks.studies.fuzz [--inputs 100000] [--seed 0] [--classes 18]
+    python -m studies.fuzz [--inputs 100000] [--seed 0] [--classes 18]
 
 No answer may be a 5xx and no log line a traceback. Everything in the store must be a valid report of a known node.
 """
@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from benchmarks.performance.collecting import Collection, Connection, Server, hang_up, request_bytes
+
 from veilgraph.campaign import Campaign
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import CampaignError

@@ -5,7 +5,7 @@ the graph grows (Decelle, Krzakala, Moore and Zdeborova 2011). It is compared wi
 graphs of 3,000 nodes and mean degree 10. Labels are randomized by GRR; three quarters of the people report. Epsilons
 are at user level (any two records), spent on the label alone.
 
-python -m benchmarks.studies.bayes_limit --first-seed 100 --draws 10
+python -m studies.bayes_limit --first-seed 100 --draws 10
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ another label in the first half of the waves; accuracy is that of today's labels
 With --features, label and features of block models with 1,500 nodes are asked: 8 of 32 features, which are reported
 by everyone.
 
-python -m benchmarks.studies.waves --datasets FOLDER --only cora lastfm
-python -m benchmarks.studies.waves --features
+python -m studies.waves --datasets FOLDER --only cora lastfm
+python -m studies.waves --features
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.studies.deployed import read_labels
+from studies.deployed import read_labels
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import simulate_waves

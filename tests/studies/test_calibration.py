@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.studies.calibration import draw, jackknife, summary, table
+from studies.calibration import draw, jackknife, summary, table
 
 
 def test_a_draw_bins_every_silent_and_every_reporting_node() -> None:

@@ -7,7 +7,7 @@ own report is used. An interval of 95 % should hold the truth in 95 of 100 colle
 With --helpful, three tenths of the people report. Then another tenth does: those whose reports should help most, or
 others. By how much do predictions improve for the people without a report at first?
 
-python -m benchmarks.studies.model_card --datasets FOLDER --first-seed 100 --draws 10
+python -m studies.model_card --datasets FOLDER --first-seed 100 --draws 10
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.studies.deployed import read_labels
+from studies.deployed import read_labels
 from veilgraph.datasets import PrivateGraph
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.deploy.learning_curve import fit_subsamples

@@ -5,7 +5,7 @@ that its analysis prefers, half of the nodes train and a quarter validates. The 
 results of Revisit-LDPGNN (Hu et al., S&P 2027), means and standard deviations of ten seeds, with a GCN of 16 hidden
 units. The settings are those that its search found for each cell. The control needs no features.
 
-python -m benchmarks.studies.rivals_published --datasets FOLDER --draws 10 --device cuda
+python -m studies.rivals_published --datasets FOLDER --draws 10 --device cuda
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The expected calibration error (ECE) in 15 bins of equal width, over the nodes o
 and for nodes that report their label. Its standard error is the jackknife's over draws. Epsilons are at user level
 (any two records), spent on the label alone.
 
-python -m benchmarks.studies.calibration --datasets FOLDER --first-seed 100 --draws 10
+python -m studies.calibration --datasets FOLDER --first-seed 100 --draws 10
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.studies.deployed import read_labels
+from studies.deployed import read_labels
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.evaluation import accuracy, calibration_bins, calibration_error
 from veilgraph.experiments import simulate

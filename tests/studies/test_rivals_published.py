@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.studies.rivals_published import PUBLISHED, Published, control, draw, measure, row, table
+from studies.rivals_published import PUBLISHED, Published, control, draw, measure, row, table
 
 from veilgraph.datasets import csbm
 

@@ -1,6 +1,6 @@
 """Faults under load: the store holds every acknowledged report exactly once, and nothing that was withdrawn.
 
-    python -m benchmarks.studies.faults [--rounds 100] [--store URL] [--collectors 2] [--waves 3] [--seed 0]
+    python -m studies.faults [--rounds 100] [--store URL] [--collectors 2] [--waves 3] [--seed 0]
 
 Each round starts collectors on one store, sends reports and withdrawals over several connections, and kills them all
 with SIGKILL after a random number of answers. Every node has two different reports for each wave, and sends any of them
@@ -21,9 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.performance.collecting import Collection, Connection, Server
 from sqlalchemy import select
 
-from benchmarks.performance.collecting import Collection, Connection, Server
 from veilgraph.campaign.report import Report
 from veilgraph.collector import audit_log
 from veilgraph.collector.database import withdrawals

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.studies.mechanisms import COMPARED, ball_variance, estimates, stated_variance
 from scipy.stats import chi2
+from studies.mechanisms import COMPARED, ball_variance, estimates, stated_variance
 
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import JointGRR

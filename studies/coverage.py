@@ -5,7 +5,7 @@ Each person of a graph reports a label with a given share, chosen at random. Set
 well thresholds are calibrated. Sets that a user gets have at least one class, so that they cover at least as many
 people as the most likely class is right for. The control's accuracy stands beside.
 
-python -m benchmarks.studies.coverage --datasets FOLDER --first-seed 100 --draws 10
+python -m studies.coverage --datasets FOLDER --first-seed 100 --draws 10
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.studies.deployed import read_labels
+from studies.deployed import read_labels
 from veilgraph.datasets import PrivateGraph
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection

@@ -1,6 +1,6 @@
 """Poisoned reports: accuracy of methods with hostile nodes, with and without screening.
 
-    python -m benchmarks.studies.poison [--collection paper] [--data cora] [--epsilon-y EPSILON] [--seeds 5]
+    python -m studies.poison [--collection paper] [--data cora] [--epsilon-y EPSILON] [--seeds 5]
         [--first-seed 0] [--shares 0,0.1,0.2,0.3,0.4] [--attacks labels,invented] [--placements random,degree,region]
         [--json FILE]
 

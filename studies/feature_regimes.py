@@ -5,7 +5,7 @@ and joint GRR of the features the rest. Beside both: the label at its third alon
 whole total, and an oracle that adds features which nobody randomized to the label at its third. Public graphs with
 features as they are come last.
 
-`python -m benchmarks.studies.feature_regimes [--first-seed 0] [--draws 5] [--data-dir FOLDER] [--json]`
+`python -m studies.feature_regimes [--first-seed 0] [--draws 5] [--data-dir FOLDER] [--json]`
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.coverage import cells_of, measure, summary, table
+from studies.coverage import cells_of, measure, summary, table
 
 from veilgraph.datasets import csbm
 

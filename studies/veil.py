@@ -1,6 +1,6 @@
 """Veil compared with the control, and the calibration of its probabilities, on block models and real graphs.
 
-python -m benchmarks.studies.veil
+python -m studies.veil
 """
 
 from __future__ import annotations

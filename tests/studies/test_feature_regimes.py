@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks.studies.feature_regimes import SETTINGS, TOTALS, fit, main, summary, table
+from studies.feature_regimes import SETTINGS, TOTALS, fit, main, summary, table
 
 DECISIVE = next(each for each in SETTINGS if each.regime == "decisive" and each.name.startswith("csbm, 2 classes"))
 FITS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.studies import deployed
+from studies import deployed
 from tests.support.public_data import real_folder
 from veilgraph.datasets import csbm
 from veilgraph.datasets.archive import Archive

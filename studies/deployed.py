@@ -4,7 +4,7 @@ Each draw makes a campaign, lets three quarters of the people report by its labe
 SQLite, trains on the store, and predicts the others from the model folder. The structure-only control goes the same
 way. True labels are read by the simulated devices and by the comparison at the end.
 
-python -m benchmarks.studies.deployed --datasets FOLDER --first-seed 100 --draws 10
+python -m studies.deployed --datasets FOLDER --first-seed 100 --draws 10
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from benchmarks.studies.planner import SEEDS, Cell, label_alone, measure, table
+from studies.planner import SEEDS, Cell, label_alone, measure, table
 
 from veilgraph.datasets import csbm
 from veilgraph.datasets.archive import Archive

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.veil import SWEEP, Setting, fit, summary, table
+from studies.veil import SWEEP, Setting, fit, summary, table
 
 
 def test_a_draw_scores_both_methods_and_bins_every_test_node() -> None:

@@ -1,8 +1,8 @@
 """Feature mechanisms at equal user-level epsilon (any two records): variance of estimates, by formula and measured.
 
-`python -m benchmarks.studies.mechanisms [--features 58] [--share 0.5] [--repeats 20] [--json]`.
+`python -m studies.mechanisms [--features 58] [--share 0.5] [--repeats 20] [--json]`.
 Accuracy where features carry information that the graph does not:
-`python -m benchmarks.studies.mechanisms --learner rgnn [--seeds 10] [--json]`.
+`python -m studies.mechanisms --learner rgnn [--seeds 10] [--json]`.
 For public graphs there is the experiment `mechanisms`: `veilgraph paper run mechanisms`.
 """
 

@@ -3,7 +3,7 @@
 Both mechanisms randomize the labels of the same people with the same split, three quarters of all. Differences are
 paired by seed. Where the best set names one class, both are GRR, and nothing is computed.
 
-python -m benchmarks.studies.label_sets --datasets FOLDER --first-seed 100 --draws 10
+python -m studies.label_sets --datasets FOLDER --first-seed 100 --draws 10
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.studies.deployed import read_labels
+from studies.deployed import read_labels
 from veilgraph.datasets import PrivateGraph
 from veilgraph.evaluation import accuracy
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection

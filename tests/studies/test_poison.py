@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.studies.poison import ATTACKS, COLLECTIONS, PLACEMENTS, inject, measure
+from studies.poison import ATTACKS, COLLECTIONS, PLACEMENTS, inject, measure
 
 from veilgraph.datasets import csbm
 from veilgraph.experiments import simulate

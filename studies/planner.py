@@ -1,6 +1,6 @@
 """How often the planner's 90% interval holds the accuracy that the recommended collection has on real graphs.
 
-python -m benchmarks.studies.planner --datasets FOLDER
+python -m studies.planner --datasets FOLDER
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Studies that take minutes: how well methods do, and what attacks achieve."""

@@ -1,0 +1,1 @@
+"""Tests of the studies beside the package, on sizes that take seconds."""
