@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.campaigns import CAMPAIGNS, CLOSES, GRAPH, MIXED, campaign
+from tests.support.campaigns import CAMPAIGNS, CLOSES, GRAPH, MIXED, NONCE, campaign
 from tests.support.forgeries import HONEST_TEXTS, MISLEADING_TEXTS, rewritten
 from tests.support.mutations import mutated_campaigns
+from tests.support.neighbour_series import CLASS, first_document, waves_of
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.strict_json import content_id, number_text
 from veilgraph.client import participant
@@ -108,6 +109,7 @@ def test_sets_and_joint_features_survive_a_round_trip_and_the_client_agrees(
         closes=CLOSES,
         nodes=3,
         graph=GRAPH.fingerprint,
+        nonce=NONCE,
     )
     read = Campaign.from_json(made.to_json())
     assert read == made
@@ -120,26 +122,32 @@ def test_sets_and_joint_features_survive_a_round_trip_and_the_client_agrees(
     assert [float(level) for level in levels] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-def test_documents_of_format_1_are_read_and_keep_their_ids() -> None:
-    """The first twelve vectors were written by a version that knew format 1 alone."""
-    vectors = json.loads((Path(__file__).parents[1] / "client" / "vectors.json").read_text(encoding="utf-8"))[:12]
-    texts = {vector["name"]: vector["campaign"] for vector in vectors}
-    assert {json.loads(text)["format"] for text in texts.values()} == {1}
-    assert json.loads(texts["binary"])["id"] == "ee8aa338f59e3e62b32189df6da342a07581d04e8ebf38d8b2b4bc92159dc125"
-    assert json.loads(texts["label only"])["id"] == "9eda8bdd594c40965011709564481895a402c8913523a11971b88c927a589501"
-    for text in texts.values():
-        read = Campaign.from_json(text)
-        assert (read.format, read.id, read.to_json()) == (1, json.loads(text)["id"], text)
-        assert participant.verify(text, max_epsilon=1e6, now=datetime(1000, 1, 1, tzinfo=UTC)).id == read.id
+def test_a_document_of_another_format_is_refused() -> None:
+    for version in (1, 2, 5, True, "3"):
+        with pytest.raises(CampaignError, match="format is not 3 or 4"):
+            Campaign.from_json(rewritten(BINARY, format=version, bound__format=version))
 
 
-def test_format_1_has_columns_grr_fs_and_grr_alone() -> None:
-    for name in ("a label and nothing else", "a set of 6 of 18 classes", "joint features"):
-        with pytest.raises(CampaignError, match="format 1 has columns, GRR-FS and GRR alone"):
-            replace(CAMPAIGNS[name], format=1)
-    assert replace(BINARY, format=2).id != BINARY.id
-    with pytest.raises(CampaignError, match="format is not 1 to 4"):
-        Campaign.from_json(rewritten(BINARY, format=5))
+def test_the_same_question_asked_again_is_another_campaign() -> None:
+    """A device answers an id once, for ever: whom it answered last year must not seem to have answered this year."""
+    schema = FeatureSchema(classes=("ill", "well"))
+    again = [campaign(schema, epsilon_y=1.0, nonce=None) for _ in range(100)]
+    assert len({made.id for made in again}) == 100
+    assert all(re.fullmatch("[0-9a-f]{32}", made.bound["nonce"]) for made in again)
+    questions = [participant.verify(made.to_json(), max_epsilon=4.0) for made in again]
+    assert [question.id for question in questions] == [made.id for made in again]
+    drawn = again[0].bound["nonce"]
+    assert campaign(schema, epsilon_y=1.0, nonce=drawn) == again[0]
+    assert replace(again[0], purpose="Another").revise(contact="both@example.org").id == again[0].id
+
+
+def test_waves_of_a_series_are_bound_to_the_nonce_of_its_first_document() -> None:
+    first, other = (first_document(nonce=digit * 32) for digit in "01")
+    waves = [waves_of(CLASS, first=one)[1] for one in (first, other)]
+    assert waves[0].id != waves[1].id
+    assert waves[0].nonce is None
+    with pytest.raises(CampaignError, match="has no nonce"):
+        replace(waves[0], nonce="0" * 32)
 
 
 def test_new_campaigns_are_of_format_3_and_ask_for_the_best_set() -> None:
@@ -218,17 +226,17 @@ def test_another_epsilon_is_another_campaign() -> None:
     assert len(ids) == 3
 
 
-def test_the_id_is_the_hash_of_everything_else() -> None:
+def test_the_id_is_the_hash_of_what_reports_are_bound_to() -> None:
     document = BINARY.document
-    stated = document.pop("id")
-    assert stated == BINARY.id == content_id(document)
-    for key in document:
-        assert content_id({**document, key: "other"}) != stated
+    bound = document["bound"]
+    assert document["id"] == BINARY.id == content_id(bound)
+    for key in bound:
+        assert content_id({**bound, key: "other"}) != BINARY.id
 
 
 def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
     """Every key of the notice is outside of the hash, and every key of the bound part inside."""
-    made = CAMPAIGNS["format 3"]
+    made = CAMPAIGNS["texts and retention"]
     assert content_id(made.bound) == made.id
     changes: dict[str, Any] = {
         "purpose": "Another",
@@ -248,11 +256,11 @@ def test_the_notice_may_change_and_what_reports_are_bound_to_may_not() -> None:
     assert other.id == made.id
     assert replace(made, graph="0" * 64).id != made.id
     assert set(made.notice) == {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts"}
-    assert set(made.bound) == {"format", "schema", "features", "label", "guarantee", "graph", "waves"}
+    assert set(made.bound) == {"format", "schema", "features", "label", "guarantee", "graph", "nonce", "waves"}
 
 
 def test_each_revision_raises_the_version_by_one_and_keeps_the_rest() -> None:
-    made = CAMPAIGNS["format 3"]
+    made = CAMPAIGNS["texts and retention"]
     revised = made.revise(texts={"fr": {"purpose": "Pour apprendre"}})
     assert revised.notice == made.notice | {
         "version": 2,
@@ -272,28 +280,6 @@ def test_retention_may_only_move_to_an_earlier_time() -> None:
     with pytest.raises(CampaignError, match="before the campaign closes"):
         made.revise(closes=CLOSES + timedelta(days=91))
     assert campaign(MIXED, epsilon_y=1.0).revise(retention=CLOSES).retention == CLOSES
-
-
-@pytest.mark.parametrize("name", ["binary", "a label and nothing else"])
-def test_documents_of_formats_1_and_2_have_a_notice_and_cannot_be_revised(name: str) -> None:
-    made = CAMPAIGNS[name]
-    assert (made.notice["version"], made.notice["purpose"], made.notice_sha256) == (1, "To learn", made.id)
-    with pytest.raises(CampaignError, match="bound to its notice, too: make a new campaign"):
-        made.revise(purpose="Another")
-    with pytest.raises(CampaignError, match="use format 3"):
-        replace(made, retention=CLOSES)
-
-
-def test_documents_of_format_2_are_read_and_keep_their_ids() -> None:
-    """Fifteen vectors were written by a version that knew formats 1 and 2."""
-    vectors = json.loads((Path(__file__).parents[1] / "client" / "vectors.json").read_text(encoding="utf-8"))[12:27]
-    assert {json.loads(vector["campaign"])["format"] for vector in vectors} == {2}
-    assert vectors[0]["name"] == "a label and nothing else"
-    assert (
-        json.loads(vectors[0]["campaign"])["id"] == "a766494c0427ea75c06b07d1c2dfce38a0a86dd794e2eaddc7d48d910889ab60"
-    )
-    for vector in vectors:
-        assert Campaign.from_json(vector["campaign"]).to_json() == vector["campaign"]
 
 
 def test_closing_times_are_compared_across_zones() -> None:
@@ -325,9 +311,9 @@ def test_an_invalid_campaign_is_refused(message: str) -> None:
 
 
 TEXTS = [
-    "purpose",
-    "contact",
-    "schema__note",
+    "notice__purpose",
+    "notice__contact",
+    "notice__note",
     "schema__label__name",
     "schema__label__classes__0",
     "schema__columns__0__name",
@@ -390,6 +376,7 @@ def test_mechanisms_for_another_schema_are_refused() -> None:
         "closes": CLOSES,
         "nodes": 3,
         "graph": GRAPH.fingerprint,
+        "nonce": NONCE,
     }
     with pytest.raises(CampaignError, match="other domain sizes"):
         Campaign(feature_mechanism=GRRFS((2, 2), 1, 1.0), label_mechanism=None, **settings)
@@ -403,7 +390,7 @@ def test_a_guarantee_that_is_not_what_the_tables_give_is_refused() -> None:
     with pytest.raises(CampaignError, match=r"not what the tables give: user level \(any two records\) 1\.99999"):
         Campaign.from_json(rewritten(BINARY, guarantee__user_level__total="1.5"))
     with pytest.raises(CampaignError, match="does not hold the integers that an epsilon of 1 gives"):
-        Campaign.from_json(rewritten(BINARY, label__table__true=BINARY.document["label"]["table"]["true"] + 1))
+        Campaign.from_json(rewritten(BINARY, label__table__true=BINARY.bound["label"]["table"]["true"] + 1))
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
@@ -432,14 +419,14 @@ def test_a_stated_epsilon_may_differ_by_a_billionth_and_no_more(off: float) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"closes": "2100-1-1T00:00:00Z"}, "canonical form"),
+        ({"notice__closes": "2100-1-1T00:00:00Z"}, "canonical form"),
         ({"label__epsilon": "1.0"}, "canonical form"),
         ({"label__epsilon": "1e400"}, "must be a number"),
         ({"label__epsilon": 1}, "must be a number"),
-        ({"format": True}, "canonical form"),
+        ({"bound__format": True}, "canonical form"),
         ({"schema__group": 2}, "contradicts itself|whole number|does not hold the integers"),
         ({"graph__nodes": 0}, "graph.nodes"),
-        ({"contact": None}, "contact must be text"),
+        ({"notice__contact": None}, "contact must be text"),
         ({"schema__columns__0": {"name": "x", "values": ["a"], "edges": ["1"]}}, "unknown key"),
     ],
 )
@@ -469,7 +456,7 @@ def test_what_is_not_a_campaign_is_refused(text: str | bytes) -> None:
         "a set of 6 of 18 classes",
         "sets beside features",
         "joint features of mixed domains",
-        "format 3",
+        "texts and retention",
     ],
 )
 def test_mutated_campaigns_are_refused_cleanly_or_are_consistent(name: str) -> None:

@@ -16,7 +16,7 @@ from veilgraph.errors import CampaignError
 @pytest.mark.parametrize("forgery", NOTICE_FORGERIES)
 def test_a_forged_notice_is_refused(forgery: str) -> None:
     with pytest.raises(CampaignError) as caught:
-        Campaign.from_json(rewritten(CAMPAIGNS["format 3"], **NOTICE_FORGERIES[forgery]))
+        Campaign.from_json(rewritten(CAMPAIGNS["texts and retention"], **NOTICE_FORGERIES[forgery]))
     assert str(caught.value).isprintable()
 
 

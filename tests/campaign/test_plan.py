@@ -28,6 +28,7 @@ PLAN = CampaignPlan.new(schema=SCHEMA, graph=GRAPH, label="country", label_mecha
 
 def test_the_campaign_of_a_plan_is_the_one_made_without_it() -> None:
     texts: dict[str, Any] = {"purpose": "P", "contact": "C", "closes": datetime(2100, 1, 1, tzinfo=UTC)}
+    texts["nonce"] = "0123456789abcdef" * 2
     direct = Campaign.new(schema=SCHEMA, graph=GRAPH, epsilon_y=1.0, label="country", **texts)
     assert CampaignPlan.from_json(PLAN.to_json()).campaign(**texts) == direct
 
@@ -48,7 +49,13 @@ def test_every_design_is_read_back(features: JointGRR | GRRFS | None, label: GRR
 
 def test_a_plan_says_nothing_about_purpose_contact_and_closing_date() -> None:
     content = json.loads(PLAN.to_json())["plan"]
-    assert set(content) == set(PLAN.draft.bound) | {"note", "texts"}
+    assert set(content) == set(PLAN.draft.bound) - {"nonce"} | {"note", "texts"}
+
+
+def test_two_campaigns_of_one_plan_have_different_ids() -> None:
+    texts: dict[str, Any] = {"purpose": "P", "contact": "C", "closes": datetime(2100, 1, 1, tzinfo=UTC)}
+    assert PLAN.campaign(**texts).id != PLAN.campaign(**texts).id
+    assert PLAN.campaign(**texts).nonce != PLAN.draft.nonce
 
 
 def sealed(content: object) -> str:

@@ -72,7 +72,7 @@ def test_forged_sets_and_joint_features_are_refused() -> None:
 
 @needs_node
 def test_forged_notices_are_refused_by_all() -> None:
-    forged = [rewritten(CAMPAIGNS["format 3"], **change) for change in NOTICE_FORGERIES.values()]
+    forged = [rewritten(CAMPAIGNS["texts and retention"], **change) for change in NOTICE_FORGERIES.values()]
     replies = in_node("verify", forged)
     for (name, text), reply in zip(zip(NOTICE_FORGERIES, forged, strict=True), replies, strict=True):
         assert "error" in reply, name
@@ -110,7 +110,7 @@ def test_keys_are_ordered_by_code_point_in_every_client() -> None:
 @needs_node
 def test_altered_closed_and_too_revealing_campaigns_are_refused() -> None:
     text = BINARY.to_json()
-    altered, untouched = in_node("verify", [text.replace("To learn", "To earn"), text])
+    altered, untouched = in_node("verify", [text.replace('"nonce":"0', '"nonce":"1'), text])
     assert "altered" in altered["error"]
     assert untouched["result"]["epsilon"] == pytest.approx(2.0)
     assert "closed" in in_node("verify", [text], now=CLOSES)[0]["error"]
@@ -224,8 +224,8 @@ def test_a_shared_device_counts_every_person_against_the_limit() -> None:
 
 
 @needs_node
-def test_100_campaigns_that_differ_in_purpose_alone_share_one_limit() -> None:
-    device = at_once(*(ASK | {"campaign": rewritten(BINARY, purpose=f"Purpose {i}")} for i in range(100)))
+def test_100_campaigns_that_differ_in_nothing_but_their_nonce_share_one_limit() -> None:
+    device = at_once(*(ASK | {"campaign": rewritten(BINARY, nonce=f"{i:032x}")} for i in range(100)))
     assert sum("result" in reply for reply in device["replies"]) == 2
     assert all("above your limit of 5" in reply["error"] for reply in device["replies"] if "error" in reply)
     assert device["spent"] == pytest.approx(4)
@@ -275,7 +275,7 @@ def test_a_report_of_an_earlier_version_is_never_drawn_again_and_counted_in_full
     device = on_one_device(
         ASK | {"node": "old", "record": {}},
         ASK,
-        ASK | {"campaign": rewritten(BINARY, purpose="Another"), "maxEpsilon": 300},
+        ASK | {"campaign": rewritten(BINARY, nonce="a" * 32), "maxEpsilon": 300},
         **planted,
     )
     same, other, another = device["replies"]
@@ -411,7 +411,7 @@ def test_both_clients_and_the_package_hold_to_one_grammar() -> None:
             "a set of 6 of 18 classes",
             "sets beside features",
             "joint features of mixed domains",
-            "format 3",
+            "texts and retention",
         )
         for text in mutated_campaigns(CAMPAIGNS[name].to_json(), 700, rng)
     ]
@@ -445,17 +445,17 @@ ODD_DOCUMENTS = {
     "a number with a fraction of 0": TEXT.replace('"sampled":2', '"sampled":2.0'),
     "a number with an exponent": TEXT.replace('"sampled":2', '"sampled":2e0'),
     "spaces": json.dumps(json.loads(TEXT)),
-    "a day that does not exist": rewritten(BINARY, closes="2100-02-30T00:00:00Z"),
+    "a day that does not exist": rewritten(BINARY, notice__closes="2100-02-30T00:00:00Z"),
     "false for no label": rewritten(BINARY, label=False),
     "false for no features": rewritten(BINARY, features=False),
     "0 for no label": rewritten(BINARY, label=0),
     "a graph of 2**53 nodes": rewritten(BINARY, graph__nodes=2**53),
-    "a note that is not text": rewritten(BINARY, schema__note=None),
-    "an empty purpose": rewritten(BINARY, purpose=""),
-    "a purpose that is too long": rewritten(BINARY, purpose="x" * 4001),
+    "a note that is not text": rewritten(BINARY, notice__note=None),
+    "an empty purpose": rewritten(BINARY, notice__purpose=""),
+    "a purpose that is too long": rewritten(BINARY, notice__purpose="x" * 4001),
     "an epsilon of 0": rewritten(BINARY, label__epsilon="0"),
     "true for a set of one class": rewritten(CAMPAIGNS["a set of one class"], label__size=True),
-    **{name: rewritten(BINARY, purpose=text) for name, text in MISLEADING_TEXTS.items()},
+    **{name: rewritten(BINARY, notice__purpose=text) for name, text in MISLEADING_TEXTS.items()},
     **{
         f"{name} in a value": rewritten(BINARY, schema__columns__0__values=["0", t])
         for name, t in MISLEADING_TEXTS.items()
@@ -463,9 +463,9 @@ ODD_DOCUMENTS = {
 }
 PLAIN_DOCUMENTS = {
     "a line break at the end": TEXT + "\n",
-    "an empty note": rewritten(BINARY, schema__note=""),
-    "a long purpose beyond ASCII": rewritten(BINARY, purpose="\U0001f4cf" * 4000),
-    **{name: rewritten(BINARY, purpose=text) for name, text in HONEST_TEXTS.items()},
+    "an empty note": rewritten(BINARY, notice__note=""),
+    "a long purpose beyond ASCII": rewritten(BINARY, notice__purpose="\U0001f4cf" * 4000),
+    **{name: rewritten(BINARY, notice__purpose=text) for name, text in HONEST_TEXTS.items()},
 }
 
 

@@ -119,7 +119,7 @@ def test_a_campaign_with_the_label_alone_is_answered_by_the_label_alone(tmp_path
 
 def test_an_altered_campaign_is_refused_before_the_record_is_touched(tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="altered"):
-        ask(BINARY.to_json().replace("To learn", "To earn"), tmp_path, Untouchable())
+        ask(BINARY.to_json().replace('"nonce":"0', '"nonce":"1'), tmp_path, Untouchable())
 
 
 def test_a_closed_campaign_is_refused_before_the_record_is_touched(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_report_is_drawn_once_and_the_record_is_not_read_again(tmp_path: Path)
 
 def test_another_campaign_is_another_report(tmp_path: Path) -> None:
     ask(BINARY.to_json(), tmp_path)
-    ask(rewritten(BINARY, purpose="Another"), tmp_path)
+    ask(rewritten(BINARY, nonce="a" * 32), tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -362,17 +362,16 @@ def test_a_report_of_an_earlier_version_is_returned_and_never_drawn_again(tmp_pa
 def test_a_report_of_an_earlier_version_counts_in_full_until_its_cost_is_known(tmp_path: Path) -> None:
     """Its cost is not recorded: 9 integer tables can cost 9 * ln(2**53) = 331 at most."""
     earlier_version(tmp_path)
-    other = rewritten(BINARY, purpose="Another")
+    other = rewritten(BINARY, nonce="a" * 32)
     with pytest.raises(CampaignError, match="cost of 1 is not recorded"):
         ask(other, tmp_path, Untouchable(), max_epsilon=300)
     ask(BINARY.to_json(), tmp_path, Untouchable(), node="old")
     assert ask(other, tmp_path, max_epsilon=4)
 
 
-def test_100_campaigns_that_differ_in_purpose_alone_share_one_limit(tmp_path: Path) -> None:
+def test_100_campaigns_that_differ_in_nothing_but_their_nonce_share_one_limit(tmp_path: Path) -> None:
     made = campaign(FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_y=0.5, label="ill")
-    cheap = replace(made, format=2)  # in format 3 they are one campaign
-    texts = [rewritten(cheap, purpose=f"Purpose {i}") for i in range(100)]
+    texts = [rewritten(made, nonce=f"{i:032x}") for i in range(100)]
     for i, text in enumerate(texts):
         if i < 3:
             ask(text, tmp_path, max_epsilon=1.5)
@@ -469,7 +468,7 @@ def test_a_store_that_cannot_be_counted_answers_nothing(content: str, tmp_path: 
     (path,) = tmp_path.iterdir()
     path.write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(RunError, match="damaged"):
-        ask(rewritten(BINARY, purpose="Another"), tmp_path, Untouchable())
+        ask(rewritten(BINARY, nonce="a" * 32), tmp_path, Untouchable())
     with pytest.raises(RunError, match="damaged"):
         answered(tmp_path)
 
@@ -486,7 +485,7 @@ def test_a_stored_cost_that_is_not_a_number_is_damaged(cost: Any, tmp_path: Path
 def _answer_another(arguments: tuple[str, int]) -> bool:
     store, i = arguments
     try:
-        ask(rewritten(BINARY, purpose=f"Purpose {i}"), Path(store))
+        ask(rewritten(BINARY, nonce=f"{i:032x}"), Path(store))
     except CampaignError:
         return False
     return True

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.blocked_imports import run_without
-from tests.support.campaigns import CAMPAIGNS, FORMAT_1, campaign
+from tests.support.campaigns import campaign
 from tests.support.chromium import CHROMIUM, needs_chromium
 from tests.support.collection import SCHEMA, Collection
 from tests.support.neighbour_series import CAPPED, CLASS, HISTOGRAM, LIST, waves_of
@@ -72,22 +72,6 @@ def test_a_label_alone_has_one_figure_and_names_the_size_of_its_sets() -> None:
 def words_of(document: str) -> str:
     """Return the words of a page or a draft, without tags, entities and signs of Markdown."""
     return " ".join(unescape(re.sub(r"<style.*?</style>|<[^>]+>|\\\\", " ", document, flags=re.DOTALL)).split())
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.parametrize("name", ["binary", "label only", "a set of 6 of 18 classes", "joint features"])
-def test_campaigns_of_formats_1_and_2_are_described_as_those_of_format_3(name: str, template: Template) -> None:
-    """Documents of earlier formats have no notice of their own: no retention date, no texts, no waves."""
-    earlier = CAMPAIGNS[name]
-    assert earlier.format == (1 if name in FORMAT_1 else 2)
-    assert Campaign.from_json(earlier.to_json()) == earlier
-    said = words_of(render_summary(earlier, template=template))
-    assert earlier.id in said or template == "consent"
-    assert exposures(earlier)[0].guess in said
-    assert "None" not in said
-    assert not re.search(r"\brounds?\b", said)
-    today = words_of(render_summary(replace(earlier, format=3), template=template))
-    assert said.replace(earlier.id, "") == today.replace(replace(earlier, format=3).id, "")
 
 
 SERIES = campaign(

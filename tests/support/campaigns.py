@@ -19,6 +19,7 @@ from veilgraph.privacy.schema import Column, FeatureSchema
 
 CLOSES = datetime(2100, 1, 1, tzinfo=UTC)
 BEFORE = datetime(2099, 1, 1, tzinfo=UTC)
+NONCE = "0123456789abcdef" * 2
 GRAPH = Graph.from_edges([[0, 1], [1, 2]], num_nodes=3)
 
 MIXED = FeatureSchema(
@@ -35,32 +36,36 @@ MIXED = FeatureSchema(
 
 
 def campaign(schema: FeatureSchema, **budget: Any) -> Campaign:
-    settings: dict[str, Any] = {"purpose": "To learn", "contact": "privacy@example.org", "closes": CLOSES}
+    settings: dict[str, Any] = {
+        "purpose": "To learn",
+        "contact": "privacy@example.org",
+        "closes": CLOSES,
+        "nonce": NONCE,
+    }
     return Campaign.new(schema=schema, graph=GRAPH, **(settings | budget))
 
 
-def format_1(schema: FeatureSchema, *, epsilon_y: float | None = None, **budget: Any) -> Campaign:
-    """Return a campaign as earlier versions wrote it: in format 1, with GRR for the label."""
+def with_grr(schema: FeatureSchema, *, epsilon_y: float | None = None, **budget: Any) -> Campaign:
+    """Return a campaign whose label is by GRR, also where a set would tell more."""
     made = campaign(schema, epsilon_y=epsilon_y, **budget)
-    label = None if epsilon_y is None else GRR(schema.num_classes, epsilon_y)
-    return replace(made, format=1, label_mechanism=label)
+    return replace(made, label_mechanism=None if epsilon_y is None else GRR(schema.num_classes, epsilon_y))
 
 
-FORMAT_1: dict[str, Campaign] = {
-    "binary": format_1(
+_WITH_GRR: dict[str, Campaign] = {
+    "binary": with_grr(
         FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_x=0.5, sampled=2, epsilon_y=1.0, label="ill"
     ),
-    "mixed domains, bins and names beyond ASCII": format_1(MIXED, epsilon_x=1.0, sampled=2, epsilon_y=2.0),
-    "merged columns": format_1(
+    "mixed domains, bins and names beyond ASCII": with_grr(MIXED, epsilon_x=1.0, sampled=2, epsilon_y=2.0),
+    "merged columns": with_grr(
         FeatureSchema.binary(10, classes=["a", "b", "c"], group=3), epsilon_x=1.5, sampled=2, epsilon_y=0.1
     ),
-    "label only": format_1(MIXED, epsilon_y=0.7),
-    "features only": format_1(MIXED, epsilon_x=0.7, sampled=3),
-    "all features sampled": format_1(MIXED, epsilon_x=0.25, sampled=5, epsilon_y=0.25),
-    "tiny epsilon": format_1(MIXED, epsilon_x=1e-9, sampled=1, epsilon_y=1e-12),
-    "large epsilon": format_1(MIXED, epsilon_x=20.0, sampled=4, epsilon_y=30.0),
-    "an epsilon beyond the words": format_1(MIXED, epsilon_x=50.0, sampled=1, epsilon_y=1e300),
-    "many bins": format_1(
+    "label only": with_grr(MIXED, epsilon_y=0.7),
+    "features only": with_grr(MIXED, epsilon_x=0.7, sampled=3),
+    "all features sampled": with_grr(MIXED, epsilon_x=0.25, sampled=5, epsilon_y=0.25),
+    "tiny epsilon": with_grr(MIXED, epsilon_x=1e-9, sampled=1, epsilon_y=1e-12),
+    "large epsilon": with_grr(MIXED, epsilon_x=20.0, sampled=4, epsilon_y=30.0),
+    "an epsilon beyond the words": with_grr(MIXED, epsilon_x=50.0, sampled=1, epsilon_y=1e300),
+    "many bins": with_grr(
         FeatureSchema(
             columns=(Column(name="x", edges=tuple(map(float, range(1001)))), Column(name="y")),
             classes=tuple(f"c{i}" for i in range(37)),
@@ -69,10 +74,10 @@ FORMAT_1: dict[str, Campaign] = {
         sampled=1,
         epsilon_y=4.0,
     ),
-    "the paper's size": format_1(
+    "the paper's size": with_grr(
         FeatureSchema.binary(53, classes=[f"c{i}" for i in range(6)]), epsilon_x=0.1, sampled=10, epsilon_y=3.0
     ),
-    "one column": format_1(FeatureSchema.binary(1, classes=["0", "1"]), epsilon_x=1.0, sampled=1, epsilon_y=1.0),
+    "one column": with_grr(FeatureSchema.binary(1, classes=["0", "1"]), epsilon_x=1.0, sampled=1, epsilon_y=1.0),
 }
 
 
@@ -107,11 +112,6 @@ TEXTS = {
 }
 
 
-def in_format_2() -> dict[str, Campaign]:
-    """Return campaigns as earlier versions wrote them: in format 2."""
-    return {name: replace(made, format=2) for name, made in _WITH_SETS_AND_JOINT_FEATURES.items()}
-
-
 _WITH_SETS_AND_JOINT_FEATURES: dict[str, Campaign] = {
     "a label and nothing else": campaign(classes(4), epsilon_y=1.0, label="country"),
     "a set of 6 of 18 classes": sets(classes(18), 1.0, label="country"),
@@ -132,13 +132,15 @@ _WITH_SETS_AND_JOINT_FEATURES: dict[str, Campaign] = {
     "joint features with a large epsilon": joint(MIXED, 2, 30.0),
 }
 
-FORMAT_3: dict[str, Campaign] = {
-    "format 3": campaign(replace(MIXED, texts=TEXTS), epsilon_x=1.0, sampled=2, epsilon_y=2.0, retention=CLOSES),
-    "format 3, joint features, second notice": joint(MIXED, 3, 0.4, epsilon_y=0.3).revise(contact="both@example.org"),
-    "format 3, sets alone": sets(classes(18), 1.0, label="country"),
+_WITH_NOTICES: dict[str, Campaign] = {
+    "texts and retention": campaign(
+        replace(MIXED, texts=TEXTS), epsilon_x=1.0, sampled=2, epsilon_y=2.0, retention=CLOSES
+    ),
+    "joint features, second notice": joint(MIXED, 3, 0.4, epsilon_y=0.3).revise(contact="both@example.org"),
+    "sets with a name of the label": sets(classes(18), 1.0, label="country"),
 }
 
-CAMPAIGNS: dict[str, Campaign] = FORMAT_1 | in_format_2() | FORMAT_3
+CAMPAIGNS: dict[str, Campaign] = _WITH_GRR | _WITH_SETS_AND_JOINT_FEATURES | _WITH_NOTICES
 
 
 def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
@@ -152,7 +154,7 @@ def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
                 record[column.name] = rng.choice([*finite, inside, repr(inside)])
             else:
                 record[column.name] = rng.choice(column.values)
-            if campaign.format > 2 and rng.random() < 0.2:
+            if rng.random() < 0.2:
                 record[column.name] = None  # left out
         leave_out = campaign.feature_mechanism is not None and rng.random() < 0.1
         record[campaign.label] = None if leave_out else rng.choice(campaign.schema.classes)

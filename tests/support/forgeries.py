@@ -15,22 +15,20 @@ RECORD: dict[str, Any] = {f"x{i}": i % 2 for i in range(8)} | {"ill": "yes"}
 def rewritten(campaign: Campaign, **changes: Any) -> str:
     """Return a campaign with changed content and a valid id, as a forger who knows the format would write it.
 
-    In format 3, a path begins with the part, and those without are inside what reports are bound to.
+    A path begins with the part, and one without is inside what reports are bound to. The format is in both.
     """
     document = json.loads(campaign.to_json())
-    if document["format"] == 3:
-        changes = {
-            path if path.split("__")[0] in ("bound", "notice", "format") else f"bound__{path}": value
-            for path, value in changes.items()
-        }
+    changes = {
+        path if path.split("__")[0] in ("bound", "notice", "format") else f"bound__{path}": value
+        for path, value in changes.items()
+    }
     for path, value in changes.items():
         *parents, last = path.split("__")
         inner = document
         for key in parents:
             inner = inner[int(key) if key.isdigit() else key]
         inner[int(last) if last.isdigit() else last] = value
-    document.pop("id")
-    return canonical_json({**document, "id": content_id(document.get("bound", document))})
+    return canonical_json({**document, "id": content_id(document["bound"])})
 
 
 def _matching(epsilon: float) -> dict[str, Any]:
@@ -80,8 +78,9 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "an unknown mechanism": {"label__mechanism": "identity"},
     "an unknown key": {"extra": 1},
     "another format": {"format": 4},
-    "format 3": {"format": 3},
-    "no date": {"closes": "never"},
+    "a wave's format": {"format": 4, "bound__format": 4},
+    "an earlier format": {"format": 2, "bound__format": 2},
+    "no date": {"notice__closes": "never"},
     "NaN for an epsilon": {"guarantee__user_level__total": "NaN"},
     "infinity for an epsilon": {"guarantee__user_level__total": "Infinity"},
     "merged columns that are not binary": {"schema__group": 8, "schema__columns__0__values": ["a", "b", "c"]},
@@ -128,7 +127,6 @@ SET_FORGERIES: dict[str, dict[str, Any]] = {
     "sets by the name of another mechanism": {"label__mechanism": "grr"},
     "a table of randomized response": {"label__table": {"domain_size": 18, "true": 2**53 - 17 * 2**48, "other": 2**48}},
     "an unknown key": {"label__sampled": 1},
-    "format 1": {"format": 1},
     "merged columns, and no columns": {"schema__group": 2},
     "features of no columns": {
         "features": {"mechanism": "grr_fs", "epsilon": "1", "sampled": 1, "tables": []},
@@ -148,10 +146,9 @@ JOINT_FORGERIES: dict[str, dict[str, Any]] = {
     "a table left out": {"features__tables": []},
     "one table for each feature": {"features__mechanism": "grr_fs"},
     "another mechanism": {"features__mechanism": "joint"},
-    "format 1": {"format": 1},
 }
 
-# Changes to "format 3".
+# Changes to "texts and retention".
 NOTICE_FORGERIES: dict[str, dict[str, Any]] = {
     "an unknown key": {"notice__extra": 1},
     "an unknown key of the bound part": {"bound__extra": 1},
@@ -160,6 +157,15 @@ NOTICE_FORGERIES: dict[str, dict[str, Any]] = {
     "another format inside": {"bound__format": 2},
     "true for a format inside": {"bound__format": True},
     "another format outside": {"format": 2},
+    "no nonce": {"bound__nonce": None},
+    "an empty nonce": {"bound__nonce": ""},
+    "a nonce that is a number": {"bound__nonce": 10**31},
+    "a nonce of 31 digits": {"bound__nonce": "0" * 31},
+    "a nonce of 33 digits": {"bound__nonce": "0" * 33},
+    "a nonce with a line break": {"bound__nonce": "0" * 32 + "\n"},
+    "a nonce in capital letters": {"bound__nonce": "A" * 32},
+    "a nonce in Arabic digits": {"bound__nonce": "\u0660" * 32},
+    "a nonce in a list": {"bound__nonce": ["0" * 32]},
     "version 0": {"notice__version": 0},
     "a version that is text": {"notice__version": "1"},
     "no purpose": {"notice__purpose": ""},

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.campaigns import NONCE
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.people_file import people_file
@@ -33,7 +34,8 @@ ANSWERS = {"class": CLASS, "histogram": HISTOGRAM, "capped histogram": CAPPED}
 
 def first_document(people: Graph = PEOPLE, *, epsilon_y: float = 2.0, **settings: Any) -> Campaign:
     """Return the campaign that begins a series: it asks for the label."""
-    given: dict[str, Any] = {"purpose": "To learn", "contact": "privacy@example.org", "closes": CLOSES} | settings
+    given: dict[str, Any] = {"purpose": "To learn", "contact": "privacy@example.org", "closes": CLOSES}
+    given |= {"nonce": NONCE} | settings
     schema = FeatureSchema(columns=(), classes=CLASSES)
     return Campaign.new(schema=schema, graph=people, epsilon_y=epsilon_y, private_neighbours="waves", **given)
 

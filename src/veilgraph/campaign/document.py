@@ -1,9 +1,10 @@
 """The campaign document: what a device must know to answer, and what a person must know to agree.
 
 It is one JSON document of text and whole numbers, in two parts. Reports are bound to the first one: the schema, the
-mechanisms with the integers that decide every report, the guarantee that these integers give, and the graph. The id is
-the SHA-256 of its canonical form, so a campaign with another epsilon is another campaign. The second one is the notice,
-which has a version and may change: purpose, contact, closing and retention dates, and texts in several languages.
+mechanisms with the integers that decide every report, the guarantee that these integers give, the graph, and a nonce
+of 128 random bits. The id is the SHA-256 of its canonical form. So a campaign with another epsilon is another campaign,
+and so is one that asks the same question a second time. The second part is the notice, which has a version and may
+change: purpose, contact, closing and retention dates, and texts in several languages.
 
 A wave of answers about private neighbours is a document of its own, in format 4: `NeighbourSeries` says what it binds.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -57,10 +59,9 @@ from veilgraph.privacy.plain_text import counted, quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 FORMAT = 3
-"""Format of new documents. Formats 1 and 2, in which reports are bound to everything, are read and keep their ids."""
+"""Format of all documents but those of waves about private neighbours."""
 WAVE_FORMAT = 4
 """Format of the documents of waves about private neighbours."""
-_FORMATS = (1, 2, FORMAT, WAVE_FORMAT)
 
 _FeatureMechanism = GRRFS | JointGRR | LongitudinalFeatures
 _LabelMechanism = GRR | SubsetSelection | WaveEvidence
@@ -75,6 +76,8 @@ _MAX_SIZES_OF_SERIES = 16
 _TOLERANCE = 1e-9
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_NONCE_BYTES = 16
+_NONCE = re.compile(rf"[0-9a-f]{{{2 * _NONCE_BYTES}}}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +94,9 @@ class Campaign:
         closes: time until which reports are accepted, to the second.
         nodes: number of nodes of the public graph.
         graph: fingerprint of the public graph.
-        format: format of the document; earlier ones have fewer mechanisms.
+        nonce: 128 random bits in hexadecimal digits, which make the id unique; None in waves about private neighbours,
+            which name the documents before them.
+        format: format of the document.
         stated: epsilons of a document that rounds them otherwise than this version; default: as this version does.
         notice_version: version of the notice; every change raises it by one.
         retention: time after which the organiser deletes the reports; None if there is none.
@@ -102,9 +107,9 @@ class Campaign:
     >>> campaign = Campaign.new(
     ...     schema=FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_x=0.5, sampled=2, epsilon_y=1.0,
     ...     graph=Graph.from_edges([[0], [1]], num_nodes=2), purpose="Learn who needs a vaccine",
-    ...     contact="privacy@example.org", closes=datetime(2027, 1, 31, tzinfo=UTC))
+    ...     contact="privacy@example.org", closes=datetime(2027, 1, 31, tzinfo=UTC), nonce="0" * 32)
     >>> campaign.id[:8], round(campaign.guarantee.total_user_level, 9)
-    ('0d376432', 2.0)
+    ('f44e616f', 2.0)
     >>> Campaign.from_json(campaign.to_json()) == campaign
     True
 
@@ -130,6 +135,7 @@ class Campaign:
     closes: datetime
     nodes: int
     graph: str
+    nonce: str | None = None
     format: int = FORMAT
     stated: StatedGuarantee | None = None
     notice_version: int = 1
@@ -152,6 +158,7 @@ class Campaign:
         expect_whole(self.nodes, "graph.nodes", 1, 2**53 - 1)
         if not _SHA256.fullmatch(self.graph):
             raise CampaignError("graph.sha256 is not a SHA-256 in hexadecimal digits")
+        _check_nonce(self.nonce, self.format)
         self._check_mechanisms()
         if self.stated is not None:
             self.stated.check(self.guarantee)
@@ -186,17 +193,9 @@ class Campaign:
             if self.waves is None:
                 raise CampaignError("wave: the campaign has no waves; leave it out")
             expect_whole(self.wave, "wave", 1, self.waves.waves)
-        if self.format < 3 and (self.notice_version > 1 or self.retention is not None or self.schema.texts):
-            raise CampaignError(f"format {self.format} has no retention, no texts and one version: use format 3")
 
     def _check_mechanisms(self) -> None:
         features, label = self.feature_mechanism, self.label_mechanism
-        if self.format == 1 and (
-            isinstance(features, JointGRR) or isinstance(label, SubsetSelection) or not self.schema.columns
-        ):
-            raise CampaignError("format 1 has columns, GRR-FS and GRR alone: make the campaign in format 2")
-        if self.waves is not None and self.format < 3:
-            raise CampaignError("a series of waves needs format 3")
         if features is not None:
             if features.domain_sizes != self.schema.domain_sizes:
                 raise CampaignError("the feature mechanism has other domain sizes than the schema")
@@ -228,6 +227,7 @@ class Campaign:
         wave_epsilon: float | None = None,
         wave_epsilon_x: float | None = None,
         private_neighbours: Literal["waves", "lists"] | None = None,
+        nonce: str | None = None,
     ) -> Campaign:
         """Make a campaign; without `epsilon_x` it collects no features, without `epsilon_y` no label.
 
@@ -242,6 +242,9 @@ class Campaign:
         With `private_neighbours` it is the first document of a series: it asks for the label alone, once. The graph has
         the people and no edge. Before "waves" of histograms or classes the label is randomized by GRR, of which they
         learn most, and before randomized "lists" as in any other campaign.
+
+        Each call makes another campaign: the id depends on a nonce, which the operating system draws. Pass `nonce` to
+        make the same campaign again, in a simulation or a test.
         """
         if private_neighbours and (epsilon_x is not None or sampled is not None):
             raise CampaignError(
@@ -291,6 +294,7 @@ class Campaign:
             closes=closes,
             nodes=graph.num_nodes,
             graph=graph.fingerprint,
+            nonce=nonce or new_nonce(),
             retention=retention,
         )
 
@@ -322,7 +326,7 @@ class Campaign:
         """
         series = self.neighbours
         label = self.label_mechanism if series is None else series.label
-        if not isinstance(label, GRR | SubsetSelection) or self.schema.columns or (series is None and self.format != 3):
+        if not isinstance(label, GRR | SubsetSelection) or self.schema.columns:
             raise CampaignError("a series about private neighbours begins with a campaign for the label alone, once")
         if graph.fingerprint != self.graph or graph.num_edges:
             raise CampaignError("the people are not those of the series: give its node table, and no edges")
@@ -384,6 +388,7 @@ class Campaign:
                 closes=expect_time(notice["closes"], "closes"),
                 nodes=expect_object(stated["graph"], {"nodes", "sha256"}, "graph")["nodes"],
                 graph=expect_text(stated["graph"]["sha256"], "graph.sha256"),
+                nonce=stated.get("nonce"),
                 format=version,
                 notice_version=notice["version"],
                 retention=None if notice["retention"] is None else expect_time(notice["retention"], "retention"),
@@ -433,10 +438,6 @@ class Campaign:
             texts: texts by language; those of other languages stay.
             wave: number of the wave that is open.
         """
-        if self.format < 3:
-            raise CampaignError(
-                f"reports of a campaign of format {self.format} are bound to its notice, too: make a new campaign"
-            )
         if wave is not None and self.wave is not None and wave < self.wave:
             raise CampaignError(f"wave is {wave}, but wave {self.wave} is open: devices answer no earlier one")
         if retention is not None and self.retention is not None and retention > self.retention:
@@ -472,8 +473,6 @@ class Campaign:
     @property
     def document(self) -> dict[str, Any]:
         """The document as JSON values."""
-        if self.format < 3:
-            return {**self.bound, "id": self.id}
         return {"format": self.format, "id": self.id, "bound": self.bound, "notice": self.notice}
 
     @cached_property
@@ -483,8 +482,8 @@ class Campaign:
 
     @property
     def notice_sha256(self) -> str:
-        """SHA-256 of the canonical form of the notice; the id, if reports are bound to the notice."""
-        return self.id if self.format < 3 else content_id(self.notice)
+        """SHA-256 of the canonical form of the notice."""
+        return content_id(self.notice)
 
     @property
     def waves(self) -> WaveEvidence | LongitudinalFeatures | None:
@@ -612,7 +611,7 @@ class Campaign:
 
     @cached_property
     def bound(self) -> dict[str, Any]:
-        """Part that reports are bound to, as JSON values. In formats 1 and 2 it holds the notice, too."""
+        """Part that reports are bound to, as JSON values."""
         parts: dict[str, Any] = {
             "format": self.format,
             "schema": {
@@ -629,10 +628,7 @@ class Campaign:
             stated = {**self.neighbours.document, "label": _label_document(self.neighbours.label)}
             kept = {key: parts[key] for key in ("format", "schema", "graph")}
             return {**kept, "neighbours": stated, "guarantee": self.neighbours.guarantee_document}
-        if self.format >= 3:
-            return {**parts, "waves": self._waves_document()}
-        parts["schema"]["note"] = self.schema.note
-        return {**parts, **{key: self.notice[key] for key in ("purpose", "contact", "closes")}}
+        return {**parts, "nonce": self.nonce, "waves": self._waves_document()}
 
     def _waves_document(self) -> dict[str, Any] | None:
         features, label = self.feature_mechanism, self.label_mechanism
@@ -668,9 +664,8 @@ class Campaign:
         }
 
 
-_BOUND = {"format", "schema", "features", "label", "guarantee", "graph"}
-_BOUND_BY_FORMAT = {
-    FORMAT: {*_BOUND, "waves"},
+_BOUND = {
+    FORMAT: {"format", "schema", "features", "label", "guarantee", "graph", "nonce", "waves"},
     WAVE_FORMAT: {"format", "schema", "guarantee", "graph", "neighbours"},
 }
 
@@ -678,30 +673,31 @@ _BOUND_BY_FORMAT = {
 def _parts(document: object) -> tuple[dict[str, Any], dict[str, Any], int]:
     """Return the bound part, the notice and the format of a document; refuse one whose content is not its id's."""
     stated = document.get("format") if isinstance(document, dict) else None
-    version = next((known for known in _FORMATS if known == stated), None)
-    if version is None and isinstance(document, dict) and "format" in document:
-        raise CampaignError(f"its format is not 1 to {WAVE_FORMAT}: it needs another version of veilgraph")
-    if version in _BOUND_BY_FORMAT:
-        whole = expect_object(document, {"format", "id", "bound", "notice"}, "campaign")
-        bound = expect_object(whole["bound"], _BOUND_BY_FORMAT[version], "bound")
-        notice = expect_object(whole["notice"], NOTICE_KEYS, "notice")
-        _check_id(whole["id"], bound)
-        return bound, notice, version
-    bound = dict(expect_object(document, {*_BOUND, "id", "purpose", "contact", "closes"}, "campaign"))
-    _check_id(bound.pop("id"), bound)
-    schema = expect_object(bound["schema"], {*_SCHEMA, "note"}, "schema")
-    texts = {key: bound[key] for key in ("purpose", "contact", "closes")}
-    bound["schema"] = {key: schema[key] for key in _SCHEMA}
-    return (
-        bound,
-        {**texts, "version": 1, "retention": None, "note": schema["note"], "wave": None, "texts": {}},
-        version or 1,
-    )
+    version = next((known for known in _BOUND if known == stated), FORMAT)
+    if version != stated and isinstance(document, dict) and "format" in document:
+        raise CampaignError(f"its format is not {FORMAT} or {WAVE_FORMAT}: it needs another version of veilgraph")
+    whole = expect_object(document, {"format", "id", "bound", "notice"}, "campaign")
+    bound = expect_object(whole["bound"], _BOUND[version], "bound")
+    notice = expect_object(whole["notice"], NOTICE_KEYS, "notice")
+    _check_id(whole["id"], bound)
+    return bound, notice, version
 
 
 def _check_id(stated: object, bound: dict[str, Any]) -> None:
     if stated != content_id(bound):
         raise CampaignError("the content is not what the id says: the campaign was altered; get it again")
+
+
+def new_nonce() -> str:
+    """Return 128 random bits of the operating system, in hexadecimal digits."""
+    return secrets.token_hex(_NONCE_BYTES)
+
+
+def _check_nonce(nonce: object, version: int) -> None:
+    if version == WAVE_FORMAT and nonce is not None:
+        raise CampaignError("a wave about private neighbours has no nonce: leave it out")
+    if version == FORMAT and not (isinstance(nonce, str) and _NONCE.fullmatch(nonce)):
+        raise CampaignError(f"nonce must be {2 * _NONCE_BYTES} hexadecimal digits: leave it out, and it is drawn")
 
 
 def _checked_time(moment: datetime, name: str) -> datetime:
@@ -877,11 +873,8 @@ def _label(stated: object, schema: FeatureSchema, waves: dict[str, Any] | None) 
     return WaveEvidence(classes, epsilon, of_wave, waves["count"], waves["values"])
 
 
-_SCHEMA = {"columns", "group", "label"}
-
-
 def _schema(stated: object, notice: Mapping[str, Any]) -> FeatureSchema:
-    parts = expect_object(stated, _SCHEMA, "schema")
+    parts = expect_object(stated, {"columns", "group", "label"}, "schema")
     label = expect_object(parts["label"], {"name", "classes"}, "schema.label")
     return FeatureSchema(
         columns=tuple(_column(entry) for entry in expect_list(parts["columns"], "schema.columns", min_length=0)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from veilgraph.campaign.document import FORMAT, Campaign
+from veilgraph.campaign.document import FORMAT, Campaign, new_nonce
 from veilgraph.campaign.strict_json import TIME_FORMAT, canonical_json, content_id, expect_object, parse_strict
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
@@ -16,6 +16,8 @@ from veilgraph.privacy.schema import FeatureSchema
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 _LATER: dict[str, Any] = {"purpose": "planned", "contact": "planned", "closes": _NEVER.strftime(TIME_FORMAT)}
 """What a plan leaves open, with values that stand for it in the draft of the campaign."""
+_NO_NONCE = "0" * 32
+"""Stands for the nonce in the draft: each campaign that follows a plan draws its own."""
 _NOTICE: dict[str, Any] = {**_LATER, "version": 1, "retention": None, "wave": None}
 
 
@@ -23,8 +25,8 @@ _NOTICE: dict[str, Any] = {**_LATER, "version": 1, "retention": None, "wave": No
 class CampaignPlan:
     """A campaign without purpose, contact and closing date: schema, mechanisms, guarantee and graph.
 
-    The document is what the campaign's reports are bound to, with the schema's note and texts and an id of its own.
-    Reading it checks everything that reading a campaign checks.
+    The document is what the campaign's reports are bound to, without the nonce, and with the schema's note and texts
+    and an id of its own. Reading it checks everything that reading a campaign checks.
 
     Args:
         draft: a campaign; its purpose, contact and closing date are not part of the plan.
@@ -43,7 +45,9 @@ class CampaignPlan:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "draft", replace(self.draft, format=FORMAT, **_LATER | {"closes": _NEVER, "stated": None})
+            self,
+            "draft",
+            replace(self.draft, format=FORMAT, nonce=_NO_NONCE, **_LATER | {"closes": _NEVER, "stated": None}),
         )
 
     @classmethod
@@ -65,6 +69,7 @@ class CampaignPlan:
                 label=label,
                 nodes=graph.num_nodes,
                 graph=graph.fingerprint,
+                nonce=_NO_NONCE,
                 **_LATER | {"closes": _NEVER},
             )
         )
@@ -79,18 +84,34 @@ class CampaignPlan:
         content = dict(expect_object(stated, {"plan", "id"}, "the plan"))
         if content["id"] != content_id({"plan": content["plan"]}):
             raise CampaignError("the plan was altered: its content is not what its id says; make it again")
-        if not isinstance(planned := content["plan"], dict) or planned.keys() & _LATER.keys():
+        if not isinstance(planned := content["plan"], dict) or planned.keys() & {*_LATER, "nonce"}:
             raise CampaignError("it is not a plan: make one with 'veilgraph plan --out'")
         return cls(Campaign.from_json(canonical_json(_draft(planned))))
 
     def to_json(self) -> str:
         """Return the canonical document."""
-        content = {**self.draft.bound, "note": self.draft.notice["note"], "texts": self.draft.notice["texts"]}
+        bound = {key: value for key, value in self.draft.bound.items() if key != "nonce"}
+        content = {**bound, "note": self.draft.notice["note"], "texts": self.draft.notice["texts"]}
         return canonical_json({"plan": content, "id": content_id({"plan": content})})
 
-    def campaign(self, *, purpose: str, contact: str, closes: datetime, retention: datetime | None = None) -> Campaign:
-        """Return the campaign that follows the plan."""
-        return replace(self.draft, purpose=purpose, contact=contact, closes=closes, retention=retention)
+    def campaign(
+        self,
+        *,
+        purpose: str,
+        contact: str,
+        closes: datetime,
+        retention: datetime | None = None,
+        nonce: str | None = None,
+    ) -> Campaign:
+        """Return a campaign that follows the plan; without `nonce`, the operating system draws one."""
+        return replace(
+            self.draft,
+            purpose=purpose,
+            contact=contact,
+            closes=closes,
+            retention=retention,
+            nonce=nonce or new_nonce(),
+        )
 
     def check(
         self, *, schema: FeatureSchema | None = None, graph: Graph | None = None, label: str | None = None
@@ -108,10 +129,7 @@ class CampaignPlan:
 
 
 def _draft(planned: dict[str, Any]) -> dict[str, Any]:
-    """Return the document of the draft. Plans of earlier formats are those of earlier versions."""
-    if planned.get("format") != FORMAT:
-        document = planned | _LATER
-        return document | {"id": content_id(document)}
-    bound = {key: value for key, value in planned.items() if key not in ("note", "texts")}
+    """Return the document of the draft."""
+    bound = {key: value for key, value in planned.items() if key not in ("note", "texts")} | {"nonce": _NO_NONCE}
     notice = _NOTICE | {key: planned[key] for key in ("note", "texts") if key in planned}
     return {"format": FORMAT, "id": content_id(bound), "bound": bound, "notice": notice}

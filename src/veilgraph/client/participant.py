@@ -214,7 +214,7 @@ class Notice(NamedTuple):
 
     version: int
     sha256: str
-    """SHA-256 of its canonical form; the campaign's id, in the formats that bind reports to the notice."""
+    """SHA-256 of its canonical form."""
     purpose: str
     contact: str
     closes: datetime
@@ -1475,7 +1475,7 @@ def _parsed(campaign: str | bytes) -> tuple[dict[str, Any], Notice]:
 
 
 _BOUND = {
-    3: "features format graph guarantee label schema waves",
+    3: "features format graph guarantee label nonce schema waves",
     4: "format graph guarantee neighbours schema",
 }
 
@@ -1483,38 +1483,27 @@ _BOUND = {
 def _checked_parts(document: object) -> tuple[dict[str, Any], Notice]:
     """Return the part that reports are bound to, which the id names, and the notice."""
     version = document.get("format") if isinstance(document, dict) else None
-    if type(version) is not int or version not in (1, 2, *_BOUND):
-        raise CampaignError("the campaign's format is not 1 to 4: this client is too old, or it is not a campaign")
-    if version in _BOUND:
-        whole = _object(document, "bound format id notice", "the campaign")
-        bound = dict(_object(whole["bound"], _BOUND[version], "bound"))
-        if type(bound["format"]) is not int or bound["format"] != version:
-            raise CampaignError("the campaign has another format inside")
-        _check_id(whole["id"], bound)
-        notice = _object(whole["notice"], _NOTICE_KEYS, "notice")
-        hashed = content_id(notice)
-        schema = _object(bound["schema"], "columns group label", "schema")
-    else:
-        bound = dict(_object(document, "closes contact features format graph guarantee id label purpose schema", "it"))
-        hashed = bound.pop("id")
-        _check_id(hashed, bound)
-        schema = _object(bound["schema"], "columns group label note", "schema")
-        notice = {"version": 1, "retention": None, "note": schema["note"], "wave": None, "texts": {}}
-        notice |= {key: bound[key] for key in ("purpose", "contact", "closes")}
+    if type(version) is not int or version not in _BOUND:
+        raise CampaignError("the campaign's format is not 3 or 4: this client is too old, or it is not a campaign")
+    whole = _object(document, "bound format id notice", "the campaign")
+    bound = _object(whole["bound"], _BOUND[version], "bound")
+    if type(bound["format"]) is not int or bound["format"] != version:
+        raise CampaignError("the campaign has another format inside")
+    if whole["id"] != content_id(bound):
+        raise CampaignError("the campaign was altered: its content is not what its id says")
+    if "nonce" in bound and not re.fullmatch("[0-9a-f]{32}", _text(bound["nonce"], "nonce")):
+        raise CampaignError("nonce must be 32 hexadecimal digits")
+    _object(bound["schema"], "columns group label", "schema")
     graph = _object(bound["graph"], "nodes sha256", "graph")
     _whole(graph["nodes"], "graph.nodes")
     _hash(graph["sha256"], "graph.sha256")
-    return {**bound, "schema": schema, "id": content_id(bound)}, _notice(notice, hashed)
+    notice = _object(whole["notice"], _NOTICE_KEYS, "notice")
+    return {**bound, "id": whole["id"]}, _notice(notice, content_id(notice))
 
 
 def content_id(content: object) -> str:
     """Return the SHA-256 of the canonical form of JSON values, in hexadecimal digits."""
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
-
-
-def _check_id(stated: object, bound: Mapping[str, Any]) -> None:
-    if stated != content_id(bound):
-        raise CampaignError("the campaign was altered: its content is not what its id says")
 
 
 def _notice(stated: Mapping[str, Any], hashed: str) -> Notice:
@@ -1547,7 +1536,7 @@ def _wave_question(campaign: dict[str, Any], notice: Notice) -> Question:
     _check_texts(notice.texts, {name: classes})
     parts = _object(campaign["neighbours"], "answers documents label people table turns", "neighbours")
     documents = tuple(_hash(each, "neighbours.documents") for each in _list(parts["documents"], "neighbours.documents"))
-    response = _label(parts["label"], len(classes), 3)
+    response = _label(parts["label"], len(classes))
     people = campaign["graph"]["nodes"]
     waves = [_list_mechanism(each, len(classes), people) for each in _list(parts["answers"], "neighbours.answers")]
     if response is None or len(waves) != len(documents) or len(documents) > _MAX_WAVES:
@@ -1666,16 +1655,13 @@ def _question(campaign: dict[str, Any], notice: Notice) -> Question:
         return _wave_question(campaign, notice)
     schema = campaign["schema"]
     label = _object(schema["label"], "classes name", "schema.label")
-    least = 1 if campaign["format"] == 1 else 0
-    columns = tuple(_column(entry) for entry in _list(schema["columns"], "schema.columns", least))
+    columns = tuple(_column(entry) for entry in _list(schema["columns"], "schema.columns", 0))
     sizes = _merged([_size(column) for column in columns], _whole(schema["group"], "schema.group"))
     classes = tuple(_text(name, "a class") for name in _list(label["classes"], "schema.label.classes"))
     is_series = campaign.get("waves") is not None
     features: SampledFeatures | JointFeatures | SeriesFeatures | None
-    features = _features(
-        campaign["features"], sizes, ("grr",) if is_series else _FEATURE_MECHANISMS[campaign["format"]]
-    )
-    response: Table | SetTable | Series | None = _label(campaign["label"], len(classes), campaign["format"])
+    features = _features(campaign["features"], sizes, ("grr",) if is_series else ("grr_fs", "joint_grr"))
+    response: Table | SetTable | Series | None = _label(campaign["label"], len(classes))
     if features is None and response is None:
         raise CampaignError("the campaign collects nothing")
     waves = None
@@ -1760,9 +1746,6 @@ def _merged(sizes: list[int], group: int) -> list[int]:
     return sizes[::group]
 
 
-_FEATURE_MECHANISMS = {1: ("grr_fs",), 2: ("grr_fs", "joint_grr"), 3: ("grr_fs", "joint_grr")}
-
-
 def _features(stated: object, sizes: list[int], known: Sequence[str]) -> SampledFeatures | JointFeatures | None:
     if stated is None:
         return None
@@ -1784,13 +1767,13 @@ def _features(stated: object, sizes: list[int], known: Sequence[str]) -> Sampled
     return SampledFeatures(tables, sampled)
 
 
-def _label(stated: object, size: int, version: int) -> Table | SetTable | None:
+def _label(stated: object, size: int) -> Table | SetTable | None:
     if stated is None:
         return None
     is_set = isinstance(stated, dict) and "size" in stated
     parts = _object(stated, "epsilon mechanism size table" if is_set else "epsilon mechanism table", "label")
     _epsilon(parts["epsilon"], "label.epsilon")
-    _mechanism(parts, ("subset_selection",)[: version - 1] if is_set else ("grr",), "label")
+    _mechanism(parts, ("subset_selection" if is_set else "grr",), "label")
     return _set_table(parts["table"], size, parts["size"]) if is_set else _table(parts["table"], size)
 
 
@@ -2186,7 +2169,7 @@ def _check_notice(seen: SeenNotice, before: Sequence[SeenNotice]) -> None:
     if any(notice.version == seen.version and notice.sha256 != seen.sha256 for notice in before):
         raise CampaignError(
             f"this device has seen another notice of version {seen.version}: ask the campaign's contact; "
-            "a collection that asks the same question again must raise the version"
+            "every change of a notice raises its version"
         )
     agreed = [notice.retention for notice in before if notice.retention is not None]
     if agreed and (seen.retention is None or seen.retention > min(agreed)):

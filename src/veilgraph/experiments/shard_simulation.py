@@ -88,6 +88,7 @@ def _campaign(blocks: CsbmBlocks, budget: PrivacyBudget) -> Campaign:
         epsilon_x=budget.epsilon_x if features else None,
         sampled=budget.sampled if features else None,
         epsilon_y=budget.epsilon_y,
+        nonce="0" * 32,  # nobody is asked, and the same simulation gives the same files
     )
     return replace(made, nodes=blocks.num_nodes)
 

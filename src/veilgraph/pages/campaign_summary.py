@@ -172,7 +172,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
 
 
 def _texts(campaign: Campaign, language: str) -> dict[str, Any]:
-    """Return the campaign's texts in a language; documents of earlier formats have none."""
+    """Return the campaign's texts in a language."""
     return dict(campaign.schema.texts.get(language, {}))
 
 

@@ -132,18 +132,15 @@ export async function verify(text, { maxEpsilon, now = new Date() }) {
 
 /** Return what reports are bound to, which the id names, and the notice, which may change, with its hash. */
 async function parts({ id, ...document }) {
-	const isNew = document.format === 3, { bound, notice: stated } = keys(document, isNew ? "bound format notice"
-		: "closes contact features format graph guarantee label purpose schema");
-	if (isNew) need(keys(bound, "features format graph guarantee label schema waves").format === 3);
-	need(id === (await sha256(canonical(isNew ? bound : document))), "The campaign was altered.");
-	if (isNew) return [{ ...bound, id }, keys(stated, "closes contact note purpose retention texts version wave"), await sha256(canonical(stated))];
-	const { purpose, contact, closes, schema } = document;
-	const notice = { version: 1, purpose, contact, closes, retention: null, note: schema?.note, wave: null, texts: {} };
-	return [{ ...document, id, waves: null }, notice, id];
+	const { bound, notice, format } = keys(document, "bound format notice");
+	need(format === 3 && keys(bound, "features format graph guarantee label nonce schema waves").format === 3);
+	need(isText(bound.nonce) && /^[0-9a-f]{32}$/.test(bound.nonce));
+	need(id === (await sha256(canonical(bound))), "The campaign was altered.");
+	return [{ ...bound, id }, keys(notice, "closes contact note purpose retention texts version wave"), await sha256(canonical(notice))];
 }
 
-function read({ id, format, waves, graph, schema, features: asked, label: answered, guarantee }, notice) {
-	const { nodes, sha256 } = keys(graph, "nodes sha256"), { group, label } = keys(schema, `columns group label${format === 3 ? "" : " note"}`);
+function read({ id, waves, graph, schema, features: asked, label: answered, guarantee }, notice) {
+	const { nodes, sha256 } = keys(graph, "nodes sha256"), { group, label } = keys(schema, "columns group label");
 	need(whole(nodes) && /^[0-9a-f]{64}$/.test(sha256));
 	const columns = list(schema.columns).map(readColumn), size = answered?.size;
 	const sizes = columns.map(({ values, edges }) => (edges ? edges.length - 1 : values.length));
@@ -151,7 +148,7 @@ function read({ id, format, waves, graph, schema, features: asked, label: answer
 	const { name, classes } = keys(label, "classes name");
 	distinct([name, ...columns.map((each) => each.name)], isName, 1);
 	distinct(classes, isName);
-	need((asked || answered) && ([2, 3].includes(format) || (format === 1 && columns[0] && asked?.mechanism !== "joint_grr" && !size)));
+	need(asked || answered);
 	part(asked, "epsilon mechanism sampled tables", ...(waves ? ["grr"] : ["grr_fs", "joint_grr"]));
 	part(answered, `epsilon mechanism ${size ? "size " : ""}table`, size ? "subset_selection" : "grr");
 	const once = asked && readFeatures(asked, sizes.filter((_, i) => i % group === 0));
