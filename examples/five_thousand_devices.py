@@ -16,9 +16,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from veilgraph import Graph, PrivateGraph, StructureOnly
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import answer, send
+from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.datasets import csbm
 from veilgraph.deploy import train_on_store
 from veilgraph.evaluation import accuracy
@@ -42,8 +44,8 @@ def set_up(folder: Path) -> tuple[PrivateGraph, Campaign, str]:
     (folder / "edges.csv").write_text("from,to\n" + lines, encoding="utf-8")
     (folder / "nodes.csv").write_text("id\n" + "\n".join(names), encoding="utf-8")
     (folder / "campaign.json").write_text(campaign.to_json(), encoding="utf-8")
-    (folder / "keys.txt").write_text(key, encoding="utf-8")
-    (folder / "admin.txt").write_text(new_key(), encoding="utf-8")
+    write_atomically(folder / "keys.txt", key)
+    write_atomically(folder / "admin.txt", new_role_token(Role.OWNER))
     return private, campaign, key
 
 

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from veilgraph import Graph
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign, new_key, token_for
 from veilgraph.client import answer, answer_neighbours, fetch, send
+from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.datasets import csbm
 from veilgraph.deploy import predict_nodes, train_on_store
 from veilgraph.deploy.publish_wave import publish_wave
@@ -64,8 +66,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder, campaign = Path(place), first
         files = {"label.json": first.to_json(), "people.csv": "\n".join(["id", *names]), "keys.txt": key}
-        for name, content in (files | {"admin.txt": new_key()}).items():
-            (folder / name).write_text(content, encoding="utf-8")
+        for name, content in (files | {"admin.txt": new_role_token(Role.OWNER)}).items():
+            write_atomically(folder / name, content)
 
         def phone(i: int, url: str) -> Any:
             given: dict[str, Any] = {"node": names[i], "store": folder / names[i], "max_epsilon": EPSILON_Y}

@@ -28,7 +28,7 @@ def test_a_draft_becomes_the_file_when_it_is_renamed(tmp_path: Path, content: by
 
 def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    write_atomically(path, "old", secret=True)
+    write_atomically(path, "old")
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, broken())
@@ -51,7 +51,7 @@ def test_a_name_that_others_can_predict_is_not_used(tmp_path: Path, linked: bool
     victim, path = tmp_path / "victim", tmp_path / "tokens.csv"
     victim.write_text("precious", encoding="utf-8")
     plant(tmp_path / f".tokens.csv.{os.getpid()}.part", victim if linked else None)
-    write_atomically(path, "secret", secret=True)
+    write_atomically(path, "secret")
     assert victim.read_text(encoding="utf-8") == "precious"
     assert not path.is_symlink()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -64,7 +64,7 @@ def test_a_name_that_exists_is_refused_and_left_alone(
     monkeypatch.setattr(secrets, "token_hex", lambda size: "guessed")
     planted = plant(tmp_path / ".tokens.csv.guessed.part", tmp_path / "nowhere" if linked else None)
     with pytest.raises(FileExistsError):
-        write_atomically(tmp_path / "tokens.csv", "secret", secret=True)
+        write_atomically(tmp_path / "tokens.csv", "secret")
     assert list(tmp_path.iterdir()) == [planted]
     assert planted.is_symlink() or not planted.read_bytes()
 
@@ -78,8 +78,8 @@ def test_a_secret_is_for_its_owner_from_the_first_byte_on_whatever_the_umask(tmp
 
     previous = os.umask(0)
     try:
-        write_atomically(tmp_path / "secret", watched(), secret=True)
-        write_atomically(tmp_path / "public", "public")
+        write_atomically(tmp_path / "secret", watched())
+        write_atomically(tmp_path / "public", "public", public=True)
     finally:
         os.umask(previous)
     assert modes == [0o600]

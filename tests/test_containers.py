@@ -27,6 +27,7 @@ from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
 from tests.support.services import Postgres, find_program
+from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.collector.store import ReportStore
 
 yaml = pytest.importorskip("yaml")
@@ -262,7 +263,7 @@ def test_the_recipe_for_several_campaigns_serves_them_from_their_folders(
     tables = []
     for name, collection in collections.items():
         (tmp_path / name).mkdir()
-        token = f"an admin token of {name}, for tests"
+        token = new_role_token(Role.OWNER)
         own = replace(collection, credentials=replace(collection.credentials, admin_token=token))
         options = own.write(tmp_path / name)
         keys = [f'{option[2:]} = "{name}/{Path(path).name}"' for option, path in zip(*[iter(options)] * 2, strict=True)]

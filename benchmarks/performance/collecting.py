@@ -19,9 +19,11 @@ from urllib.parse import quote
 
 import numpy as np
 
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
+from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.graph import Graph
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.schema import FeatureSchema
@@ -37,7 +39,7 @@ class Collection:
     campaign: Campaign
     graph: Graph
     key: str = field(default_factory=new_key, repr=False)
-    admin_token: str = field(default_factory=new_key, repr=False)
+    admin_token: str = field(default_factory=lambda: new_role_token(Role.OWNER), repr=False)
 
     @classmethod
     def ring(cls, nodes: int, *, classes: int = 4) -> Collection:
@@ -114,7 +116,7 @@ class Collection:
         }
         options: list[str] = []
         for option, (name, content) in contents.items():
-            (folder / name).write_text(content, encoding="utf-8")
+            write_atomically(folder / name, content)
             options += [f"--{option}", str(folder / name)]
         return options
 

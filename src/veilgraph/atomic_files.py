@@ -1,10 +1,16 @@
-"""Atomic writing of files: after a crash, a file is complete or unchanged."""
+"""Atomic writing of files: after a crash, a file is complete or unchanged.
+
+A file is private unless its writer says that it is public: its owner alone can read and write it, from the first byte
+on and whatever the umask. So a kind of file that somebody adds later cannot be forgotten. The mode is an argument of
+`open` and not a umask, which belongs to the whole process and its threads.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _DRAFT = ".part"
@@ -15,21 +21,38 @@ def is_draft(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(_DRAFT)
 
 
-def write_draft(path: Path, content: bytes | str | Iterable[str], *, secret: bool = False) -> Path:
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that its owner alone can open, and the folders above it that are missing; keep one that exists."""
+    for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
+def make_private_file(path: Path) -> None:
+    """Make an empty file that its owner alone can read and write; keep one that exists.
+
+    For programs that open a file by its name: SQLite gives its write-ahead log the mode of its database.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def write_draft(path: Path, content: bytes | str | Iterable[str], *, public: bool = False) -> Path:
     """Write the content to a draft beside `path`, and return the draft for the caller to rename.
 
     The draft is created exclusively and under an unpredictable name. A file or a link that someone put there before is
     neither followed nor kept.
 
     Args:
-        path: the final file. Its folder is created if necessary.
+        path: the final file. Its folder is created if necessary, as private as the file.
         content: the content, or its pieces.
-        secret: let only the owner read the file, from the first byte on.
+        public: let others read the file, as far as the umask does: it holds neither reports nor people nor secrets.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_DRAFT}")
-    if not path.parent.is_dir():
+    if public:
         path.parent.mkdir(parents=True, exist_ok=True)
-    mode = 0o600 if secret else 0o666  # the umask takes its bits away
+    else:
+        make_private_folder(path.parent)
+    mode = 0o666 if public else 0o600  # the umask takes its bits away
     created = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)  # O_EXCL follows no link
     try:
         with open(created, "wb") as file:
@@ -41,15 +64,15 @@ def write_draft(path: Path, content: bytes | str | Iterable[str], *, secret: boo
     return draft
 
 
-def write_atomically(path: Path, content: bytes | str | Iterable[str], *, secret: bool = False) -> None:
+def write_atomically(path: Path, content: bytes | str | Iterable[str], *, public: bool = False) -> None:
     """Write a file atomically: after a crash or on a full disk, the old file (or none) is left, never a part.
 
     Args:
-        path: the file. Its folder is created if necessary.
+        path: the file. Its folder is created if necessary, as private as the file.
         content: the content, or its pieces.
-        secret: let only the owner read the file, from the first byte on.
+        public: let others read the file, as far as the umask does: it holds neither reports nor people nor secrets.
     """
-    draft = write_draft(path, content, secret=secret)
+    draft = write_draft(path, content, public=public)
     try:
         draft.replace(path)
     except BaseException:

@@ -65,9 +65,9 @@ def test_comparison_takes_the_same_time_wherever_tokens_differ(monkeypatch: pyte
     assert [b for _, b in compared] == [b"t", b"t"]
 
 
-@pytest.mark.parametrize("key", ["", "short", "é" * 43])
+@pytest.mark.parametrize("key", ["", "short", "é" * 54, "k" * 54, "key_" + "admin123" * 6])
 def test_a_key_that_could_be_guessed_is_refused(key: str) -> None:
-    with pytest.raises(RunError, match="43 URL-safe"):
+    with pytest.raises(RunError, match="no key that veilgraph made"):
         check_key(key)
 
 

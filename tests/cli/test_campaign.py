@@ -20,10 +20,10 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.plan import CampaignPlan
 from veilgraph.campaign.receipt import Receipt
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.tokens import check_token, token_for
+from veilgraph.campaign.tokens import check_token, new_key, token_for
 from veilgraph.cli import main
 from veilgraph.collector.app import make_app
-from veilgraph.collector.auth import Credentials
+from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -293,19 +293,20 @@ def test_tokens_open_each_node_and_are_secret(folder: Path, capsys: Capture) -> 
 
 def test_tokens_are_signed_by_the_first_key(folder: Path, capsys: Capture) -> None:
     campaign = made()
-    Path("keys.txt").write_text("n" * 43 + "\n" + "o" * 43 + "\n")
+    new, old = new_key(), new_key()
+    Path("keys.txt").write_text(f"{new}\n{old}\n")
     Path("ids.csv").write_text("id\nb\n")
     capsys.readouterr()
     assert main([*TOKENS, "--nodes", "ids.csv", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"campaign": campaign.id, "tokens": 1, "out": "t.csv"}
-    assert check_token("n" * 43, campaign.id, "b", rows("t.csv")[0]["token"])
+    assert check_token(new, campaign.id, "b", rows("t.csv")[0]["token"])
 
 
 def test_mistakes_with_tokens_are_one_line(folder: Path, capsys: Capture) -> None:
     made()
     assert "give either" in complaint(capsys, TOKENS)
     Path("keys.txt").write_text("hunter2\n")
-    assert "43 URL-safe" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
+    assert "no key that veilgraph made" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
     Path("keys.txt").write_text("\n")
     assert "holds no key" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
     Path("keys.txt").unlink()
@@ -316,14 +317,15 @@ def test_mistakes_with_tokens_are_one_line(folder: Path, capsys: Capture) -> Non
 
 def test_a_receipt_is_checked_with_any_of_the_keys(folder: Path, capsys: Capture) -> None:
     report = Report(campaign="c0ffee", node="b\x1b[1m", features=(0, 1), label=None)
-    Path("keys.txt").write_text("n" * 43 + "\n" + "o" * 43 + "\n")
-    Path("r.json").write_text(json.dumps(Receipt.sign("o" * 43, report, hour=7200).document))
+    new, old = new_key(), new_key()
+    Path("keys.txt").write_text(f"{new}\n{old}\n")
+    Path("r.json").write_text(json.dumps(Receipt.sign(old, report, hour=7200).document))
     command = ["campaign", "receipt", "r.json", "--keys-file", "keys.txt"]
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert "1970-01-01T02:00:00Z" in printed
     assert "\x1b" not in printed
-    Path("r.json").write_text(json.dumps(Receipt.sign("p" * 43, report, hour=7200).document))
+    Path("r.json").write_text(json.dumps(Receipt.sign(new_key(), report, hour=7200).document))
     assert "no key in keys.txt signed r.json" in complaint(capsys, command)
 
 
@@ -535,7 +537,7 @@ def test_names_and_tokens_that_begin_like_formulas_are_neutral_in_the_table_and_
     Path("edges.csv").write_text("from,to\n" + "".join(f"{name},d\n" for name in names))
     campaign = made()
     # Some tokens begin with a minus: take a key for which one of these does.
-    keys = (f"{number:043d}" for number in range(1000))
+    keys = iter(new_key, "")
     key = next(key for key in keys if any(token_for(key, campaign.id, name).startswith("-") for name in names))
     Path("keys.txt").write_text(key)
     assert main([*TOKENS, "--graph", "edges.csv", "--url", "https://collect.example.org"]) == 0
@@ -552,7 +554,7 @@ def test_names_and_tokens_that_begin_like_formulas_are_neutral_in_the_table_and_
         campaign=campaign,
         graph=Graph.from_files("edges.csv"),
         store=store,
-        credentials=Credentials(keys=[key], admin_token="an admin token for tests only"),
+        credentials=Credentials(keys=[key], admin_token=new_role_token(Role.OWNER)),
     )
     with listening(app) as client:
         assert main(["submit", *files, "--url", str(client.base_url), "--tokens", "t.csv"]) == 0

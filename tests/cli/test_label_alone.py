@@ -16,13 +16,14 @@ import pytest
 from benchmarks.performance.collecting import Server
 
 from tests.support.running_collector import listening
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
 from veilgraph.campaign.tokens import read_keys
 from veilgraph.cli import main
 from veilgraph.client import answer
 from veilgraph.collector.app import make_app
-from veilgraph.collector.auth import Credentials
+from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.store import ReportStore
 from veilgraph.datasets import csbm
@@ -36,6 +37,7 @@ NODES, CLASSES = 600, 18
 PEOPLE = csbm(NODES, num_classes=CLASSES, num_features=0, homophily=0.95, mean_degree=20, seed=0)
 NAMES = [f"p{i}" for i in range(NODES)]
 COUNTRIES = [f"c{code}" for code in PEOPLE.labels]
+ADMIN = new_role_token(Role.OWNER)
 STORE = "sqlite:///reports.db"
 TABLES = "--graph edges.csv --nodes nodes.csv"
 
@@ -52,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     classes = ", ".join(f'"c{code}"' for code in range(CLASSES))
     Path("schema.toml").write_text(f"classes = [{classes}]\n", encoding="utf-8")
-    Path("admin.txt").write_text("an admin token for tests only\n", encoding="utf-8")
+    write_atomically(Path("admin.txt"), ADMIN)
     pd.DataFrame({"id": NAMES}).to_csv("nodes.csv", index=False)
     pd.DataFrame({"id": NAMES, "country": COUNTRIES}).to_csv("people.csv", index=False)
     pd.DataFrame(np.array(NAMES)[PEOPLE.graph.edges.T], columns=["from", "to"]).to_csv("edges.csv", index=False)
@@ -67,7 +69,7 @@ def in_a_thread() -> Iterator[str]:
         campaign=Campaign.from_json(Path("campaign.json").read_bytes()),
         graph=Graph.from_files(Path("edges.csv"), nodes=Path("nodes.csv")),
         store=store,
-        credentials=Credentials(keys=read_keys(Path("keys.txt")), admin_token="an admin token for tests only"),
+        credentials=Credentials(keys=read_keys(Path("keys.txt")), admin_token=ADMIN),
         limits=Limits(requests_per_second=0),
     )
     with listening(app) as client:
@@ -96,7 +98,7 @@ def collect(url: str) -> None:
             entries.append({"token": tokens[name], "report": report})
     answered = httpx.post(f"{url}/v1/reports", json={"reports": entries}, timeout=60)
     assert answered.status_code == 200, answered.text
-    page = httpx.get(f"{url}/dashboard", headers={"Authorization": "Bearer an admin token for tests only"}, timeout=60)
+    page = httpx.get(f"{url}/dashboard", headers={"Authorization": f"Bearer {ADMIN}"}, timeout=60)
     assert page.status_code == 200
     assert "country" in page.text
     assert "feature" not in page.text

@@ -9,11 +9,13 @@ import pytest
 
 from tests.support.collection import Collection
 from tests.support.neighbour_series import CLOSES, HISTOGRAM, NAMES, PEOPLE, TABLE, waves_of
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import table_path
 from veilgraph.campaign.series_folder import wave_path
 from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
+from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.collector.store import ReportStore
 from veilgraph.privacy.belief_table import BeliefTable
 
@@ -75,8 +77,8 @@ def test_a_wave_that_would_not_be_taken_up_fails_the_check(
     files |= {"tables": "tables"}
     Path("campaign.json").write_text(first.to_json(), encoding="utf-8")
     Path("people.csv").write_text("id\n" + "\n".join(NAMES) + "\n", encoding="utf-8")
-    Path("keys").write_text(new_key())
-    Path("admin").write_text("an admin token for tests only")
+    write_atomically(Path("keys"), new_key())
+    write_atomically(Path("admin"), new_role_token(Role.OWNER))
     lines = ["[flu]", *(f'{name} = "{path}"' for name, path in files.items())]
     Path("campaigns.toml").write_text("\n".join(lines), encoding="utf-8")
     options = [word for name, path in files.items() for word in (f"--{name}", path)]

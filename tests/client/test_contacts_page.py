@@ -33,7 +33,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.people_file import people_file
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.collector.app import make_app
-from veilgraph.collector.auth import Credentials
+from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
@@ -514,7 +514,7 @@ def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, t
         campaign=one,
         graph=PEOPLE,
         store=store,
-        credentials=Credentials(keys=[key], admin_token="an admin token for tests only"),
+        credentials=Credentials(keys=[key], admin_token=new_role_token(Role.OWNER)),
         limits=Limits(requests_per_second=0),
         published={
             digest: each

@@ -421,10 +421,27 @@ def test_another_graph_than_the_campaigns_is_refused(store: ReportStore) -> None
         make_app(campaign=COLLECTION.campaign, graph=other.graph, store=store, credentials=COLLECTION.credentials)
 
 
-@pytest.mark.parametrize(("keys", "admin"), [([], "x" * 30), (["short"], "x" * 30), (["k" * 43], "short")])
-def test_secrets_that_could_be_guessed_are_refused(keys: list[str], admin: str) -> None:
-    with pytest.raises(RunError):
+KEY, ADMIN = COLLECTION.credentials.keys[0], COLLECTION.credentials.admin_token
+
+
+@pytest.mark.parametrize(
+    ("keys", "admin"),
+    [
+        ([], ADMIN),
+        (["short"], ADMIN),
+        (["k" * 54], ADMIN),
+        ([KEY, KEY[:-1] + ("A" if KEY[-1] != "A" else "B")], ADMIN),
+        ([KEY], "short"),
+        ([KEY], "admin123admin123admin123"),
+        ([KEY], KEY),
+        ([ADMIN], ADMIN),
+    ],
+    ids=range(8),
+)
+def test_secrets_that_could_be_guessed_or_open_two_things_are_refused(keys: list[str], admin: str) -> None:
+    with pytest.raises(RunError) as refusal:
         Credentials(keys=keys, admin_token=admin)
+    assert not {admin, *keys} & {*str(refusal.value).split()}
 
 
 def test_credentials_do_not_show_themselves() -> None:

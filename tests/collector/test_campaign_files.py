@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,17 +11,13 @@ import pytest
 from tests.support.collection import Collection
 from tests.support.running_collector import listening
 from veilgraph.campaign.tokens import new_key
-from veilgraph.collector.auth import Credentials
 from veilgraph.collector.campaign_files import load_campaigns, make_collector, read_campaigns
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import RunError
 
-_numbers = itertools.count()
-
 
 def collection(nodes: int) -> Collection:
-    token = f"admin token {next(_numbers)} for tests only"
-    return replace(Collection.ring(nodes), credentials=Credentials(keys=[new_key()], admin_token=token))
+    return replace(Collection.ring(nodes), credentials=Collection.ring(3).credentials)
 
 
 def write(folder: Path, **collections: Collection) -> Path:
@@ -85,7 +80,7 @@ def test_a_mistake_in_the_file_names_the_file_the_table_and_the_remedy(tmp_path:
     [
         ("campaign.json", None, "[b]: {folder}/b/campaign.json: No such file or directory"),
         ("campaign.json", "{}", "[b]: {folder}/b/campaign.json: "),
-        ("keys.txt", "short", "[b]: {folder}/b/keys.txt: a token key must be 43"),
+        ("keys.txt", "short", "[b]: {folder}/b/keys.txt: this is no key that veilgraph made"),
         ("admin.txt", "one\ntwo", "admin.txt has 2 lines"),
         ("edges.csv", "from,to\nx,y\n", "[b]: "),
     ],

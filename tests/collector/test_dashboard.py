@@ -19,7 +19,7 @@ from tests.support.running_collector import collecting, listening
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.plausibility import PlausibleShares
 from veilgraph.collector.app import make_app
-from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials
+from veilgraph.collector.auth import SESSION_COOKIE, SESSION_SECONDS, Credentials, Role, new_role_token
 from veilgraph.collector.dashboard import MAX_BARS, arrivals_chart
 from veilgraph.collector.store import ReportStore
 from veilgraph.privacy.mechanisms import JointGRR
@@ -118,7 +118,7 @@ def test_a_session_ends_and_cannot_be_forged(monkeypatch: pytest.MonkeyPatch) ->
     forgeries = (f"{later.rpartition('.')[0]}.{signature}", f"{start}.", start, "", ".", f"x.{signature}", "9" * 30)
     for forged in (*forgeries, "\xff.\xff.\xff", value.replace(".", "x.", 1)):
         assert not credentials.session_id(forged)
-    other = Credentials(keys=credentials.keys, admin_token="another admin token, as long")
+    other = Credentials(keys=credentials.keys, admin_token=new_role_token(Role.OWNER))
     assert not other.session_id(value)
 
 

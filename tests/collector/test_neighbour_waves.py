@@ -24,13 +24,14 @@ from tests.support.neighbour_series import (
     waves_of,
 )
 from tests.support.running_collector import listening
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import table_path
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.client import answer, answer_neighbours, check_receipt, send, withdraw
 from veilgraph.collector.app import make_app
-from veilgraph.collector.auth import Credentials
+from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.collector.campaign_files import CampaignFiles
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.reminders import nodes_to_remind
@@ -38,7 +39,7 @@ from veilgraph.collector.store import ReportStore
 from veilgraph.errors import CampaignError, ReportError, SendError, StoreError
 
 KEY = new_key()
-CREDENTIALS = Credentials(keys=[KEY], admin_token="an admin token for tests only")
+CREDENTIALS = Credentials(keys=[KEY], admin_token=new_role_token(Role.OWNER))
 PUBLISHED = {TABLE.sha256: TABLE.to_bytes(), hashlib.sha256(PEOPLE_FILE).hexdigest(): PEOPLE_FILE}
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
 LISTED = waves_of(LIST)[1]
@@ -281,8 +282,8 @@ def test_files_that_a_wave_does_not_name_are_not_served(tmp_path: Path) -> None:
     store.close()
     (tmp_path / "wave.json").write_text(ONE.to_json())
     (tmp_path / "people.csv").write_text("id\n" + "\n".join(NAMES) + "\n", encoding="utf-8")
-    (tmp_path / "keys").write_text(KEY)
-    (tmp_path / "admin").write_text(CREDENTIALS.admin_token)
+    write_atomically(tmp_path / "keys", KEY)
+    write_atomically(tmp_path / "admin", CREDENTIALS.admin_token)
 
     def load(tables: Path | None = None) -> dict[str, bytes]:
         files = CampaignFiles(

@@ -11,12 +11,12 @@ import pytest
 from tests.support.collection import Collection
 from tests.support.running_collector import listening
 from veilgraph.collector.app import make_app
-from veilgraph.collector.auth import SESSION_COOKIE, Credentials, Role, read_role_tokens
+from veilgraph.collector.auth import SESSION_COOKIE, Credentials, Role, new_role_token, read_role_tokens
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import RunError
 
 RING = Collection.ring(10)
-TOKENS: dict[Role, str] = {role: f"a token of the {role.value}, for tests" for role in Role if role is not Role.OWNER}
+TOKENS: dict[Role, str] = {role: new_role_token(role) for role in Role if role is not Role.OWNER}
 CREDENTIALS = Credentials(keys=RING.credentials.keys, admin_token=RING.credentials.admin_token, role_tokens=TOKENS)
 OPENED = {
     Role.OWNER: {"/metrics", "/v1/status", "/v1/audit-log", "/dashboard", "/dashboard/missing.csv"},
@@ -74,7 +74,7 @@ def test_the_audit_log_says_which_role_signed_in(client: httpx.Client) -> None:
 def test_a_session_ends_with_the_token_of_its_role() -> None:
     session = CREDENTIALS.new_session(Role.VIEWER)
     assert CREDENTIALS.session(session) is not None
-    others = TOKENS | {Role.VIEWER: "another token of the viewer, for tests"}
+    others = TOKENS | {Role.VIEWER: new_role_token(Role.VIEWER)}
     changed = Credentials(keys=CREDENTIALS.keys, admin_token=CREDENTIALS.admin_token, role_tokens=others)
     assert changed.session(session) is None
 
@@ -82,10 +82,11 @@ def test_a_session_ends_with_the_token_of_its_role() -> None:
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        ({Role.SCRAPER: "short"}, "the scraper's token is shorter than 24"),
+        ({Role.SCRAPER: "short"}, "make one with 'veilgraph campaign role-token scraper'"),
         ({Role.OWNER: "x" * 30}, "leave 'owner' out"),
-        ({Role.SCRAPER: "x" * 30, Role.VIEWER: "x" * 30}, "two roles have the same token"),
-        ({Role.VIEWER: CREDENTIALS.admin_token}, "two roles have the same token"),
+        ({Role.SCRAPER: "x" * 30}, "the scraper token is none that veilgraph made for it"),
+        ({Role.VIEWER: CREDENTIALS.admin_token}, "the viewer token is none that veilgraph made for it"),
+        ({Role.VIEWER: TOKENS[Role.SCRAPER]}, "the viewer token is none that veilgraph made for it"),
     ],
 )
 def test_tokens_that_would_open_too_much_are_refused(tokens: dict[Role, str], message: str) -> None:

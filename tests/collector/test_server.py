@@ -21,6 +21,7 @@ from fastapi import Response
 
 from tests.support.collection import Collection
 from tests.support.running_collector import listening, wait_until
+from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
 from veilgraph.collector.app import make_app
 from veilgraph.collector.middleware import Limits
@@ -324,7 +325,7 @@ def test_serve_stops_in_good_order_and_keeps_what_it_acknowledged(tmp_path: Path
         ({"--campaign": "no.json"}, "no.json"),
         ({"--graph": "no.csv"}, "no.csv"),
         ({"--admin-token-file": "keys.txt"}, "nothing else"),
-        ({"--keys-file": "admin.txt"}, "token key"),
+        ({"--keys-file": "admin.txt"}, "no key that veilgraph made"),
         ({"--plausible": "no.toml"}, "no.toml cannot be read as plausible shares"),
         ({"--plausible": "shares.toml"}, "shares.toml: 'il' is not a class of the campaign: known are well, ill"),
         ({"--host": "192.0.2.1"}, "cannot listen on 192.0.2.1"),
@@ -340,7 +341,7 @@ def test_serve_refuses_unusable_options_in_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = [*COLLECTION.write(tmp_path), "--store", f"sqlite:///{tmp_path}/reports.db"]
-    (tmp_path / "keys.txt").write_text("\n".join([*COLLECTION.credentials.keys, "x" * 50]), encoding="utf-8")
+    (tmp_path / "keys.txt").write_text("\n".join([*COLLECTION.credentials.keys, new_key()]), encoding="utf-8")
     (tmp_path / "shares.toml").write_text("il = [0, 1]", encoding="utf-8")
     options = dict(zip(words[::2], words[1::2], strict=True)) | change
     assert main(["serve", *(word for pair in options.items() for word in pair)]) == 2

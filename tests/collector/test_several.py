@@ -27,7 +27,7 @@ from veilgraph.campaign.tokens import new_key
 from veilgraph.cli import main
 from veilgraph.client import send, withdraw
 from veilgraph.collector.app import make_app
-from veilgraph.collector.auth import SESSION_COOKIE, Credentials, Role
+from veilgraph.collector.auth import SESSION_COOKIE, Credentials, Role, new_role_token
 from veilgraph.collector.middleware import Limits
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
@@ -39,10 +39,10 @@ RING = Collection.ring(10)
 
 
 def credentials(name: str) -> Credentials:
-    roles: dict[Role, str] = {role: f"a token of the {role.value} of {name}" for role in Role if role is not Role.OWNER}
+    roles: dict[Role, str] = {role: new_role_token(role) for role in Role if role is not Role.OWNER}
     return Credentials(
         keys=[new_key()],
-        admin_token=f"an admin token of {name}, for tests",
+        admin_token=new_role_token(Role.OWNER),
         role_tokens=roles,
         session_cookie=f"{SESSION_COOKIE}_{name}",
     )

@@ -26,18 +26,20 @@ from tests.support.neighbour_series import (
     waves_of,
 )
 from tests.support.running_collector import listening, wait_until
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import table_path
 from veilgraph.campaign.series_folder import PublishedWave, wave_path
 from veilgraph.campaign.tokens import new_key, token_for
 from veilgraph.cli import main
+from veilgraph.collector.auth import Role, new_role_token
 from veilgraph.collector.campaign_files import CampaignFiles, load_campaigns, make_collector
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
 from veilgraph.collector.wave_switch import SeriesWatch, WaveSwitch
 from veilgraph.errors import StoreError, StoreUnavailableError
 
-KEY, ADMIN = new_key(), "an admin token for tests only"
+KEY, ADMIN = new_key(), new_role_token(Role.OWNER)
 FIRST, ONE, TWO = waves_of(HISTOGRAM, CLASS)
 SAID: dict[str, dict[str, Any]] = {
     FIRST.id: {"features": None, "label": 1},
@@ -62,8 +64,8 @@ def publish(tables: Path, wave: Campaign, *, name: str | None = None) -> None:
 def files(folder: Path) -> CampaignFiles:
     (folder / "campaign.json").write_text(FIRST.to_json(), encoding="utf-8")
     (folder / "people.csv").write_text("id\n" + "\n".join(NAMES) + "\n", encoding="utf-8")
-    (folder / "keys").write_text(KEY)
-    (folder / "admin").write_text(ADMIN)
+    write_atomically(folder / "keys", KEY)
+    write_atomically(folder / "admin", ADMIN)
     return CampaignFiles(
         campaign=folder / "campaign.json",
         graph=folder / "people.csv",
@@ -244,8 +246,8 @@ def test_several_campaigns_have_folders_of_their_own(tmp_path: Path) -> None:
     files(tmp_path)
     other = first_document(purpose="Another", epsilon_y=1.0)
     (tmp_path / "other.json").write_text(other.to_json(), encoding="utf-8")
-    (tmp_path / "other-keys").write_text(new_key())
-    (tmp_path / "other-admin").write_text("another admin token for tests")
+    write_atomically(tmp_path / "other-keys", new_key())
+    write_atomically(tmp_path / "other-admin", new_role_token(Role.OWNER))
     lines = ['[contacts]\ncampaign = "campaign.json"', 'keys-file = "keys"', 'admin-token-file = "admin"']
     lines += ['graph = "people.csv"', 'tables = "tables"']
     lines += ['[other]\ncampaign = "other.json"', 'keys-file = "other-keys"', 'admin-token-file = "other-admin"']

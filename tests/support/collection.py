@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import new_key, token_for
-from veilgraph.collector.auth import Credentials
+from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
 
@@ -35,7 +36,7 @@ class Collection:
     campaign: Campaign
     graph: Graph
     credentials: Credentials = field(
-        default_factory=lambda: Credentials(keys=[new_key()], admin_token="an admin token for tests only")
+        default_factory=lambda: Credentials(keys=[new_key()], admin_token=new_role_token(Role.OWNER))
     )
 
     @classmethod
@@ -93,6 +94,6 @@ class Collection:
         }
         options: list[str] = []
         for option, (name, content) in contents.items():
-            (folder / name).write_text(content, encoding="utf-8")
+            write_atomically(folder / name, content)
             options += [f"--{option}", str(folder / name)]
         return options

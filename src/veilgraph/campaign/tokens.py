@@ -9,35 +9,35 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import secrets
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from veilgraph.campaign.made_secrets import is_made, new_secret
 from veilgraph.errors import RunError
 
-_KEY_BYTES = 32
+_USE = "key"
 _PURPOSE = b"veilgraph participant token 1"
 
 
 def new_key() -> str:
-    """Return a new secret key: 32 random bytes as URL-safe text.
+    """Return a new secret key: 256 random bits with a checksum, as URL-safe text.
 
     >>> new_key() != new_key()
     True
     """
-    return secrets.token_urlsafe(_KEY_BYTES)
+    return new_secret(_USE)
 
 
 def check_key(key: str) -> str:
-    """Return `key` if it is as long as those of `new_key`; refuse a key that could be guessed.
+    """Return `key` if `new_key` made it; refuse another, which could be guessed.
 
     >>> check_key("hunter2")
     Traceback (most recent call last):
-    veilgraph.errors.RunError: a token key must be 43 URL-safe characters or more: make one with 'campaign tokens'
+    veilgraph.errors.RunError: this is no key that veilgraph made, or it is altered: make one with 'campaign tokens'
     """
-    if len(key) < len(base64.urlsafe_b64encode(bytes(_KEY_BYTES)).rstrip(b"=")) or not key.isascii():
-        raise RunError("a token key must be 43 URL-safe characters or more: make one with 'campaign tokens'")
+    if not is_made(key, _USE):
+        raise RunError("this is no key that veilgraph made, or it is altered: make one with 'campaign tokens'")
     return key
 
 

@@ -1,4 +1,4 @@
-"""`veilgraph campaign withdraw`, `withdrawals`, `purge` and `audit-log`: what an owner does with stored reports."""
+"""`veilgraph campaign role-token`, `withdraw`, `withdrawals`, `purge` and `audit-log`: what an owner administers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import echo, echo_json, needs_extra
@@ -25,6 +26,30 @@ Store = Annotated[str, typer.Option(help="Store of the reports: sqlite:///FILE o
 # Digits of a campaign's id that confirm a purge before its date.
 _CONFIRMED_DIGITS = 8
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def role_token(
+    out: Annotated[Path, typer.Option(help="File to write: the owner's token alone, or a .toml to add the role to.")],
+    role: Annotated[
+        Literal["owner", "viewer", "auditor", "scraper"], typer.Argument(help="Whose token.", metavar="ROLE")
+    ] = "owner",
+) -> None:
+    """Make a token for 'serve': the owner's for --admin-token-file, or another role's for --roles-file."""
+    with needs_extra("collector"):
+        from veilgraph.collector.auth import Role, new_role_token, read_role_tokens
+
+    made = new_role_token(Role(role))
+    if role == "owner":
+        if out.exists():
+            raise RunError(f"{out} exists: choose another --out, or remove it to replace the token")
+        write_atomically(out, made + "\n")
+    else:
+        before = read_role_tokens(out) if out.exists() else {}
+        if Role(role) in before:
+            raise RunError(f"{out} holds a token of the {role}: remove its line to replace it")
+        lines = {known.value: token for known, token in before.items()} | {role: made}
+        write_atomically(out, "".join(f'{name} = "{token}"\n' for name, token in lines.items()))
+    echo(f"A token of the {role} is in {out}. Keep it secret.")
 
 
 def withdraw_node(

@@ -14,7 +14,7 @@ import typer
 
 import veilgraph
 from veilgraph.cli._common import echo, needs_extra
-from veilgraph.cli.administration import audit_log, list_withdrawals, purge, withdraw_node
+from veilgraph.cli.administration import audit_log, list_withdrawals, purge, role_token, withdraw_node
 from veilgraph.cli.campaign import campaign_app
 from veilgraph.cli.collection import missing, progress
 from veilgraph.cli.data import data_app
@@ -74,6 +74,7 @@ for command in (
     doctor,
 ):
     app.command()(command)
+campaign_app.command()(role_token)
 campaign_app.command("withdraw")(withdraw_node)
 campaign_app.command("withdrawals")(list_withdrawals)
 campaign_app.command()(purge)

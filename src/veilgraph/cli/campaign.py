@@ -136,7 +136,7 @@ def new(
         )
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
-    write_atomically(out, made.to_json() + "\n")
+    write_atomically(out, made.to_json() + "\n", public=True)
     if as_json:
         echo_json(_facts(made))
     else:
@@ -195,7 +195,7 @@ def revise(
     )
     if out is not None and out.exists() and out != campaign:
         raise CampaignError(f"{out} exists: choose another --out")
-    write_atomically(out or campaign, revised.to_json() + "\n")
+    write_atomically(out or campaign, revised.to_json() + "\n", public=True)
     if as_json:
         echo_json(_facts(revised))
     else:
@@ -264,11 +264,9 @@ def tokens(
         raise RunError(f"{out} exists: choose another --out")
     names = _names(graph, nodes)
     if not keys_file.exists():
-        write_atomically(keys_file, new_key() + "\n", secret=True)
+        write_atomically(keys_file, new_key() + "\n")
     key = read_keys(keys_file)[0]
-    write_atomically(
-        out, _table([(check_node(name), token_for(key, read.series, name)) for name in names], url), secret=True
-    )
+    write_atomically(out, _table([(check_node(name), token_for(key, read.series, name)) for name in names], url))
     if as_json:
         echo_json({"campaign": read.id, "tokens": len(names), "out": str(out)})
     else:
@@ -319,7 +317,7 @@ def summary(
     if out.exists():
         raise RunError(f"{out} exists: choose another --out")
     read = _read(campaign)
-    write_atomically(out, render_summary(read, template=chosen, language=language))
+    write_atomically(out, render_summary(read, template=chosen, language=language), public=True)
     if as_json:
         echo_json({"campaign": read.id, "template": chosen, "out": str(out)})
     elif chosen == "page":

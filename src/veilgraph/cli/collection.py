@@ -96,7 +96,7 @@ def missing(
         silent = nodes_to_remind(names, opened, read)
     finally:
         opened.close()
-    write_atomically(out, to_csv(silent) if tokens is None else _rows_of(rows, set(silent)), secret=tokens is not None)
+    write_atomically(out, to_csv(silent) if tokens is None else _rows_of(rows, set(silent)))
     asked = len(nodes_asked(names, read))
     if as_json:
         echo_json({"campaign": read.id, "nodes": asked, "missing": len(silent), "out": str(out)})

@@ -1974,7 +1974,8 @@ def _locked(folder: Path) -> Iterator[Path]:
     """Hold the store alone: what is counted stays true until the report is written. Remove drafts of killed clients."""
     descriptor = None
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for missing in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+            missing.mkdir(mode=0o700, exist_ok=True)
         descriptor = _lock(folder)
         for path in folder.iterdir():
             if _DRAFT_NAME.fullmatch(path.name):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import Request
 
+from veilgraph.campaign.made_secrets import is_made, new_secret
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.tokens import check_key, check_token
@@ -27,7 +28,6 @@ from veilgraph.errors import RunError
 SESSION_COOKIE = "veilgraph_session"
 SESSION_SECONDS = 8 * 3600
 _SESSION_ID_BYTES = 16
-_MIN_ADMIN_TOKEN_LENGTH = 24
 
 
 class Role(Enum):
@@ -78,17 +78,14 @@ class Credentials:
             raise RunError("there is no key for tokens: give at least one")
         for key in self.keys:
             check_key(key)
-        if len(self.admin_token) < _MIN_ADMIN_TOKEN_LENGTH:
-            raise RunError(f"the admin token is shorter than {_MIN_ADMIN_TOKEN_LENGTH} characters: make a longer one")
         if Role.OWNER in self.role_tokens:
             raise RunError("the owner's token is the admin token: leave 'owner' out")
-        for role, token in self.role_tokens.items():
-            if len(token) < _MIN_ADMIN_TOKEN_LENGTH:
+        for role, token in self._tokens.items():
+            if not is_made(token, role.value):
                 raise RunError(
-                    f"the {role.value}'s token is shorter than {_MIN_ADMIN_TOKEN_LENGTH} characters: make a longer one"
+                    f"the {'admin' if role is Role.OWNER else role.value} token is none that veilgraph made for it, or "
+                    f"it is altered: make one with 'veilgraph campaign role-token {role.value}'"
                 )
-        if len(set(self._tokens.values())) < len(self._tokens):
-            raise RunError("two roles have the same token: give each its own")
 
     def opens_node(self, campaign_id: str, node: str, token: str) -> bool:
         """Return whether the token is the node's, under any of the keys."""
@@ -144,6 +141,11 @@ class Credentials:
     def _signer(self, role: Role) -> TimestampSigner:
         salt = "veilgraph dashboard session" + ("" if role is Role.OWNER else f" of the {role.value}")
         return TimestampSigner(self._tokens[role], salt=salt, digest_method=hashlib.sha256)
+
+
+def new_role_token(role: Role) -> str:
+    """Return a new token of a role, which cannot be guessed and opens nothing else."""
+    return new_secret(role.value)
 
 
 def read_role_tokens(path: Path) -> dict[Role, str]:

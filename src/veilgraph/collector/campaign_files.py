@@ -30,6 +30,7 @@ from veilgraph.collector.app import make_app
 from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, read_role_tokens
 from veilgraph.collector.middleware import Limits, max_report_bytes
+from veilgraph.collector.secret_files import check_secret_file
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
@@ -114,9 +115,9 @@ class CampaignFiles:
             graph=graph,
             joined=[] if self.joined is None else [str(node) for node in read_ids(self.joined)],
             credentials=Credentials(
-                keys=read_keys(self.keys_file),
-                admin_token=_only_line(self.admin_token_file),
-                role_tokens={} if self.roles_file is None else read_role_tokens(self.roles_file),
+                keys=read_keys(check_secret_file(self.keys_file)),
+                admin_token=_only_line(check_secret_file(self.admin_token_file)),
+                role_tokens={} if self.roles_file is None else read_role_tokens(check_secret_file(self.roles_file)),
                 session_cookie=SESSION_COOKIE if name is None else f"{SESSION_COOKIE}_{name}",
             ),
             plausible=None if self.plausible is None else PlausibleShares.load(self.plausible, campaign),

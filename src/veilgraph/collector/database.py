@@ -30,6 +30,8 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
+from veilgraph.atomic_files import make_private_file
+from veilgraph.collector.secret_files import warn_of_readers
 from veilgraph.errors import MissingExtraError, StoreError, StoreFullError, StoreUnavailableError
 
 HOUR = 3600
@@ -129,7 +131,7 @@ def parse_url(url: str) -> URL:
     if backend not in _BACKENDS:
         # The message does not quote the URL, which can hold a password.
         raise StoreError("the store must be 'sqlite:///FILE' or 'postgresql://USER:PASSWORD@HOST/DATABASE'")
-    if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
+    if backend == "sqlite" and (parsed.database in (None, "", ":memory:") or "uri" in parsed.query):
         raise StoreError("a store in memory loses every report: give a file, 'sqlite:///reports.db'")
     return parsed.set(drivername="postgresql+psycopg") if backend == "postgresql" else parsed
 
@@ -138,6 +140,18 @@ def check_exists(url: URL) -> None:
     """Refuse a SQLite file that does not exist, because opening it would create it."""
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         raise StoreError(f"the store {url.database} does not exist: give the file of --store of 'veilgraph serve'")
+
+
+def make_private_database(url: URL) -> None:
+    """Make the file of SQLite for its owner alone; its write-ahead log gets the same mode. Keep one that exists.
+
+    If it cannot be made, connecting says so.
+    """
+    if url.get_backend_name() == "sqlite":
+        path = Path(str(url.database))
+        with suppress(OSError):
+            make_private_file(path)
+        warn_of_readers(path)
 
 
 def make_engine(url: URL, *, writes: bool) -> Engine:

@@ -28,6 +28,7 @@ from veilgraph.collector.database import (
     hour_of,
     is_current,
     make_engine,
+    make_private_database,
     migrate,
     newest_version,
     parse_url,
@@ -161,6 +162,8 @@ class ReportStore:
         parsed = parse_url(url)
         if exists:
             check_exists(parsed)
+        elif writes:
+            make_private_database(parsed)
         store = cls(make_engine(parsed, writes=writes), page_size=page_size)
         try:
             with translate_errors():

@@ -32,7 +32,7 @@ def add_to_list(path: Path, campaign_id: str, nodes: Set[str]) -> int:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(_COLUMNS)
         writer.writerows((campaign, to_cell(node)) for campaign, node in sorted(rows))
-        write_atomically(path, text.getvalue(), secret=True)
+        write_atomically(path, text.getvalue())
     return len(rows) - len(before)
 
 

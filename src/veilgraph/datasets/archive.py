@@ -64,7 +64,7 @@ class Archive:
 
     def write(self, path: Path) -> None:
         """Write the file atomically."""
-        write_atomically(path, pack_arrays(self.arrays, compress=True))
+        write_atomically(path, pack_arrays(self.arrays, compress=True), public=True)
 
     @classmethod
     def from_parts(

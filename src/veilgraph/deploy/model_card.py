@@ -56,7 +56,7 @@ class ModelCard:
     def write(self, folder: Path) -> None:
         """Write `people.csv`, which only the owner of the file may read, and `card.json`."""
         table = frame_to_cells(self.people).to_csv(index=False, lineterminator="\n")
-        write_atomically(folder / PEOPLE, table, secret=True)
+        write_atomically(folder / PEOPLE, table)
         write_atomically(folder / CARD, json.dumps(self.content, indent=2))
 
 

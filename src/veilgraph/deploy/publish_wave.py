@@ -130,9 +130,9 @@ def publish_wave(
         made = document(table=table.sha256)
     tables.mkdir(parents=True, exist_ok=True)
     if table is not None:
-        write_atomically(table_path(tables, table.sha256), table.to_bytes())
-    write_atomically(tables / f"{made.neighbour_series.people}.people", people_of(people).content)
-    write_atomically(out, made.to_json() + "\n")
+        write_atomically(table_path(tables, table.sha256), table.to_bytes(), public=True)
+    write_atomically(tables / f"{made.neighbour_series.people}.people", people_of(people).content, public=True)
+    write_atomically(out, made.to_json() + "\n", public=True)
     return made, perturbed
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.datasets.csbm_blocks import CsbmBlocks
 from veilgraph.errors import RunError
@@ -64,7 +65,7 @@ def write_simulated_shards(
         writer.write_manifest()
         campaign = replace(campaign, graph=ShardFolder.open(draft).identity)
         writer.write_manifest(described={"campaign": campaign.id, "withdrawals": 0}, identity=campaign.graph)
-        (draft / CAMPAIGN).write_text(campaign.to_json(), encoding="utf-8")
+        write_atomically(draft / CAMPAIGN, campaign.to_json(), public=True)
     return ShardFolder.open(folder)
 
 

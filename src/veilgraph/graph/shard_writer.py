@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veilgraph.atomic_files import is_draft
+from veilgraph.atomic_files import is_draft, make_private_file, make_private_folder, write_atomically
 from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowBatch, ArrowTable, arrow
 from veilgraph.graph.graph import Graph
@@ -130,7 +130,7 @@ def drafted_folder(folder: Path, parts: int) -> Iterator[Path]:
         if is_draft(other) and other.is_dir():
             shutil.rmtree(other)  # of a run that was killed
     draft = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.part")
-    draft.mkdir(parents=True)
+    make_private_folder(draft)
     try:
         yield draft
         if folder.exists():
@@ -149,6 +149,7 @@ def write_shard(folder: Path, kind: str, shard: int, table: ArrowTable) -> dict[
     # Whole numbers that are hashes do not compress, and a dictionary of them would be as large as they are. Predictions
     # have them in one column of many.
     numbers = kind in KINDS and any(arrow().types.is_int64(each) for each in table.schema.types)
+    make_private_file(path)
     pq.write_table(table, path, compression="none" if numbers else "zstd", use_dictionary=not numbers)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -213,12 +214,12 @@ class ShardWriter:
             "shards": self.shards,
         }
         path = self.folder / MANIFEST
-        path.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        write_atomically(path, json.dumps(manifest, indent=1))
         if identity is None and counts["edges"] <= fingerprint_edges:
             graph = ShardFolder.open(self.folder).graph()
             plain = Graph(num_nodes=graph.num_nodes, edges=graph.edges, node_ids=graph.names)
             manifest["graph"] = plain.fingerprint
-            path.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+            write_atomically(path, json.dumps(manifest, indent=1))
 
 
 def as_ids(values: ArrowArray, kind: str | None, path: Path) -> ArrowArray:
@@ -261,7 +262,7 @@ class _Spill:
         self.loops = 0
 
     def __enter__(self) -> _Spill:
-        self._folder.mkdir()
+        make_private_folder(self._folder)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -304,7 +305,8 @@ class _Spill:
         pa = arrow()
 
         if (kind, shard) not in self._writers:
-            file = self._files.enter_context(pa.OSFile(str(self._path(kind, shard)), "wb"))
+            make_private_file(path := self._path(kind, shard))
+            file = self._files.enter_context(pa.OSFile(str(path), "wb"))
             self._writers[kind, shard] = self._files.enter_context(pa.ipc.new_stream(file, schema))
         return self._writers[kind, shard]
 

@@ -262,7 +262,7 @@ class FeatureSchema:
             document["columns"] = [_column_to_toml(column) for column in self.columns]
         if self.texts:
             document["texts"] = dict(self.texts)
-        write_atomically(Path(path), tomli_w.dumps(document))
+        write_atomically(Path(path), tomli_w.dumps(document), public=True)
 
     @classmethod
     def load(cls, path: str | Path) -> FeatureSchema:

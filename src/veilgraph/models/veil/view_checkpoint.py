@@ -70,7 +70,6 @@ class ViewCheckpoint:
         for number, (parameters, terms) in enumerate(views.values()):
             arrays |= {f"parameters{number}": np.array(parameters), f"terms{number}": terms.cpu().numpy()}
         digests = {_TASK: np.array(self.task_digest), _CONTENT: np.array(digest_of_arrays(arrays))}
-        self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, pack_arrays(arrays | digests))
 
     def _read(self, path: Path) -> CalibratedViews | None:

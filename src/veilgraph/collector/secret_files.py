@@ -1,0 +1,39 @@
+"""Files of secrets: who else on this machine can change or read them.
+
+The rule is the one of ssh for private keys. Windows has no such modes, so nothing is checked there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import stat
+from pathlib import Path
+
+from veilgraph.errors import RunError
+
+logger = logging.getLogger("veilgraph.collector")
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
+
+
+def check_secret_file(path: Path) -> Path:
+    """Return the file; refuse one that others can change, and warn of one that others can read."""
+    if os.name == "nt" or not path.exists():
+        return path
+    mode, folder = path.stat().st_mode, path.resolve().parent.stat().st_mode
+    remedy = f"run chmod 600 {shlex.quote(str(path))}"
+    if mode & _OTHERS_WRITE:
+        raise RunError(f"{path} holds secrets, and others on this machine can change it: {remedy}, and make new ones")
+    if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
+        raise RunError(f"everyone on this machine can replace {path}, which holds secrets: run chmod o-w on its folder")
+    warn_of_readers(path)
+    return path
+
+
+def warn_of_readers(path: Path) -> None:
+    """Warn of a file that others on this machine can read."""
+    if os.name != "nt" and path.exists() and path.stat().st_mode & _OTHERS_READ:
+        logger.warning("others on this machine can read %s: run chmod 600 %s", path, shlex.quote(str(path)))

@@ -1,0 +1,173 @@
+"""Whatever the commands of a collection write is for its owner alone, unless it is made to be published."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.collection import Collection
+from veilgraph.campaign import Campaign
+from veilgraph.campaign.report import Report
+from veilgraph.cli import main
+from veilgraph.client import answer
+from veilgraph.collector.secret_files import check_secret_file
+from veilgraph.collector.store import ReportStore
+from veilgraph.errors import RunError
+from veilgraph.privacy.schema import FeatureSchema
+
+PUBLIC = {"campaign.json", "schema.toml", "summary.html"}
+"""Everything that may be readable for others; all other files of the flow must not be, nor their folders open."""
+SECRETS = ("keys.txt", "admin.txt", "roles.toml")
+STORE = "--store sqlite:///held/reports.db"
+SERVE = f"serve --campaign campaign.json --graph edges.csv {STORE} --keys-file keys.txt --admin-token-file admin.txt"
+SERVE_ROLES = f"{SERVE} --roles-file roles.toml --check"
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def call(line: str, code: int = 0) -> None:
+    assert main(line.split()) == code, line
+
+
+def entries(folder: Path) -> set[Path]:
+    return {path.relative_to(folder) for path in folder.rglob("*")}
+
+
+def is_open(path: Path) -> bool:
+    return bool(stat.S_IMODE(path.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO))
+
+
+def collect(campaign: Campaign, names: list[str]) -> ReportStore:
+    """Store reports as a collector does; the store stays open, so that its journal is on the disk."""
+    store = ReportStore.open("sqlite:///held/reports.db")
+    store.register(campaign, now=0)
+    for i, name in enumerate(names):
+        record = {"health": ("well", "ill")[i % 2]}
+        sent = answer(campaign.to_json(), record, node=name, store=Path("devices") / name, max_epsilon=4.0)
+        store.put([Report.parse(sent, campaign)], now=0)
+    return store
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022], ids=["umask 000", "umask 022"])
+def test_whatever_a_collection_writes_is_for_its_owner_unless_it_is_published(
+    mask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [f"n{i}" for i in range(40)]
+    Path("edges.csv").write_text("from,to\n" + "".join(f"n{i},n{(i + 1) % 40}\n" for i in range(40)))
+    Path("record.json").write_text(json.dumps({"health": "ill"}))
+    given = entries(tmp_path)
+    with umask(mask):
+        FeatureSchema(classes=("well", "ill")).save("schema.toml")
+        words = "--label health --purpose P --contact C --closes 2100-01-01 --retention 2101-01-01"
+        call(f"campaign new --schema schema.toml --graph edges.csv --epsilon-y 1 {words} --out campaign.json")
+        call("campaign summary campaign.json --out summary.html")
+        call("campaign tokens campaign.json --graph edges.csv --keys-file keys.txt --out tokens.csv")
+        call("campaign role-token --out admin.txt")
+        for role in ("viewer", "auditor", "scraper"):
+            call(f"campaign role-token {role} --out roles.toml")
+        call(SERVE_ROLES)
+        call("randomize campaign.json --record record.json --node n0 --max-epsilon 4 --store device --out sent/r.json")
+        Path("held").mkdir(mode=0o700)
+        store = collect(Campaign.from_json(Path("campaign.json").read_bytes()), names[:30])
+        journal = {path.name for path in Path("held").iterdir()}
+        collection = f"--campaign campaign.json {STORE}"
+        call(f"campaign withdraw n1 {collection}")
+        call(f"campaign withdrawals {collection} --out elsewhere/withdrawals.csv")
+        call(f"campaign missing campaign.json {STORE} --tokens tokens.csv --out missing.csv")
+        call(f"campaign progress campaign.json {STORE} --graph edges.csv --out progress.json --device cpu")
+        call(f"train {collection} --graph edges.csv --out model --device cpu")
+        call(f"card --model model --graph edges.csv {STORE}")
+        call("predict --model model --graph edges.csv --out predictions.csv")
+        call(f"graph shard --edges edges.csv {collection.replace('--store', '--reports')} --parts 2 --out shards")
+        call("train --campaign campaign.json --graph shards --out shard-model --device cpu")
+        call("predict --model shard-model --graph shards --out predicted")
+        store.close()
+    assert journal == {"reports.db", "reports.db-wal", "reports.db-shm"}
+    opened = {str(path) for path in entries(tmp_path) - given if is_open(tmp_path / path)}
+    assert opened == PUBLIC
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_serve_refuses_secrets_that_others_can_change_and_warns_of_those_that_others_can_read(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Collection.ring(10).write(tmp_path)
+    call("campaign role-token viewer --out roles.toml")
+    call(SERVE_ROLES)
+    assert caplog.messages == []
+    for mode in (0o644, 0o640):
+        Path(name).chmod(mode)
+        call(SERVE_ROLES)
+        assert [message for message in caplog.messages if f"can read {name}: run chmod 600" in message]
+        caplog.clear()
+    for mode in (0o666, 0o660, 0o602):
+        Path(name).chmod(mode)
+        capsys.readouterr()
+        call(SERVE_ROLES, code=2)
+        assert f"{name} holds secrets, and others on this machine can change it" in capsys.readouterr().err
+
+
+def test_a_secret_in_a_folder_where_everyone_can_replace_it_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    (folder / "keys.txt").write_text("key")
+    (folder / "keys.txt").chmod(0o600)
+    folder.chmod(0o777)
+    with pytest.raises(RunError, match="everyone on this machine can replace"):
+        check_secret_file(folder / "keys.txt")
+    folder.chmod(0o1777)  # as /tmp: only its owner can replace a file
+    assert check_secret_file(folder / "keys.txt") == folder / "keys.txt"
+
+
+@pytest.mark.parametrize("token", ["admin123admin123admin123", "owner_" + "admin123" * 6, None])
+def test_serve_takes_no_admin_token_that_veilgraph_did_not_make_for_it(
+    token: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One file as keys and admin token is refused as well, under one name, two names, and as a copy."""
+    monkeypatch.chdir(tmp_path)
+    Collection.ring(10).write(tmp_path)
+    Path("admin.txt").unlink()
+    if token is None:
+        os.link("keys.txt", "admin.txt")
+    else:
+        Path("admin.txt").write_text(token)
+        Path("admin.txt").chmod(0o600)
+    for command in (SERVE, SERVE.replace("admin.txt", "keys.txt")):
+        call(f"{command} --check", code=2)
+        told = capsys.readouterr().err
+        assert "the admin token is none that veilgraph made for it" in told
+        assert token is None or token not in told
+
+
+def test_a_role_token_is_made_once_and_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("campaign role-token --out admin.txt")
+    call("campaign role-token viewer --out roles.toml")
+    printed = capsys.readouterr().out
+    assert Path("admin.txt").read_text().strip() not in printed
+    before = Path("roles.toml").read_text()
+    call("campaign role-token --out admin.txt", code=2)
+    call("campaign role-token viewer --out roles.toml", code=2)
+    call("campaign role-token scraper --out roles.toml")
+    assert Path("roles.toml").read_text().startswith(before)
