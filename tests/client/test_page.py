@@ -226,9 +226,10 @@ def test_a_token_leaves_the_address_before_anything_is_fetched(page: Page, text:
 
 
 @needs_chromium
-def test_a_busy_collector_is_tried_again(page: Page) -> None:
+@pytest.mark.parametrize("status", [503, 507])
+def test_a_busy_or_full_collector_is_tried_again(page: Page, status: int) -> None:
     with serving(CAMPAIGN.to_json()) as collector:
-        collector.codes = [503, 200]
+        collector.codes = [status, 200]
         ready(page, collector.url + INVITATION)
         page.run(FILL + SUBMIT)
         page.until("!document.getElementById('review').hidden")

@@ -1007,11 +1007,11 @@ def test_no_proxy_is_used_for_this_machine(variable: str, monkeypatch: pytest.Mo
 
 def test_a_busy_or_absent_collector_is_tried_again_with_the_same_report() -> None:
     pauses: list[float] = []
-    with collector(503, 0, 429, 500, 408, 502, 201) as running:
+    with collector(503, 0, 429, 500, 507, 408, 502, 201) as running:
         assert send(running.url, REPORT, "t", sleep=pauses.append)
     assert len({body for _, _, body in running.seen}) == 1
     assert all(0.25 * 2**i <= pause <= 0.5 * 2**i for i, pause in enumerate(pauses))
-    assert len(pauses) == 6
+    assert len(pauses) == 7
 
 
 def test_the_collectors_own_pause_is_honoured() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from veilgraph.collector.outages import DatabaseWatch
 from veilgraph.collector.store import ReportStore
-from veilgraph.errors import StoreError, StoreUnavailableError
+from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 
 class Switched(ReportStore):
@@ -25,6 +25,10 @@ class Switched(ReportStore):
 
     def check(self) -> None:
         self.asked += 1
+        if self.error is not None and not isinstance(self.error, StoreFullError):
+            raise self.error
+
+    def check_writes(self) -> None:
         if self.error is not None:
             raise self.error
 
@@ -82,6 +86,30 @@ def test_an_outage_is_two_lines_with_its_length_and_the_requests_that_failed(
             "INFO",
             f"the database answers again after 12.5 seconds; requests answered with 503 meanwhile: {refused}",
         ),
+    ]
+
+
+def test_a_full_store_is_two_lines_and_lasts_until_it_takes_a_write(caplog: pytest.LogCaptureFixture) -> None:
+    scenario = Scenario(seconds=60)
+
+    async def steps() -> None:
+        scenario.store.error = StoreFullError("full")
+        for _ in range(7):
+            scenario.watch.count_refusal()
+        await scenario.until(lambda: not scenario.watch.is_up)
+        with pytest.raises(StoreUnavailableError, match="full"):
+            scenario.watch.check()
+        await scenario.asked_again()
+        scenario.now += 3.0
+        scenario.store.error = None
+        await scenario.until(lambda: scenario.watch.is_up)
+        scenario.watch.check()
+
+    with caplog.at_level(logging.INFO, logger="veilgraph.collector"):
+        scenario.run(steps)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("ERROR", "the store is full: reports are answered with 507 until there is room"),
+        ("INFO", "the store has room again after 3.0 seconds; requests answered with 507 meanwhile: 7"),
     ]
 
 

@@ -312,6 +312,15 @@ def test_a_full_disk_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_probe_is_written_by_two_at_once_and_leaves_nothing(store_url: str) -> None:
+    stores = [ReportStore.open(store_url) for _ in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda store: [store.check_writes() for _ in range(5)], stores))
+    for store in stores:
+        assert store.count("") == 0
+        store.close()
+
+
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reports.db").write_bytes(b"not a database at all" * 100)
     with pytest.raises(StoreError):

@@ -12,7 +12,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from veilgraph.campaign.strict_json import TIME_FORMAT, expect_object, expect_text, expect_time, expect_whole
+from veilgraph.campaign.strict_json import (
+    TIME_FORMAT,
+    expect_object,
+    expect_text,
+    expect_time,
+    expect_whole,
+    parse_json,
+)
 from veilgraph.errors import CampaignError
 
 Verdict = Literal["enough", "more helps", "unclear"]
@@ -116,7 +123,7 @@ class Assessment:
         estimates = ("accuracy", "control", "second_half", "floor")
         keys = {"format", "campaign", "computed", "method", "label_reports", *estimates}
         try:
-            read = json.loads(text)
+            read = parse_json(text)
             # Earlier versions wrote no floor.
             parts = expect_object({"floor": None} | read if isinstance(read, dict) else read, keys, "assessment")
         except ValueError:

@@ -6,7 +6,6 @@ it. Every change raises its version by one, and a device refuses a version that 
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from veilgraph.campaign.strict_json import expect_text
+from veilgraph.campaign.strict_json import expect_text, parse_json
 from veilgraph.errors import CampaignError
 from veilgraph.privacy.schema import FeatureSchema
 
@@ -92,7 +91,7 @@ def read_texts(path: Path) -> dict[str, Any]:
     """Read texts in several languages, {"de": {...}, ...}, from a .json or .toml file."""
     try:
         content = path.read_text(encoding="utf-8-sig")
-        texts = tomllib.loads(content) if path.suffix == ".toml" else json.loads(content)
+        texts = tomllib.loads(content) if path.suffix == ".toml" else parse_json(content)
     except OSError as error:
         raise CampaignError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from veilgraph.campaign.report import Report
-from veilgraph.campaign.strict_json import TIME_FORMAT, canonical_json
+from veilgraph.campaign.strict_json import TIME_FORMAT, canonical_json, parse_json
 from veilgraph.campaign.tokens import signature_of
 from veilgraph.errors import ReportError
 
@@ -126,8 +125,8 @@ class WithdrawalReceipt(SignedReceipt):
 def read_receipt(text: str | bytes) -> Receipt | WithdrawalReceipt:
     """Parse a receipt of either kind, the collector's answer that contains it, or what `submit --json` printed."""
     try:
-        document: Any = json.loads(text)
-    except (ValueError, RecursionError):
+        document: Any = parse_json(text)
+    except ValueError:
         raise ReportError("the receipt is not readable as JSON") from None
     if isinstance(document, list) and len(document) == 1:
         document = document[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ from typing import Any, cast
 
 from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries, turn_of
-from veilgraph.campaign.strict_json import canonical_json
+from veilgraph.campaign.strict_json import canonical_json, parse_json
 from veilgraph.errors import ReportError
 from veilgraph.privacy.mechanisms import (
     GRR,
@@ -119,8 +118,8 @@ class Report:
 def parse_report(text: str | bytes) -> object:
     """Parse JSON text; what it holds is not validated yet."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except ValueError:
         raise ReportError("the report is not readable as JSON") from None
 
 

@@ -11,8 +11,9 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from veilgraph.errors import CampaignError
@@ -21,9 +22,19 @@ from veilgraph.privacy.plain_text import misleading_character
 T = TypeVar("T")
 
 MAX_TEXT_LENGTH = 4000
+# A campaign of 16,384 features with long words fits; no document of this project nests deeper than 7 levels.
+MAX_JSON_LENGTH = 64 * 2**20
+MAX_JSON_DEPTH = 16
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
 _NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
+
+
+class UnreadableError(ValueError):
+    """JSON that is too long or too deep, or has a key twice."""
 
 
 def canonical_json(document: object) -> str:
@@ -51,6 +62,41 @@ def number_text(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
+def parse_json(text: str | bytes, *, parse_float: Callable[[str], Any] = float) -> Any:
+    """Parse JSON of bounded size and depth in UTF-8, without repeated keys; anything else is a ValueError.
+
+    The depth is counted before anything is parsed, so the parser never recurses further than that. JSON in which the
+    parser finds a text where this function does not breaks off there in both.
+
+    Args:
+        text: the JSON.
+        parse_float: function that reads fractions, infinities and NaN.
+
+    >>> parse_json('{"a": [1, "[["]}')
+    {'a': [1, '[[']}
+    >>> parse_json("[" * 17 + "]" * 17)
+    Traceback (most recent call last):
+    veilgraph.campaign.strict_json.UnreadableError: JSON of 17 levels: at most 16 are read
+    """
+    if len(text) > MAX_JSON_LENGTH:
+        raise UnreadableError(f"JSON of {len(text)} characters: at most {MAX_JSON_LENGTH} are read")
+    content = text.decode() if isinstance(text, bytes) else text
+    if (depth := _depth(content)) > MAX_JSON_DEPTH:
+        raise UnreadableError(f"JSON of {depth} levels: at most {MAX_JSON_DEPTH} are read")
+    return json.loads(content, parse_float=parse_float, parse_constant=parse_float, object_pairs_hook=_unique_keys)
+
+
+def _depth(text: str) -> int:
+    brackets = _BRACKET.findall(_STRING.sub("", text))
+    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
+
+
+def _unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(items)) < len(items):
+        raise UnreadableError("a key occurs twice: two readers could understand it differently")
+    return found
+
+
 def parse_strict(text: str | bytes) -> object:
     """Parse canonical JSON: no fractions, no repeated keys, and no second way to write the same document.
 
@@ -60,20 +106,14 @@ def parse_strict(text: str | bytes) -> object:
     def refuse_number(_: str) -> None:
         raise CampaignError("a number is not whole: a campaign holds whole numbers and text only")
 
-    def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(items)) < len(items):
-            raise CampaignError("a key occurs twice: two readers could understand it differently")
-        return dict(items)
-
     try:
-        content = text.decode() if isinstance(text, bytes) else text
-        document: object = json.loads(
-            content, parse_float=refuse_number, parse_constant=refuse_number, object_pairs_hook=unique_keys
-        )
+        document: object = parse_json(text, parse_float=refuse_number)
     except CampaignError:
         raise
-    except (ValueError, RecursionError) as error:
-        raise CampaignError(f"it is not a campaign: not readable as JSON ({type(error).__name__})") from None
+    except ValueError as error:
+        why = error if isinstance(error, UnreadableError) else type(error).__name__
+        raise CampaignError(f"it is not a campaign: not readable as JSON ({why})") from None
+    content = text.decode() if isinstance(text, bytes) else text
     if content.removesuffix("\n") != canonical_json(document):
         raise CampaignError("it is not written in its canonical form: get the file as 'campaign new' wrote it")
     return document

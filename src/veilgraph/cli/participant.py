@@ -17,7 +17,7 @@ import typer
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
-from veilgraph.campaign.strict_json import canonical_json
+from veilgraph.campaign.strict_json import canonical_json, parse_json
 from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.client import answer, answer_neighbours, send, set_limit
 from veilgraph.client import fetch as fetch_published
@@ -337,8 +337,8 @@ def _read(path: Path, node: str) -> dict[str, Any]:
 
 def _json_object(path: Path, text: str) -> dict[str, Any]:
     try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
+        record = parse_json(text)
+    except ValueError:
         record = None
     if not isinstance(record, dict) or not record:
         raise RunError(f"{path} is not a record: it must hold a JSON object with a value for each column")
@@ -423,8 +423,8 @@ def _in_words(outcome: dict[str, Any]) -> str:
 
 def _read_document(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        document = parse_json(path.read_bytes())
+    except ValueError:
         document = None
     kinds = ({"campaign", "node", "features", "label"}, {"campaign", "node", "answer"})
     if not isinstance(document, dict) or set(document) - {"wave"} not in kinds:

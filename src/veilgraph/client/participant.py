@@ -152,6 +152,7 @@ ReportedLabel = int | Codes
 T = TypeVar("T")
 
 _MAX_CAMPAIGN_LENGTH = 64 * 2**20
+_MAX_DEPTH = 16  # levels of JSON; no document of a campaign has more than 7
 _MAX_FEATURES = 2**14
 _MAX_STEPS = 1_000_000
 _MAX_JOINT_SIZE = 2**16
@@ -182,6 +183,8 @@ _TOLERANCE = Decimal("1e-9")
 
 _NOTICE_KEYS = "closes contact note purpose retention texts version wave"
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
+_JSON_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
 _NUMBER = re.compile(r"-?(Infinity|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)")
 _ENTERED_NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _KEPT_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{32})?\.json")
@@ -189,7 +192,7 @@ _LIMIT_NAME = "limit.json"
 _DRAFT_NAME = re.compile(r"\.([0-9a-f]{64}(\.[0-9a-f]{32})?(\.memory)?|limit)\.json\.[0-9a-f]{16}\.part")
 _COST = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 _MAX_TABLE_EPSILON = Decimal("36.74")  # above ln(2**53), the largest epsilon that an integer table can have
-_RETRIED_STATUSES = {408, 429, 500, 502, 503, 504}  # the same report may be sent twice
+_RETRIED_STATUSES = {408, 429, 500, 502, 503, 504, 507}  # the same report may be sent twice
 _MAX_PAUSE_SECONDS = 300.0
 _MAX_ANSWER_LENGTH = 2**16
 _MAX_PUBLISHED_LENGTH = 2**30
@@ -1450,6 +1453,21 @@ def verify(campaign: str | bytes, *, max_epsilon: float, now: datetime | None = 
 
 
 def _parsed(campaign: str | bytes) -> tuple[dict[str, Any], Notice]:
+    try:
+        document = _read_json(campaign)
+        text = campaign.decode() if isinstance(campaign, bytes) else campaign
+    except CampaignError:
+        raise
+    except ValueError:
+        raise CampaignError("the campaign is not readable as JSON") from None
+    if text.removesuffix("\n") != _canonical(document):
+        raise CampaignError("the campaign is not in its canonical form, so two readers could understand it differently")
+    return _checked_parts(document)
+
+
+def _read_json(text: str | bytes, *, most: int = _MAX_CAMPAIGN_LENGTH) -> Any:
+    """Read JSON of bounded size and depth, with whole numbers and without repeated keys; else raise a ValueError."""
+
     def refuse_number(_: str) -> None:
         raise CampaignError("a number in the campaign is not whole")
 
@@ -1458,20 +1476,14 @@ def _parsed(campaign: str | bytes) -> tuple[dict[str, Any], Notice]:
             raise CampaignError("a key occurs twice in the campaign")
         return dict(pairs)
 
-    if len(campaign) > _MAX_CAMPAIGN_LENGTH:
+    if len(text) > most:
         raise CampaignError("the campaign is too large")
-    try:
-        text = campaign.decode() if isinstance(campaign, bytes) else campaign
-        document = json.loads(
-            text, parse_float=refuse_number, parse_constant=refuse_number, object_pairs_hook=unique_keys
-        )
-    except CampaignError:
-        raise
-    except (ValueError, RecursionError):
-        raise CampaignError("the campaign is not readable as JSON") from None
-    if text.removesuffix("\n") != _canonical(document):
-        raise CampaignError("the campaign is not in its canonical form, so two readers could understand it differently")
-    return _checked_parts(document)
+    content = text.decode() if isinstance(text, bytes) else text
+    # The depth is counted before, because the reader calls itself at every level.
+    steps = (1 if bracket in "[{" else -1 for bracket in _BRACKET.findall(_JSON_TEXT.sub("", content)))
+    if max(accumulate(steps), default=0) > _MAX_DEPTH:
+        raise CampaignError("the campaign is nested too deeply")
+    return json.loads(content, parse_float=refuse_number, parse_constant=refuse_number, object_pairs_hook=unique_keys)
 
 
 _BOUND = {
@@ -2013,8 +2025,8 @@ def _read_kept(path: Path) -> _Kept:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError:
         raise _damaged(path) from None
-    with suppress(ValueError, RecursionError):
-        report = json.loads(text)
+    with suppress(ValueError):
+        report = _read_json(text)
         if isinstance(report, dict):
             cost, notices = report.pop("epsilon", None), _seen_notices(report.pop("notices", []))
             wave = _kept_wave(report.pop("neighbours", None)) if "answer" in report else None
@@ -2107,12 +2119,12 @@ def _kept_limits(folder: Path) -> dict[str, Decimal]:
     """Return the person's limits by name; refuse those that cannot be read, because they cannot be kept."""
     path = folder / _LIMIT_NAME
     try:
-        stated = json.loads(path.read_text(encoding="utf-8"))
+        stated = _read_json(path.read_bytes())
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         stated = None
     known = isinstance(stated, dict) and stated and not set(stated) - {"limit", "entry_limit"}
     limits: dict[str, Decimal] = {}
@@ -2215,14 +2227,14 @@ def _memory_document(memory: Memory) -> dict[str, Any]:
 def _read_memory(path: Path, question: Question, *, is_first: bool) -> Memory:
     """Read what the device remembers of a series. Once a wave was answered it must be there: fail closed."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = _read_json(path.read_bytes())
     except FileNotFoundError:
         if is_first:
             return Memory()
         raise _damaged(path) from None
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise _damaged(path) from None
     with suppress(KeyError, TypeError, ValueError, AttributeError, IndexError):
         memory, features = _memory(document), question.features
@@ -2777,8 +2789,8 @@ def _is_receipt(stated: object, keys: str, expected: Mapping[str, str]) -> TypeG
 def _json_object(answer: bytes) -> dict[str, Any]:
     """Return the JSON object in an answer, empty if it is something else."""
     document = None
-    with suppress(ValueError, RecursionError):
-        document = json.loads(answer)
+    with suppress(ValueError):
+        document = _read_json(answer, most=_MAX_ANSWER_LENGTH)
     return document if isinstance(document, dict) else {}
 
 

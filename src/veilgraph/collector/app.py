@@ -43,7 +43,7 @@ from veilgraph.collector.retention import maintain_regularly
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import Outcome, PutResult, ReportStore
-from veilgraph.collector.validation import ReportValidator, batch_entries, parse_json
+from veilgraph.collector.validation import ReportValidator, batch_entries, parse_body
 from veilgraph.errors import CampaignError, StoreError, StoreFullError, StoreUnavailableError
 from veilgraph.graph import Graph
 
@@ -215,7 +215,7 @@ def answer_refusals(app: FastAPI, shared: SharedParts, metrics: Metrics) -> Call
     def refuse(_: Request, error: Exception) -> Response:
         refusal = _as_refusal(error)
         metrics.count_refusal(refusal.reason)
-        if refusal.reason is RefusalReason.STORE_UNAVAILABLE:
+        if refusal.reason in (RefusalReason.STORE_UNAVAILABLE, RefusalReason.STORE_FULL):
             shared.database.count_refusal()
         return refusal.response()
 
@@ -279,7 +279,7 @@ def _add_submission(
         body = await read_body(request, max_bytes=limits.batch_bytes, seconds=limits.body_seconds)
         validator.check_open()
         validated: list[Report | Refusal] = []
-        for number, entry in enumerate(batch_entries(parse_json(body)), start=1):
+        for number, entry in enumerate(batch_entries(parse_body(body)), start=1):
             validated.append(_validate_entry(validator, entry))
             if number % _ENTRIES_PER_TURN == 0:
                 await asyncio.sleep(0)
@@ -398,7 +398,7 @@ def _save_refusals(store: ReportStore, campaign_id: str, metrics: Metrics) -> No
     counts = metrics.take_unsaved()
     try:
         store.add_refusals(campaign_id, counts)
-    except StoreUnavailableError:
+    except (StoreUnavailableError, StoreFullError):
         # Requests find it out, too; this is not worth a line of the log.
         metrics.restore_unsaved(counts)
     except StoreError as error:

@@ -19,10 +19,11 @@ def add_health(app: FastAPI, shared: SharedParts) -> None:
 
     async def ready() -> openapi.HealthBody:
         shared.writer.check_ready()
+        shared.database.check()
         await asyncio.to_thread(shared.store.check)
         return {"status": "ok"}
 
-    can_store = "Whether the collector can store reports: its database, the version of its tables, its writer and queue"
+    can_store = "Whether the collector can store reports: database, room, version of the tables, writer and queue"
     for path, summary, endpoint in (
         ("/health/live", "Whether the process is alive; if not, restart it", live),
         ("/health/ready", can_store, ready),

@@ -13,7 +13,7 @@ from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.middleware import Limits, read_body
 from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.store import ReportStore
-from veilgraph.collector.validation import ReportValidator, parse_json
+from veilgraph.collector.validation import ReportValidator, parse_body
 from veilgraph.errors import ReportError
 
 # Twice the longest receipt: a name of 256 characters in JSON's longest notation, an id, a hash, a time, a signature.
@@ -41,7 +41,7 @@ def add_participant_rights(
     async def check_receipt(request: Request) -> openapi.StandingBody:
         body = await read_body(request, max_bytes=_MAX_RECEIPT_BYTES, seconds=limits.body_seconds)
         try:
-            receipt = parse_receipt(parse_json(body))
+            receipt = parse_receipt(parse_body(body))
         except ReportError as error:
             raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
         # The signature first: nothing is said about a node to someone without its receipt.

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from veilgraph.campaign import Campaign
 from veilgraph.collector.store import ReportStore
-from veilgraph.errors import StoreError, StoreUnavailableError
+from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 
 logger = logging.getLogger("veilgraph.collector")
 
@@ -48,7 +48,7 @@ async def maintain_regularly(
         store: store of the reports.
         clock: Unix time.
         counted: takes the number of stored reports.
-        unavailable: called when the database does not answer; it is tried again.
+        unavailable: called when the database does not answer or is full; it is tried again.
         seconds: time between two looks at the clock, which is also looked at when the retention date comes.
     """
     while True:
@@ -56,7 +56,7 @@ async def maintain_regularly(
             await asyncio.to_thread(store.register, campaign(), now=clock())
             await asyncio.to_thread(purge_if_due, campaign(), store, now=clock())
             counted(await asyncio.to_thread(store.count, campaign().series, wave=campaign().stored_wave))
-        except StoreUnavailableError:
+        except (StoreUnavailableError, StoreFullError):
             unavailable()
         except StoreError as error:
             logger.warning("the notice and its retention date could not be attended to: %s", type(error).__name__)

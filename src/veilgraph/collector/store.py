@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
 from typing import Any, NamedTuple, Self
@@ -71,6 +72,7 @@ _INSERT_ROWS = {
 _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 # Number of reports that one transaction of a purge deletes: others write in between.
 _PURGED_AT_ONCE = 5000
+_PROBE_BYTES = 16 * 1024
 
 Key = tuple[str, str, int]
 """Campaign, node and wave of a report."""
@@ -530,6 +532,16 @@ class ReportStore:
             raise StoreError(
                 f"the tables have version {version}, and the collector needs {newest_version()}: restart it"
             )
+
+    def check_writes(self) -> None:
+        """Raise an error unless the database takes a write.
+
+        The write is a row of several pages, which the same transaction deletes: nobody else ever sees it.
+        """
+        row = {"campaign": "", "node": "", "wave": 0, "content": secrets.token_hex(_PROBE_BYTES), "hour": 0}
+        with translate_errors(), writing(self._engine) as connection:
+            connection.execute(self._insert(reports), row)
+            connection.execute(delete(reports).where(reports.c.campaign == ""))
 
 
 def _key(report: Report) -> Key:

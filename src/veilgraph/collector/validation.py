@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from typing import Any
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
+from veilgraph.campaign.strict_json import parse_json
 from veilgraph.collector.auth import Credentials
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.errors import ReportError
@@ -46,7 +46,7 @@ class ReportValidator:
     def validate_request(self, node: str, token: str, body: bytes) -> Report:
         """Return the report in the body of a request whose path names the node."""
         self.authenticate(node, token)
-        return self._validate(parse_json(body), node)
+        return self._validate(parse_body(body), node)
 
     def validate_entry(self, entry: object) -> Report:
         """Return the report of a batch entry: {"token": ..., "report": {...}}."""
@@ -94,11 +94,11 @@ class ReportValidator:
             )
 
 
-def parse_json(body: bytes) -> Any:
+def parse_body(body: bytes) -> Any:
     """Parse JSON; the refusal of anything else does not quote it."""
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
+        return parse_json(body)
+    except ValueError:
         raise Refusal(RefusalReason.NOT_JSON) from None
 
 

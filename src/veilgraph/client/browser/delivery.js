@@ -20,7 +20,7 @@ const REFUSALS = {
 // Statuses that mean several things have a word for each.
 const REASONS = { earlier_wave: "problem.round", withdrawn: "problem.withdrawn", purged: "problem.purged" };
 const STANDINGS = ["stored", "another", "missing", "withdrawn", "purged"];
-const BUSY = [408, 429, 500, 502, 503, 504];
+const BUSY = [408, 429, 500, 502, 503, 504, 507];
 
 /** Load the campaign as it is written. */
 export async function fetchCampaign() {

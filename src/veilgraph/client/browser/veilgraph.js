@@ -2,6 +2,7 @@
 // word, uniform below 2 ** 53, with integers; participant.py defines the order of the words.
 
 const WORDS = 2 ** 53, NO_CAMPAIGN = "This is not a campaign.";
+const LONGEST = 2 ** 26, DEEPEST = 16; // of JSON: characters, and levels of lists and objects
 const NUMBER = /^(?=.{1,40}$)-?(Infinity|\d+(\.\d+)?(e[+-]\d+)?)$/;
 const MISLEADING = /[\p{Cc}\p{Cs}\u2028\u2029\ufff9-\uffff]|(?![\u200c\u200d\ufe0e\ufe0f])\p{DI}|(^|[\0-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d]([\0-\x7f]|$)/u;
 const ENTERED = /^(?=.{1,400}$) *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)? *$/i;
@@ -329,13 +330,19 @@ export async function sha256(text) {
 	return [...new Uint8Array(digest)].map((byte) => hex(byte, 2)).join("");
 }
 
-/** Parse canonical JSON; any other text is undefined, since two readers could understand it differently. */
+/**
+ * Parse canonical JSON; any other text is undefined, since two readers could understand it differently. So is one that
+ * is too long or too deep.
+ */
 export function parse(text) {
 	try {
-		const value = JSON.parse(text);
-		return canonical(value) === text.replace(/\n$/, "") ? value : undefined;
+		const value = text.length <= LONGEST ? JSON.parse(text) : undefined;
+		return isWithin(value, DEEPEST) && canonical(value) === text.replace(/\n$/, "") ? value : undefined;
 	} catch { return undefined; }
 }
+
+/** Tell whether a value has at most so many levels of lists and objects. */
+const isWithin = (value, levels) => !isObject(value) || (levels > 0 && Object.values(value).every((each) => isWithin(each, levels - 1)));
 
 const hex = (value, digits) => value.toString(16).padStart(digits, "0");
 const isObject = (value) => Object(value) === value;
