@@ -14,12 +14,11 @@ from veilgraph.campaign.plausibility import (
     LEVEL,
     CheckedShare,
     PlausibleShares,
-    estimate_with_liars,
     liars_that_explain,
     shift_per_liar,
 )
 from veilgraph.errors import CampaignError, RunError
-from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection
+from veilgraph.privacy.mechanisms import GRR, LabelMechanism, SubsetSelection, SymmetricChannel
 
 CLASSES = tuple(f"class {i}" for i in range(7))
 MECHANISM = GRR(7, 1.0)
@@ -40,6 +39,11 @@ def with_liars(liars: float, seed: int) -> np.ndarray:
 def check(labels: np.ndarray, low: float, high: float, mechanism: LabelMechanism = MECHANISM) -> CheckedShare:
     (checked,) = PlausibleShares(classes=CLASSES, ranges={CLASSES[0]: (low, high)}).check(labels, mechanism)
     return checked
+
+
+def estimate_with_liars(share: float, liars: float, channel: SymmetricChannel) -> float:
+    """Return the mean estimate of a class if some people name it without randomizing."""
+    return (1 - liars) * share + liars * shift_per_liar(channel)
 
 
 def naming(count: int, people: int, mechanism: LabelMechanism) -> np.ndarray:

@@ -40,24 +40,6 @@ LEVEL = 0.01
 Verdict = Literal["plausible", "above", "below"]
 
 
-def estimate_with_liars(share: float, liars: float, channel: SymmetricChannel) -> float:
-    """Return the mean of the estimated share of a class if some people name that class without randomizing.
-
-    Args:
-        share: share of the class among the honest people.
-        liars: share of liars among all people who report.
-        channel: channel of the label mechanism.
-
-    A class of 7 % among seven, at epsilon_y = 1, without liars and with 5, 10 and 20 % of them:
-
-    >>> from veilgraph.privacy.mechanisms import GRR
-    >>> channel = GRR(7, 1.0).channel
-    >>> [f"{estimate_with_liars(0.07, liars, channel):.1%}" for liars in (0.0, 0.05, 0.1, 0.2)]
-    ['7.0%', '29.1%', '51.2%', '95.4%']
-    """
-    return (1 - liars) * share + liars * shift_per_liar(channel)
-
-
 def shift_per_liar(channel: SymmetricChannel) -> float:
     """Return the largest shift of an estimated share, divided by the share of liars: (1 - other) / gain.
 
@@ -78,7 +60,7 @@ def liars_that_explain(estimate: float, share: float, channel: SymmetricChannel)
 
     >>> from veilgraph.privacy.mechanisms import GRR
     >>> channel = GRR(7, 1.0).channel
-    >>> round(liars_that_explain(estimate_with_liars(0.07, 0.1, channel), 0.07, channel), 9)
+    >>> round(liars_that_explain(0.9 * 0.07 + 0.1 * shift_per_liar(channel), 0.07, channel), 9)
     0.1
     """
     furthest = shift_per_liar(channel) if estimate > share else float(-channel.other / channel.gain)

@@ -85,10 +85,6 @@ class Exchange:
         """Add whole numbers up over processes."""
         return self._reduce(numbers.astype(np.int64), distributed.ReduceOp.SUM)
 
-    def sum_floats(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Add numbers up over processes."""
-        return self._reduce(numbers, distributed.ReduceOp.SUM)
-
     def max(self, number: int) -> int:
         """Return the maximum of a number over processes."""
         return int(self._reduce(np.array([number]), distributed.ReduceOp.MAX)[0])

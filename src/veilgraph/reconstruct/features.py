@@ -142,10 +142,6 @@ class ReconstructedFeatures:
             errors[:, part] = scale * variance.sqrt()
         return errors
 
-    def of_feature(self, feature: int) -> Tensor:
-        """Return the columns of one feature."""
-        return self.frequencies[:, list(_channels_and_columns(self.channels))[feature][1]]
-
     def inputs(self, decoding: Decoding = "distribution") -> Tensor:
         """Return the inputs of a GNN, `[nodes, columns]`: shares, never the index of a value.
 

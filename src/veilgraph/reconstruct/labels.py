@@ -84,14 +84,6 @@ class ReconstructedLabels:
         """Standard errors `[nodes, classes]` for neighbourhoods drawn from a population; computed on first access."""
         return self._measure_errors()
 
-    def decoded(self) -> Tensor:
-        """Return the most likely class of each node, `[nodes]`.
-
-        The estimator is one increasing affine map for all classes, so this equals a majority vote over the reports of
-        the neighbourhood.
-        """
-        return self.distribution.argmax(dim=1)
-
 
 def reconstruct_labels(
     perturbed: PerturbedGraph, hops: int, *, mean: NeighbourhoodMean, estimate: bool = True

@@ -36,24 +36,9 @@ class FusedFunction(Function):
             """Call `forward`."""
 
 
-def product_formula(matrix: Tensor, columns: Tensor, times: int = 1) -> Tensor:
-    """Compute P^times @ columns in ordinary torch operations.
-
-    Args:
-        matrix: P, `[rows, columns]`, sparse or dense.
-        columns: `[nodes, columns]`.
-        times: the power, 0 or more.
-    """
-    for _ in range(times):
-        columns = matrix @ columns
-    return columns
-
-
 @dataclass(frozen=True, eq=False)
 class SparseProduct:
     """A sparse matrix P with its transpose, computed once, so that products have a fast gradient.
-
-    `product_formula` states the same computation in ordinary torch operations.
 
     Attributes:
         matrix: P, `[rows, columns]`.

@@ -64,7 +64,7 @@ def test_inputs_targets_and_bags_are_those_of_the_package(workload: Workload) ->
     features = reconstruct_features(perturbed, SETTINGS.feature_hops, mean=mean)
     gain = float(features.channels[0].gain)
     assert torch.allclose(training.inputs, features.inputs(), atol=1e-5 / gain)
-    ours = reconstruct_labels(perturbed, SETTINGS.label_hops, mean=mean).decoded()[training.train]
+    ours = reconstruct_labels(perturbed, SETTINGS.label_hops, mean=mean).distribution.argmax(1)[training.train]
     assert torch.equal(training.targets, ours)
     bags = bag_proportions(perturbed, cluster(workload.graph, SETTINGS.num_clusters), split.train)
     assert torch.allclose(torch.stack([share for _, share in training.bags]), bags.proportions, atol=1e-5)

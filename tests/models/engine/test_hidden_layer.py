@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 from torch import Tensor
 
 from veilgraph.models.engine.backbones import HIDDEN
-from veilgraph.models.engine.hidden_layer import TILE_UNITS, HiddenLayer, add_product, hidden_formula, tile_nodes
+from veilgraph.models.engine.hidden_layer import TILE_UNITS, HiddenLayer, add_product, tile_nodes
 
 NODES, COLUMNS, CLASSES = 23, 5, 3
 MASK_INDEX = [0, 0, 1, None, 1, 1]
@@ -23,6 +25,19 @@ def weights_of(terms: int) -> tuple[Tensor, Tensor, Tensor]:
     first, bias = drawn(replicas, HIDDEN, COLUMNS, seed=1), drawn(replicas, HIDDEN, 1, seed=2)
     second = drawn(replicas, terms, CLASSES, HIDDEN, seed=3)
     return first.requires_grad_(), bias.requires_grad_(), second.requires_grad_()
+
+
+def hidden_formula(inputs: Tensor, first: Tensor, bias: Tensor, second: Tensor, masks: Tensor | None = None) -> Tensor:
+    """Compute W_2 (M * relu(W_1 X^T + b)) in ordinary torch operations, [terms, replicas, classes, nodes]."""
+    inputs = inputs.repeat_interleave(len(first) // len(inputs), dim=0)
+    units = torch.relu(first @ inputs.mT + bias)
+    return second.transpose(0, 1) @ (units if masks is None else units * masks)
+
+
+def live_numbers() -> int:
+    """Return how many numbers all tensors of this process hold."""
+    gc.collect()
+    return sum(each.numel() for each in gc.get_objects() if type(each) is Tensor)
 
 
 def stacked(outputs: tuple[Tensor, ...]) -> Tensor:
@@ -81,10 +96,12 @@ def test_without_masks_all_units_have_a_gradient(block: int | None) -> None:
 
 def test_hidden_units_of_all_nodes_are_stored_only_without_blocks() -> None:
     inputs, weights = drawn(3, NODES, COLUMNS, seed=0), weights_of(2)
-    layers = [HiddenLayer(inputs, MASK_INDEX, block_nodes=block) for block in (None, 7)]
-    for layer in layers:
+    held = []
+    for block in (None, 7):
+        layer = HiddenLayer(inputs, MASK_INDEX, block_nodes=block)
+        before = live_numbers()
         layer(*weights)
-    held = [layer.num_stored_units for layer in layers]
+        held.append(live_numbers() - before)
     assert held == [len(MASK_INDEX) * HIDDEN * NODES, 0]
 
 

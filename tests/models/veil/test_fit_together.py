@@ -18,7 +18,7 @@ from veilgraph.models.base import FitTask
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.fit_memory import bytes_needed, plan_within
 from veilgraph.models.veil.fit_plan import FitPlan
-from veilgraph.models.veil.views import structural_views
+from veilgraph.models.veil.views import read_views
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.reconstruct.operators import GraphOperators
 
@@ -104,8 +104,9 @@ def test_views_do_not_depend_on_the_memory() -> None:
     perturbed, _ = REPORTS[0]
     labels, operators = CrossFitting.random(perturbed, seed=0), GraphOperators(PRIVATE.graph)
     divided = replace(labels, plan=FitPlan(own_only=True, sets_at_once=1, views_at_once=1))
-    nodes, whole = torch.arange(200), structural_views(labels, operators, seed=0)
-    for name, view in structural_views(divided, operators, seed=0).items():
+    nodes = torch.arange(200)
+    whole, parts = (read_views(each, operators, lambda _, view: view, seed=0) for each in (labels, divided))
+    for name, view in parts.items():
         parameters = view.candidates()[-1]
         expected = whole[name].log_probabilities(labels.prior, parameters)[nodes, labels.own_sets].exp()
         found = view.log_probabilities(labels.prior, parameters)[:, 0].exp()

@@ -23,7 +23,7 @@ from veilgraph.models import LabelVeil, StructureOnly, Veil
 from veilgraph.models.base import FitTask
 from veilgraph.models.veil.cross_fitting import CrossFitting
 from veilgraph.models.veil.pagerank import PageRankView
-from veilgraph.models.veil.views import iteration_counts, structural_views
+from veilgraph.models.veil.views import iteration_counts, read_views
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms.registry import multi_bit_best
 from veilgraph.reconstruct import operators
@@ -192,7 +192,7 @@ def test_the_order_of_nodes_does_not_matter() -> None:
     labels = CrossFitting.random(perturbed, seed=0)
     same = CrossFitting(perturbed=moved, folds=labels.folds[order])
     views, moved_views = (
-        structural_views(reports, GraphOperators(graph), seed=0)
+        read_views(reports, GraphOperators(graph), lambda _, view: view, seed=0)
         for reports, graph in ((labels, perturbed.graph), (same, moved.graph))
     )
     for name, view in views.items():

@@ -1,7 +1,4 @@
-"""The hidden layer of many replicas, computed tile by tile so that intermediate arrays stay in the CPU's cache.
-
-`hidden_formula` states the same computation in ordinary torch operations.
-"""
+"""The hidden layer of many replicas, computed tile by tile so that intermediate arrays stay in the CPU's cache."""
 
 from __future__ import annotations
 
@@ -24,24 +21,6 @@ _PART_NODES, _MAX_PARTS = 512, 256  # nodes that one multiprocessor of a GPU sum
 
 Outputs = tuple[Tensor, ...]
 """The aggregated term, [nodes, replicas * classes], and the own term, [replicas * classes, nodes], if there is one."""
-
-
-def hidden_formula(inputs: Tensor, first: Tensor, bias: Tensor, second: Tensor, masks: Tensor | None = None) -> Tensor:
-    r"""Compute :math:`W_2 (M \circ \mathrm{relu}(W_1 X^T + b))` in ordinary torch operations.
-
-    Args:
-        inputs: X, [inputs, nodes, columns]; successive replicas share an input.
-        first: W_1, [replicas, units, columns].
-        bias: b, [replicas, units, 1].
-        second: W_2, [replicas, terms, classes, units].
-        masks: M, [replicas, units, nodes]; None for no dropout.
-
-    Returns:
-        [terms, replicas, classes, nodes].
-    """
-    inputs = inputs.repeat_interleave(len(first) // len(inputs), dim=0)
-    units = torch.relu(first @ inputs.mT + bias)
-    return second.transpose(0, 1) @ (units if masks is None else units * masks)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -116,11 +95,6 @@ class HiddenLayer:
     def nodes(self) -> int:
         """Number of nodes."""
         return self.inputs.shape[1]
-
-    @property
-    def num_stored_units(self) -> int:
-        """Number of hidden units that are stored for the backward pass."""
-        return sum(units.numel() for units in self._stored.values())
 
     def __call__(
         self,

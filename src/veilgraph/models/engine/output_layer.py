@@ -1,7 +1,4 @@
-"""The output layer of many replicas, for the nodes whose logits a loss or a score reads; other nodes need none.
-
-`output_formula` states the same computation in ordinary torch operations.
-"""
+"""The output layer of many replicas, for the nodes whose logits a loss or a score reads; other nodes need none."""
 
 from __future__ import annotations
 
@@ -79,21 +76,10 @@ def needed_nodes(masks: Sequence[NDArray[np.bool_]] | NDArray[np.bool_], operato
     return NodeSubset(torch.from_numpy(np.flatnonzero(np.logical_or.reduce(masks))))
 
 
-def output_formula(matrix: Tensor, aggregated: Tensor, *own: Tensor) -> Tensor:
-    r"""Compute :math:`(P Z_1)^T + Z_2` of all nodes, [replicas * classes, nodes], in ordinary torch operations.
-
-    Args:
-        matrix: P, [nodes, nodes].
-        aggregated: Z_1, [nodes, replicas * classes].
-        own: Z_2, [replicas * classes, nodes], if the convolution has such a term.
-    """
-    return sum(own, (matrix @ aggregated).T)
-
-
 class OutputLayer:
     r"""Logits :math:`(P Z_1)^T + Z_2` of a node subset, from what `HiddenLayer` computes for all nodes.
 
-    It equals `output_formula` at the selected nodes, but multiplies with the selected rows of P only.
+    It multiplies with the selected rows of P only.
 
     Args:
         product: P.

@@ -45,11 +45,6 @@ Read = Callable[[str, View], Result]
 """Function from the name of a view and the view to what is kept of it."""
 
 
-def structural_views(labels: CrossFitting, operators: GraphOperators, *, seed: int) -> dict[str, View]:
-    """Return every view that needs no features, by name."""
-    return read_views(labels, operators, lambda _, view: view, seed=seed)
-
-
 Remember = Callable[[str, Callable[[], dict[str, Result]]], dict[str, Result]]
 """Function from a kind of views and what computes them to what is kept of them, by name."""
 
