@@ -25,7 +25,7 @@ from veilgraph.collector.errors import Refusal
 from veilgraph.collector.validation import parse_body
 from veilgraph.errors import VeilgraphError
 
-CAMPAIGN = CAMPAIGNS["format 3"]
+CAMPAIGN = CAMPAIGNS["texts and retention"]
 READERS: list[Callable[[bytes], object]] = [
     lambda text: participant.verify(text, max_epsilon=1e4),
     Campaign.from_json,
