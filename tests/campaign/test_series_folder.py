@@ -98,9 +98,16 @@ def test_two_documents_of_one_wave_are_both_refused(folder: Path) -> None:
 def test_a_wave_keeps_the_questions_and_promises_of_its_series() -> None:
     check_follows(TWO, ONE)
     asked = TWO.neighbour_series
-    for other in (replace(asked, answers=(CAPPED, CLASS)), replace(asked, label=replace(asked.label, epsilon=3.0))):
+    others = (
+        replace(asked, answers=(CAPPED, CLASS)),
+        replace(asked, label=replace(asked.label, epsilon=3.0)),
+        replace(asked, people="0" * 64),
+    )
+    for other in others:
         with pytest.raises(CampaignError, match="other people or earlier questions"):
             check_follows(replace(TWO, neighbours=other), ONE)
+    with pytest.raises(CampaignError, match="other people or earlier questions"):
+        check_follows(replace(TWO, graph="0" * 64), ONE)
     with pytest.raises(CampaignError, match="was open before"):
         check_follows(ONE, TWO)
     until = CLOSES + timedelta(days=30)

@@ -614,7 +614,11 @@ def test_randomize_answers_a_wave_from_a_list_of_neighbours(tmp_path: Path, caps
     assert "the node is not among the 6 people of the campaign: correct it" in capsys.readouterr().err
     assert not list((tmp_path / "nobody").glob("[0-9a-f]*.json"))
     assert run("friends.csv", "--limit", "5", "--entry-limit", "1", node="u2") == 0
-    capsys.readouterr()
+    assert "add nothing" not in capsys.readouterr().err
+    (tmp_path / "friends.txt").write_text("u0\nu11\n")
+    assert run("friends.txt", "--limit", "5", "--entry-limit", "1", node="u3") == 0
+    assert 'add nothing to the answer: "u11".' in capsys.readouterr().err
+    assert "u11" not in "".join(path.read_text() for path in tmp_path.rglob("*.json"))
     assert main(["ledger", "--store", str(tmp_path / "u1"), "--json"]) == 0
     kept = json.loads(capsys.readouterr().out)
     assert (kept["limit_one_entry"], kept["protects_lists"]) == (1.0, False)

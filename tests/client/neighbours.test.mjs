@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { listLoss, randomizeNeighbours, readPublished, rowsOf, sumsOf, turnOf } from "../../src/veilgraph/client/browser/neighbours.js";
+import { listLoss, randomizeNeighbours, readPublished, rowsOf, sumsOf, turnOf, unlistedIn } from "../../src/veilgraph/client/browser/neighbours.js";
 import { VeilgraphError } from "../../src/veilgraph/client/browser/veilgraph.js";
 
 const vectors = JSON.parse(readFileSync(new URL("neighbour_vectors.json", import.meta.url), "utf-8"));
@@ -40,8 +40,15 @@ test("a person has the same turn on every device", async () => {
 	for (const { id, turns: of, wave } of turns) assert.equal(await turnOf(id, of), wave);
 });
 
+test("who is not among the people adds nothing, and is told to the person alone", async () => {
+	for (const published of [await open(vectors[0]), await open(vectors.at(-1))]) {
+		assert.deepEqual(await lookUp(published, ["secret", "secret"]), await lookUp(published, []));
+		assert.deepEqual(await unlistedIn(published, ["secret", "secret"]), ["secret"]);
+	}
+});
+
 test("an error names no neighbour", async () => {
 	for (const published of [await open(vectors[0]), await open(vectors.at(-1))])
-		for (const list of [["secret"], [{ toString: () => { throw new TypeError("secret"); } }], "secret", null])
+		for (const list of [[["secret"]], [{ toString: () => { throw new TypeError("secret"); } }], 7, null])
 			await assert.rejects(() => lookUp(published, list), (error) => error instanceof VeilgraphError && !error.message.includes("secret"));
 });

@@ -183,7 +183,7 @@ def test_a_report_is_drawn_once_and_kept() -> None:
 
 
 def without_cost(kept: str) -> dict[str, Any]:
-    return {key: value for key, value in json.loads(kept).items() if key not in ("epsilon", "notices")}
+    return {key: value for key, value in json.loads(kept).items() if key not in ("epsilon", "graph", "notices")}
 
 
 def on_one_device(*requests: dict[str, Any], work: str = "sequence", **planted: str) -> Any:

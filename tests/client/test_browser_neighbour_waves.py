@@ -527,13 +527,22 @@ def test_files_that_do_not_fit_are_refused_before_the_list_is_looked_at() -> Non
         assert not [place for place in done["kept"] if ONE.id in place], "a refused wave was counted"
 
 
-@pytest.mark.parametrize("stranger", [STRANGER, "", "u0 ", None, 1])
-def test_a_neighbour_who_is_not_in_the_table_is_refused_and_nothing_is_kept(stranger: Any) -> None:
-    done = device(asking(ONE, ["u1", stranger]), asking(ONE, ["u1"]))
-    refused, corrected = done["replies"]
-    assert "neighbour" in refused["error"]
-    assert STRANGER not in refused["error"]
-    assert "result" in corrected
+@pytest.mark.parametrize("entry", [None, 6161])
+def test_an_entry_that_is_no_name_is_refused_and_nothing_is_kept(entry: Any) -> None:
+    for wave in (ONE, LISTS):
+        refused, corrected = device(asking(wave, ["u1", entry]), asking(wave, ["u1"]))["replies"]
+        assert refused["error"] == "The list of neighbours holds something that is not a name."
+        assert "result" in corrected
+
+
+@pytest.mark.parametrize("stranger", [STRANGER, "", "u0 "])
+def test_a_name_that_is_not_in_the_table_adds_nothing_and_is_told_to_the_person_after_the_draw(stranger: str) -> None:
+    for wave in (ONE, LISTS):
+        done = device(asking(wave, ["u1", stranger, stranger]), asking(wave, [stranger]))
+        first, again = done["replies"]
+        assert (first["unlisted"], again["unlisted"]) == ([stranger], None)
+        assert first["result"] == again["result"]
+        assert not stranger.strip() or json.dumps(stranger) not in json.dumps(done["kept"])
 
 
 def test_a_list_above_the_cap_is_cut_and_never_refused() -> None:
@@ -608,10 +617,6 @@ def test_people_and_table_of_a_list_are_checked_before_it_is_looked_at() -> None
         (reply,) = device(asking(LISTS, [STRANGER], **files))["replies"]
         assert "another table than that of the wave" in reply["error"]
         assert reply["looks"] == 0
-    refused, corrected = device(asking(LISTS, ["u1", STRANGER]), asking(LISTS, ["u1"]))["replies"]
-    assert "neighbour" in refused["error"]
-    assert STRANGER not in refused["error"]
-    assert "result" in corrected
 
 
 def test_a_stored_list_that_does_not_fit_is_damaged_and_stops_every_draw() -> None:

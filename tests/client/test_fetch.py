@@ -231,6 +231,21 @@ def test_a_series_that_changes_its_turns_is_not_fetched(tmp_path: Path) -> None:
         assert get(tmp_path).question.id == two.id
 
 
+@pytest.mark.parametrize("place", [("neighbours", "people"), ("graph", "sha256")])
+def test_a_wave_about_other_people_than_its_series_is_not_fetched(place: tuple[str, str], tmp_path: Path) -> None:
+    for before in (FIRST, ONE):
+        folder = tmp_path / before.id
+        with collector(files_of(before)) as (_, get):
+            get(folder)
+        later = forged(ONE if before is FIRST else TWO, place, "0" * 64)
+        if (before, place[0]) == (FIRST, "neighbours"):
+            continue  # the first document names the graph alone
+        files = files_of(TWO) | {"v1/campaign": later.encode(), "/v1/campaign": later.encode()}
+        with collector(files) as (_, get), pytest.raises(CampaignError, match="other people, or another graph"):
+            get(folder)
+        assert (folder / "campaign.json").read_text() == before.to_json()
+
+
 def test_two_commands_answer_a_wave_in_turns_or_name_the_turn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ from veilgraph.privacy.schema import Column, FeatureSchema
 BINARY = CAMPAIGNS["binary"]
 SETS = CAMPAIGNS["a set of 6 of 18 classes"]
 NOTICE = participant.verify(BINARY.to_json(), max_epsilon=9, now=BEFORE).notice
+GRAPH = participant.verify(BINARY.to_json(), max_epsilon=9, now=BEFORE).graph
 
 
 class Untouchable(dict[str, Any]):
@@ -326,7 +327,7 @@ def test_200_invitations_for_invented_nodes_draw_one_report(tmp_path: Path) -> N
             ask(BINARY.to_json(), tmp_path, Untouchable(), node=f"u{i}", max_epsilon=1e6)
     (path,) = tmp_path.iterdir()
     kept = json.loads(path.read_text())
-    assert {key: value for key, value in kept.items() if key not in ("epsilon", "notices")} == first
+    assert {key: value for key, value in kept.items() if key not in ("epsilon", "graph", "notices")} == first
 
 
 def test_a_shared_device_counts_every_person_against_the_limit(tmp_path: Path) -> None:
@@ -620,7 +621,7 @@ def outcomes(
     features: participant.SampledFeatures | participant.JointFeatures, record: tuple[int | None, ...], drawn: int
 ) -> dict[tuple[int | None, ...], Fraction]:
     """Return the exact probability of every report, by listing every sequence of words."""
-    question = participant.Question("", (), 1, "y", ("a", "b"), features, None, NOTICE, Decimal(0))
+    question = participant.Question("", GRAPH, (), 1, "y", ("a", "b"), features, None, NOTICE, Decimal(0))
     counts: Counter[tuple[int | None, ...]] = Counter()
     for words in itertools.product(range(participant.WORDS), repeat=drawn + record.count(None)):
         left = iter(words)
@@ -698,7 +699,7 @@ def test_the_channel_is_exact_by_enumeration(monkeypatch: pytest.MonkeyPatch) ->
     tables = (participant.Table(2, 4, 2), participant.Table(3, 4, 1))
     label = participant.Table(2, 4, 2)
     features = participant.SampledFeatures(tables, 1)
-    question = participant.Question("", (), 1, "y", ("a", "b"), features, label, NOTICE, Decimal(0))
+    question = participant.Question("", GRAPH, (), 1, "y", ("a", "b"), features, label, NOTICE, Decimal(0))
     everything = list(itertools.product(range(2), range(3), range(2)))
     counts: dict[tuple[int, ...], Counter[tuple[Any, ...]]] = {record: Counter() for record in everything}
     for record, words in itertools.product(everything, itertools.product(range(6), repeat=5)):

@@ -153,11 +153,12 @@ const work = {
     if (limit) module.setLimit(device.storage, limit);
     if (entryLimit) module.setEntryLimit(device.storage, entryLimit);
     for (const { campaign, record, people, table, list, ...settings } of requests) {
-      let looks = 0;
-      const neighbours = { [Symbol.iterator]: () => (looks++, list[Symbol.iterator]()) }, options = { ...device, now, ...settings };
+      let looks = 0, unlisted = null;
+      const neighbours = { [Symbol.iterator]: () => (looks++, list[Symbol.iterator]()) };
+      const options = { ...device, now, unlisted: (names) => { unlisted = names; }, ...settings };
       const files = { people: bytes(people), table: bytes(table), neighbours };
       const reply = await attempt(() => record ? module.answer(campaign, record, options) : module.answerNeighbours(campaign, files, options));
-      replies.push({ ...reply, looks });
+      replies.push({ ...reply, looks, unlisted });
     }
     return { replies, kept: device.kept(), spent: spent(device) };
   }),

@@ -101,7 +101,7 @@ def check_follows(campaign: Campaign, before: Campaign) -> None:
         before.graph,
         before.nodes,
     )
-    asks_alike = asks_alike and (known is None or asked.turns == known.turns)
+    asks_alike = asks_alike and (known is None or (asked.turns, asked.people) == (known.turns, known.people))
     if (asked.answers[:-1], asked.label) != earlier[1:] or not asks_alike:
         raise CampaignError(f"wave {asked.wave} has other people or earlier questions than its series: publish it anew")
     if before.retention is not None and (campaign.retention is None or campaign.retention > before.retention):

@@ -132,6 +132,7 @@ def randomize(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         settings: dict[str, Any] = {"node": node, "store": folder, "max_epsilon": max_epsilon}
+        unlisted: list[str] = []
         if record is not None:
             report = answer(document, _Record(record, node), shared_device=shared_device, **settings)
         elif neighbours is not None:
@@ -140,6 +141,7 @@ def randomize(
                 _Neighbours(neighbours),
                 **_published_files(campaign, document, table, people),
                 shared_device=shared_device,
+                unlisted=unlisted.extend,
                 **settings,
             )
     for warning in caught:
@@ -148,6 +150,13 @@ def randomize(
     if out.exists() and out.read_bytes() != text.encode():
         raise RunError(f"{out} exists and holds something else: choose another --out")
     write_atomically(out, text)
+    if unlisted:
+        names = ", ".join(map(quote, unlisted))
+        echo(
+            f"Not among the people of the campaign, so that they add nothing to the answer: {names}. This is said here "
+            "alone, and the answer stays as it is drawn; correct the list before the next wave.",
+            err=True,
+        )
     if as_json:
         echo_json(report)
         return

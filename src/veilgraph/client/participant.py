@@ -229,10 +229,18 @@ class Notice(NamedTuple):
     """Texts by language, for a program that shows the questions."""
 
 
+class PublicGraph(NamedTuple):
+    """What a campaign says about the public graph: a series keeps it in all its documents."""
+
+    nodes: int
+    sha256: str
+
+
 class Question(NamedTuple):
     """A verified campaign: the questions, and the integer tables that protect the answers."""
 
     id: str
+    graph: PublicGraph
     columns: tuple[dict[str, Any], ...]
     group: int
     label_name: str
@@ -485,6 +493,7 @@ def answer_neighbours(
     max_epsilon: float | None = None,
     max_entry_epsilon: float | None = None,
     shared_device: bool = False,
+    unlisted: Callable[[tuple[str, ...]], None] = lambda names: None,
     now: datetime | None = None,
 ) -> dict[str, Any]:
     """Return the answer of one person to a wave about their neighbours. It is drawn once and stored, as by `answer`.
@@ -492,8 +501,9 @@ def answer_neighbours(
     The wave is checked before the list is read: its document, the person's turn, and its place in the series that this
     device has answered. Then come the person's limits, what is published, and whether the person is among the people.
     So no refusal that the organiser could cause depends on the list.
-    A neighbour who is not among the people is refused, and not named; one id in a million passes for another one. A
-    list above the cap is cut as the mechanism says.
+    A neighbour who is not among the people adds nothing, and `unlisted` is told so after the draw: a refusal would tell
+    the organiser, who chooses the people, who is in the list. One id in a million passes for another one. A list above
+    the cap is cut as the mechanism says.
 
     Args:
         campaign: the JSON of the wave's document.
@@ -507,6 +517,8 @@ def answer_neighbours(
         max_entry_epsilon: the most that the person accepts for one entry of the list, over all waves in the store.
             Default: the limit that `set_limit` keeps. Without one, only answers that protect whole lists are given.
         shared_device: let another person answer a campaign that this device has answered.
+        unlisted: takes the neighbours who are not among the people, once the answer is drawn and kept. They are
+            private: show them to the person, and to nobody else.
         now: the time; default: the device's clock.
 
     Returns:
@@ -525,20 +537,33 @@ def answer_neighbours(
         if node in drawn:
             return drawn[node]
         before = _kept_reports(folder)
-        _check_series(asked, node, before, shared_device=shared_device is True)
+        _check_series(question, node, before, shared_device=shared_device is True)
         _check_sum(before, question, limit)
         _check_entries(before, asked.cost, entry_limit)
-        look_up = _reader(table, people, question, node)
+        known, look_up = _reader(table, people, question, node)
+        private = _withhold_details(lambda: _PrivateList(_neighbour_names(private.value)))
         reported = _withhold_details(lambda: asked.mechanism.report(look_up(private.value), _system_word))
         report = {"campaign": question.id, "node": node, "answer": list(reported)}
-        return _keep(question, report, folder, _seen(question.notice, now), is_first=not drawn)
+        kept = _keep(question, report, folder, _seen(question.notice, now), is_first=not drawn)
+    unlisted(known.unlisted(private.value))
+    return kept
 
 
-def _reader(table: bytes | None, people: bytes, question: Question, node: str) -> Callable[[Iterable[str]], Codes]:
+def _neighbour_names(neighbours: Iterable[str]) -> tuple[str, ...]:
+    """Read a neighbour list; refuse an entry that is no text, whatever is published."""
+    names = tuple(neighbours)
+    if not all(isinstance(name, str) for name in names):
+        raise DomainError("a neighbour is not named by text (value withheld)")
+    return names
+
+
+def _reader(
+    table: bytes | None, people: bytes, question: Question, node: str
+) -> tuple[People, Callable[[Iterable[str]], Codes]]:
     """Check what is published for a wave, and that the person is in it.
 
     Returns:
-        The function that turns a list into what is reported: rows or sums.
+        The people, and the function that turns a list into what is reported: rows or sums.
     """
     asked = _asked(question)
     if asked.table is None:
@@ -546,12 +571,12 @@ def _reader(table: bytes | None, people: bytes, question: Question, node: str) -
             raise CampaignError(f"wave {asked.wave} has no belief table: give table=None (leave --table out)")
         known = People.read(people, asked)
         known.check_person(node)
-        return known.rows
+        return known, known.rows
     if table is None:
         raise CampaignError(f"wave {asked.wave} has a belief table, and none is given: get it, and give it, too")
     beliefs = Beliefs.read(table, people, question)
     beliefs.people.check_person(node)
-    return beliefs.sums
+    return beliefs.people, beliefs.sums
 
 
 def _asked(question: Question) -> NeighbourWave:
@@ -566,8 +591,9 @@ def _keep(
     """Store a report that was drawn now, and return it as it is stored."""
     node, asked = report["node"], question.neighbours
     hashed = "" if is_first else f".{hashlib.sha256(node.encode()).hexdigest()[:32]}"
-    wave = None if asked is None else KeptWave(asked.series, asked.wave, asked.cost, asked.turns)
-    _write(_Kept(folder / f"{question.id}{hashed}.json", report, question.epsilon, (seen,), wave=wave))
+    wave = None if asked is None else KeptWave(asked.series, asked.wave, asked.cost, asked.turns, asked.people)
+    path = folder / f"{question.id}{hashed}.json"
+    _write(_Kept(path, report, question.epsilon, (seen,), question.graph, wave=wave))
     if node not in (drawn := _reports_of(question, folder, seen)):
         raise RunError(f"the report was removed from {folder} while it was written; nothing was sent")
     return drawn[node]
@@ -1152,8 +1178,12 @@ class People(NamedTuple):
         return cls(array("Q", accumulate(sizes, initial=0)), parts, fingerprints)
 
     def rows(self, neighbours: Iterable[str]) -> Codes:
-        """Return the rows of the neighbours in ascending order, each once. Refuse an id that is not there."""
-        return tuple(sorted(set(map(self._row_of_neighbour, neighbours))))
+        """Return the rows of the neighbours in ascending order, each once. An id that is not there has none."""
+        return tuple(sorted({row for each in neighbours if (row := self._row(each)) is not None}))
+
+    def unlisted(self, neighbours: Iterable[str]) -> tuple[str, ...]:
+        """Return the neighbours that are not there, each once."""
+        return tuple(dict.fromkeys(each for each in neighbours if self._row(each) is None))
 
     def check_person(self, node: str) -> None:
         """Refuse the id of a person that is not there: nobody could send its answer, which would cost all the same."""
@@ -1162,16 +1192,6 @@ class People(NamedTuple):
                 f"the node is not among the {self.starts[-1]} people of the campaign: correct it (node, --node), as it "
                 "is in your invitation; nothing was drawn"
             )
-
-    def _row_of_neighbour(self, neighbour: str) -> int:
-        if not isinstance(neighbour, str):
-            raise DomainError("a neighbour is not named by text (value withheld)")
-        if (row := self._row(neighbour)) is None:
-            raise DomainError(
-                f"a neighbour is not among the {self.starts[-1]} people of the campaign (id withheld): correct the "
-                "list, or leave out people who do not take part"
-            )
-        return row
 
     def _row(self, person: str) -> int | None:
         hashed = hashlib.sha256(person.encode(errors="surrogatepass")).digest()
@@ -1207,7 +1227,7 @@ class Beliefs(NamedTuple):
         return cls(People.read(people, asked), codes, classes)
 
     def sums(self, neighbours: Iterable[str]) -> Codes:
-        """Return what the beliefs of the neighbours add up to; each counts once. Refuse an id that is not there."""
+        """Return what the beliefs of the neighbours add up to; each counts once. One who is not there adds nothing."""
         total = [0] * self.classes
         for code, people in Counter(self.codes[row] for row in self.people.rows(neighbours)).items():
             for position, units in enumerate(belief(code, self.classes)):
@@ -1566,6 +1586,7 @@ def _wave_question(campaign: dict[str, Any], notice: Notice) -> Question:
         _check_wave_guarantee(campaign["guarantee"], costs[-1], so_far, response.user_level)
     return Question(
         id=campaign["id"],
+        graph=PublicGraph(**campaign["graph"]),
         columns=(),
         group=1,
         label_name=name,
@@ -1688,6 +1709,7 @@ def _question(campaign: dict[str, Any], notice: Notice) -> Question:
     _check_texts(notice.texts, answers | {label["name"]: classes})
     return Question(
         id=campaign["id"],
+        graph=PublicGraph(**campaign["graph"]),
         columns=columns,
         group=schema["group"],
         label_name=label["name"],
@@ -1970,6 +1992,8 @@ class KeptWave(NamedTuple):
     wave: int
     cost: ListCost
     turns: int | None
+    people: str
+    """SHA-256 of the file of all people."""
 
 
 class _Kept(NamedTuple):
@@ -1977,6 +2001,7 @@ class _Kept(NamedTuple):
     report: dict[str, Any]
     epsilon: Decimal
     notices: tuple[SeenNotice, ...]
+    graph: PublicGraph | None
     recorded: bool = True  # a report that an earlier version wrote has no epsilon
     wave: KeptWave | None = None  # of an answer about neighbours
 
@@ -2029,17 +2054,25 @@ def _read_kept(path: Path) -> _Kept:
         report = _read_json(text)
         if isinstance(report, dict):
             cost, notices = report.pop("epsilon", None), _seen_notices(report.pop("notices", []))
+            graph = _kept_graph(report.pop("graph", None))
             wave = _kept_wave(report.pop("neighbours", None)) if "answer" in report else None
             is_answer = _is_list_answer(report) and isinstance(cost, str) and wave is not None
             if is_answer and _COST.fullmatch(cost) and path.name.startswith(report["campaign"]) and notices:
-                return _Kept(path, report, Decimal(cost), notices, wave=wave)
+                return _Kept(path, report, Decimal(cost), notices, graph, wave=wave)
             if _is_report(report) and path.name.startswith(report["campaign"]) and notices is not None:
                 codes = [*(report["features"] or ()), *([] if report["label"] is None else [report["label"]])]
                 if cost is None and all(type(code) is int for code in codes):
-                    return _Kept(path, report, len(codes) * _MAX_TABLE_EPSILON, notices, recorded=False)
+                    return _Kept(path, report, len(codes) * _MAX_TABLE_EPSILON, notices, graph, recorded=False)
                 if isinstance(cost, str) and _COST.fullmatch(cost):
-                    return _Kept(path, report, Decimal(cost), notices)
+                    return _Kept(path, report, Decimal(cost), notices, graph)
     raise _damaged(path)
+
+
+def _kept_graph(stated: object) -> PublicGraph | None:
+    """Read the graph of a stored report; None if it is something else, with which no wave continues a series."""
+    if not isinstance(stated, dict) or set(stated) != set(PublicGraph._fields):
+        return None
+    return PublicGraph(**stated)
 
 
 def _seen_notices(stated: object) -> tuple[SeenNotice, ...] | None:
@@ -2065,12 +2098,11 @@ def _seen(notice: Notice, now: datetime | None) -> SeenNotice:
 def _kept_wave(stated: object) -> KeptWave | None:
     """Read the place and the cost of an answer about neighbours; None if it is something else."""
     with suppress(TypeError, KeyError, ValueError, ArithmeticError):
-        # What an earlier version kept does not say whether its series is asked in turns: none was.
-        if isinstance(stated, dict) and set(stated) | {"turns"} == {"series", "wave", "turns", *ListCost._fields}:
-            cost, turns = ListCost(*(Decimal(stated[key]) for key in ListCost._fields)), stated.get("turns")
-            is_place = isinstance(stated["series"], str) and type(stated["wave"]) is int
+        if isinstance(stated, dict) and set(stated) == {"series", "wave", "turns", "people", *ListCost._fields}:
+            cost, turns = ListCost(*(Decimal(stated[key]) for key in ListCost._fields)), stated["turns"]
+            is_place = all(isinstance(stated[key], str) for key in ("series", "people")) and type(stated["wave"]) is int
             if is_place and type(turns) in (int, NoneType) and min(cost) > 0:
-                return KeptWave(stated["series"], stated["wave"], cost, turns)
+                return KeptWave(stated["series"], stated["wave"], cost, turns, stated["people"])
     return None
 
 
@@ -2083,16 +2115,20 @@ def _is_list_answer(report: dict[str, Any]) -> bool:
     )
 
 
-def _check_series(asked: NeighbourWave, node: str, before: Sequence[_Kept], *, shared_device: bool) -> None:
+def _check_series(question: Question, node: str, before: Sequence[_Kept], *, shared_device: bool) -> None:
     """Refuse a wave that does not continue what this device has answered.
 
     Each wave of a series is answered once, and of a series in turns one wave. It is in turns if this document says so
     or if one that was answered did: an organiser could change the number, or leave it out, to ask a person again.
+    People and graph stay those of the first document that was answered.
     """
+    asked = _asked(question)
     for kept in before:
         earlier = None if kept.wave is None or kept.wave.series != asked.series else kept.wave
         if earlier is None and kept.report["campaign"] != asked.series:
             continue
+        if kept.graph != question.graph or (earlier is not None and earlier.people != asked.people):
+            raise _other_people(asked.wave)
         if kept.report["node"] != node:
             if not shared_device:
                 raise _another_node()
@@ -2113,6 +2149,13 @@ def _check_series(asked: NeighbourWave, node: str, before: Sequence[_Kept], *, s
             raise CampaignError(
                 f"the wave is of another series: it does not continue the wave {place} that this device has answered"
             )
+
+
+def _other_people(wave: int) -> CampaignError:
+    return CampaignError(
+        f"wave {wave} is about other people, or another graph, than its series: these never change between waves; do "
+        "not answer it, and tell the campaign's contact"
+    )
 
 
 def _kept_limits(folder: Path) -> dict[str, Decimal]:
@@ -2331,11 +2374,14 @@ def _fits(report: dict[str, Any], question: Question) -> bool:
 
 
 def _write(kept: _Kept, *, replace: bool = False) -> None:
-    """Write a report with its epsilon, rounded up, and the notices that the person saw."""
+    """Write a report with its epsilon, rounded up, its graph, and the notices that the person saw."""
     stated: dict[str, Any] = {"epsilon": _rounded_up(kept.epsilon)}
+    if kept.graph is not None:
+        stated["graph"] = kept.graph._asdict()
     if kept.wave is not None:
         costs = {key: _rounded_up(getattr(kept.wave.cost, key)) for key in ListCost._fields}
-        stated["neighbours"] = {"series": kept.wave.series, "wave": kept.wave.wave, "turns": kept.wave.turns, **costs}
+        stated["neighbours"] = kept.wave._asdict() | costs
+        del stated["neighbours"]["cost"]
     notices = [notice._asdict() for notice in kept.notices]
     _write_text(kept.path, _canonical({**kept.report, **stated, "notices": notices}), replace=replace)
 
@@ -2648,6 +2694,8 @@ def _check_fetched(question: Question, before: Question | None, folder: Path) ->
                 f"{folder}: fetch again later"
             )
         raise CampaignError(f"{folder} holds another campaign or series: choose another folder for this one")
+    if later is not None and (question.graph != before.graph or (earlier and earlier.people != later.people)):
+        raise _other_people(later.wave)
     if later is not None and earlier is not None and later.turns != earlier.turns:
         raise CampaignError(
             f"wave {later.wave} is asked in other turns than wave {earlier.wave}, which is in {folder}: a series keeps "

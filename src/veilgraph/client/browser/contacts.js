@@ -150,7 +150,16 @@ export async function draw(text, question, options) {
       need(within(spent + one_entry, limit), "problem.limit.contact", { cost: points(one_entry), spent: points(spent), limit: points(limit) });
   }
   const [people, table] = await Promise.all([question.people, question.table].map((hash) => hash && fetchPublished(hash)));
-  return answerNeighbours(text, { people, table, neighbours: readContacts() }, options);
+  return answerNeighbours(text, { people, table, neighbours: readContacts() }, { ...options, unlisted: (names) => { unlisted = { [options.node]: names }; } });
+}
+
+let unlisted = {}; // names that are not among the people, by the person who gave them, until the page is left
+
+/** Say which names count for nothing: here and after the draw alone, because a refusal would tell who is a contact. */
+export function showUnlisted({ node }) {
+  const names = (Object.hasOwn(unlisted, node) && unlisted[node]) || [];
+  $("unlisted").hidden = !names.length;
+  $("unlisted-names").replaceChildren(...names.map((name) => element("li", {}, quoted(name))));
 }
 
 /** Say how what is sent came about, and where it is shown. */

@@ -25,7 +25,7 @@ export async function answer(campaign, record, options) {
 		checkLimit(epsilon, spent, limit);
 		const report = question.waves ? reportOfWave(question, { campaign: id, node, features: null }, storage, record, true)
 			: drawReport(question, node, record);
-		storage.setItem(placeOf(id, node, kept.size), canonical({ ...report, epsilon: `${epsilon}`, notices: [seen] }));
+		storage.setItem(placeOf(id, node, kept.size), canonical({ ...report, epsilon: `${epsilon}`, graph: question.graph, notices: [seen] }));
 		return stored(question, storage).get(node);
 	});
 }
@@ -35,16 +35,17 @@ export async function answer(campaign, record, options) {
  *
  * `people` and `table` are the published files, as bytes, the second null for a wave without one; `neighbours` are names of
  * people. The document, the limits, the files and that `node` is among the people are checked before the list is looked
- * at, so that no refusal depends on it but for a name that is unknown.
+ * at, so that no refusal depends on it. Who is not among the people adds nothing, and `unlisted` takes these names after
+ * the draw: show them to the person alone.
  * In turns, a person answers one wave of the series, and this device says nothing in another one.
  * What the answers reveal about any two lists counts against the limit of all reports. What they reveal about one entry
  * stays within the person's limit for that and `maxEntryEpsilon`; an answer that protects no whole lists needs one.
  */
 export async function answerNeighbours(campaign, { people, table, neighbours }, options) {
-	const { checkPerson, randomizeNeighbours, readPublished, turnOf, verifyWave } = await import("./neighbours.js"); // for such campaigns alone
-	const { node, storage, maxEpsilon, maxEntryEpsilon, now, sharedDevice } = options;
+	const { checkPerson, namesIn, randomizeNeighbours, readPublished, turnOf, unlistedIn, verifyWave } = await import("./neighbours.js"); // for such campaigns alone
+	const { node, storage, maxEpsilon, maxEntryEpsilon, now, sharedDevice, unlisted = () => {} } = options;
 	const question = await verifyWave(campaign, { maxEpsilon: maxEpsilon ?? Infinity, maxEntryEpsilon: maxEntryEpsilon ?? Infinity, now });
-	const { id, series, wave, turns, costs: { wave: { any_lists, one_entry } } } = question, epsilon = any_lists < Infinity ? any_lists : 0;
+	const { id, graph, series, wave, turns, costs: { wave: { any_lists, one_entry } } } = question, epsilon = any_lists < Infinity ? any_lists : 0;
 	return underLock(question, options, async ({ seen, spent, limit, entrySpent, entryLimit }) => {
 		if (turns !== null && (await turnOf(node, turns)) !== wave) {
 			await checkPerson(node, await readPublished(question, people, table)); // a mistyped name has a turn, too, which is nobody's
@@ -59,9 +60,10 @@ export async function answerNeighbours(campaign, { people, table, neighbours }, 
 			+ `With ${shown(entrySpent)} for earlier answers this is above your limit of ${mostForEntry}: do not answer, or set a higher one.`);
 		const published = await readPublished(question, people, table);
 		await checkPerson(node, published);
-		const said = await randomizeNeighbours(question, published, neighbours);
-		const place = { series, wave, ...(turns && { turns }), any_lists: `${any_lists}`, one_entry: `${one_entry}` };
-		storage.setItem(placeOf(id, node, kept.size), canonical({ answer: said, campaign: id, node, epsilon: `${epsilon}`, neighbours: place, notices: [seen] }));
+		const names = namesIn(neighbours), said = await randomizeNeighbours(question, published, names);
+		const place = { series, wave, people: question.people, ...(turns && { turns }), any_lists: `${any_lists}`, one_entry: `${one_entry}` };
+		storage.setItem(placeOf(id, node, kept.size), canonical({ answer: said, campaign: id, node, epsilon: `${epsilon}`, graph, neighbours: place, notices: [seen] }));
+		unlisted(await unlistedIn(published, names));
 		return drawn(question, storage).get(node);
 	});
 }
@@ -80,9 +82,12 @@ function answersTo({ id, asked: { sets, list, people, k, largest } }, storage) {
  * Refuse a wave that does not continue what this device has answered: each wave of a series is answered once.
  *
  * None continues an answer in turns: it was promised to be the person's only one, whatever a later document says.
+ * People and graph stay those of the first document that was answered.
  */
-function checkSeries({ series, documents, turns }, node, storage, sharedDevice) {
+function checkSeries({ series, documents, turns, graph, people }, node, storage, sharedDevice) {
 	for (const kept of answered(storage).filter((each) => [each.neighbours?.series, each.campaign].includes(series))) {
+		need(canonical(kept.graph ?? null) === canonical(graph) && (kept.neighbours ?? { people }).people === people,
+			"The people of this series were changed.");
 		need(kept.node === node || sharedDevice === true, ANOTHER);
 		need(!kept.neighbours || kept.node !== node || (!turns && !kept.neighbours.turns && documents[kept.neighbours.wave] === kept.campaign),
 			"This is not the wave that follows those which this device has answered.");
@@ -267,14 +272,14 @@ const isNotice = ({ version, sha256, purpose, retention, seen, ...more }) => Num
 const COST = /^\d+(\.\d+)?(e-\d+)?$/;
 
 /** Tell whether this says of which wave an answer about neighbours is, and what it costs. */
-const isPlaceInSeries = ({ series, wave, turns = 2, any_lists, one_entry, ...more }) => /^[0-9a-f]{64}$/.test(series) && isCode(wave - 1, Infinity) && isCode(turns - 2, Infinity)
+const isPlaceInSeries = ({ series, wave, people, turns = 2, any_lists, one_entry, ...more }) => [series, people].every((hash) => /^[0-9a-f]{64}$/.test(hash)) && isCode(wave - 1, Infinity) && isCode(turns - 2, Infinity)
 	&& (any_lists === "Infinity" || COST.test(any_lists)) && COST.test(one_entry) && !Object.keys(more).length;
 
 /** List all reports of this device, with their epsilons and the notices that the person saw. */
 export function answered(storage) {
 	const places = Array.from({ length: storage.length }, (_, i) => storage.key(i));
 	return places.filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place)).map((place) => {
-		const { epsilon, notices = [], neighbours, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label, answer } = report;
+		const { epsilon, notices = [], neighbours, graph, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label, answer } = report;
 		const codes = [features ?? [], label ?? [], answer ?? []].flat(), isWhole = Number.isSafeInteger;
 		need(/^(answer,campaign,node|campaign,features,label,node(,wave)?)$/.test(Object.keys(report).sort().join()) && place.slice(10, 74) === campaign
 			&& typeof node === "string" && (codes.length || answer) && codes.every((code) => isWhole(code) || code === null), DAMAGED);
@@ -282,7 +287,7 @@ export function answered(storage) {
 		need(answer || neighbours ? Array.isArray(answer) && codes.every(isWhole) && isPlaceInSeries(Object(neighbours)) && epsilon !== undefined : true, DAMAGED);
 		need(COST.test(epsilon) || (epsilon === undefined && codes.every(isWhole) && !label?.length), DAMAGED);
 		// Earlier versions recorded no epsilon: that of a table is below ln(2 ** 53) < 36.74.
-		return { campaign, node, report, notices, neighbours, place, epsilon: Number(epsilon ?? codes.length * 36.74) };
+		return { campaign, node, report, notices, neighbours, graph, place, epsilon: Number(epsilon ?? codes.length * 36.74) };
 	});
 }
 

@@ -1,4 +1,4 @@
-import type { Notice, SetTable, Table, Word } from "./veilgraph.js";
+import type { Notice, PublicGraph, SetTable, Table, Word } from "./veilgraph.js";
 
 /** The class that the neighbours point to, by subset selection; it protects any two lists. */
 export interface NeighbourhoodClass {
@@ -45,6 +45,7 @@ export interface ListLoss {
 /** The document of a wave that was verified. */
 export interface WaveQuestion {
 	readonly id: string;
+	readonly graph: PublicGraph;
 	readonly notice: Notice;
 	readonly closes: Date;
 	/** Ids of the documents before this one; the first one names the series. */
@@ -113,10 +114,16 @@ export function randomizeNeighbours(
 	question: Pick<WaveQuestion, "asked">, published: PublishedPeople | Published, neighbours: Iterable<string>, word?: Word,
 ): Promise<number[]>;
 
-/** Return the row of a person, who is given by name; one who is not in the file of people is refused. */
-export function checkPerson(name: string, published: PublishedPeople): Promise<number>;
+/** Refuse a person, who is given by name and is not in the file of people. */
+export function checkPerson(name: string, published: PublishedPeople): Promise<void>;
 
-/** Return the rows of the neighbours, who are given by name, in ascending order. */
+/** Read a list of names, each a text; it need not be of people who are published. */
+export function namesIn(neighbours: Iterable<string>): string[];
+
+/** Return the names that are not in the file of people, each once: for the person alone, and after the draw. */
+export function unlistedIn(published: PublishedPeople, neighbours: Iterable<string>): Promise<string[]>;
+
+/** Return the rows of the neighbours, who are given by name, in ascending order; who is not there has none. */
 export function rowsOf(published: PublishedPeople, neighbours: Iterable<string>): Promise<number[]>;
 
 /** Add up the beliefs of the neighbours, which are given by name; one sum for each class, in units. */

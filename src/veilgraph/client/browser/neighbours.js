@@ -51,7 +51,7 @@ function read({ format, bound, notice }) {
 	const wave = losses.at(-1), [any_lists, one_entry] = ["any_lists", "one_entry"].map((key) => together(losses.map((loss) => loss[key])));
 	const costs = { wave, label: y, lists: { any_lists, one_entry, one_relationship: 2 * one_entry } };
 	check(guarantee, costs);
-	return { closes, documents, series: documents[0], wave: documents.length, turns, name, classes, nodes: graph.nodes, people, table, asked: waves.at(-1), costs, guarantee };
+	return { graph, closes, documents, series: documents[0], wave: documents.length, turns, name, classes, nodes: graph.nodes, people, table, asked: waves.at(-1), costs, guarantee };
 }
 
 /** The wave that a person answers in a series in turns. Everybody can compute it, so that it tells nothing. */
@@ -155,11 +155,25 @@ export async function randomizeNeighbours(question, published, neighbours, word 
 		: randomizeSums(question, await sumsOf(published, neighbours), word);
 }
 
-/** Rows of the neighbours in the file of people, in ascending order. One who is named twice counts once. */
-export async function rowsOf(published, neighbours) {
+/** Read a list, whatever is published. */
+export function namesIn(neighbours) {
 	const names = guarded("The list of neighbours cannot be used.", () => [...neighbours]);
-	const unknown = "A neighbour is not in the table of this wave: correct your list.";
-	return [...new Set(await Promise.all(names.map((name) => rowOf(name, published, unknown))))].sort((a, b) => a - b);
+	return need(names.every((name) => typeof name === "string"), "The list of neighbours holds something that is not a name.") ?? names;
+}
+
+/**
+ * Rows of the neighbours in the file of people, in ascending order. One who is named twice counts once, and one who is
+ * not there has none: a refusal would tell the organiser, who chooses the people, who is in the list.
+ */
+export async function rowsOf(published, neighbours) {
+	const rows = await Promise.all(namesIn(neighbours).map((name) => rowOf(name, published)));
+	return [...new Set(rows)].filter((row) => row >= 0).sort((a, b) => a - b);
+}
+
+/** Names that are not among the people, each once: for the person alone, and after the draw. */
+export async function unlistedIn(published, neighbours) {
+	const names = [...new Set(namesIn(neighbours))], rows = await Promise.all(names.map((name) => rowOf(name, published)));
+	return names.filter((_, i) => rows[i] < 0);
 }
 
 /** Add up what is believed about the neighbours, in units, one sum for each class; who is unknown adds nothing. */
@@ -170,14 +184,14 @@ export async function sumsOf(published, neighbours) {
 }
 
 /** Refuse a person who is not among the people: an answer would cost, and nobody takes it. */
-export const checkPerson = (name, published) => rowOf(name, published, "You are not among the people of this wave: correct your name.");
+export const checkPerson = async (name, published) =>
+	need((await rowOf(name, published)) >= 0, "You are not among the people of this wave: correct your name.");
 
-async function rowOf(name, { starts, parts, fingerprints }, unknown) {
-	need(typeof name === "string", "The list of neighbours holds something that is not a name.");
+async function rowOf(name, { starts, parts, fingerprints }) {
 	const hash = await hashOf(name), bucket = (hash.getUint16(0) * 2 ** 32 + hash.getUint32(2)) % parts.length, start = 6 + 3 * parts[bucket];
 	for (let row = starts[bucket]; row < starts[bucket + 1]; row++)
 		if ([0, 1, 2].every((i) => fingerprints[3 * row + i] === hash.getUint8(start + i))) return row;
-	need(false, unknown);
+	return -1;
 }
 
 /** Units of each class by code: 0 is "unknown", the others number all beliefs in lexicographic order. */

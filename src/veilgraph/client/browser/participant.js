@@ -136,6 +136,7 @@ function render() {
   buildForm();
   explainPoints();
   if (report && !isSent) review();
+  contacts?.showUnlisted(report && !isSent ? report : {});
   if (isSent) confirm(withdrawn !== null, parse(withdrawn ?? sent));
   for (const part of ["guarantee", "points", "own-words", "asking", "agreement"]) $(part).hidden = isOthers;
   $("draw").disabled = isOthers;
@@ -615,7 +616,7 @@ const TOLD = {
   "This is not a wave about neighbours.": "problem.unreadable",
   "This is another table than that of the wave: get it again.": "problem.table",
   "The published table cannot be used: get it again.": "problem.table",
-  "A neighbour is not in the table of this wave: correct your list.": "problem.contact",
+  "The people of this series were changed.": "problem.people",
   "You are not among the people of this wave: correct your name.": "problem.person",
 };
 

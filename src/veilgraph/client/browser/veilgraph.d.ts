@@ -34,6 +34,12 @@ export interface Translation {
 	readonly questions?: Readonly<Record<string, QuestionTexts>>;
 }
 
+/** What a campaign says about the public graph; a series keeps it in all its documents. */
+export interface PublicGraph {
+	readonly nodes: number;
+	readonly sha256: string;
+}
+
 /** The part of a campaign that may change; each change raises its version. Times are UTC, in ISO 8601. */
 export interface Notice {
 	readonly version: number;
@@ -53,6 +59,7 @@ export interface Notice {
 /** A campaign that was verified. */
 export interface Question {
 	readonly id: string;
+	readonly graph: PublicGraph;
 	readonly notice: Notice;
 	/** Epsilons as stated, which agree with what the tables give. */
 	readonly guarantee: {

@@ -17,7 +17,7 @@ export function need(condition, message = NO_CAMPAIGN) {
 	if (!condition) throw new VeilgraphError(message);
 }
 
-/** Replace errors of others: they may quote a value. */
+/** Replace others' errors: they may quote a value. */
 function guarded(message, work) {
 	try { return work(); } catch (error) { need(error instanceof VeilgraphError, message); throw error; }
 }
@@ -157,7 +157,7 @@ function read({ id, waves, graph, schema, features: asked, label: answered, guar
 	const closes = readNotice(notice, [...columns, { name, values: classes }]);
 	const [series, features] = waves ? readWaves(waves, once, table) : [null, once];
 	need(notice.wave === null || (whole(notice.wave) && notice.wave <= series?.count));
-	const question = { id, closes, columns, group, features, label: answered && { name, values: classes, table }, waves: series, guarantee };
+	const question = { id, graph, closes, columns, group, features, label: answered && { name, values: classes, table }, waves: series, guarantee };
 	return { ...question, epsilon: check(guarantee, features, table, series) };
 }
 
@@ -311,7 +311,7 @@ function levelsOf(tables, m) {
 const slack = (epsilon) => 1e-9 * Math.max(1, epsilon);
 export const within = (epsilon, limit) => epsilon <= limit + slack(limit);
 
-/** Canonical JSON: sorted, no spaces, ASCII only. */
+/** Canonical JSON: sorted, no spaces, ASCII. */
 export function canonical(value) {
 	if (Array.isArray(value)) return `[${value.map(canonical)}]`;
 	if (isObject(value)) return `{${Object.keys(value).sort(byCodePoint).map((k) => `${canonical(k)}:${canonical(value[k])}`)}}`;
