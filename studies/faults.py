@@ -124,8 +124,9 @@ class Ledger:
             raise AssertionError(f"{min(returned)} withdrew, and its report is stored")
         if invented := tombstones - self.withdrawing:
             raise AssertionError(f"{min(invented)} did not withdraw, and has a tombstone")
-        entries = [entry for entry in store.audit_log(self.collection.campaign.id) if entry.action == "withdraw"]
-        audit_log.check(store.audit_log(self.collection.campaign.id))
+        log = store.audit_log(self.collection.campaign.id)
+        entries = [entry for entry in log if entry.action in ("withdraw", "object")]
+        audit_log.check(log)
         if len(entries) != len(tombstones):
             raise AssertionError(f"{len(tombstones)} withdrawals have {len(entries)} entries in the audit log")
         for key, report in self.acknowledged.items():

@@ -14,6 +14,7 @@ from tests.support.collection import Collection
 from tests.support.running_collector import collecting
 from veilgraph.campaign import Campaign
 from veilgraph.cli import main
+from veilgraph.collector.reminders import nodes_to_remind
 from veilgraph.collector.store import ReportStore
 
 Capture = pytest.CaptureFixture[str]
@@ -40,11 +41,11 @@ def printed(capsys: Capture, *arguments: str, code: int = 0) -> str:
 
 def test_an_owner_withdraws_for_a_person(capsys: Capture) -> None:
     withdraw = ["campaign", "withdraw", "n1", "--campaign", "c.json"]
-    assert "The reports of node 'n1' are deleted" in printed(capsys, *withdraw)
+    assert "Node 'n1': what was stored of it is deleted" in printed(capsys, *withdraw)
     again = json.loads(printed(capsys, *withdraw, "--json"))
     assert again == {"node": "n1", "status": "withdrawn before", "withdrawals": 1}
     unknown = printed(capsys, "campaign", "withdraw", "n9", "--campaign", "c.json", code=2)
-    assert "no report of node 'n9' in this campaign: check its name" in unknown
+    assert "no report of node 'n9' in this campaign: check its name, and give --objection" in unknown
     store = ReportStore.open("sqlite:///reports.db", create=False)
     assert store.count(CAMPAIGN.id) == 4
     assert store.withdrawals(CAMPAIGN.id) == 1
@@ -53,6 +54,20 @@ def test_an_owner_withdraws_for_a_person(capsys: Capture) -> None:
     assert "owner        withdraw" in log
     assert CAMPAIGN.id[:12] in log
     assert "n1" in log, "the owner's own act is named"
+
+
+def test_an_owner_records_the_objection_of_someone_who_has_not_answered(capsys: Capture) -> None:
+    objection = ["campaign", "withdraw", "n5", "--objection", "--campaign", "c.json"]
+    store = ReportStore.open("sqlite:///reports.db")
+    assert nodes_to_remind(["n0", "n5"], store, CAMPAIGN) == ["n5"]
+    assert "It is not reminded" in printed(capsys, *objection)
+    assert json.loads(printed(capsys, *objection, "--json"))["status"] == "withdrawn before"
+    assert nodes_to_remind(["n0", "n5"], store, CAMPAIGN) == []
+    assert store.count(CAMPAIGN.id) == 5
+    assert store.put([COLLECTION.report("n5")], now=0)[0].outcome.value == "withdrawn"
+    store.close()
+    log = printed(capsys, "campaign", "audit-log")
+    assert "owner        object" in log
 
 
 def test_a_list_of_withdrawals_survives_an_older_backup(capsys: Capture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,9 +47,9 @@ def test_a_person_withdraws_and_checks_both_receipts(client: httpx.Client, store
     assert main(check) == 0
     assert "the report is stored now" in capsys.readouterr().out
 
-    withdraw = ["withdraw", "n1", "--url", url, "--token", token]
+    withdraw = ["withdraw", "n1", "--url", url, "--token", token, "--yes"]
     assert main([*withdraw, "--receipt", "w.json"]) == 0
-    assert "The report of n1 is withdrawn" in capsys.readouterr().out
+    assert "Node n1 is out of this campaign" in capsys.readouterr().out
     assert "w.json exists" in complaint(capsys, [*withdraw, "--receipt", "w.json"])
     assert main([*withdraw, "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
@@ -59,6 +60,32 @@ def test_a_person_withdraws_and_checks_both_receipts(client: httpx.Client, store
         assert main(["receipt", "check", receipt, "--url", url, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["status"] == "withdrawn"
     assert "none is accepted again" in complaint(capsys, ["submit", "r.json", "--url", url, "--token", token])
+
+
+@pytest.mark.parametrize("said", ["n\n", "\n", ""])
+def test_a_withdrawal_is_asked_for_twice_because_it_is_final(
+    client: httpx.Client, store: ReportStore, capsys: Capture, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    withdraw = ["withdraw", "n1", "--url", str(client.base_url), "--token", COLLECTION.token("n1")]
+    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    refused = complaint(capsys, withdraw)
+    assert "This cannot be undone" in refused
+    assert "nothing was withdrawn: answer y" in refused
+    assert store.withdrawals(COLLECTION.campaign.id) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert main(withdraw) == 0
+    assert store.withdrawals(COLLECTION.campaign.id) == 1
+
+
+def test_a_report_that_is_stored_is_sent_again_only_where_the_person_says_so(
+    client: httpx.Client, capsys: Capture
+) -> None:
+    Path("r.json").write_text(COLLECTION.report("n1").to_json())
+    submit = ["submit", "r.json", "--url", str(client.base_url), "--token", COLLECTION.token("n1")]
+    assert main(submit) == 0
+    assert "holds a report of this node already" in complaint(capsys, submit)
+    assert main([*submit, "--again"]) == 0
+    assert "n1: stored before" in capsys.readouterr().out
 
 
 def test_a_receipt_that_the_collector_does_not_keep_is_a_mistake(client: httpx.Client, capsys: Capture) -> None:

@@ -39,7 +39,7 @@ from tests.support.participant_page import answer_to
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.strict_json import canonical_json
-from veilgraph.client import answer, answered, check_receipt, participant, send, withdraw
+from veilgraph.client import answer, answered, check_receipt, has_reported, participant, send, withdraw
 from veilgraph.errors import CampaignError, DomainError, RunError, SendError, VeilgraphError
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED, mean_over_subsets
@@ -898,6 +898,8 @@ class Collector:
     def __init__(self, replies: list[tuple[int, dict[str, str]]]) -> None:
         self.replies = replies
         self.answer: bytes | None = None
+        self.standing = b'{"status":"missing"}'
+        self.asked: list[tuple[str, str]] = []
         self.seen: list[tuple[str, str, bytes]] = []
         collector = self
 
@@ -918,6 +920,13 @@ class Collector:
                 self.wfile.write(answer)
 
             do_DELETE = do_POST = do_PUT  # noqa: N815 (the names of http.server)
+
+            def do_GET(self) -> None:
+                collector.asked.append((self.path, self.headers["Authorization"]))
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(collector.standing)))
+                self.end_headers()
+                self.wfile.write(collector.standing)
 
             def log_message(self, *_: Any) -> None: ...
 
@@ -948,6 +957,25 @@ def test_a_report_is_put_under_its_node_with_its_token(code: int, stored: bool) 
     assert path == "/v1/reports/a%2Fb%20%C3%BC"
     assert token == "Bearer t0ken"  # noqa: S105
     assert json.loads(body) == REPORT
+    assert running.asked == [(path, token)]
+
+
+@pytest.mark.parametrize("standing", ["stored", "withdrawn", "purged", "another", "", None])
+def test_no_second_report_leaves_the_device_and_none_that_is_not_wanted(standing: str | None) -> None:
+    with collector(200) as running:
+        running.standing = b"<html>Welcome!" if standing is None else json.dumps({"status": standing}).encode()
+        with pytest.raises(SendError):
+            send(running.url, REPORT, "t0ken", attempts=1)
+        assert running.seen == []
+        assert not send(running.url, REPORT, "t0ken", again=True)
+    assert len(running.seen) == len(running.asked) == 1
+
+
+def test_a_report_of_a_later_wave_is_sent() -> None:
+    with collector(201) as running:
+        running.standing = b'{"status":"earlier"}'
+        assert has_reported(running.url, "a/b", "t0ken") == "earlier"
+        assert send(running.url, REPORT, "t0ken")
 
 
 def altered_answer(**changes: Any) -> bytes:
@@ -989,7 +1017,7 @@ def test_an_answer_that_confirms_no_withdrawal_and_checks_no_receipt_is_not_beli
         running.answer = NO_CONFIRMATIONS[answer]
         with pytest.raises(SendError, match="did not confirm the withdrawal"):
             withdraw(running.url, "a/b", "t", sleep=lambda _: pytest.fail("it waited"))
-        with pytest.raises(SendError, match="did not check the receipt"):
+        with pytest.raises(SendError, match="did not say what the collector holds"):
             check_receipt(running.url, {"node": "a/b"}, sleep=lambda _: pytest.fail("it waited"))
     assert running.seen == [
         ("/v1/reports/a%2Fb", "Bearer t", b""),
@@ -1035,7 +1063,7 @@ def test_an_unreachable_collector_is_an_error_after_all_attempts() -> None:
     pauses: list[float] = []
     with collector() as running:
         url = running.url
-    with pytest.raises(SendError, match="3 times; the report is stored"):
+    with pytest.raises(SendError, match="3 times; nothing was sent, and what this device drew stays here"):
         send(url, REPORT, "t", attempts=3, sleep=pauses.append)
     assert len(pauses) == 2
 

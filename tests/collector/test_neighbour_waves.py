@@ -89,7 +89,9 @@ def test_a_series_is_collected_with_one_token_and_withdrawn_as_a_whole(store_url
                 max_entry_epsilon=9.0,
             )
             receipts.append(send(str(client.base_url), report, token("u1")))
-            assert not send(str(client.base_url), report, token("u1")), "it was stored before"
+            with pytest.raises(SendError, match="holds a report of this node already"):
+                send(str(client.base_url), report, token("u1"))
+            assert not send(str(client.base_url), report, token("u1"), again=True), "it was stored before"
     store = ReportStore.open(store_url)
     assert [store.count(FIRST.id, wave=wave) for wave in (0, 1, 2)] == [2, 1, 1]
     assert [report.node for report in store.iterate(TWO)] == ["u1"]

@@ -17,6 +17,7 @@ from veilgraph.campaign.tokens import new_key
 from veilgraph.client import check_receipt, send, withdraw
 from veilgraph.collector.app import make_app
 from veilgraph.collector.middleware import Limits
+from veilgraph.collector.reminders import nodes_to_remind
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import SendError
 
@@ -26,14 +27,17 @@ CAMPAIGN = COLLECTION.campaign
 
 @contextmanager
 def running(
-    store: ReportStore, collection: Collection = COLLECTION, clock: Callable[[], float] = lambda: 7201.0
+    store: ReportStore,
+    collection: Collection = COLLECTION,
+    clock: Callable[[], float] = lambda: 7201.0,
+    limits: Limits | None = None,
 ) -> Iterator[httpx.Client]:
     app = make_app(
         campaign=collection.campaign,
         graph=collection.graph,
         store=store,
         credentials=collection.credentials,
-        limits=Limits(requests_per_second=0),
+        limits=limits or Limits(requests_per_second=0),
         clock=clock,
     )
     with listening(app) as client:
@@ -86,6 +90,37 @@ def test_only_the_nodes_own_token_withdraws(client: httpx.Client, store: ReportS
     unknown = delete(client, "nobody")
     assert (unknown.status_code, unknown.json()["error"]) == (404, "unknown_node")
     assert store.standing(CAMPAIGN.id, "n2").value == "another"
+
+
+def ask(client: httpx.Client, node: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    return client.get(f"/v1/reports/{node}", headers=COLLECTION.headers(node) if headers is None else headers)
+
+
+def test_only_the_nodes_own_token_asks_whether_it_has_reported(client: httpx.Client) -> None:
+    """The answer is one word, so that it says nothing of the report."""
+    assert ask(client, "n8").json() == {"status": "missing"}
+    assert put(client, "n8").status_code == 201
+    assert ask(client, "n8").json() == {"status": "stored"}
+    for headers in ({}, COLLECTION.headers("n9"), COLLECTION.admin):
+        refused = ask(client, "n8", headers)
+        assert (refused.status_code, refused.json()["error"]) == (401, "wrong_token")
+    unknown = ask(client, "nobody")
+    assert (unknown.status_code, unknown.json()["error"]) == (404, "unknown_node")
+    delete(client, "n8")
+    assert ask(client, "n8").json() == {"status": "withdrawn"}
+
+
+def test_who_objects_before_answering_is_not_asked_again(client: httpx.Client, store: ReportStore) -> None:
+    assert "n10" in nodes_to_remind(COLLECTION.graph.names, store, CAMPAIGN)
+    assert delete(client, "n10").json()["status"] == "withdrawn"
+    assert "n10" not in nodes_to_remind(COLLECTION.graph.names, store, CAMPAIGN)
+    assert put(client, "n10").json()["error"] == "withdrawn"
+
+
+def test_asking_counts_against_the_limit_of_requests(tmp_path: Path) -> None:
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    with running(store, limits=Limits(requests_per_second=1, burst=2)) as client:
+        assert [ask(client, "n1").status_code for _ in range(3)] == [200, 200, 429]
 
 
 def test_a_receipt_says_what_is_stored_now(client: httpx.Client, store: ReportStore) -> None:

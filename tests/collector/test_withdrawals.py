@@ -67,12 +67,36 @@ def test_a_withdrawal_deletes_every_wave_of_the_node_and_of_its_campaign_only(st
 
 
 def test_the_audit_log_names_a_node_only_where_another_acts_for_it(store: ReportStore) -> None:
+    store.put([COLLECTION.report("n1"), COLLECTION.report("n2")], now=0)
     for node, actor in (("n1", "participant"), ("n2", "owner"), ("n1", "owner")):
         store.withdraw(CAMPAIGN.id, node, now=0, actor=actor)
     assert acts(store) == [
         ("participant", "withdraw", {"campaign": CAMPAIGN.id}),
         ("owner", "withdraw", {"campaign": CAMPAIGN.id, "node": "n2"}),
     ]
+
+
+def test_the_audit_log_tells_an_objection_from_a_withdrawal(store: ReportStore) -> None:
+    store.withdraw(CAMPAIGN.id, "n1", now=0)
+    store.withdraw(CAMPAIGN.id, "n2", now=0, actor="owner")
+    assert acts(store) == [
+        ("participant", "object", {"campaign": CAMPAIGN.id}),
+        ("owner", "object", {"campaign": CAMPAIGN.id, "node": "n2"}),
+    ]
+
+
+def test_a_store_says_whether_a_node_reported_in_the_wave_that_is_asked(store: ReportStore) -> None:
+    def reported(node: str, wave: int | None = 2) -> str:
+        return store.has_reported(CAMPAIGN.id, node, wave=wave).value
+
+    store.put([replace(COLLECTION.report("n1"), wave=1), replace(COLLECTION.report("n2"), wave=2)], now=0)
+    assert [reported(node) for node in ("n1", "n2", "n3")] == ["earlier", "stored", "missing"]
+    assert [reported(node, None) for node in ("n1", "n2", "n3")] == ["earlier", "earlier", "missing"]
+    store.withdraw(CAMPAIGN.id, "n1", now=0)
+    assert reported("n1") == "withdrawn"
+    assert store.has_reported(ANOTHER.campaign.id, "n2", wave=2).value == "missing"
+    store.purge(CAMPAIGN, now=0, actor="owner")
+    assert [reported(node) for node in ("n1", "n2", "n3")] == ["purged"] * 3
 
 
 def test_nothing_withdrawn_returns_when_reports_race_with_withdrawals(store_url: str) -> None:

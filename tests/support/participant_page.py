@@ -81,6 +81,8 @@ class Collector(ThreadingHTTPServer):
         self.broken = False
         self.answer: bytes | None = None
         self.codes: list[int] = []
+        self.standing: tuple[int, bytes] = (200, b'{"status": "missing"}')  # whether the node has reported
+        self.asked: list[tuple[str, str]] = []
         self.received: list[tuple[str, str, dict[str, Any]]] = []
         self.withdrawn: list[tuple[str, str]] = []
         self.checked: list[dict[str, str]] = []
@@ -95,6 +97,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(503, b"", "text/plain")
         elif self.path == "/v1/campaign":
             self._reply(200, self.server.campaign.encode(), "application/json")
+        elif self.path.startswith("/v1/reports/"):
+            node = unquote(self.path.removeprefix("/v1/reports/"))
+            self.server.asked.append((node, self.headers["Authorization"]))
+            self._reply(*self.server.standing, "application/json")
         elif self.path in FILES:
             name, kind = FILES[self.path]
             self._reply(200, (BROWSER / name).read_bytes(), kind)

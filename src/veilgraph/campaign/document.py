@@ -506,6 +506,11 @@ class Campaign:
             return None
         return 0 if self.neighbours is None else self.neighbours.wave
 
+    @property
+    def asked_wave(self) -> int | None:
+        """Number under which a store keeps the reports that are asked for now; None between two waves of a series."""
+        return self.stored_wave if self.waves is None else self.wave
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """Upper bound of what a whole report reveals, computed from the integers.

@@ -2,8 +2,8 @@
 
 A receipt holds no value of the report. Its signature is an HMAC: a holder of a signing key can check it, and could also
 have made it. A person checks a receipt by asking the collector, which then also says whether the report is stored now.
-A receipt settles whether a report was lost between a person and an honest organiser. It does not bind an organiser who
-lies.
+A receipt settles whether a report was lost between a person and an honest organiser. It proves nothing to others, and
+does not bind an organiser who lies.
 """
 
 from __future__ import annotations

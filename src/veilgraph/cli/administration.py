@@ -62,16 +62,20 @@ def withdraw_node(
         Path | None,
         typer.Option(help="Instead of NODE: a list that 'campaign withdrawals' wrote; withdraw again who is missing."),
     ] = None,
+    objection: Annotated[
+        bool,
+        typer.Option("--objection", help="Record that NODE objects, who has not answered: no report, no reminder."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the reports of a person who asked you to; none of this node is stored again."""
+    """Delete the reports of a person who asked you to, or record their objection; none of this node is stored again."""
     if (node is None) == (listed is None):
         raise RunError("who withdraws is missing or given twice: give NODE, or --listed with a list of withdrawals")
     asked = Campaign.from_json(campaign.read_bytes())
     if listed is not None:
         _withdraw_again(asked, store, listed, as_json=as_json)
     elif node is not None:
-        _withdraw_one(asked, store, check_node(node), as_json=as_json)
+        _withdraw_one(asked, store, check_node(node), objection=objection, as_json=as_json)
 
 
 def _withdraw_again(asked: Campaign, store: str, listed: Path, *, as_json: bool) -> None:
@@ -121,11 +125,14 @@ def list_withdrawals(
         echo(f"{counted(added, 'withdrawal')} added to {out}. It names people: keep it secret, and on another disk.")
 
 
-def _withdraw_one(asked: Campaign, store: str, name: str, *, as_json: bool) -> None:
+def _withdraw_one(asked: Campaign, store: str, name: str, *, objection: bool, as_json: bool) -> None:
     opened = _open(store)
     try:
-        if opened.standing(asked.series, name).value == "missing":
-            raise RunError(f"the store holds no report of node {name!a} in this campaign: check its name")
+        if opened.standing(asked.series, name).value == "missing" and not objection:
+            raise RunError(
+                f"the store holds no report of node {name!a} in this campaign: check its name, and give --objection if "
+                "the person has not answered and does not want to"
+            )
         _, is_new = opened.withdraw(asked.series, name, now=time.time(), actor="owner")
         total = opened.withdrawals(asked.series)
     finally:
@@ -134,9 +141,9 @@ def _withdraw_one(asked: Campaign, store: str, name: str, *, as_json: bool) -> N
         echo_json({"node": name, "status": "withdrawn" if is_new else "withdrawn before", "withdrawals": total})
         return
     echo(
-        f"The reports of node {name!a} are deleted, and none is stored again."
+        f"Node {name!a}: what was stored of it is deleted, and nothing is stored again. It is not reminded."
         if is_new
-        else f"The reports of node {name!a} were deleted before.",
+        else f"Node {name!a} withdrew or objected before.",
         f"The campaign has {counted(total, 'withdrawal')}. Models that were trained before hold what was withdrawn: "
         "train again.",
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ from veilgraph.cli._common import echo, echo_json, show_progress
 from veilgraph.client import answer, answer_neighbours, send, set_limit
 from veilgraph.client import fetch as fetch_published
 from veilgraph.client import ledger as read_ledger
-from veilgraph.client.participant import Answered, Ledger
+from veilgraph.client.participant import Answered, Ledger, Receipt
 from veilgraph.errors import RunError, SendError
 from veilgraph.graph.io import from_cell
 from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, Relation, json_epsilon, show_epsilon
@@ -387,20 +388,24 @@ def submit(
     attempts: Annotated[
         int, typer.Option(help="Maximum number of attempts if the collector is busy or cannot be reached.", min=1)
     ] = 8,
+    again: Annotated[
+        bool, typer.Option("--again", help="Send although the collector holds a report: only this very one.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Send reports to the collector. A busy collector is tried again; sending twice changes nothing."""
+    """Send reports to the collector, unless it holds one of the node. A busy collector is tried again."""
     if receipt is not None and len(report) > 1:
         raise RunError("--receipt is for one report: send them one by one, or take the receipts from --json")
     if receipt is not None and receipt.exists():
         raise RunError(f"{receipt} exists: choose another --receipt")
     documents = [_read_document(path) for path in report]
     token_of = _tokens(documents, token, tokens)
+    deliver = functools.partial(send, url, again=again, attempts=attempts)
     outcomes = []
     with show_progress("submit") as progress:
         for i, (path, document) in enumerate(zip(report, documents, strict=True)):
             progress(path.name, i, len(report))
-            outcomes.append({"file": str(path), "node": document["node"]} | _send(url, document, token_of, attempts))
+            outcomes.append({"file": str(path), "node": document["node"]} | _send(deliver, document, token_of))
     if receipt is not None and "receipt" in outcomes[0]:
         write_atomically(receipt, canonical_json(outcomes[0]["receipt"]) + "\n")
     if as_json:
@@ -412,9 +417,9 @@ def submit(
         raise SendError(f"not accepted: {len(failed)} of {counted(len(outcomes), 'report')} ({failed[0]['reason']})")
 
 
-def _send(url: str, document: dict[str, Any], token_of: dict[str, str], attempts: int) -> dict[str, Any]:
+def _send(deliver: Callable[..., Receipt], document: dict[str, Any], token_of: dict[str, str]) -> dict[str, Any]:
     try:
-        receipt = send(url, document, token_of[document["node"]], attempts=attempts)
+        receipt = deliver(document, token_of[document["node"]])
     except SendError as error:
         return {"status": "failed", "reason": str(error)}
     return {"status": "stored" if receipt.is_new else "stored before", "receipt": receipt.document}

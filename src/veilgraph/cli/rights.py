@@ -1,4 +1,4 @@
-"""`veilgraph withdraw` and `veilgraph receipt`: what a person can do after sending a report."""
+"""`veilgraph withdraw` and `veilgraph receipt`: what a person can do beside sending a report."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ _STANDINGS = {
     "missing": "The collector signed it, and the report is not stored now: send the same report again.",
     "another": "The collector signed it, and another report of this node is stored now: ask the campaign's contact.",
 }
+_FINAL = (
+    "Nothing of node {node} is stored in this campaign from then on, in any of its waves, and it is not reminded. This "
+    "cannot be undone. Withdraw?"
+)
 _WITHDRAWAL_UNDONE = (
     "The collector signed it, and does not remember the withdrawal: an older copy of its store was restored. "
     "Withdraw again."
@@ -42,11 +46,14 @@ def withdraw(
     token: Annotated[str, typer.Option(help="The node's token.", envvar="VEILGRAPH_TOKEN")],
     receipt: Annotated[Path | None, typer.Option(help="File to write the collector's receipt to.")] = None,
     attempts: Attempts = 8,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: for scripts.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Withdraw your report: the collector deletes it, and accepts no other of this node."""
+    """Withdraw your report, or object before there is one: the collector stores none of this node again."""
     if receipt is not None and receipt.exists():
         raise RunError(f"{receipt} exists: choose another --receipt")
+    if not yes:
+        _ask(node)
     confirmed = send_withdrawal(url, node, token, attempts=attempts)
     if receipt is not None:
         write_atomically(receipt, canonical_json(confirmed.document) + "\n")
@@ -55,13 +62,23 @@ def withdraw(
             {"node": node, "status": "withdrawn" if confirmed else "withdrawn before", "receipt": confirmed.document}
         )
         return
-    done = "is withdrawn" if confirmed else "was withdrawn before"
+    done = "is out of this campaign" if confirmed else "was out of this campaign before"
     echo(
-        f"The report of {node} {done}, in the hour from {confirmed.withdrawn}: "
-        "the collector has deleted it, and accepts no other.",
-        "This device keeps its copy, and its cost still counts: the report may have been read or copied before.",
+        f"Node {node} {done}, in the hour from {confirmed.withdrawn}: "
+        "the collector has deleted what it held of it, and accepts no report.",
+        "What this device drew stays here, and its cost still counts: a report may have been read or copied before.",
         f"Receipt: {confirmed.signature}" if receipt is None else f"The receipt is in {receipt}.",
     )
+
+
+def _ask(node: str) -> None:
+    """Raise an error unless the person at the terminal confirms."""
+    try:
+        confirmed = typer.confirm(_FINAL.format(node=node), err=True)
+    except typer.Abort:  # the end of the input, too
+        confirmed = False
+    if not confirmed:
+        raise RunError("nothing was withdrawn: answer y to withdraw, or give --yes in a script")
 
 
 @receipt_app.command()

@@ -384,7 +384,8 @@ class NoticeWarning(UserWarning):
 class _Statement:
     """What the collector signed about a node; true if it happened now, and not before.
 
-    The signature is the collector's: only a holder of its keys can check it.
+    The signature is the collector's: only a holder of its keys can check it, and could also have made it. So it helps
+    to find a report that was lost, and proves nothing to others.
     """
 
     campaign: str
@@ -2430,11 +2431,16 @@ def send(
     report: Mapping[str, Any],
     token: str,
     *,
+    again: bool = False,
     attempts: int = 8,
     timeout: float = 30.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Receipt:
-    """Send a report to the collector. Sending it again, after a failure or by mistake, changes nothing.
+    """Send a report to the collector, unless the collector already holds one of this node.
+
+    The collector is asked first, by `has_reported`. A second draw, from another device or after the store was lost,
+    would be refused on arrival, and those who run the server would have seen it: so it does not leave this device.
+    Where the first answer was lost, `again` sends the same report once more, which changes nothing.
 
     An answer counts only if its receipt names this campaign, this node and the hash of this report. So the login page
     of a network, which answers everything, is not taken for the collector.
@@ -2446,6 +2452,7 @@ def send(
         url: the collector's address: https, or http on this machine, because the token must not be sent unencrypted.
         report: the result of `answer`.
         token: the node's token.
+        again: send although the collector holds a report of this node: only this very report, from this store.
         attempts: maximum number of attempts.
         timeout: seconds to wait for each response.
         sleep: function that waits.
@@ -2453,11 +2460,44 @@ def send(
     Returns:
         The collector's receipt; it is true if the report was stored now, false if it had been stored before.
     """
+    if not again:
+        standing = has_reported(url, report["node"], token, attempts=attempts, timeout=timeout, sleep=sleep)
+        if standing not in ("missing", "earlier"):
+            raise SendError(f"{_REASONS[standing]}; nothing was sent")
     place, content = _place_of(report["node"]), _canonical(dict(report)).encode()
     request = _request(url, place, token, "PUT", content)
     remedy = "the report is stored: send the same one again later"
     status, answer = _deliver(request, attempts, timeout, sleep, remedy, _read_answer)
     return _receipt(answer, report, is_new=status == 201)
+
+
+def has_reported(
+    url: str,
+    node: str,
+    token: str,
+    *,
+    attempts: int = 8,
+    timeout: float = 30.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Ask the collector whether a node has reported. Nothing of a report is sent.
+
+    Args:
+        url: the collector's address: https, or http on this machine, because the token must not be sent unencrypted.
+        node: name of the node in the public graph.
+        token: the node's token.
+        attempts: maximum number of attempts.
+        timeout: seconds to wait for each response.
+        sleep: function that waits.
+
+    Returns:
+        `stored`, `earlier` (in another wave of the series only), `missing`, `withdrawn`, or `purged` (with the whole
+        campaign).
+    """
+    request = _request(url, _place_of(node), token, "GET")
+    remedy = "nothing was sent, and what this device drew stays here: try again later"
+    _, answer = _deliver(request, attempts, timeout, sleep, remedy, _read_answer)
+    return _standing(answer, "earlier")
 
 
 def withdraw(
@@ -2469,11 +2509,11 @@ def withdraw(
     timeout: float = 30.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> WithdrawalReceipt:
-    """Withdraw a node's reports: the collector deletes them, and stores none of this node again.
+    """Withdraw a node's reports, or object before there is one: the collector stores none of this node again.
 
-    Withdrawing again, after a failure or by mistake, changes nothing. This device keeps its copy of the report, and
-    counts its epsilon for ever, because nobody can tell who has seen the report. A busy collector is tried again, as
-    by `send`.
+    This needs no report on this device, cannot be undone, and works after the campaign has closed. Withdrawing again,
+    after a failure or by mistake, changes nothing. This device keeps what it drew, and counts its epsilon for ever,
+    because nobody can tell who has seen the report. A busy collector is tried again, as by `send`.
 
     Args:
         url: the collector's address: https, or http on this machine, because the token must not be sent unencrypted.
@@ -2519,10 +2559,18 @@ def check_receipt(
     content = _canonical(dict(receipt)).encode()
     request = _request(url, "receipts", "", "POST", content)
     _, answer = _deliver(request, attempts, timeout, sleep, "check it again later", _read_answer)
+    return _standing(answer, "another")
+
+
+def _standing(answer: bytes, other: str) -> str:
+    """Return what the collector says that it holds of a node: `other`, or one of four words that all routes know."""
     document = _json_object(answer)
     status = document.get("status")
-    if set(document) != {"status"} or status not in ("stored", "another", "missing", "withdrawn", "purged"):
-        raise SendError("what answered did not check the receipt: it may be the login page of a network")
+    if set(document) != {"status"} or status not in ("stored", other, "missing", "withdrawn", "purged"):
+        raise SendError(
+            "what answered did not say what the collector holds: it may be the login page of a network, or another "
+            "collector"
+        )
     return str(status)
 
 
@@ -2762,6 +2810,8 @@ def _refusal(error: urllib.error.HTTPError) -> str:
 # Reasons that share the HTTP status of another one.
 _REASONS = {
     "earlier_wave": "this part of the series is over, and the next wave is open: fetch that one, and answer it",
+    "stored": "the collector holds a report of this node already: only if it is this very one, from this store, may it "
+    "be sent again (again=True, --again)",
     "withdrawn": "the report of this node was withdrawn: it is deleted, and none is accepted again",
     "purged": "the campaign's reports were deleted, as it announced: no report is accepted any more",
     "wrong_receipt": "the collector did not sign this receipt: it is altered, or another collector's",

@@ -77,7 +77,7 @@ class WithdrawnBody(TypedDict):
 
 
 class StandingBody(TypedDict):
-    """Body of POST /v1/receipts: what the store holds of the receipt's node now."""
+    """Body of POST /v1/receipts and GET /v1/reports/{node}: what the store holds of the node now."""
 
     status: str
 
@@ -149,6 +149,14 @@ def submit_one(campaign: Campaign) -> dict[str, Any]:
     return {
         "responses": _responses({200: StoredBody, 201: StoredBody}, 401, 404, 409, *_SUBMISSION_REFUSALS),
         "openapi_extra": {"requestBody": _body(report_schema(campaign)), "parameters": [_NODE_TOKEN]},
+    }
+
+
+def has_reported() -> dict[str, Any]:
+    """Describe GET /v1/reports/{node}."""
+    return {
+        "responses": _responses({200: StandingBody}, 401, 404, 503),
+        "openapi_extra": {"parameters": [_NODE_TOKEN]},
     }
 
 

@@ -1,4 +1,4 @@
-"""Routes for participants after they have reported: withdraw a report, and check a receipt."""
+"""Routes for participants beside their report: ask whether there is one, withdraw or object, and check a receipt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,14 @@ def add_participant_rights(
 ) -> None:
     """Add the routes; they work after the campaign has closed, too."""
 
-    @app.delete("/v1/reports/{node:path}", summary="Withdraw a node's reports", **openapi.withdraw())
+    @app.get("/v1/reports/{node:path}", summary="Whether a node has reported", **openapi.has_reported())
+    async def has_reported(node: str, request: Request) -> openapi.StandingBody:
+        campaign = validator.campaign
+        validator.authenticate(node, bearer_token(request))
+        standing = await asyncio.to_thread(store.has_reported, campaign.series, node, wave=campaign.asked_wave)
+        return {"status": standing.value}
+
+    @app.delete("/v1/reports/{node:path}", summary="Withdraw a node's reports, or object for it", **openapi.withdraw())
     async def withdraw(node: str, request: Request) -> openapi.WithdrawnBody:
         campaign_id = validator.campaign.series  # all waves of a series about neighbours
         validator.authenticate(node, bearer_token(request))

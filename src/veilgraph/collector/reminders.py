@@ -1,4 +1,4 @@
-"""Who is asked, and who has not answered yet: the nodes to remind, without those that withdrew."""
+"""Who is asked, and who has not answered yet: the nodes to remind, without those that withdrew or objected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def nodes_asked(names: Iterable[str], campaign: Campaign) -> list[str]:
 
 
 def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign) -> list[str]:
-    """Return the nodes that neither reported nor withdrew, in their order; in a series, for the open wave.
+    """Return the nodes that neither reported nor withdrew nor objected, in their order; in a series, for the open wave.
 
     In turns, nobody is reminded of the wave of others.
 
@@ -32,8 +32,7 @@ def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign
         store: store of the reports.
         campaign: the campaign.
     """
-    asked = campaign.stored_wave if campaign.waves is None else campaign.wave
-    settled = store.settled_nodes(campaign.series, wave=asked)
+    settled = store.settled_nodes(campaign.series, wave=campaign.asked_wave)
     return [name for name in nodes_asked(names, campaign) if name not in settled]
 
 

@@ -113,10 +113,11 @@ class Withdrawal(NamedTuple):
 
 
 class Standing(Enum):
-    """What a store holds of a node: this report, another one, or none; and why there is none."""
+    """What a store holds of a node: this report, another one, one of another wave, or none; and why there is none."""
 
     STORED = "stored"
     ANOTHER = "another"
+    EARLIER = "earlier"
     MISSING = "missing"
     WITHDRAWN = "withdrawn"
     PURGED = "purged"
@@ -297,7 +298,7 @@ class ReportStore:
             last = page[-1][1:]
 
     def settled_nodes(self, campaign_id: str, *, wave: int | None = None) -> set[str]:
-        """Return the names of the nodes that reported or withdrew: nobody has to remind them.
+        """Return the names of the nodes that reported, withdrew or objected: nobody has to remind them.
 
         Args:
             campaign_id: the campaign.
@@ -322,20 +323,34 @@ class ReportStore:
         of_node = select(reports.c.content).where(reports.c.campaign == campaign_id, reports.c.node == node)
         with translate_errors(), self._engine.connect() as connection:
             hashes = {hashlib.sha256(content.encode()).hexdigest() for (content,) in connection.execute(of_node)}
-            if _purged(connection, campaign_id) is not None:
-                return Standing.PURGED
-            if _withdrawn(connection, campaign_id, node) is not None:
-                return Standing.WITHDRAWN
+            gone = _deleted(connection, campaign_id, node)
         if report_sha256 in hashes:
-            return Standing.STORED
-        return Standing.ANOTHER if hashes else Standing.MISSING
+            return gone or Standing.STORED
+        return gone or (Standing.ANOTHER if hashes else Standing.MISSING)
+
+    def has_reported(self, campaign_id: str, node: str, *, wave: int | None) -> Standing:
+        """Return whether a node has reported: `STORED` in this wave, `EARLIER` in others only, or why it has not.
+
+        Args:
+            campaign_id: the campaign.
+            node: name of the node.
+            wave: the wave that is asked now; None if none is.
+        """
+        of_node = select(reports.c.wave).where(reports.c.campaign == campaign_id, reports.c.node == node)
+        with translate_errors(), self._engine.connect() as connection:
+            waves = set(connection.execute(of_node).scalars())
+            gone = _deleted(connection, campaign_id, node)
+        if wave in waves:
+            return gone or Standing.STORED
+        return gone or (Standing.EARLIER if waves else Standing.MISSING)
 
     # --- Withdrawals and purges --------------------------------------------------------------------------------------
 
     def withdraw(self, campaign_id: str, node: str, *, now: float, actor: str = "participant") -> Withdrawal:
         """Delete the reports of a node, of all waves, and store none of it again; in one transaction.
 
-        Withdrawing again changes nothing. The audit log names the node only if somebody else acts for it.
+        A node without reports objects: its act has this name in the audit log. Withdrawing again changes nothing. The
+        audit log names the node only if somebody else acts for it.
 
         Args:
             campaign_id: the campaign.
@@ -353,14 +368,16 @@ class ReportStore:
             row = {"campaign": campaign_id, "node": node, "hour": hour}
             is_new = connection.execute(tombstone, row).first() is not None
             since = _withdrawn(connection, campaign_id, node)
-            connection.execute(delete(reports).where(reports.c.campaign == campaign_id, reports.c.node == node))
+            of_node = (reports.c.campaign == campaign_id) & (reports.c.node == node)
+            deleted = connection.execute(delete(reports).where(of_node)).rowcount
             if is_new:
-                audit_log.append(connection, now=now, actor=actor, action="withdraw", detail=detail)
+                action = "withdraw" if deleted else "object"
+                audit_log.append(connection, now=now, actor=actor, action=action, detail=detail)
         empty_journal(self._engine)
         return Withdrawal(hour=hour if since is None else since, is_new=is_new)
 
     def withdrawals(self, campaign_id: str) -> int:
-        """Return the number of nodes that withdrew; it never becomes smaller."""
+        """Return the number of nodes that withdrew or objected; it never becomes smaller."""
         if not self._has_waves:
             return 0
         standing = select(func.count()).select_from(withdrawals).where(withdrawals.c.campaign == campaign_id)
@@ -369,7 +386,7 @@ class ReportStore:
             return int(connection.execute(standing).scalar_one()) + int(connection.execute(forgotten).scalar() or 0)
 
     def withdrawn_nodes(self, campaign_id: str) -> set[str]:
-        """Return the names of the nodes that withdrew; none after a purge, which forgets them."""
+        """Return the names of the nodes that withdrew or objected; none after a purge, which forgets them."""
         query = select(withdrawals.c.node).where(withdrawals.c.campaign == campaign_id)
         with translate_errors(), self._engine.connect() as connection:
             return set(connection.execute(query).scalars())
@@ -595,6 +612,13 @@ def _withdrawn(connection: Connection, campaign_id: str, node: str) -> int | Non
     of_node = (withdrawals.c.campaign == campaign_id) & (withdrawals.c.node == node)
     hour = connection.execute(select(withdrawals.c.hour).where(of_node)).scalar()
     return None if hour is None else int(hour)
+
+
+def _deleted(connection: Connection, campaign_id: str, node: str) -> Standing | None:
+    """Return why no report of a node is stored any more; None if one may be."""
+    if _purged(connection, campaign_id) is not None:
+        return Standing.PURGED
+    return None if _withdrawn(connection, campaign_id, node) is None else Standing.WITHDRAWN
 
 
 def _gone(connection: Connection, keys: Set[Key], hour: int) -> dict[Key, PutResult]:
