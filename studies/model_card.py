@@ -34,7 +34,8 @@ from veilgraph.deploy.learning_curve import fit_subsamples
 from veilgraph.experiments.simulation import label_rng, randomize_labels, simulated_collection
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import LabelVeil, StructureOnly
-from veilgraph.models.unused_reports import Estimate, UnusedReports
+from veilgraph.models.unused_reports import UnusedReports
+from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
 from veilgraph.privacy.schema import NO_LABEL
 

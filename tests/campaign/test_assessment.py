@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from veilgraph.campaign.assessment import ENOUGH, Assessment, Interval, Verdict
+from veilgraph.campaign.assessment import ENOUGH, Assessment, Verdict
 from veilgraph.errors import CampaignError
+from veilgraph.privacy.estimate import Estimate
 
 FOUND = Assessment(
     campaign="5f7f",
     computed=datetime(2027, 1, 31, 12, tzinfo=UTC),
     method="veil",
     label_reports=900,
-    accuracy=Interval(value=0.7, low=0.66, high=0.74),
-    control=Interval(value=0.6, low=0.56, high=0.64),
-    second_half=Interval(value=0.01, low=-0.01, high=0.03),
+    accuracy=Estimate(value=0.7, low=0.66, high=0.74, reports=900),
+    control=Estimate(value=0.6, low=0.56, high=0.64, reports=900),
+    second_half=Estimate(value=0.01, low=-0.01, high=0.03, reports=900),
 )
 
 
@@ -30,7 +31,7 @@ FOUND = Assessment(
 def test_the_verdict_follows_from_the_interval_of_what_the_second_half_brought(
     low: float, high: float, verdict: Verdict
 ) -> None:
-    found = replace(FOUND, second_half=Interval(value=(low + high) / 2, low=low, high=high))
+    found = replace(FOUND, second_half=Estimate(value=(low + high) / 2, low=low, high=high, reports=900))
     assert found.verdict == verdict
 
 
@@ -56,8 +57,8 @@ def test_a_file_of_another_campaign_or_form_is_not_shown(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("format", 2),
-        ("accuracy", {"value": 7, "low": 0, "high": 1}),
+        ("format", 1),
+        ("accuracy", {"value": 7, "low": 0, "high": 1, "reports": 9}),
         ("label_reports", -1),
         ("extra", 1),
         ("method", 3),
@@ -68,7 +69,16 @@ def test_another_document_is_refused(key: str, value: object) -> None:
         Assessment.from_json(json.dumps(json.loads(FOUND.to_json()) | {key: value}))
 
 
-def test_an_assessment_of_an_earlier_version_has_no_floor() -> None:
+def test_an_estimate_outside_its_own_interval_is_refused() -> None:
     document = json.loads(FOUND.to_json())
-    del document["floor"]
-    assert Assessment.from_json(json.dumps(document)) == FOUND
+    document["accuracy"] |= {"value": 0.8}
+    with pytest.raises(CampaignError, match="accuracy is not an estimate"):
+        Assessment.from_json(json.dumps(document))
+
+
+def test_a_model_that_reports_cannot_tell_from_a_perfect_one_is_not_said_to_be_right_for_everyone() -> None:
+    """A model that was right for 91 % was said to predict 100.0 % of all people right."""
+    found = replace(FOUND, accuracy=Estimate.of(1.094, 0.95, 1.24, reports=372))
+    assert found.sentences[0] == (
+        "A model on these reports predicts at least 85.6 % (95 % interval 85.6 to 100.0 %) of all people right."
+    )

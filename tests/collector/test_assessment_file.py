@@ -15,11 +15,12 @@ import pytest
 
 from tests.support.collection import Collection
 from tests.support.running_collector import listening
-from veilgraph.campaign.assessment import Assessment, Interval
+from veilgraph.campaign.assessment import Assessment
 from veilgraph.cli import main
 from veilgraph.collector.app import make_app
 from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.store import ReportStore
+from veilgraph.privacy.estimate import Estimate
 
 RING = Collection.ring(10)
 FOUND = Assessment(
@@ -27,9 +28,9 @@ FOUND = Assessment(
     computed=datetime(2027, 1, 31, 12, tzinfo=UTC),
     method="veil",
     label_reports=900,
-    accuracy=Interval(value=0.7, low=0.66, high=0.74),
-    control=Interval(value=0.6, low=0.56, high=0.64),
-    second_half=Interval(value=0.004, low=-0.006, high=0.014),
+    accuracy=Estimate(value=0.7, low=0.66, high=0.74, reports=900),
+    control=Estimate(value=0.6, low=0.56, high=0.64, reports=900),
+    second_half=Estimate(value=0.004, low=-0.006, high=0.014, reports=900),
 )
 # As the real command does: the file appears when it is complete.
 WRITE = (

@@ -14,7 +14,6 @@ from tests.support.blocked_imports import run_without
 from tests.support.collection import Collection
 from veilgraph.campaign import ReportCodes, read_codes
 from veilgraph.collector.statistics import (
-    Z_95,
     Share,
     StatisticsCache,
     compute_statistics,
@@ -22,6 +21,7 @@ from veilgraph.collector.statistics import (
     label_marginal,
 )
 from veilgraph.collector.store import ReportStore
+from veilgraph.privacy.estimate import QUANTILE
 from veilgraph.privacy.mechanisms import JointGRR, SubsetSelection
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 
@@ -37,12 +37,12 @@ from veilgraph.collector.statistics import compute_statistics
 ring = Collection.ring(10)
 reports = [ring.report(f"n{i}") for i in range(10)]
 statistics = compute_statistics(ring.campaign, ring.graph, read_codes(ring.campaign, ring.graph, reports))
-shares = [sum(share.estimate for share in marginal.shares) for marginal in (statistics.label, *statistics.features)]
+shares = [sum(share.unbiased for share in marginal.shares) for marginal in (statistics.label, *statistics.features)]
 five = replace(ring.campaign.schema, classes=tuple("abcde"))
 sets = Collection.on(ring.graph, schema=five)
 reports = [sets.report(f"n{i}", label=(i % 4, 4)) for i in range(10)]
 statistics = compute_statistics(sets.campaign, sets.graph, read_codes(sets.campaign, sets.graph, reports))
-shares.append(sum(share.estimate for share in statistics.label.shares))
+shares.append(sum(share.unbiased for share in statistics.label.shares))
 print(max(abs(share - 1) for share in shares) < 1e-9)
 """
 
@@ -106,7 +106,7 @@ def test_95_of_100_intervals_cover_the_truth() -> None:
     for row in mechanism.randomize(labels, rng=rng):
         marginal = label_marginal(CAMPAIGN, codes([], row))
         assert marginal is not None
-        covered += abs(marginal.shares[0].estimate - truth) <= Z_95 * marginal.shares[0].error
+        covered += abs(marginal.shares[0].unbiased - truth) <= QUANTILE * marginal.shares[0].error
     assert abs(covered / draws - 0.95) < 4 * np.sqrt(0.95 * 0.05 / draws)
 
 
@@ -125,9 +125,9 @@ def test_95_of_100_intervals_of_label_sets_cover_the_truth() -> None:
         reported = replace(codes([], []), labels=sets, has_label=np.ones(people, dtype=bool), label_mechanism=mechanism)
         marginal = label_marginal(campaign, reported)
         assert marginal is not None
-        estimates, errors = np.array([(share.estimate, share.error) for share in marginal.shares]).T
+        estimates, errors = np.array([(share.unbiased, share.error) for share in marginal.shares]).T
         assert estimates.sum() == pytest.approx(1)
-        covered += abs(estimates - truth) <= Z_95 * errors
+        covered += abs(estimates - truth) <= QUANTILE * errors
     assert (abs(covered / draws - 0.95) < 4 * np.sqrt(0.95 * 0.05 / draws)).all()
 
 
@@ -139,7 +139,7 @@ def test_features_that_joint_grr_did_not_ask_about_are_not_counted() -> None:
     features = mechanism.randomize(records, rng=rng)
     reported = replace(codes([], []), features=features, has_features=np.ones(100_000, dtype=bool))
     for marginal, size in zip(feature_marginals(campaign, reported), (3, 2, 4), strict=True):
-        assert all(abs(share.estimate - 1 / size) < 5 * share.error for share in marginal.shares)
+        assert all(abs(share.unbiased - 1 / size) < 5 * share.error for share in marginal.shares)
     few = replace(codes([], []), features=features[:2], has_features=np.ones(2, dtype=bool))
     asked = (few.features != NOT_ASKED).sum(axis=0)
     assert len(feature_marginals(campaign, few)) == int((asked >= 2).sum())
@@ -160,7 +160,7 @@ def test_shares_of_a_feature_sum_to_one() -> None:
     marginals = feature_marginals(CAMPAIGN, codes([(0, 1, 3), (2, 1, 0), (2, 0, 0)], []))
     assert [len(marginal.shares) for marginal in marginals] == [3, 2, 4]
     for marginal in marginals:
-        assert sum(share.estimate for share in marginal.shares) == pytest.approx(1)
+        assert sum(share.unbiased for share in marginal.shares) == pytest.approx(1)
 
 
 def test_one_report_has_no_interval() -> None:
@@ -169,5 +169,8 @@ def test_one_report_has_no_interval() -> None:
     assert feature_marginals(CAMPAIGN, one) == []
 
 
-def test_an_interval_is_drawn_within_what_is_possible() -> None:
-    assert (Share(name="", estimate=-0.5, error=0.1).low, Share(name="", estimate=1.5, error=0.1).high) == (0, 1)
+def test_a_share_that_is_shown_is_possible_and_its_interval_holds_it() -> None:
+    """An unbiased -21.8 % stood beside the interval 0.0 to 21.7."""
+    shown = Share(name="", unbiased=-0.218, error=0.222, reports=9).estimate
+    assert (shown.value, shown.low, shown.point) == (0, 0, f"at most {100 * shown.high:.1f} %")
+    assert shown.high == pytest.approx(QUANTILE * 0.222)

@@ -24,6 +24,7 @@ def test_accuracy_control_and_gain_have_intervals_and_something_was_learned(coll
     assert found.control is not None
     assert found.second_half is not None
     for each in (found.accuracy, found.control, found.second_half):
+        assert each.value is not None
         assert each.low <= each.value <= each.high
     # Four classes of equal size: a model that learned nothing has 0.25.
     assert found.accuracy.low > 0.25

@@ -159,6 +159,15 @@ def test_what_was_assumed_is_said() -> None:
         assert fact in words
 
 
+def test_the_homophily_that_was_asked_for_and_that_of_the_draws_are_told_apart() -> None:
+    """A range of 60 to 80 % was repeated as the 50 to 77 % that the draws had."""
+    found = plan(homophily=(0.6, 0.8))
+    low, high = (found.scenarios[end].homophily for end in (0, -1))
+    (sentence,) = (each for each in found.assumptions if "edges join" in each)
+    assert sentence.startswith("As you said, 60% to 80% of edges join")
+    assert f"{low:.0%} to {high:.0%} in the draws" in sentence
+
+
 def test_without_features_the_label_is_all_there_is() -> None:
     found = plan_collection(LABEL_ALONE.graph, LABEL_ALONE.schema, total_epsilon=1.0, simulate=quick)
     assert {each.features for each in found.candidates} == {None}

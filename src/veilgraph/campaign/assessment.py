@@ -21,38 +21,14 @@ from veilgraph.campaign.strict_json import (
     parse_json,
 )
 from veilgraph.errors import CampaignError
+from veilgraph.privacy.estimate import Estimate
 
 Verdict = Literal["enough", "more helps", "unclear"]
 
 ENOUGH = 0.02
 """It is enough if the second half of the reports brought less accuracy than this, by the interval: two points."""
 
-_FORMAT = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interval:
-    """An estimate with a 95 % interval; shares are of 1.
-
-    Attributes:
-        value: the estimate.
-        low: lower end.
-        high: upper end.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def parse(cls, document: object, name: str) -> Interval | None:
-        """Read an interval; None stands for an estimate that could not be made."""
-        if document is None:
-            return None
-        parts = expect_object(document, {"value", "low", "high"}, name)
-        if not all(type(each) in (int, float) and -1 <= each <= 1 for each in parts.values()):
-            raise CampaignError(f"{name} is not an estimate of a share with its interval")
-        return cls(**{key: float(value) for key, value in parts.items()})
+_FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +47,8 @@ class Assessment:
 
     >>> from datetime import UTC
     >>> found = Assessment(campaign="5f", computed=datetime(2027, 1, 31, tzinfo=UTC), method="veil", label_reports=900,
-    ...     accuracy=Interval(value=0.7, low=0.66, high=0.74), control=None,
-    ...     second_half=Interval(value=0.004, low=-0.006, high=0.014))
+    ...     accuracy=Estimate(value=0.7, low=0.66, high=0.74, reports=900), control=None,
+    ...     second_half=Estimate(value=0.004, low=-0.006, high=0.014, reports=900))
     >>> found.verdict, Assessment.from_json(found.to_json()) == found
     ('enough', True)
     """
@@ -81,10 +57,10 @@ class Assessment:
     computed: datetime
     method: str
     label_reports: int
-    accuracy: Interval | None
-    control: Interval | None
-    second_half: Interval | None
-    floor: Interval | None = None
+    accuracy: Estimate | None
+    control: Estimate | None
+    second_half: Estimate | None
+    floor: Estimate | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -99,17 +75,16 @@ class Assessment:
         """The assessment in words."""
         if self.accuracy is None:
             return ["There are too few label reports to estimate the accuracy of a model."]
-        said = [f"A model on these reports predicts {_share(self.accuracy)} of all people right."]
+        said = [f"A model on these reports predicts {self.accuracy.text} of all people right."]
         if self.control is not None:
-            said.append(f"The control, which only looks at the graph and the labels, predicts {_share(self.control)}.")
+            said.append(f"The control, which only looks at the graph and the labels, predicts {self.control.text}.")
         if self.floor is not None:
-            said.append(f"The floor, the most frequent class for everybody, is right for {_share(self.floor)}.")
+            said.append(f"The floor, the most frequent class for everybody, is right for {self.floor.text}.")
         if self.second_half is None and self.floor is not None:
             return [*said, "Whether more answers would help is not estimated for a series about neighbours."]
         if self.second_half is None:
             return [*said, "Whether more reports would help cannot be told from so few."]
-        low, high = (f"{100 * end:+.1f}" for end in (self.second_half.low, self.second_half.high))
-        half = f"The second half of the reports brought {100 * self.second_half.value:+.1f} points ({low} to {high})"
+        half = f"The second half of the reports brought {self.second_half.points}"
         return [*said, f"{half}: {_VERDICTS[self.verdict]}"]
 
     def to_json(self) -> str:
@@ -123,9 +98,7 @@ class Assessment:
         estimates = ("accuracy", "control", "second_half", "floor")
         keys = {"format", "campaign", "computed", "method", "label_reports", *estimates}
         try:
-            read = parse_json(text)
-            # Earlier versions wrote no floor.
-            parts = expect_object({"floor": None} | read if isinstance(read, dict) else read, keys, "assessment")
+            parts = expect_object(parse_json(text), keys, "assessment")
         except ValueError:
             raise CampaignError("it is not an assessment: 'veilgraph campaign progress --out' writes one") from None
         if parts["format"] != _FORMAT:
@@ -135,7 +108,7 @@ class Assessment:
             computed=expect_time(parts["computed"], "computed"),
             method=expect_text(parts["method"], "method"),
             label_reports=expect_whole(parts["label_reports"], "label_reports", 0, 2**53 - 1),
-            **{key: Interval.parse(parts[key], key) for key in estimates},
+            **{key: _estimate(parts[key], key) for key in estimates},
         )
 
     @classmethod
@@ -155,6 +128,9 @@ _VERDICTS: dict[Verdict, str] = {
 }
 
 
-def _share(estimate: Interval) -> str:
-    low, high = (f"{100 * end:.1f}" for end in (estimate.low, estimate.high))
-    return f"{100 * estimate.value:.1f} % (95 % interval {low} to {high})"
+def _estimate(document: object, name: str) -> Estimate | None:
+    """Read an estimate; None stands for one that could not be made."""
+    found = Estimate.parse(document) if isinstance(document, dict) else None
+    if found is None and document is not None:
+        raise CampaignError(f"{name} is not an estimate of a share with its interval")
+    return found

@@ -12,6 +12,7 @@ import typer
 from veilgraph.cli._common import echo, echo_json, needs_extra, parse_bytes, show_progress
 from veilgraph.cli.completion import complete_method
 from veilgraph.errors import MissingExtraError, RunError
+from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
@@ -186,20 +187,19 @@ def _accuracy_lines(content: dict[str, Any]) -> list[str]:
     if found["model"] is None:
         return ["Accuracy: not estimated; --hold-out 0.2 holds labels out and estimates it, for the control too."]
     labels = f"{counted(found['model']['reports'], 'randomized label')}, each {_JUDGES[content['judged_by']]}"
-    lines = [f"Estimated accuracy of {content['method']}: {_interval(found['model'])}, from {labels}."]
+    lines = [f"Estimated accuracy of {content['method']}: {Estimate(**found['model']).text}, from {labels}."]
     if found["own_report"] is not None:
-        lines.append(f"With a person's own report: {_interval(found['own_report'])}.")
+        lines.append(f"With a person's own report: {Estimate(**found['own_report']).text}.")
     if found["control"] is not None:
-        lines.append(f"Estimated accuracy of structure_only: {_interval(found['control'])}, the control.")
+        lines.append(f"Estimated accuracy of structure_only: {Estimate(**found['control']).text}, the control.")
     if found.get("floor") is not None:
         lines.append(
-            f"Estimated accuracy of the most frequent class: {_interval(found['floor'])}, the floor: all that is known "
-            "of a person without neighbours and without their own report. There is no control, which needs edges."
+            f"Estimated accuracy of the most frequent class: {Estimate(**found['floor']).text}, the floor: all that is "
+            "known of a person without neighbours and without their own report. There is no control, which needs edges."
         )
     if found["difference"] is not None:
-        low, value, high = (f"{100 * found['difference'][key]:+.1f}" for key in ("low", "value", "high"))
         other = "control" if found["control"] is not None else "floor"
-        lines.append(f"Difference to the {other}: {value} points (95% interval {low} to {high}).")
+        lines.append(f"Difference to the {other}: {Estimate(**found['difference']).points}.")
     return lines
 
 
@@ -207,10 +207,6 @@ _JUDGES = {
     "out of fold": "judging a prediction that was made without it",
     "held out": "held out of the training",
 }
-
-
-def _interval(estimate: dict[str, Any]) -> str:
-    return f"{estimate['value']:.1%} (95% interval {estimate['low']:.1%} to {estimate['high']:.1%})"
 
 
 def predict(
@@ -398,9 +394,7 @@ def _print_training(model: Model, content: dict[str, Any]) -> None:
     for line in _accuracy_lines(content):
         echo(line)
     for name, estimate in facts.get("estimated_accuracy", {}).items() if content["judged_by"] != "held out" else ():
-        echo(
-            f"Held out: accuracy of {name} {estimate['accuracy']:.1%} ± {estimate['standard_error'] * 100:.1f} "
-            f"(standard error, from {counted(facts['held_out'], 'randomized label')})"
-        )
+        shown = Estimate.normal(estimate["accuracy"], estimate["standard_error"], reports=facts["held_out"])
+        echo(f"Held out: accuracy of {name} {shown.text}, from {counted(shown.reports, 'randomized label')}.")
     for sentence in model.campaign.guarantee.in_words(theorem_1=False):
         echo(sentence)

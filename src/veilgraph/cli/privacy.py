@@ -599,11 +599,11 @@ def _plan_document(found: Plan) -> dict[str, Any]:
 def _print_plan(found: Plan, *, homophily_known: bool) -> None:
     best, (low, high) = found.recommended, found.expected_accuracy
     echo(f"Recommended: {best.title}.", *best.guarantee.in_words(theorem_1=False))
-    echo("", f"Expected accuracy: {low:.0%} to {high:.0%} (90% interval).")
+    echo("", f"Expected accuracy of predictions: {low:.0%} to {high:.0%} (90% interval over the draws of labels).")
     if not homophily_known:
         echo("It is wide because the graph does not tell the homophily, the share of edges within a class:")
     for homophily, accuracy in found.accuracy_by_homophily:
-        echo("  homophily {:.0%} to {:.0%}: accuracy {:.0%} to {:.0%}".format(*homophily, *accuracy))
+        echo("  draws of homophily {:.0%} to {:.0%}: accuracy {:.0%} to {:.0%}".format(*homophily, *accuracy))
     if not homophily_known:
         echo("If you know it from elsewhere, say so: --homophily 0.8, or twice for a range.")
     table = Table(title="\nWhat each alternative costs, on average over simulations", title_justify="left")

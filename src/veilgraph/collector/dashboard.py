@@ -31,10 +31,11 @@ from veilgraph.collector.auth import SESSION_SECONDS, Credentials, Role, end_ses
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.middleware import Limits, read_body
 from veilgraph.collector.reminders import nodes_asked, nodes_to_remind, to_csv
-from veilgraph.collector.statistics import Z_95, StatisticsCache
+from veilgraph.collector.statistics import StatisticsCache
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import MissingExtraError
 from veilgraph.graph import Graph
+from veilgraph.privacy.estimate import QUANTILE
 from veilgraph.privacy.frequency import reports_needed
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.plain_text import counted
@@ -286,7 +287,7 @@ def _page_values(
         "label": label,
         "shift_per_liar": shift_per_liar(label.channel) if label else None,
         "half_width": HALF_WIDTH,
-        "reports_needed": reports_needed(label.channel, HALF_WIDTH, quantile=Z_95) if label else None,
+        "reports_needed": reports_needed(label.channel, HALF_WIDTH, quantile=QUANTILE) if label else None,
         "computed_at": datetime.fromtimestamp(statistics.computed_at, tz=UTC),
         "refused": sorted(((count, _reason_text(reason)) for reason, count in refused.items()), reverse=True),
     }

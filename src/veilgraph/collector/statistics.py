@@ -2,8 +2,8 @@ r"""Statistics of all reports for the dashboard: estimated shares, what is impla
 
 Differential privacy is closed under post-processing, so estimates reveal nothing that the reports do not. An interval
 is :math:`\tilde\pi \pm 1.96\,\hat\sigma`, with the unbiased variance estimate of `veilgraph.privacy.frequency`: it
-covers both the sampling of people from a population and the randomness of the mechanism. Where label reports name
-sets of classes, the observed share of a class is that of the reports that name it.
+covers both the sampling of people from a population and the randomness of the mechanism. `Estimate` keeps it within 0
+to 1. Where label reports name sets of classes, the observed share of a class is that of the reports that name it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from veilgraph.campaign.notice import shown_answers
 from veilgraph.campaign.plausibility import CheckedShare, PlausibleShares
 from veilgraph.collector.store import ReportStore
 from veilgraph.graph import Graph
+from veilgraph.privacy.estimate import Estimate
 from veilgraph.privacy.frequency import count_named, estimate_frequencies, estimated_variance
 from veilgraph.privacy.mechanisms import GRRFS, SymmetricChannel
 from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
@@ -30,7 +31,6 @@ from veilgraph.privacy.mechanisms.feature_sampling import NOT_ASKED
 if TYPE_CHECKING:
     from veilgraph.campaign.screening import Suspicion
 
-Z_95 = 1.959964
 # One report has no variance estimate.
 _MIN_REPORTS = 2
 # Lowest and highest degree of each group of nodes.
@@ -43,23 +43,20 @@ class Share:
 
     Attributes:
         name: name of the value.
-        estimate: unbiased estimate; with few reports it can lie outside 0..1.
+        unbiased: unbiased estimate; with few reports it can lie outside 0..1.
         error: standard error of the estimate.
+        reports: number of reports that it comes from.
     """
 
     name: str
-    estimate: float
+    unbiased: float
     error: float
+    reports: int
 
     @property
-    def low(self) -> float:
-        """Lower end of the 95 % interval, within 0..1."""
-        return min(1.0, max(0.0, self.estimate - Z_95 * self.error))
-
-    @property
-    def high(self) -> float:
-        """Upper end of the 95 % interval, within 0..1."""
-        return min(1.0, max(0.0, self.estimate + Z_95 * self.error))
+    def estimate(self) -> Estimate:
+        """The share with its interval, as it is shown."""
+        return Estimate.normal(self.unbiased, self.error, reports=self.reports)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +194,8 @@ def _marginal(
     observed = counts / reports
     estimates = estimate_frequencies(observed, channel).tolist()
     errors = np.sqrt(estimated_variance(observed, channel, float(reports))).tolist()
-    shares = (Share(name=v, estimate=e, error=s) for v, e, s in zip(values, estimates, errors, strict=True))
+    found = zip(values, estimates, errors, strict=True)
+    shares = (Share(name=value, unbiased=share, error=error, reports=reports) for value, share, error in found)
     return Marginal(name=name, shares=tuple(shares))
 
 

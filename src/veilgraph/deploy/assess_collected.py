@@ -9,13 +9,14 @@ from typing import Any
 
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph, perturbed_graph
-from veilgraph.campaign.assessment import Assessment, Interval
+from veilgraph.campaign.assessment import Assessment
 from veilgraph.deploy.fit_collected import default_method, fit_reports, method_for_campaign
 from veilgraph.deploy.model_card import make_card
 from veilgraph.deploy.publish_wave import read_collection
 from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.graph import Graph
 from veilgraph.models.base import DEFAULT_MEMORY
+from veilgraph.privacy.estimate import Estimate
 from veilgraph.progress import Watch, unwatched
 
 
@@ -62,14 +63,14 @@ def assess_collection(
         computed=now.replace(microsecond=0),
         method=method.name,
         label_reports=int(perturbed.has_label.sum()),
-        accuracy=_interval(card["accuracy"]["model"]),
-        control=_interval(card["accuracy"]["control"]),
-        floor=_interval(card["accuracy"]["floor"]),
-        second_half=_interval(curve[0]["gain"]) if len(curve) > 1 else None,
+        accuracy=_estimate(card["accuracy"]["model"]),
+        control=_estimate(card["accuracy"]["control"]),
+        floor=_estimate(card["accuracy"]["floor"]),
+        second_half=_estimate(curve[0]["gain"]) if len(curve) > 1 else None,
     )
 
 
-def _interval(estimate: Mapping[str, Any] | None) -> Interval | None:
-    if estimate is None or estimate["value"] is None:
-        return None
-    return Interval(value=estimate["value"], low=estimate["low"], high=estimate["high"])
+def _estimate(found: Mapping[str, Any] | None) -> Estimate | None:
+    """Return the estimate of a card; None if it comes from no report."""
+    estimate = None if found is None else Estimate.parse(found)
+    return estimate if estimate is not None and estimate.reports else None

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models import Method, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
-from veilgraph.models.unused_reports import Estimate, UnusedReports
+from veilgraph.models.unused_reports import UnusedReports
 from veilgraph.models.veil.cross_fitting import CrossFitting
+from veilgraph.privacy.estimate import Estimate
 from veilgraph.progress import Progress, no_progress
 
 ALL_SHARES = (1 / 8, 1 / 4, 1 / 2, 3 / 4)

@@ -30,7 +30,8 @@ from veilgraph.graph.io import frame_to_cells
 from veilgraph.models import StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, Method
 from veilgraph.models.baselines import class_shares
-from veilgraph.models.unused_reports import LEVEL, QUANTILE, Estimate, UnusedReports
+from veilgraph.models.unused_reports import UnusedReports
+from veilgraph.privacy.estimate import LEVEL, Estimate
 from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.progress import Watch, unwatched
 
@@ -230,14 +231,8 @@ def _unjudged(model: Model) -> dict[str, Any]:
 
 
 def _of_training(found: dict[str, float], model: Model) -> dict[str, Any]:
-    half = QUANTILE * found["standard_error"]
-    low, high = max(0.0, found["accuracy"] - half), min(1.0, found["accuracy"] + half)
-    return {
-        "value": min(max(found["accuracy"], 0.0), 1.0),
-        "low": low,
-        "high": high,
-        "reports": model.facts["held_out"],
-    }
+    error, reports = found["standard_error"], model.facts["held_out"]
+    return asdict(Estimate.normal(found["accuracy"], error, reports=reports))
 
 
 def _judgement(model: Model, perturbed: PerturbedGraph, judged: UnusedReports) -> dict[str, Any]:

@@ -390,6 +390,11 @@ def _range_of(numbers: Sequence[float]) -> Range:
     return min(numbers), max(numbers)
 
 
+def _percents(bounds: Range) -> str:
+    """Return a range of shares as text, or the share where both ends read the same."""
+    return " to ".join(dict.fromkeys(f"{end:.0%}" for end in bounds))
+
+
 def _assumptions(
     graph: Graph,
     part: Graph,
@@ -402,17 +407,17 @@ def _assumptions(
         "Simulated on your graph" if part is graph else f"Simulated on a part of your graph, {part.num_nodes:,} nodes"
     )
     yield f"{where}: {NUM_SCENARIOS} draws of labels that vary smoothly over it, mixed with chance."
-    low, high = _range_of([each.homophily for each in scenarios])
-    known = "You gave a range of homophily" if homophily else "Homophily is unknown"
-    yield (
-        f"{known}: between {low:.0%} and {high:.0%} of edges join people of one of the {schema.num_classes} classes, "
-        "whose sizes are random."
-    )
+    drawn = _percents(_range_of([each.homophily for each in scenarios]))
+    joined = f"edges join people of one of the {schema.num_classes} classes, whose sizes are random"
+    if homophily is None:
+        yield f"It is unknown how many {joined}: {drawn} in the draws."
+    else:
+        yield f"As you said, {_percents(homophily)} of {joined}. The graph and chance made it {drawn} in the draws."
     if schema.num_features:
-        low, high = _range_of([each.feature_signal for each in scenarios])
+        signals = _percents(_range_of([each.feature_signal for each in scenarios]))
         yield (
-            f"Each of the {schema.num_features} features follows the class with a probability between {low:.0%} and "
-            f"{high:.0%}, and is random otherwise."
+            f"Each of the {schema.num_features} features follows the class with a probability of {signals}, and is "
+            "random otherwise."
         )
     everyone = "everyone reports features if asked, " if schema.num_features else ""
     yield f"{label_share:.0%} of people report a label, {everyone}and nobody lies."

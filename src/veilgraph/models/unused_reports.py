@@ -5,46 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veilgraph.models.conformal import possible_reports
+from veilgraph.privacy.estimate import QUANTILE, Estimate
 from veilgraph.privacy.frequency import reports_needed
 from veilgraph.privacy.mechanisms import LabelMechanism
-
-LEVEL = 0.95
-"""Confidence level of every interval."""
 
 BIN_HALF_WIDTH = 0.1
 """Half-width that the interval of a calibration bin has at most; it decides how many bins there are."""
 
 _MAX_BINS = 10
-QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
-"""Half-width of an interval in standard errors."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A share, or a difference of shares, with a confidence interval of level `LEVEL`.
-
-    Attributes:
-        value: the estimate, within its possible range; None if there is no report to estimate it from.
-        low: lower end of the interval.
-        high: upper end of the interval.
-        reports: number of reports that it comes from.
-    """
-
-    value: float | None
-    low: float
-    high: float
-    reports: int
-
-    def holds(self, truth: float) -> bool:
-        """Tell whether the interval holds a true value."""
-        return bool(self.low <= truth <= self.high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +152,7 @@ class UnusedReports:
         adds the mean of a (1 - a) to the variance.
         """
         if not len(self.nodes):
-            return Estimate(value=None, low=0, high=1, reports=0)
+            return Estimate.none()
         right = np.zeros(self.named.shape)
         possible = possible_reports(self.mechanism, np.random.default_rng(seed))
         likelihood = np.where(possible, float(self.mechanism.likelihood.keep), float(self.mechanism.likelihood.other))
@@ -192,14 +166,18 @@ class UnusedReports:
         every = [np.full(len(people), code) for code in range(self.mechanism.domain_size)]
         terms = sum(self.debiased(code) * chance for code, chance in zip(every, right.T, strict=True))
         drawn = sum(float((self.debiased(code) * a * (1 - a)).mean()) for code, a in zip(every, right.T, strict=True))
-        return _mean_estimate(np.asarray(terms), 0, 1, added_variance=max(drawn, 0.0))
+        return _mean_estimate(np.asarray(terms), added_variance=max(drawn, 0.0))
 
     def difference(self, other: UnusedReports) -> Estimate:
         """Estimate by how much these predictions are more accurate than others, judged by the same reports.
 
         People for whom both predict the same add nothing, so this interval is narrower than that of one accuracy.
         """
-        return _mean_estimate(self.debiased(self.predicted) - self.debiased(other.predicted), -1, 1)
+        first, second = self.accuracy(), other.accuracy()
+        if not first.reports:
+            return Estimate.difference(first, second, first)
+        paired = _mean_estimate(self.debiased(self.predicted) - self.debiased(other.predicted), lowest=-1)
+        return Estimate.difference(first, second, paired)
 
     def calibration(self) -> list[CalibrationBin]:
         """Compare stated probabilities with estimated shares of right predictions, in bins of equally many people.
@@ -247,11 +225,11 @@ class UnusedReports:
     def _share_of(self, classes: NDArray[np.int64]) -> Estimate:
         """Estimate the share of people who have the class that is given for each, [reports]."""
         if not (count := len(classes)):
-            return Estimate(value=None, low=0, high=1, reports=0)
+            return Estimate.none()
         observed = float(self._named(classes).mean())
         chance, gain = float(self._chance(classes).mean()), float(self.gains.mean())
-        value, low, high = (_clip((end - chance) / gain) for end in (observed, *wilson_interval(observed, count)))
-        return Estimate(value=value, low=low, high=high, reports=count)
+        value, low, high = ((end - chance) / gain for end in (observed, *wilson_interval(observed, count)))
+        return Estimate.of(value, low, high, reports=count)
 
 
 def wilson_interval(share: float, count: int) -> tuple[float, float]:
@@ -268,15 +246,11 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
 
 
-def _mean_estimate(
-    terms: NDArray[np.float64], lowest: float, highest: float, *, added_variance: float = 0.0
-) -> Estimate:
-    """Return the mean of independent terms with a normal interval, within the possible range."""
-    mean = float(terms.mean())
+def _mean_estimate(terms: NDArray[np.float64], *, lowest: float = 0.0, added_variance: float = 0.0) -> Estimate:
+    """Return the mean of independent terms with a normal interval, within `lowest` to 1."""
     variance = float(terms.var(ddof=1)) + added_variance if len(terms) > 1 else math.inf
-    half = QUANTILE * math.sqrt(variance / len(terms))
-    value, low, high = (_clip(end, lowest, highest) for end in (mean, mean - half, mean + half))
-    return Estimate(value=value, low=low, high=high, reports=len(terms))
+    error = math.sqrt(variance / len(terms))
+    return Estimate.normal(float(terms.mean()), error, reports=len(terms), lowest=lowest)
 
 
 def _ratio_estimate(numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> Estimate:
@@ -287,19 +261,15 @@ def _ratio_estimate(numerators: NDArray[np.float64], denominators: NDArray[np.fl
     """
     count = len(numerators)
     if count < 2:
-        return Estimate(value=None, low=0, high=1, reports=count)
+        return replace(Estimate.none(), reports=count)
     mean_a, mean_b = float(numerators.mean()), float(denominators.mean())
     (var_a, cov), (_, var_b) = np.cov(numerators, denominators) / count
     z2 = QUANTILE**2
     square, linear, constant = mean_b**2 - z2 * var_b, mean_a * mean_b - z2 * cov, mean_a**2 - z2 * var_a
-    value = _clip(mean_a / mean_b) if mean_b > 0 else None
+    if mean_b <= 0:
+        return replace(Estimate.none(), reports=count)
     inside = linear**2 - square * constant
-    if square <= 0 or mean_b <= 0 or inside < 0:
-        return Estimate(value=value, low=0, high=1, reports=count)
+    if square <= 0 or inside < 0:
+        return Estimate.of(mean_a / mean_b, -math.inf, math.inf, reports=count)
     half = math.sqrt(inside)
-    low, high = _clip((linear - half) / square), _clip((linear + half) / square)
-    return Estimate(value=value, low=low, high=high, reports=count)
-
-
-def _clip(value: float, lowest: float = 0.0, highest: float = 1.0) -> float:
-    return min(max(value, lowest), highest)
+    return Estimate.of(mean_a / mean_b, (linear - half) / square, (linear + half) / square, reports=count)

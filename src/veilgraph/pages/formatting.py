@@ -93,16 +93,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
 
 
-def signed_points(difference: float) -> str:
-    """Return a difference in percentage points with its sign; zero after rounding has no sign.
-
-    >>> signed_points(0.012), signed_points(-0.012), signed_points(-0.0001)
-    ('+1.2', '−1.2', '0.0')
-    """
-    text = f"{100 * difference:+.1f}"
-    return "0.0" if float(text) == 0 else text.replace("-", "−")
-
-
 def spread_text(mean: float, std: float | None) -> str:
     """Return mean and standard deviation in percent, joined by no-break spaces.
 

@@ -9,8 +9,9 @@ from typing import Any
 from veilgraph.atomic_files import write_atomically
 from veilgraph.deploy.model_folder import CARD_PAGE
 from veilgraph.errors import MissingExtraError
-from veilgraph.pages.formatting import label_report_in_words, method_title, percent, signed_points
+from veilgraph.pages.formatting import label_report_in_words, method_title, percent, unbroken
 from veilgraph.pages.rendering import colour, inline_svg, render_template
+from veilgraph.privacy.estimate import Estimate
 
 try:
     from matplotlib.axes import Axes
@@ -65,7 +66,7 @@ def render_card_page(content: dict[str, Any]) -> str:
         curve=curve_plot(content) if _points(content) else None,
         curve_sentences=curve_sentences(content),
         percent=percent,
-        interval=interval_text,
+        share=share_text,
         uncertain=content["uncertain"],
     )
 
@@ -86,7 +87,7 @@ def headline(content: dict[str, Any]) -> str:
     if found is None:
         return "How often predictions are right could not be estimated."
     return (
-        f"Without a person's own report, the prediction is right for about {percent(found['value'])} of the people "
+        f"Without a person's own report, the prediction is right for {_about(found)} of the people "
         f"({interval_text(found)})."
     )
 
@@ -102,24 +103,20 @@ def summary(content: dict[str, Any]) -> list[str]:
         )
         return [f"{reason} Labels that are held out judge any method: train again with --hold-out 0.2."]
     if found["control"] is not None:
-        words = (
-            f"The control, which reads the same labels and no features, reaches {percent(found['control']['value'])}"
-        )
+        words = f"The control, which reads the same labels and no features, reaches {point_text(found['control'])}"
         if found["difference"] is not None:
             words += f"; the difference is {_points_text(found['difference'])}"
         sentences.append(words + ".")
     if (floor := found.get("floor")) is not None:
-        words = f"The floor, the most frequent class for everybody, reaches {percent(floor['value'])}"
+        words = f"The floor, the most frequent class for everybody, reaches {point_text(floor)}"
         sentences.append(f"{words}; the difference is {_points_text(found['difference'])}.")
     if found["own_report"] is not None:
         own = found["own_report"]
-        sentences.append(
-            f"Where a person's own report is used too, it is {percent(own['value'])} ({interval_text(own)})."
-        )
+        sentences.append(f"Where a person's own report is used too, it is {share_text(own)}.")
     if (certain := content["certain"]) is not None and certain["accuracy"]["value"] is not None:
         sentences.append(
             f"Answers with a probability of {certain['from']:g} or more: {percent(certain['share'])} of the people, "
-            f"right for {percent(certain['accuracy']['value'])} of them ({interval_text(certain['accuracy'])})."
+            f"right for {point_text(certain['accuracy'])} of them ({interval_text(certain['accuracy'])})."
         )
     stated, model = found["stated"], found["model"]
     if stated is not None and not model["low"] <= stated <= model["high"]:
@@ -130,18 +127,31 @@ def summary(content: dict[str, Any]) -> list[str]:
     return sentences
 
 
+def point_text(estimate: dict[str, Any]) -> str:
+    """Return the share of an estimate as text that stays on one line."""
+    return unbroken(Estimate(**estimate).point)
+
+
 def interval_text(estimate: dict[str, Any]) -> str:
     """Return an interval of shares as text.
 
-    >>> interval_text({"low": 0.5, "high": 0.625}).split()
+    >>> interval_text({"value": 0.55, "low": 0.5, "high": 0.625, "reports": 90}).split()
     ['50.0', 'to', '62.5', '%']
     """
-    return f"{100 * estimate['low']:.1f} to {percent(estimate['high'])}"
+    return unbroken(Estimate(**estimate).interval)
+
+
+def share_text(estimate: dict[str, Any]) -> str:
+    """Return the share of an estimate with its interval."""
+    return f"{point_text(estimate)} ({interval_text(estimate)})"
+
+
+def _about(estimate: dict[str, Any]) -> str:
+    return point_text(estimate) if Estimate(**estimate).at_edge else f"about {point_text(estimate)}"
 
 
 def _points_text(difference: dict[str, Any]) -> str:
-    low, value, high = (signed_points(difference[key]) for key in ("low", "value", "high"))
-    return f"{value} points ({low} to {high})"
+    return Estimate(**difference).points
 
 
 def collection_rows(content: dict[str, Any]) -> list[tuple[str, str]]:
@@ -178,7 +188,7 @@ def accuracy_rows(content: dict[str, Any]) -> list[dict[str, str]]:
     """Return the rows of the table of accuracies."""
     found = content["accuracy"]
     rows = [
-        {"name": name, "value": percent(found[key]["value"]), "interval": interval_text(found[key])}
+        {"name": name, "value": point_text(found[key]), "interval": interval_text(found[key])}
         for key, name in _accuracies(content).items()
     ]
     if rows and found["stated"] is not None:
@@ -201,7 +211,7 @@ def class_rows(content: dict[str, Any]) -> list[dict[str, str]]:
     """Return the rows of the table of classes."""
     return [
         {"name": row["name"], "predicted": percent(row["predicted"])}
-        | {key: "–" if row[key]["value"] is None else percent(row[key]["value"]) for key in _CLASS_ESTIMATES}
+        | {key: point_text(row[key]) for key in _CLASS_ESTIMATES}
         | {f"{key}_interval": interval_text(row[key]) for key in _CLASS_ESTIMATES}
         for row in content["by_class"] or ()
     ]
@@ -271,9 +281,7 @@ def accuracy_plot(content: dict[str, Any]) -> str:
         axes.grid(visible=True, axis="x", linewidth=0.6)
         axes.set_xlabel("estimated accuracy, %", color=colour("muted"))
 
-    spoken = "; ".join(
-        f"{name}: {percent(found[key]['value'])}, {interval_text(found[key])}" for key, name in names.items()
-    )
+    spoken = "; ".join(f"{name}: {point_text(found[key])}, {interval_text(found[key])}" for key, name in names.items())
     return inline_svg(paint, width=_WIDTH, height=height, name="accuracy", label=f"Estimated accuracy. {spoken}.")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from scipy.special import stdtrit
 
 from veilgraph.experiments.results import Row
-from veilgraph.pages.formatting import signed_points
+from veilgraph.privacy.estimate import signed_points
 
 CONTROL = "structure_only"
 """Method that every other one is compared with: it uses no features."""

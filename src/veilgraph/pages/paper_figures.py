@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.results import Row
-from veilgraph.pages.formatting import budget_text, dataset_name, short_title, signed_points
+from veilgraph.pages.formatting import budget_text, dataset_name, short_title
 from veilgraph.pages.frontier import frontier_panels, published_accuracies
 from veilgraph.pages.paired_differences import CONTROL, control_of, datasets_of, find, paired, select
 from veilgraph.pages.paper_claims import (
@@ -23,6 +23,7 @@ from veilgraph.pages.paper_claims import (
 from veilgraph.pages.private_edges import private_edges_panels
 from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
 from veilgraph.pages.veil_comparison import VEIL, Opponent, veil_settings
+from veilgraph.privacy.estimate import signed_points
 
 try:
     from matplotlib.axes import Axes

@@ -16,7 +16,6 @@ from veilgraph.pages.formatting import (
     number_text,
     short_epsilon,
     short_title,
-    signed_points,
     spread_text,
 )
 from veilgraph.pages.paired_differences import (
@@ -29,6 +28,7 @@ from veilgraph.pages.paired_differences import (
     select,
     side,
 )
+from veilgraph.privacy.estimate import signed_points
 
 try:
     import pandas as pd

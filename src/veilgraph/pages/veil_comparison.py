@@ -17,7 +17,6 @@ from veilgraph.pages.formatting import (
     number_text,
     short_epsilon,
     short_title,
-    signed_points,
     spread_text,
     unbroken,
 )
@@ -49,6 +48,7 @@ from veilgraph.pages.paired_differences import (
 )
 from veilgraph.pages.paper_claims import DATASETS, EPSILON_X, EPSILON_Y, SETTINGS
 from veilgraph.pages.result_tables import Sheet, Table, published_text, yes_or_no
+from veilgraph.privacy.estimate import signed_points
 from veilgraph.privacy.plain_text import counted
 
 VEIL = "veil"
