@@ -4,7 +4,7 @@
     ├── BudgetError          an invalid epsilon, number of sampled features, or mechanism
     ├── SchemaError          an inconsistent schema, or a file that is not a schema
     ├── DomainError          a private value outside its declared domain (the value is withheld)
-    ├── GraphError           edges, masks or splits that do not fit together
+    ├── GraphError           tables, edges, masks or splits that cannot be read or do not fit together
     ├── CampaignError        a campaign that was altered, or whose stated guarantee is wrong
     ├── ReportError          a report that does not fit its campaign
     ├── SendError            a report that could not be sent to the collector
@@ -53,7 +53,7 @@ class DomainError(VeilgraphError, ValueError):
 
 
 class GraphError(VeilgraphError, ValueError):
-    """Edges, masks or splits that do not fit together."""
+    """Tables, edges, masks or splits that cannot be read or do not fit together. No message quotes a private cell."""
 
 
 class CampaignError(VeilgraphError, ValueError):

@@ -54,7 +54,7 @@ def test_reminders_keep_the_links_of_those_who_neither_answered_nor_withdrew(
 
 def test_without_tokens_the_list_names_nodes_alone(folder: Path) -> None:
     assert missing(folder, "--graph", str(folder / "edges.csv")) == 0
-    assert sorted((folder / "m.csv").read_text().split()) == ["n3", "n4", "n5", "node"]
+    assert sorted((folder / "m.csv").read_text().split()) == ['"n3"', '"n4"', '"n5"', '"node"']
 
 
 def test_the_nodes_come_from_one_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

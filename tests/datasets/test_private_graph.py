@@ -282,7 +282,7 @@ def test_a_value_outside_its_list_is_refused_without_quoting_it(tables: Tables) 
     assert "sometimes" not in message
 
 
-@pytest.mark.parametrize("age", [-4077.0, 4077.0, np.inf])
+@pytest.mark.parametrize("age", [-4077.0, 4077.0, 1e300])
 def test_a_number_outside_its_range_is_refused_without_quoting_it(tables: Tables, age: float) -> None:
     message = printed(replace(tables, nodes=tables.nodes.assign(age=[25.0, age, 50.0, 60.0])).load, DomainError)
     assert "column 'age', row 2: outside the declared range 0..120 (value withheld)" in message
@@ -292,7 +292,7 @@ def test_a_number_outside_its_range_is_refused_without_quoting_it(tables: Tables
 def test_a_word_in_a_continuous_column_is_refused_without_quoting_it(tables: Tables) -> None:
     nodes = tables.nodes.assign(age=["25", "thirty", "50", "60"])
     message = printed(replace(tables, nodes=nodes).load, DomainError)
-    assert "column 'age': it has bins, so its values must be numbers" in message
+    assert "not a number (value withheld); write it with the digits 0 to 9 and a decimal point" in message
     assert "thirty" not in message
 
 
@@ -308,7 +308,7 @@ def test_a_missing_category_is_refused_by_row(tables: Tables) -> None:
 
 def test_an_id_twice_is_refused(tables: Tables) -> None:
     nodes = tables.nodes.assign(id=["007", "b", "c", "c"])
-    assert "a node id occurs twice" in printed(replace(tables, nodes=nodes).load, GraphError)
+    assert "row 4: the id 'c' occurs twice, first in row 3" in printed(replace(tables, nodes=nodes).load, GraphError)
 
 
 def test_a_missing_id_is_refused_by_row(tables: Tables) -> None:
@@ -362,7 +362,7 @@ def test_an_edge_table_without_rows_is_refused(tables: Tables) -> None:
 
 def test_an_edge_table_needs_two_columns(tables: Tables) -> None:
     message = printed(replace(tables, edges=tables.edges[["from"]]).load, GraphError)
-    assert "the edge table has 1 column(s)" in message
+    assert "has 1 column(s): the first two" in message
 
 
 def test_an_edge_table_without_column_names_does_not_lose_its_first_edge(csv: Tables) -> None:
@@ -407,6 +407,7 @@ def test_a_schema_that_is_not_there_is_named(csv: Tables) -> None:
 
 def test_a_file_of_another_kind_is_refused(csv: Tables) -> None:
     csv.write()
+    csv.folder.joinpath("nodes.xlsx").touch()
     assert "a table is .csv or .parquet" in printed(replace(csv, suffix=".xlsx").read, GraphError)
 
 

@@ -200,7 +200,7 @@ def test_sets_of_classes_are_a_column_that_begins_with_the_predicted_class(
 
 def test_a_bar_within_the_name_of_a_class_is_escaped(tmp_path: Path) -> None:
     write_predictions(pd.DataFrame({"id": ["a"], "set": [("x|y", "z")]}), tmp_path / "sets.csv")
-    assert (tmp_path / "sets.csv").read_text(encoding="utf-8") == "id,set\na,x\\|y|z\n"
+    assert (tmp_path / "sets.csv").read_text(encoding="utf-8") == '"id","set"\n"a","x\\|y|z"\n'
 
 
 def test_an_impossible_coverage_is_refused_and_nothing_is_written(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,8 +22,8 @@ from veilgraph.cli._common import echo, echo_json, needs_extra
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
 from veilgraph.graph import read_ids
-from veilgraph.graph.io import to_cell
 from veilgraph.graph.shards import read_graph
+from veilgraph.graph.text_tables import write_text_table
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon, state_epsilon
 from veilgraph.privacy.plain_text import counted
 from veilgraph.privacy.schema import FeatureSchema
@@ -335,14 +333,12 @@ def _names(graph: Path | None, nodes: Path | None) -> list[str]:
 
 
 def _table(rows: list[tuple[str, str]], url: str | None) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["node", "token"] + (["link"] if url else []))
-    for node, token in rows:
-        # Browsers do not send the fragment, so the token appears in no server's log.
-        link = f"{url.rstrip('/')}/#node={quote(node, safe='')}&token={token}" if url else ""
-        writer.writerow([to_cell(cell) for cell in (node, token, *([link] if url else []))])
-    return text.getvalue()
+    if url is None:
+        return write_text_table(["node", "token"], rows)
+    # Browsers do not send the fragment, so the token appears in no server's log.
+    page = f"{url.rstrip('/')}/#node="
+    linked = ((node, token, f"{page}{quote(node, safe='')}&token={token}") for node, token in rows)
+    return write_text_table(["node", "token", "link"], linked)
 
 
 def _read(path: Path) -> Campaign:

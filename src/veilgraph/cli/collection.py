@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +16,7 @@ from veilgraph.cli._common import echo, echo_json, needs_extra, show_progress
 from veilgraph.cli.campaign import AsJson, CampaignFile
 from veilgraph.errors import RunError
 from veilgraph.graph import Graph, read_ids
-from veilgraph.graph.io import from_cell
+from veilgraph.graph.text_tables import from_cell, read_text_table, write_text_table
 from veilgraph.privacy.plain_text import counted
 
 Store = Annotated[
@@ -86,9 +84,9 @@ def missing(
     if out.exists():
         raise RunError(f"{out} exists: choose another --out")
     read = Campaign.from_json(campaign.read_bytes())
-    rows = [] if tokens is None else _read_rows(tokens)
-    if tokens is not None:
-        names = [from_cell(row["node"]) for row in rows]
+    held = None if tokens is None else read_text_table(tokens)
+    if held is not None:
+        names = [from_cell(node) for node in held.column("node", "give the table that 'campaign tokens' wrote")]
     else:
         names = list(Graph.from_files(graph).names) if graph is not None else read_ids(nodes) if nodes else []
     opened = ReportStore.open(store, create=False)
@@ -96,28 +94,16 @@ def missing(
         silent = nodes_to_remind(names, opened, read)
     finally:
         opened.close()
-    write_atomically(out, to_csv(silent) if tokens is None else _rows_of(rows, set(silent)))
+    if held is None:
+        text = to_csv(silent)
+    else:
+        of_silent, rows = set(silent), zip(names, held.rows, strict=True)
+        kept = ([from_cell(cell) for cell in row] for name, row in rows if name in of_silent)
+        text = write_text_table(held.columns, kept)
+    write_atomically(out, text)
     asked = len(nodes_asked(names, read))
     if as_json:
         echo_json({"campaign": read.id, "nodes": asked, "missing": len(silent), "out": str(out)})
         return
     secret = "" if tokens is None else " It holds tokens: keep it secret."
     echo(f"{len(silent):,} of {counted(asked, 'node')} have not answered: {out}.{secret}")
-
-
-def _read_rows(path: Path) -> list[dict[str, str]]:
-    """Read the table that 'campaign tokens' wrote; cells stay as they are."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    if any(row.get("node") is None or None in row or None in row.values() for row in rows) or not rows:
-        raise RunError(f"{path} has no column 'node' or no rows: give the table that 'campaign tokens' wrote")
-    return rows
-
-
-def _rows_of(rows: list[dict[str, str]], nodes: set[str]) -> str:
-    """Return the rows of some nodes as a table."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(row for row in rows if from_cell(row["node"]) in nodes)
-    return text.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import json
 import math
@@ -11,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -24,10 +23,12 @@ from veilgraph.client import answer, answer_neighbours, send, set_limit
 from veilgraph.client import fetch as fetch_published
 from veilgraph.client import ledger as read_ledger
 from veilgraph.client.participant import Answered, Ledger, Receipt
-from veilgraph.errors import RunError, SendError
-from veilgraph.graph.io import from_cell
+from veilgraph.errors import GraphError, RunError, SendError
+from veilgraph.graph.text_tables import from_cell, read_text, read_text_table
 from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, Relation, json_epsilon, show_epsilon
 from veilgraph.privacy.plain_text import counted, quote
+
+T = TypeVar("T")
 
 Store = Annotated[
     Path | None, typer.Option(help="Folder that keeps reports, so that none is drawn twice; default: in your home.")
@@ -304,18 +305,10 @@ class _Neighbours:
         self._path = path
 
     def __iter__(self) -> Iterator[str]:
-        text = _read_text(self._path)
-        if self._path.suffix != ".csv":
-            yield from (line.strip() for line in text.splitlines() if line.strip())
-            return
-        try:
-            rows = list(csv.DictReader(text.splitlines(), strict=True))
-        except csv.Error:
-            raise RunError(f"{self._path} is not a readable .csv table") from None
-        for row in rows:
-            if not row.get("id"):
-                raise RunError(f"{self._path} has no column 'id', or a row without one: it names the neighbours")
-            yield row["id"]
+        if self._path.suffix == ".csv":
+            yield from _readable(lambda: read_text_table(self._path).column("id", "it names the neighbours"))
+        else:
+            yield from (line.strip() for line in _readable(lambda: read_text(self._path)).splitlines() if line.strip())
 
 
 class _Record(dict[str, Any]):
@@ -331,18 +324,16 @@ class _Record(dict[str, Any]):
         return super().__contains__(key)
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise RunError(f"{path} is not text in UTF-8") from None
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}") from None
-
-
 def _read(path: Path, node: str) -> dict[str, Any]:
-    text = _read_text(path)
-    return _row(path, text, node) if path.suffix == ".csv" else _json_object(path, text)
+    return _readable(lambda: _row(path, node) if path.suffix == ".csv" else _json_object(path, read_text(path)))
+
+
+def _readable(read: Callable[[], T]) -> T:
+    """Read a private file; its errors name no cell, and the client lets this kind of error through."""
+    try:
+        return read()
+    except GraphError as error:
+        raise RunError(str(error)) from None
 
 
 def _json_object(path: Path, text: str) -> dict[str, Any]:
@@ -355,17 +346,15 @@ def _json_object(path: Path, text: str) -> dict[str, Any]:
     return record
 
 
-def _row(path: Path, text: str, node: str) -> dict[str, Any]:
+def _row(path: Path, node: str) -> dict[str, Any]:
     """Return the only row, or the one whose `id` is the node; empty cells are missing values."""
-    try:
-        rows = list(csv.DictReader(text.splitlines(), strict=True))
-    except csv.Error:
-        raise RunError(f"{path} is not a readable .csv table") from None
-    if rows and "id" in rows[0]:
+    table = read_text_table(path)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    if "id" in table.columns:
         rows = [row for row in rows if row["id"] == node]
     if len(rows) != 1:
         raise RunError(f"{path} has {len(rows)} rows for node {node}: it must have 1 (a column 'id' names nodes)")
-    return {name: value or None for name, value in rows[0].items() if name is not None}
+    return {name: value or None for name, value in rows[0].items()}
 
 
 def _default_store() -> Path:
@@ -453,9 +442,12 @@ def _tokens(documents: list[dict[str, Any]], token: str | None, table: Path | No
         if token is None or len(nodes) != 1:
             raise RunError("give --token (or VEILGRAPH_TOKEN) with one report, or --tokens with several")
         return {nodes[0]: token}
-    with table.open(encoding="utf-8", newline="") as file:
-        rows = {from_cell(row.get("node") or ""): from_cell(row.get("token") or "") for row in csv.DictReader(file)}
-    found = {node: held for node in nodes if (held := rows.get(node))}
+    held = read_text_table(table)
+    columns = (
+        [from_cell(cell) for cell in held.column(name, "it is no table of tokens")] for name in ("node", "token")
+    )
+    rows = dict(zip(*columns, strict=True))
+    found = {node: rows[node] for node in nodes if node in rows}
     if missing := [node for node in nodes if node not in found]:
         raise RunError(f"{table} has no token for node {missing[0]}")
     return found

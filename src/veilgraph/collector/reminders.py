@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 
 from veilgraph.campaign import Campaign
 from veilgraph.collector.store import ReportStore
-from veilgraph.graph.io import to_cell
+from veilgraph.graph.text_tables import write_text_table
 
 
 def nodes_asked(names: Iterable[str], campaign: Campaign) -> list[str]:
@@ -38,8 +36,4 @@ def nodes_to_remind(names: Iterable[str], store: ReportStore, campaign: Campaign
 
 def to_csv(nodes: Sequence[str]) -> str:
     """Return a table with the column `node`; a name that a spreadsheet would take for a formula is kept as text."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["node"])
-    writer.writerows([to_cell(node)] for node in nodes)
-    return text.getvalue()
+    return write_text_table(["node"], ([node] for node in nodes))

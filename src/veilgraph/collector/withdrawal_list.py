@@ -5,15 +5,13 @@ The list names people, as the tombstones in the store do. It only grows: a store
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Set
 from pathlib import Path
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign.report import check_node
-from veilgraph.errors import ReportError, RunError
-from veilgraph.graph.io import from_cell, to_cell
+from veilgraph.errors import GraphError, ReportError, RunError
+from veilgraph.graph.text_tables import from_cell, read_text_table, write_text_table
 
 _COLUMNS = ["campaign", "node"]
 
@@ -28,19 +26,14 @@ def add_to_list(path: Path, campaign_id: str, nodes: Set[str]) -> int:
     before = _read(path) if path.exists() else set()
     rows = before | {(campaign_id, node) for node in nodes}
     if rows != before or not path.exists():
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_COLUMNS)
-        writer.writerows((campaign, to_cell(node)) for campaign, node in sorted(rows))
-        write_atomically(path, text.getvalue())
+        write_atomically(path, write_text_table(_COLUMNS, sorted(rows)))
     return len(rows) - len(before)
 
 
 def _read(path: Path) -> set[tuple[str, str]]:
     try:
-        header, *rows = csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
-        if header != _COLUMNS:
-            raise ValueError
-        return {(campaign, check_node(from_cell(node))) for campaign, node in rows}
-    except (OSError, ValueError, ReportError):
+        table = read_text_table(path)
+        campaigns, nodes = (table.column(name, "campaigns and nodes that withdrew") for name in _COLUMNS)
+        return {(campaign, check_node(from_cell(node))) for campaign, node in zip(campaigns, nodes, strict=True)}
+    except (GraphError, ReportError):
         raise RunError(f"{path} is no list of withdrawals: give a file that 'campaign withdrawals' wrote") from None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import GraphError
 from veilgraph.graph import Graph, read_table
-from veilgraph.graph.io import ids_of
+from veilgraph.graph.io import edge_columns, ids_of
 from veilgraph.privacy.mechanisms.base import check_codes
 from veilgraph.privacy.schema import NO_LABEL, FeatureSchema
 
@@ -106,10 +106,10 @@ def from_tables(*, edges: Path, nodes: Path, schema: Path | FeatureSchema, label
     _require(records, "id", nodes, "it names the nodes")
     _require(records, label, nodes, "it was given as the label")
     ids = ids_of(records, nodes)
-    links = read_table(edges).iloc[:, :2].map(str)
+    links = read_table(edges)
     return PrivateGraph(
         name=Path(nodes).stem,
-        graph=Graph.from_table(links, nodes=ids),
+        graph=Graph.from_table(links[edge_columns(list(links.columns), edges)].map(str), nodes=ids),
         schema=declared,
         features=declared.encode(records),
         labels=declared.encode_labels(records[label], name=label),

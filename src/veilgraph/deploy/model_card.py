@@ -26,7 +26,7 @@ from veilgraph.deploy.prediction import CERTAIN, COVERAGE, with_class_shares
 from veilgraph.deploy.stored_reports import withdrawn_since
 from veilgraph.errors import FitError, RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
-from veilgraph.graph.io import frame_to_cells
+from veilgraph.graph.io import frame_to_csv
 from veilgraph.models import StructureOnly, Veil
 from veilgraph.models.base import DEFAULT_MEMORY, Method
 from veilgraph.models.baselines import class_shares
@@ -56,7 +56,7 @@ class ModelCard:
 
     def write(self, folder: Path) -> None:
         """Write `people.csv`, which only the owner of the file may read, and `card.json`."""
-        table = frame_to_cells(self.people).to_csv(index=False, lineterminator="\n")
+        table = frame_to_csv(self.people)
         write_atomically(folder / PEOPLE, table)
         write_atomically(folder / CARD, json.dumps(self.content, indent=2))
 

@@ -19,7 +19,7 @@ from veilgraph.deploy.stored_reports import stored_reports
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowArray, arrow
-from veilgraph.graph.io import frame_to_cells
+from veilgraph.graph.io import frame_to_csv
 from veilgraph.graph.shard_writer import drafted_folder, write_shard
 from veilgraph.graph.shards import MANIFEST, ShardFolder
 from veilgraph.models.baselines import class_shares
@@ -237,7 +237,7 @@ def write_predictions(table: pd.DataFrame, path: Path) -> None:
     buffer = io.BytesIO()
     if check_table_format(path).suffix == ".csv":
         texts = {"set": table["set"].map(_joined)} if "set" in table else {}
-        frame_to_cells(table.assign(**texts)).to_csv(buffer, index=False, lineterminator="\n")
+        buffer.write(frame_to_csv(table.assign(**texts)).encode())
     else:
         table.to_parquet(buffer, index=False)
     write_atomically(path, buffer.getvalue())

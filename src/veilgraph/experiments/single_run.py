@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,7 +19,7 @@ from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, Cell, Experiment
 from veilgraph.experiments.results import graph_facts, label_facts, summarize_seeds
 from veilgraph.experiments.run_folder import RunFolder, RunSettings, gnns_first
 from veilgraph.experiments.runner import run_experiment
-from veilgraph.graph.io import to_cell
+from veilgraph.graph.text_tables import write_text_table
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.progress import Progress, no_progress
@@ -156,12 +154,9 @@ def _summary(
 
 def _predictions_table(private: PrivateGraph, probabilities: NDArray[np.float32]) -> str:
     """Return each node with its class, the probability of that class, and those of all classes, as CSV."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
     classes = private.schema.classes
-    writer.writerow(["id", "class", "probability", *(f"probability_{name}" for name in classes)])
-    ids = private.graph.node_ids or range(private.graph.num_nodes)
-    for node, row in zip(ids, probabilities, strict=True):
-        predicted = to_cell(classes[int(row.argmax())])
-        writer.writerow([to_cell(node), predicted, f"{row.max():.6f}", *(f"{p:.6f}" for p in row)])
-    return table.getvalue()
+    rows = (
+        [node, classes[int(row.argmax())], *(round(float(p), 6) for p in (row.max(), *row))]
+        for node, row in zip(private.graph.names, probabilities, strict=True)
+    )
+    return write_text_table(["id", "class", "probability", *(f"probability_{name}" for name in classes)], rows)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from veilgraph.errors import GraphError
-from veilgraph.graph.io import ids_of, read_ids, read_table
+from veilgraph.graph.io import edge_columns, ids_of, read_ids, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,6 +157,9 @@ class Graph:
         if nodes is not None and set(table.columns[:2]) <= set(ids):
             # The table has no header: its first edge was read as column names and would be lost silently.
             raise GraphError("the edge table's first line names two nodes; put a line with column names above it")
+        for row, pair in enumerate(ends, start=1):
+            if any(isinstance(end, str) and end != end.strip() for end in pair):
+                raise GraphError(f"edge table, row {row}: an id begins or ends with a blank; remove it")
         number_of = {node: number for number, node in enumerate(ids)}
         numbers = np.array([number_of.get(node, -1) for node in ends.ravel()], dtype=np.int64).reshape(-1, 2)
         if (numbers < 0).any():
@@ -178,10 +181,8 @@ class Graph:
             if nodes is not None:
                 raise GraphError(f"{edges} has nodes and no edges: leave the node table out")
             ids = ids_of(table, edges)
-            if len(set(ids)) < len(ids):
-                raise GraphError("a node id occurs twice: ids must be unique")
             return cls.without_edges(len(ids), node_ids=ids)
-        links = table.iloc[:, :2]
+        links = table[edge_columns(list(table.columns), edges)]
         if Path(edges).suffix != ".csv":  # a CSV table is text already
             links = links.where(links.isna(), links.map(str))
         return cls.from_table(links, nodes=None if nodes is None else read_ids(nodes))

@@ -1,25 +1,19 @@
-"""Tables of edges and nodes in CSV and Parquet files, and text cells that no spreadsheet program runs as formulas.
-
-A name such as `=HYPERLINK(...)` in a table of nodes would be run by the program that opens the table. A text that
-begins like a formula is written with an apostrophe before it, and so is one that has only apostrophes before such a
-beginning. Hence removing one apostrophe gives exactly the text that was written.
-"""
+"""Tables of people and edges in CSV and Parquet files."""
 
 from __future__ import annotations
 
+import csv
 import importlib
-import re
-import warnings
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from veilgraph.errors import GraphError, MissingExtraError
+from veilgraph.graph.text_tables import read_text_table, to_cell
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Some spreadsheet programs take the full-width forms for the same characters.
-_FORMULA = re.compile("'*[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-]")
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -32,69 +26,84 @@ def read_table(path: str | Path) -> pd.DataFrame:
         pyarrow = importlib.import_module("pyarrow")
     except ImportError as error:
         raise MissingExtraError(str(error.name), "server") from None
-    path = Path(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise GraphError(f"{path}: a table is .csv or .parquet, not '{path.suffix}'")
+    path = check_table(path)
+    if path.suffix == ".csv":
+        table = read_text_table(path)
+        cells = {name: [row[i] or math.nan for row in table.rows] for i, name in enumerate(table.columns)}
+        return pandas.DataFrame(cells, dtype=object)  # type: ignore[no-any-return]
     try:
-        with path.open("rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the header
-            table: pd.DataFrame = (
-                pandas.read_csv(file, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
-                if path.suffix == ".csv"
-                else pandas.read_parquet(pyarrow.OSFile(str(path)))  # not a file of Python, see `read_buffer`
-            )
+        path.open("rb").close()  # with an error in the words of the system
+        return pandas.read_parquet(pyarrow.OSFile(str(path)))  # type: ignore[no-any-return] # see `read_buffer`
     except OSError as error:
         raise GraphError(f"{path} cannot be read: {error.strerror or 'it is damaged'}") from None
-    except (ValueError, pandas.errors.ParserWarning) as error:  # raised by pandas and pyarrow for malformed files
-        raise GraphError(f"{path} is not a readable {path.suffix} table ({type(error).__name__})") from None
-    return table
+    except ValueError as error:  # raised by pandas and pyarrow for malformed files
+        raise GraphError(f"{path} is not a readable .parquet table ({type(error).__name__})") from None
+
+
+def check_table(path: str | Path) -> Path:
+    """Return the path of a table; refuse one that is named as another kind of file."""
+    path = Path(path)
+    if path.suffix in (".csv", ".parquet"):
+        return path
+    if not path.exists():
+        raise GraphError(f"{path} does not exist: give a table, .csv or .parquet")
+    raise GraphError(
+        f"{path}: a table is .csv or .parquet, not '{path.suffix}'; save it from the office as 'CSV UTF-8'"
+    )
+
+
+def edge_columns(names: Sequence[str], path: str | Path) -> list[str]:
+    """Return the names of the two columns of an edge table that name the ends; refuse a table of people.
+
+    Args:
+        names: names of all columns.
+        path: the file, which an error names.
+    """
+    ends = [str(name) for name in names[:2]]
+    if len(ends) < 2:
+        raise GraphError(f"{path} has {len(ends)} column(s): the first two of an edge table name the ends of edges")
+    if "id" in (name.casefold() for name in ends):
+        raise GraphError(
+            f"{path} is a table of people: it has a column 'id'; give it as the nodes, and a table whose first two "
+            "columns name the ends of edges, such as source and target"
+        )
+    return ends
 
 
 def read_ids(path: str | Path) -> list[str]:
     """Read the column `id` of a node table, as text."""
-    table = read_table(path)
-    if "id" not in table:
-        raise GraphError(f"{path} has no column 'id', which names the nodes")
-    return ids_of(table, path)
+    return ids_of(read_table(path), path)
 
 
 def ids_of(table: pd.DataFrame, path: str | Path) -> list[str]:
-    """Return the column `id` of a node table, as text; refuse a table without rows, and a missing id.
+    """Return the column `id` of a node table, as text; refuse a missing id, and one that occurs twice.
 
     Args:
         table: content of the file.
         path: the file, which an error names.
     """
+    if "id" not in table:
+        raise GraphError(f"{path} has no column 'id', which names the nodes")
     if table.empty:
         raise GraphError(f"{path} has no rows: it needs one for every node")
     missing = table["id"].isna().to_numpy()
     if missing.any():
         raise GraphError(f"{path}, row {int(missing.argmax()) + 1}: the id is missing; give every node one")
-    return [str(node) for node in table["id"]]
+    row_of: dict[str, int] = {}
+    for row, node in enumerate(map(str, table["id"]), start=1):
+        if node != node.strip():
+            raise GraphError(f"{path}, row {row}: the id begins or ends with a blank; remove it")
+        if row_of.setdefault(node, row) != row:
+            raise GraphError(
+                f"{path}, row {row}: the id '{node}' occurs twice, first in row {row_of[node]}; ids must be unique"
+            )
+    return list(row_of)
 
 
-def to_cell(value: Any) -> Any:
-    """Return what is written for a value: text that begins like a formula gets an apostrophe; numbers stay.
-
-    >>> [to_cell(value) for value in ("=1+1", "-7", "u17", "'u17", "'=1+1", -7)]
-    ["'=1+1", "'-7", 'u17', "'u17", "''=1+1", -7]
-    """
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
-
-
-def from_cell(text: str) -> str:
-    """Return the text that `to_cell` wrote.
-
-    >>> [from_cell(text) for text in ("'=1+1", "'-7", "u17", "'u17", "''=1+1", "-7")]
-    ['=1+1', '-7', 'u17', "'u17", "'=1+1", '-7']
-    """
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
-
-
-def frame_to_cells(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose texts are cells; columns of numbers stay as they are."""
-    cells = table.copy()
-    for name in table.columns:
-        if table[name].dtype.kind == "O":
-            cells[name] = table[name].map(to_cell)
-    return cells
+def frame_to_csv(table: pd.DataFrame) -> str:
+    """Write a table as `write_text_table` does: texts between quotation marks, and no cell that an office would run."""
+    cells = table.rename(columns=to_cell)
+    for name in cells.columns:
+        if cells[name].dtype.kind == "O":
+            cells[name] = cells[name].map(to_cell)
+    return cells.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)

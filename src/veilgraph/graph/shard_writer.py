@@ -23,6 +23,7 @@ from veilgraph.atomic_files import is_draft, make_private_file, make_private_fol
 from veilgraph.errors import GraphError
 from veilgraph.graph.arrow import ArrowArray, ArrowBatch, ArrowTable, arrow
 from veilgraph.graph.graph import Graph
+from veilgraph.graph.io import check_table, edge_columns
 from veilgraph.graph.shard_fingerprint import merged_fingerprint
 from veilgraph.graph.shards import (
     FORMAT,
@@ -36,6 +37,7 @@ from veilgraph.graph.shards import (
     shard_name,
     shard_of,
 )
+from veilgraph.graph.text_tables import read_layout
 from veilgraph.progress import Progress, no_progress
 
 BATCH_BYTES = 2**24
@@ -357,10 +359,7 @@ def _columns(path: Path, names: list[str] | None, batch_bytes: int, batch_rows: 
     damaged = arrow().ArrowException
 
     reader: Callable[..., Iterator[list[Any]]]
-    if path.suffix not in (".csv", ".parquet"):
-        if not path.exists():
-            raise GraphError(f"{path} does not exist: give a table, .csv or .parquet")
-        raise GraphError(f"{path}: a table is .csv or .parquet, not '{path.suffix}'")
+    check_table(path)
     reader = _csv_columns if path.suffix == ".csv" else _parquet_columns
     try:
         yield from reader(path, names, batch_bytes if path.suffix == ".csv" else batch_rows)
@@ -371,23 +370,27 @@ def _columns(path: Path, names: list[str] | None, batch_bytes: int, batch_rows: 
 
 
 def _csv_columns(path: Path, names: list[str] | None, batch_bytes: int) -> Iterator[list[Any]]:
-    import csv
-
     pa = arrow()
     pc = arrow("csv")
 
-    with path.open(encoding="utf-8", newline="") as file:
-        header = next(csv.reader(file), [])
-    wanted = _wanted(path, header, names)
+    layout = read_layout(path)
+    wanted = _wanted(path, list(layout.columns), names)
     convert = pc.ConvertOptions(
-        column_types=dict.fromkeys(header, pa.string()),
+        column_types=dict.fromkeys(layout.columns, pa.string()),
         include_columns=wanted,
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
         null_values=[""],
     )
-    blocks = pc.ReadOptions(block_size=batch_bytes, use_threads=False)
-    with pc.open_csv(path, read_options=blocks, convert_options=convert) as batches:
+    blocks = pc.ReadOptions(
+        block_size=batch_bytes,
+        use_threads=False,
+        column_names=layout.columns,
+        skip_rows=1,  # the header
+        encoding=layout.encoding,
+    )
+    cells = pc.ParseOptions(delimiter=layout.separator)
+    with pc.open_csv(path, read_options=blocks, parse_options=cells, convert_options=convert) as batches:
         for batch in batches:
             yield [batch.column(name) for name in wanted]
 
@@ -403,9 +406,7 @@ def _parquet_columns(path: Path, names: list[str] | None, batch_rows: int) -> It
 
 def _wanted(path: Path, present: list[str], names: list[str] | None) -> list[str]:
     if names is None:
-        if len(present) < 2:
-            raise GraphError(f"{path} has {len(present)} column(s): its first two must name the ends of edges")
-        return present[:2]
+        return edge_columns(present, path)
     if lacking := [name for name in names if name not in present]:
         raise GraphError(f"{path} has no column '{lacking[0]}', which names the nodes")
     return names

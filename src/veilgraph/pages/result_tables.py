@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, SWEPT, experiment_names
 from veilgraph.experiments.results import Row
-from veilgraph.graph.io import to_cell
+from veilgraph.graph.text_tables import write_text_table
 from veilgraph.pages.formatting import (
     dataset_name,
     epsilon_text,
@@ -29,11 +28,6 @@ from veilgraph.pages.paired_differences import (
     side,
 )
 from veilgraph.privacy.estimate import signed_points
-
-try:
-    import pandas as pd
-except ImportError:
-    raise MissingExtraError("pandas", "lab") from None
 
 _SHOWN_PARAMETERS = {
     "fig_alpha_clusters": ("llp_weight", "num_clusters"),
@@ -357,10 +351,7 @@ def records_csv(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    # As objects, so that a whole number stays one in a column with empty cells.
-    cells = [{name: to_cell(value) for name, value in record.items()} for record in records]
-    frame = pd.DataFrame(cells, columns=list(columns), dtype=object)
-    return frame.to_csv(index=False, lineterminator="\n")
+    return write_text_table(columns, ([record.get(name) for name in columns] for record in records))
 
 
 def to_markdown(table: Table) -> str:

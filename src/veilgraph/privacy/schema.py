@@ -6,11 +6,15 @@ that occur would each leak information that no mechanism accounts for.
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,8 @@ NO_LABEL = -1
 
 _BINARY = ("0", "1")
 _LARGEST_DOMAIN = 2**16
+_NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
+_LONGEST_NUMBER = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +90,14 @@ widen the range or correct the record
         return self._encode_bins(raw) if self.edges else self._encode_values(raw)
 
     def _encode_bins(self, raw: ArrayLike) -> NDArray[np.int64]:
-        try:
-            numbers = np.asarray(raw, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DomainError(
-                f"column '{self.name}': it has bins, so its values must be numbers (value withheld)"
-            ) from None
+        cells = np.asarray(raw)
+        if cells.dtype.kind not in "iuf":
+            self._refuse(
+                np.array([not (_missing(cell) or _is_number(cell)) for cell in cells], dtype=np.bool_),
+                "not a number (value withheld); write it with the digits 0 to 9 and a decimal point",
+            )
+            cells = np.array([math.nan if _missing(cell) else float(cell) for cell in cells])
+        numbers = cells.astype(np.float64)
         self._refuse(np.isnan(numbers), "missing, and a continuous column cannot be missing; leave the node out")
         low, high = self.edges[0], self.edges[-1]
         self._refuse(
@@ -351,6 +359,13 @@ def _missing(value: object) -> bool:
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value == ""
+
+
+def _is_number(value: object) -> bool:
+    """Tell whether a cell is a number, or a text that both clients read as one: `float` takes ٣ and 1_000 too."""
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_NUMBER and _NUMBER.fullmatch(value) is not None
+    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
 
 
 def _text(value: object) -> str:
