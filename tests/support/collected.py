@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tests.support.campaigns import NONCE
 from tests.support.collection import CLOSES
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import reports_of
@@ -51,6 +52,7 @@ class Collected:
             epsilon_x=2.0 if features else None,
             sampled=8 if features else None,
             epsilon_y=2.0 if features else 1.0,
+            nonce=NONCE,
         )
         split = Split.random(NODES, seed=0)
         if joint:
