@@ -76,7 +76,8 @@ class Mutator:
         for _ in range(self._rng.randrange(4)):
             node, document = self._valid()
             entries.append({"token": self._collection.token(node), "report": document})
-        return request_bytes("POST", "/v1/reports", self.text(self.document({"reports": entries})))
+        lines = b"\n".join(self.text(self.document(entry)) for entry in entries)
+        return request_bytes("POST", "/v1/reports", lines)
 
     def _bytes(self) -> bytes:
         """Return a complete request with some of its bytes changed."""

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from benchmarks.performance.collecting import Server
 
+from tests.support.collection import Collection
 from tests.support.running_collector import listening
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
@@ -96,7 +97,7 @@ def collect(url: str) -> None:
             report = answer(text, {"country": country}, node=name, store=Path("devices") / name, max_epsilon=1.0)
             assert report["features"] is None
             entries.append({"token": tokens[name], "report": report})
-    answered = httpx.post(f"{url}/v1/reports", json={"reports": entries}, timeout=60)
+    answered = httpx.post(f"{url}/v1/reports", content=Collection.batch(*entries), timeout=60)
     assert answered.status_code == 200, answered.text
     page = httpx.get(f"{url}/dashboard", headers={"Authorization": f"Bearer {ADMIN}"}, timeout=60)
     assert page.status_code == 200

@@ -20,6 +20,7 @@ WORDS = {
     "purged": 410,
     "store_full": 507,
     "store_unavailable": 503,
+    "too_busy": 503,
     "too_large": 413,
     "too_many_requests": 429,
     "too_slow": 408,

@@ -77,7 +77,7 @@ def test_a_withdrawn_report_is_deleted_and_refused_again(client: httpx.Client, s
     for label in (0, 1):
         refused = put(client, "n1", label=label)
         assert (refused.status_code, refused.json()["error"]) == (410, "withdrawn")
-    (result,) = client.post("/v1/reports", json={"reports": [COLLECTION.entry("n1")]}).json()["results"]
+    (result,) = client.post("/v1/reports", content=COLLECTION.batch(COLLECTION.entry("n1"))).json()["results"]
     assert (result["status"], result["reason"]) == (410, "withdrawn")
     assert "n1" not in {report.node for report in store.iterate(CAMPAIGN)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -80,6 +81,11 @@ class Collection:
 
     def entry(self, node: str) -> dict[str, object]:
         return {"token": self.token(node), "report": self.report(node).document}
+
+    @staticmethod
+    def batch(*entries: object) -> bytes:
+        """Return the body of a batch: one line for each entry."""
+        return "".join(json.dumps(entry) + "\n" for entry in entries).encode()
 
     def write(self, folder: Path) -> list[str]:
         """Write the files that `veilgraph serve` reads; return the options that name them."""

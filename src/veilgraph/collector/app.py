@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import resources
@@ -20,7 +20,6 @@ import veilgraph
 from veilgraph.campaign import Campaign
 from veilgraph.campaign.assemble import check_graph
 from veilgraph.campaign.plausibility import PlausibleShares
-from veilgraph.campaign.report import Report
 from veilgraph.collector import openapi
 from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import Credentials, Role, bearer_token, require_role
@@ -35,31 +34,22 @@ from veilgraph.collector.middleware import (
     RateLimit,
     SecurityHeaders,
     max_report_bytes,
-    read_body,
 )
 from veilgraph.collector.participant_rights import add_participant_rights
-from veilgraph.collector.report_writer import ReportWriter
 from veilgraph.collector.retention import maintain_regularly
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.shared_parts import SharedParts
-from veilgraph.collector.store import Outcome, PutResult, ReportStore
-from veilgraph.collector.validation import ReportValidator, batch_entries, parse_body
+from veilgraph.collector.store import ReportStore
+from veilgraph.collector.submission import ReportSizes, add_submission
+from veilgraph.collector.validation import ReportValidator
 from veilgraph.errors import CampaignError, StoreError, StoreFullError, StoreUnavailableError
 from veilgraph.graph import Graph
 
 logger = logging.getLogger("veilgraph.collector")
 
-_STATUS = {Outcome.STORED: 201, Outcome.SAME: 200}
-_REFUSED = {
-    Outcome.CONFLICT: RefusalReason.CONFLICT,
-    Outcome.WITHDRAWN: RefusalReason.WITHDRAWN,
-    Outcome.PURGED: RefusalReason.PURGED,
-}
 _SAVE_REFUSALS_SECONDS = 5.0
 # Digits of a campaign's id that name it in the metrics.
 _ID_DIGITS = 12
-# Number of batch entries that are validated before other requests get a turn.
-_ENTRIES_PER_TURN = 50
 # Path, file and media type of the participant's page.
 _PARTICIPANT_FILES = (
     ("/", "participant.html", "text/html; charset=utf-8"),
@@ -103,7 +93,7 @@ def make_app(
         store: store of the reports.
         credentials: signing keys of node tokens, and the admin token.
         joined: names of nodes that joined the graph after the campaign was made, and may report too.
-        limits: limits on requests; default: those that the campaign needs.
+        limits: limits on requests.
         plausible: class shares that the owner declared plausible; the dashboard compares the estimates with them.
         campaign_file: file of the campaign; a revised notice in it is taken up.
         assessment: file with the accuracy of a model on these reports, which the dashboard shows.
@@ -116,9 +106,10 @@ def make_app(
     _check_published(campaign, published or {})
     check_graph(campaign, graph)
     store.register(campaign, now=clock())
-    limits = limits or Limits(report_bytes=max_report_bytes(campaign))
     joined = tuple(joined)
+    limits = limits or Limits()
     nodes = frozenset(graph.names) | frozenset(joined)
+    sizes = ReportSizes(max_report_bytes(campaign, longest_name=max(map(len, nodes))))
     validator = ReportValidator(campaign=campaign, nodes=nodes, credentials=credentials, clock=clock)
     alone = shared is None
     shared = shared or SharedParts(store, limits=limits, clock=clock, maintenance_seconds=maintenance_seconds)
@@ -166,7 +157,9 @@ def make_app(
     refuse = answer_refusals(app, shared, metrics)
     _add_campaign(app, validator)
     add_health(app, shared)
-    submit_one = _add_submission(app, validator, writer, metrics, limits)
+    submit_one = add_submission(
+        app, validator=validator, shared=shared, metrics=metrics, sizes=sizes, seconds=limits.body_seconds
+    )
     app.add_middleware(
         DirectRoute,
         method="PUT",
@@ -176,7 +169,7 @@ def make_app(
         refused=(Refusal, StoreError),
     )
     add_boundaries(app, shared, metrics)
-    add_participant_rights(app, validator=validator, writer=writer, store=store, limits=limits)
+    add_participant_rights(app, validator=validator, shared=shared, limits=limits)
     _add_administration(app, validator, store, credentials, metrics)
     _add_participant_page(app)
     if published:
@@ -186,7 +179,7 @@ def make_app(
         campaign=campaign,
         revised=lambda: validator.campaign,
         graph=graph,
-        store=store,
+        shared=shared,
         credentials=credentials,
         limits=limits,
         joined=joined,
@@ -251,68 +244,6 @@ def _add_campaign(app: FastAPI, validator: ReportValidator) -> None:
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
         return Response(campaign.to_json(), media_type="application/json", headers=headers)
-
-
-def _add_submission(
-    app: FastAPI, validator: ReportValidator, writer: ReportWriter, metrics: Metrics, limits: Limits
-) -> Callable[[str, Request], Awaitable[Response]]:
-    """Add the routes of single reports and of batches, and return the function of the first."""
-
-    @app.put("/v1/reports/{node:path}", summary="Submit a node's report", **openapi.submit_one(validator.campaign))
-    async def submit_one(node: str, request: Request) -> Response:
-        started = time.perf_counter()
-        body = await read_body(request, max_bytes=limits.report_bytes, seconds=limits.body_seconds)
-        validator.check_open()
-        report = validator.validate_request(node, bearer_token(request), body)
-        ((outcome, hour),) = await writer.write([report])
-        metrics.observe_seconds(time.perf_counter() - started)
-        metrics.count_outcome(outcome)
-        if outcome in _REFUSED:
-            raise Refusal(_REFUSED[outcome])
-        receipt = validator.credentials.receipt(report, hour=hour)
-        stored: openapi.StoredBody = {"node": node, "status": outcome.value, "receipt": openapi.receipt(receipt)}
-        return AsciiJSON(stored, _STATUS[outcome])
-
-    @app.post("/v1/reports", summary="Submit a batch of reports", **openapi.submit_many(validator.campaign))
-    async def submit_many(request: Request) -> Response:
-        started = time.perf_counter()
-        body = await read_body(request, max_bytes=limits.batch_bytes, seconds=limits.body_seconds)
-        validator.check_open()
-        validated: list[Report | Refusal] = []
-        for number, entry in enumerate(batch_entries(parse_body(body)), start=1):
-            validated.append(_validate_entry(validator, entry))
-            if number % _ENTRIES_PER_TURN == 0:
-                await asyncio.sleep(0)
-        written = iter(await writer.write([report for report in validated if isinstance(report, Report)]))
-        metrics.observe_seconds(time.perf_counter() - started)
-        results = [_batch_result(entry, written, validator.credentials, metrics) for entry in validated]
-        batch: openapi.BatchBody = {"results": results}
-        return AsciiJSON(batch)
-
-    return submit_one
-
-
-def _validate_entry(validator: ReportValidator, entry: object) -> Report | Refusal:
-    try:
-        return validator.validate_entry(entry)
-    except Refusal as refusal:
-        return refusal
-
-
-def _batch_result(
-    entry: Report | Refusal, written: Iterator[PutResult], credentials: Credentials, metrics: Metrics
-) -> openapi.BatchResult:
-    """Return the result of one entry, and count it. Only senders who gave a node's token get its name."""
-    node = None
-    if isinstance(entry, Report):
-        outcome, hour = next(written)
-        metrics.count_outcome(outcome)
-        if outcome in _STATUS:
-            receipt = openapi.receipt(credentials.receipt(entry, hour=hour))
-            return {"node": entry.node, "status": _STATUS[outcome], "receipt": receipt}
-        node, entry = entry.node, Refusal(_REFUSED[outcome])
-    metrics.count_refusal(entry.reason)
-    return {"node": node, "status": entry.reason.status, "reason": entry.reason.value, "detail": entry.detail}
 
 
 def _add_administration(

@@ -29,7 +29,7 @@ from veilgraph.campaign.tokens import read_keys
 from veilgraph.collector.app import make_app
 from veilgraph.collector.assessment_file import AssessmentFile, parse_duration
 from veilgraph.collector.auth import SESSION_COOKIE, Credentials, read_role_tokens
-from veilgraph.collector.middleware import Limits, max_report_bytes
+from veilgraph.collector.middleware import Limits
 from veilgraph.collector.secret_files import check_secret_file
 from veilgraph.collector.several import CampaignsTogether
 from veilgraph.collector.shared_parts import SharedParts
@@ -259,13 +259,12 @@ def make_collector(served: ServedCampaign | Mapping[str, ServedCampaign], *, sto
         store: URL of the store.
         rate: maximum requests per second of one address; 0 means no limit.
     """
-    opened = ReportStore.open(store)
+    opened, limits = ReportStore.open(store), Limits(requests_per_second=rate)
     if isinstance(served, ServedCampaign):
-        limits = Limits(report_bytes=max_report_bytes(served.campaign), requests_per_second=rate)
         if served.series is not None:
             return _application(served, SharedParts(opened, limits=limits), is_alone=True)
         return _one_campaign(served, store=opened, limits=limits)
-    shared = SharedParts(opened, limits=Limits(requests_per_second=rate))
+    shared = SharedParts(opened, limits=limits)
     apps = {}
     for name, each in served.items():
         with _naming(each.campaign_file, name):

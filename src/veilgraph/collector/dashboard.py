@@ -29,8 +29,9 @@ from veilgraph.campaign.report import Report
 from veilgraph.collector.assessment_file import AssessmentFile
 from veilgraph.collector.auth import SESSION_SECONDS, Credentials, Role, end_session, require_role
 from veilgraph.collector.errors import Refusal, RefusalReason
-from veilgraph.collector.middleware import Limits, read_body
+from veilgraph.collector.middleware import Limits
 from veilgraph.collector.reminders import nodes_asked, nodes_to_remind, to_csv
+from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.statistics import StatisticsCache
 from veilgraph.collector.store import ReportStore
 from veilgraph.errors import MissingExtraError
@@ -156,7 +157,7 @@ def add_dashboard(
     campaign: Campaign,
     revised: Callable[[], Campaign],
     graph: Graph,
-    store: ReportStore,
+    shared: SharedParts,
     credentials: Credentials,
     limits: Limits,
     joined: Iterable[str] = (),
@@ -169,6 +170,7 @@ def add_dashboard(
 
     Links are relative, so that the pages also work below a path of a reverse proxy.
     """
+    store = shared.store
     statistics = StatisticsCache(campaign, graph, store, plausible=plausible)
     names = (*graph.names, *joined)
     asked = cache(lambda: _Asked.of(campaign, names, graph))
@@ -185,8 +187,9 @@ def add_dashboard(
 
     @app.post("/dashboard/login", include_in_schema=False)
     async def login(request: Request) -> Response:
-        body = await read_body(request, max_bytes=_MAX_LOGIN_BYTES, seconds=limits.body_seconds)
-        token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+        seconds = limits.body_seconds
+        async with shared.bodies.receive(request, max_bytes=_MAX_LOGIN_BYTES, seconds=seconds) as body:
+            token = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         if (role := credentials.role_of(token)) not in (Role.OWNER, Role.VIEWER) or role is None:
             return _page("login.html", 401, wrong=True, base="../")
         await asyncio.to_thread(store.record, "login", {"campaign": campaign.series}, now=time.time(), actor=role.value)

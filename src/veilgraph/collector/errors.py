@@ -36,6 +36,7 @@ class RefusalReason(Enum):
     PURGED = "purged", 410, "the campaign's reports were deleted, as it announced: it accepts no more reports"
     STORE_FULL = "store_full", 507, "the store is full"
     STORE_UNAVAILABLE = "store_unavailable", 503, "the database does not answer"
+    TOO_BUSY = "too_busy", 503, "too much is being received at once: wait and send again"
     TOO_LARGE = "too_large", 413, "the request is too large"
     TOO_MANY_REQUESTS = "too_many_requests", 429, "too many requests from one address: wait and send again"
     TOO_SLOW = "too_slow", 408, "the request did not arrive in time"

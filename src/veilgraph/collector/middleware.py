@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import logging
 import time
@@ -12,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,6 +24,7 @@ logger = logging.getLogger("veilgraph.collector")
 
 # JSON keys, the campaign's id and the label.
 _REPORT_OVERHEAD_BYTES = 2048
+_BYTES_LIKE_A_REQUEST = 32 * 1024
 
 _SECURITY_HEADERS = (
     (
@@ -46,57 +46,28 @@ class Limits:
     """Limits on requests.
 
     Args:
-        report_bytes: maximum size of one report; `max_report_bytes` computes what a campaign needs.
-        batch_bytes: maximum size of a batch of reports.
         body_seconds: time within which a whole request body must arrive.
-        requests_per_second: average rate of one address; 0 means no limit.
+        requests_per_second: average rate of one address; 0 means no limit. 32 KiB of bodies count as a request.
         burst: number of requests that one address may send at once.
     """
 
-    report_bytes: int = 64 * 1024
-    batch_bytes: int = 16 * 1024 * 1024
     body_seconds: float = 10.0
     requests_per_second: float = 50.0
     burst: int = 200
 
 
-def max_report_bytes(campaign: Campaign) -> int:
-    """Return the size of the campaign's longest report, with every character escaped, and the same again for spaces."""
+def max_report_bytes(campaign: Campaign, longest_name: int = MAX_NODE_LENGTH) -> int:
+    """Return the size of the campaign's longest report, with every character escaped, and the same again for spaces.
+
+    Args:
+        campaign: the campaign.
+        longest_name: number of characters of the longest name of a node that may report.
+    """
     codes = sum(len(str(size - 1)) + 1 for size in campaign.schema.domain_sizes)
     if campaign.neighbours is not None:
         longest = campaign.nodes if campaign.neighbours.asks_for_lists else campaign.schema.num_classes
         codes = longest * len("-32767,")
-    return 2 * (codes + 12 * MAX_NODE_LENGTH) + _REPORT_OVERHEAD_BYTES
-
-
-async def read_body(request: Request, *, max_bytes: int, seconds: float) -> bytes:
-    """Read the whole body of a request; refuse one that is too long or too slow.
-
-    Args:
-        request: the request.
-        max_bytes: maximum size of the body.
-        seconds: time within which it must arrive.
-    """
-    declared = request.headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > max_bytes:
-        raise _too_large(max_bytes)
-    received = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                received += chunk
-                if len(received) > max_bytes:
-                    raise _too_large(max_bytes)
-    except TimeoutError:
-        detail = f"the request did not arrive within {seconds:g} seconds"
-        raise Refusal(RefusalReason.TOO_SLOW, detail) from None
-    except ClientDisconnect:
-        raise Refusal(RefusalReason.BROKEN_OFF) from None
-    return bytes(received)
-
-
-def _too_large(max_bytes: int) -> Refusal:
-    return Refusal(RefusalReason.TOO_LARGE, f"a request may have at most {max_bytes:,} bytes")
+    return 2 * (codes + 12 * longest_name) + _REPORT_OVERHEAD_BYTES
 
 
 class TokenBuckets:
@@ -134,15 +105,26 @@ class TokenBuckets:
         """Count a request of the sender, and return whether it is within the limit."""
         if self._per_second <= 0:
             return True
+        left = self._left(sender)
+        self._keep(sender, left - 1 if left >= 1 else left)
+        return left >= 1
+
+    def charge(self, sender: str, size: int) -> None:
+        """Count a part of a body, of `size` bytes; the sender's next requests wait for what it took too much."""
+        if self._per_second > 0:
+            self._keep(sender, self._left(sender) - size / _BYTES_LIKE_A_REQUEST)
+
+    def _left(self, sender: str) -> float:
         now = self._clock()
-        left, since = self._buckets.pop(sender, (float(self._burst), now))
-        left = min(self._burst, left + (now - since) * self._per_second)
-        allowed = left >= 1
-        self._buckets[sender] = (left - 1 if allowed else left, now)
+        left, since = self._buckets.get(sender, (float(self._burst), now))
+        return min(self._burst, left + (now - since) * self._per_second)
+
+    def _keep(self, sender: str, left: float) -> None:
+        self._buckets[sender] = (left, self._clock())
+        self._buckets.move_to_end(sender)
         # The buckets of quiet senders are full again, or nearly so: forgetting them changes little.
         while len(self._buckets) > self._max_senders:
             self._buckets.popitem(last=False)
-        return allowed
 
 
 class RateLimit:

@@ -11,7 +11,6 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.neighbour_series import Answer
 from veilgraph.campaign.receipt import Receipt, WithdrawalReceipt
 from veilgraph.campaign.report import MAX_NODE_LENGTH
-from veilgraph.collector.validation import MAX_BATCH_REPORTS
 from veilgraph.privacy.mechanisms import GRRFS, NeighbourhoodClass, RandomizedNeighbourList, SubsetSelection
 
 Responses = dict[int | str, dict[str, Any]]
@@ -179,13 +178,14 @@ def check_receipt() -> dict[str, Any]:
     }
 
 
-def submit_many(campaign: Campaign) -> dict[str, Any]:
-    """Describe POST /v1/reports."""
+def submit_many(campaign: Campaign, *, most: int) -> dict[str, Any]:
+    """Describe POST /v1/reports, a batch of at most `most` reports."""
     entry = _object({"token": {"type": "string"}, "report": report_schema(campaign)})
-    batch = _object({"reports": {"type": "array", "items": entry, "maxItems": MAX_BATCH_REPORTS}})
+    says = f"one line of JSON for each of at most {most} reports; the first has a token of its node"
+    content = {"application/x-ndjson": {"itemSchema": entry, "schema": {"type": "string", "description": says}}}
     return {
-        "responses": _responses({200: BatchBody}, *_SUBMISSION_REFUSALS),
-        "openapi_extra": {"requestBody": _body(batch)},
+        "responses": _responses({200: BatchBody}, 401, *_SUBMISSION_REFUSALS),
+        "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }
 
 

@@ -10,9 +10,8 @@ from veilgraph.campaign.receipt import Receipt, parse_receipt
 from veilgraph.collector import openapi
 from veilgraph.collector.auth import bearer_token
 from veilgraph.collector.errors import Refusal, RefusalReason
-from veilgraph.collector.middleware import Limits, read_body
-from veilgraph.collector.report_writer import ReportWriter
-from veilgraph.collector.store import ReportStore
+from veilgraph.collector.middleware import Limits
+from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.validation import ReportValidator, parse_body
 from veilgraph.errors import ReportError
 
@@ -20,23 +19,21 @@ from veilgraph.errors import ReportError
 _MAX_RECEIPT_BYTES = 8192
 
 
-def add_participant_rights(
-    app: FastAPI, *, validator: ReportValidator, writer: ReportWriter, store: ReportStore, limits: Limits
-) -> None:
+def add_participant_rights(app: FastAPI, *, validator: ReportValidator, shared: SharedParts, limits: Limits) -> None:
     """Add the routes; they work after the campaign has closed, too."""
 
     @app.get("/v1/reports/{node:path}", summary="Whether a node has reported", **openapi.has_reported())
     async def has_reported(node: str, request: Request) -> openapi.StandingBody:
         campaign = validator.campaign
         validator.authenticate(node, bearer_token(request))
-        standing = await asyncio.to_thread(store.has_reported, campaign.series, node, wave=campaign.asked_wave)
+        standing = await asyncio.to_thread(shared.store.has_reported, campaign.series, node, wave=campaign.asked_wave)
         return {"status": standing.value}
 
     @app.delete("/v1/reports/{node:path}", summary="Withdraw a node's reports, or object for it", **openapi.withdraw())
     async def withdraw(node: str, request: Request) -> openapi.WithdrawnBody:
         campaign_id = validator.campaign.series  # all waves of a series about neighbours
         validator.authenticate(node, bearer_token(request))
-        hour, is_new = await writer.withdraw(campaign_id, node)
+        hour, is_new = await shared.writer.withdraw(campaign_id, node)
         receipt = validator.credentials.withdrawal_receipt(campaign_id, node, hour=hour)
         return {
             "node": node,
@@ -46,11 +43,12 @@ def add_participant_rights(
 
     @app.post("/v1/receipts", summary="Check a receipt, and what is stored now", **openapi.check_receipt())
     async def check_receipt(request: Request) -> openapi.StandingBody:
-        body = await read_body(request, max_bytes=_MAX_RECEIPT_BYTES, seconds=limits.body_seconds)
-        try:
-            receipt = parse_receipt(parse_body(body))
-        except ReportError as error:
-            raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
+        seconds = limits.body_seconds
+        async with shared.bodies.receive(request, max_bytes=_MAX_RECEIPT_BYTES, seconds=seconds) as body:
+            try:
+                receipt = parse_receipt(parse_body(body))
+            except ReportError as error:
+                raise Refusal(RefusalReason.NOT_VALID, str(error)) from None
         # The signature first: nothing is said about a node to someone without its receipt.
         campaign = validator.campaign
         before = () if campaign.neighbours is None else campaign.neighbours.documents
@@ -58,6 +56,6 @@ def add_participant_rights(
             raise Refusal(RefusalReason.WRONG_RECEIPT)
         expected = receipt.report_sha256 if isinstance(receipt, Receipt) else None
         standing = await asyncio.to_thread(
-            lambda: store.standing(campaign.series, receipt.node, report_sha256=expected)
+            lambda: shared.store.standing(campaign.series, receipt.node, report_sha256=expected)
         )
         return {"status": standing.value}

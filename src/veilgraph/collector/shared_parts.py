@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from veilgraph.collector.bodies import Bodies
 from veilgraph.collector.middleware import Limits, TokenBuckets
 from veilgraph.collector.outages import DatabaseWatch
 from veilgraph.collector.report_writer import ReportWriter
@@ -27,6 +28,8 @@ class SharedParts:
         store: store of the reports.
         writer: the only writer of the store in this process.
         buckets: rate limit of each sender.
+        bodies: bodies of requests that are being received or worked on.
+        batches: held while a batch of reports is worked on, so that there is one at a time.
         database: whether the database answers.
         served: ids of the campaigns.
         assessing: held while a process computes an assessment, so that there is one such process at a time.
@@ -45,6 +48,8 @@ class SharedParts:
         self.store, self.clock, self._maintenance_seconds = store, clock, maintenance_seconds
         self.writer = ReportWriter(store, clock=clock)
         self.buckets = TokenBuckets(per_second=limits.requests_per_second, burst=limits.burst)
+        self.bodies = Bodies(self.buckets)
+        self.batches = asyncio.Lock()
         self.served: set[str] = set()
         self.assessing = asyncio.Lock()
         self.database = DatabaseWatch(store)

@@ -14,8 +14,6 @@ from veilgraph.collector.auth import Credentials
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.errors import ReportError
 
-MAX_BATCH_REPORTS = 1000
-
 
 @dataclass(kw_only=True, eq=False)
 class ReportValidator:
@@ -43,28 +41,42 @@ class ReportValidator:
         if not self.is_open:
             raise Refusal(RefusalReason.CLOSED)
 
-    def validate_request(self, node: str, token: str, body: bytes) -> Report:
+    def validate_body(self, node: str, body: bytes) -> Report:
         """Return the report in the body of a request whose path names the node."""
-        self.authenticate(node, token)
         return self._validate(parse_body(body), node)
 
-    def validate_entry(self, entry: object) -> Report:
-        """Return the report of a batch entry: {"token": ..., "report": {...}}."""
-        if not isinstance(entry, dict) or entry.keys() != {"token", "report"}:
-            detail = "an entry must have the keys 'token' and 'report', and no other"
-            raise Refusal(RefusalReason.NOT_VALID, detail)
-        document = entry["report"]
-        node = self.authenticate(document.get("node") if isinstance(document, dict) else None, entry["token"])
-        return self._validate(document, node)
+    def validate_entry(self, line: bytes) -> Report:
+        """Return the report in a line of a batch: {"token": ..., "report": {...}}."""
+        node, document = self._open_entry(line)
+        return self._validate(document, self._known(node))
+
+    def check_sender(self, line: bytes) -> None:
+        """Refuse the sender of a batch whose first line has no token of its node."""
+        self._open_entry(line)
 
     def authenticate(self, node: object, token: object) -> str:
         """Return the node if the token is its own; no other refusal says anything about a node before this one."""
+        return self._known(self._owner(node, token))
+
+    def _open_entry(self, line: bytes) -> tuple[str, object]:
+        """Return the node and the report of a line of a batch if the token is the node's own."""
+        entry = parse_body(line)
+        if not isinstance(entry, dict) or entry.keys() != {"token", "report"}:
+            detail = "a line of a batch must have the keys 'token' and 'report', and no other"
+            raise Refusal(RefusalReason.NOT_VALID, detail)
+        document = entry["report"]
+        return self._owner(document.get("node") if isinstance(document, dict) else None, entry["token"]), document
+
+    def _owner(self, node: object, token: object) -> str:
         if (
             not isinstance(node, str)
             or not isinstance(token, str)
             or not self.credentials.opens_node(self.campaign.series, node, token)
         ):
             raise Refusal(RefusalReason.WRONG_TOKEN)
+        return node
+
+    def _known(self, node: str) -> str:
         if node not in self.nodes:
             raise Refusal(RefusalReason.UNKNOWN_NODE)
         return node
@@ -100,14 +112,3 @@ def parse_body(body: bytes) -> Any:
         return parse_json(body)
     except ValueError:
         raise Refusal(RefusalReason.NOT_JSON) from None
-
-
-def batch_entries(document: object) -> list[object]:
-    """Return the entries of a batch: {"reports": [...]}."""
-    entries = document.get("reports") if isinstance(document, dict) and len(document) == 1 else None
-    if not isinstance(entries, list):
-        raise Refusal(RefusalReason.NOT_VALID, "the request must have the key 'reports', a list, and no other")
-    if len(entries) > MAX_BATCH_REPORTS:
-        detail = f"a batch of {len(entries)} reports: send at most {MAX_BATCH_REPORTS} at once"
-        raise Refusal(RefusalReason.TOO_LARGE, detail)
-    return entries
