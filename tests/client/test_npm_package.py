@@ -35,17 +35,20 @@ console.log(JSON.stringify({ campaign: question.id, node: "n0", features, label 
 
 
 PROGRAM = """
-import { encode, randomize, verify, type Question, type ReportedFeatures, type ReportedLabel } from "veilgraph";
+import { encode, padded, randomize, verify, type Question, type ReportedFeatures, type ReportedLabel } from "veilgraph";
 import {
 	randomizeNeighbours, randomizeSums, readPublished, rowsOf, sumsOf, turnOf, verifyWave, type Published,
 	type PublishedPeople, type WaveQuestion,
 } from "veilgraph/neighbours";
 
-export async function answer(text: string): Promise<{ features: ReportedFeatures; label: ReportedLabel }> {
+export async function answer(
+	text: string,
+): Promise<{ features: ReportedFeatures; label: ReportedLabel; body: string }> {
 	const question: Question = await verify(text, { maxEpsilon: 2 });
 	const [codes, code] = encode(question, { age: 35, smoker: "yes", health: null });
 	const [features, label] = randomize(question, codes, code);
-	return { features, label };
+	const body: string = padded(question, { campaign: question.id, node: "n0", features, label } as { node: string });
+	return { features, label, body };
 }
 
 export async function answerWave(text: string, people: Uint8Array, table: Uint8Array): Promise<number[]> {
@@ -53,7 +56,9 @@ export async function answerWave(text: string, people: Uint8Array, table: Uint8A
 	return randomizeSums(wave, await sumsOf(await readPublished(wave, people, table), ["a", "b"]));
 }
 
-export async function answerAnyWave(text: string, people: Uint8Array, table: Uint8Array | null): Promise<number[]> {
+export async function answerAnyWave(
+	text: string, people: Uint8Array, table: Uint8Array | null,
+): Promise<number[] | string> {
 	const wave = await verifyWave(text, { maxEpsilon: 2, maxEntryEpsilon: 1 });
 	return randomizeNeighbours(wave, await readPublished(wave, people, table), ["a", "b"]);
 }

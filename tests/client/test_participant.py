@@ -889,7 +889,7 @@ def test_the_client_is_one_file_that_runs_alone(tmp_path: Path) -> None:
 
 # --- Sending ---------------------------------------------------------------------------------------------------------
 
-REPORT = {"campaign": "c", "node": "a/b ü", "features": [0], "label": 1}
+REPORT = participant.DrawnReport({"campaign": "c", "node": "a/b ü", "features": [0], "label": 1}, 300)
 
 
 class Collector:
@@ -957,6 +957,8 @@ def test_a_report_is_put_under_its_node_with_its_token(code: int, stored: bool) 
     assert path == "/v1/reports/a%2Fb%20%C3%BC"
     assert token == "Bearer t0ken"  # noqa: S105
     assert json.loads(body) == REPORT
+    assert body.decode() == REPORT.text
+    assert len(body) == 300
     assert running.asked == [(path, token)]
 
 

@@ -170,7 +170,7 @@ def test_a_report_can_be_withdrawn_after_the_campaign_has_closed(tmp_path: Path)
 
 
 def test_the_python_client_withdraws_and_explains_a_refusal(client: httpx.Client) -> None:
-    url, report, token = str(client.base_url), COLLECTION.report("n6").document, COLLECTION.token("n6")
+    url, report, token = str(client.base_url), COLLECTION.drawn("n6"), COLLECTION.token("n6")
     stored = send(url, report, token)
     assert check_receipt(url, stored.document) == "stored"
     withdrawn = withdraw(url, "n6", token)

@@ -15,7 +15,7 @@ from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
 from veilgraph.campaign import Campaign
-from veilgraph.client import answer, answered, send
+from veilgraph.client import DrawnReport, answer, answered, send
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.store import ReportStore
 
@@ -91,7 +91,7 @@ def test_moving_the_deadline_changes_no_report_no_token_and_no_ledger(tmp_path: 
     record = {"age": 40, "smoker": "yes", "region": "west", "health": "ill"}
     names = COLLECTION.graph.names
 
-    def report(node: str, text: str) -> dict[str, object]:
+    def report(node: str, text: str) -> DrawnReport:
         return answer(text, record, node=node, store=tmp_path / node, max_epsilon=3)
 
     with Server([*COLLECTION.write(served), "--store", url], log=tmp_path / "log") as process:

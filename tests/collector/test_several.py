@@ -174,7 +174,7 @@ def test_clients_use_the_address_of_a_campaign(client: httpx.Client, store: Repo
         for name, each in COLLECTIONS.items():
             url = f"{root}/c/{name}{ending}"
             node = f"n{3 + len(ending)}"
-            send(url, each.report(node).document, each.token(node))
+            send(url, each.drawn(node), each.token(node))
     withdraw(f"{root}/c/flu", "n3", FLU.token("n3"))
     assert {name: store.count(each.campaign.id) for name, each in COLLECTIONS.items()} == {"flu": 1, "mobility": 2}
 
@@ -305,7 +305,7 @@ def test_an_operator_runs_a_campaign_and_a_series_through_sigkill(store_url: str
     with Server(command, log=tmp_path / "log") as server:
         for name, each in COLLECTIONS.items():
             for node in ("n0", "n1", "n2"):
-                assert send(f"{server.url}/c/{name}", each.report(node).document, each.token(node))
+                assert send(f"{server.url}/c/{name}", each.drawn(node), each.token(node))
         withdraw(f"{server.url}/c/flu/", "n0", FLU.token("n0"))
         server.kill()
     with Server(command, log=tmp_path / "log") as server:
@@ -314,6 +314,6 @@ def test_an_operator_runs_a_campaign_and_a_series_through_sigkill(store_url: str
             table = pd.read_parquet(BytesIO(export))
             assert set(table["node"]) == kept[name]
             assert set(table.get("wave", [])) == ({1} if each is MOBILITY else set())
-            assert send(f"{server.url}/c/{name}", each.report("n3").document, each.token("n3"))
+            assert send(f"{server.url}/c/{name}", each.drawn("n3"), each.token("n3"))
         assert server.stop() == 0
     assert main(["campaign", "audit-log", "--store", store_url, "--check"]) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.support.neighbour_lists import rows_in
 from veilgraph.datasets import csbm
 from veilgraph.experiments.randomized_lists import draw_mutual_pairs, list_facts
 from veilgraph.graph import Graph
@@ -75,9 +75,8 @@ def test_without_noise_the_graph_stays_as_it_is() -> None:
 def test_a_report_has_as_many_names_and_bytes_as_is_stated() -> None:
     answer = RandomizedNeighbourList(PEOPLE, EPSILON)
     facts = list_facts(answer, 2 * SMALL.num_edges / PEOPLE)
-    named = answer.codes(answer.randomize(lists_of(SMALL), rng=np.random.default_rng(0)))
-    sizes = [len(json.dumps(each, separators=(",", ":"))) for each in named]
-    # A name has a standard deviation of at most sqrt(300 * 0.12 * 0.88) = 5.6 in one report, four bytes each.
-    assert abs(np.mean([len(each) for each in named]) - facts.names) < 5 * 5.6 / math.sqrt(PEOPLE)
-    assert abs(np.mean(sizes) - facts.answer_bytes) < 5 * 4 * 5.6 / math.sqrt(PEOPLE)
+    texts = answer.texts(answer.randomize(lists_of(SMALL), rng=np.random.default_rng(0)))
+    # The names of one report have a standard deviation of at most sqrt(300 * 0.12 * 0.88) = 5.6.
+    assert abs(np.mean([len(rows_in(text)) for text in texts]) - facts.names) < 5 * 5.6 / math.sqrt(PEOPLE)
+    assert {len(text) for text in texts} == {facts.answer_bytes}
     assert facts.false_neighbours == pytest.approx(PEOPLE / (1 + math.exp(EPSILON)) ** 2)

@@ -13,8 +13,9 @@ import numpy as np
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.report import Report
+from veilgraph.campaign.report import Report, sent_length
 from veilgraph.campaign.tokens import new_key, token_for
+from veilgraph.client import DrawnReport
 from veilgraph.collector.auth import Credentials, Role, new_role_token
 from veilgraph.graph import Graph
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -68,6 +69,10 @@ class Collection:
     ) -> Report:
         codes = None if features is None else tuple(features)
         return Report(campaign=self.campaign.id, node=node, features=codes, label=label)
+
+    def drawn(self, node: str) -> DrawnReport:
+        """Return the report as a device holds it, to send."""
+        return DrawnReport(self.report(node).document, sent_length(self.campaign, node))
 
     def token(self, node: str) -> str:
         return token_for(self.credentials.keys[0], self.campaign.id, node)

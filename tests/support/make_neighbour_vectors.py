@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.neighbour_lists import text_of
 from veilgraph.campaign.people_file import PeopleFile, people_file
 from veilgraph.privacy.belief_table import BeliefTable, finest_scale
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, NeighbourhoodHistogram, OSRandom, RandomizedNeighbourList
@@ -99,8 +100,8 @@ def document(mechanism: Answer) -> dict[str, Any]:
     }
 
 
-def answer_of(mechanism: Answer, sums: list[int], words: OSRandom) -> list[int]:
-    """Return what words make of the sums of a list, as the campaign format has it: codes of classes, counts or rows."""
+def answer_of(mechanism: Answer, sums: list[int], words: OSRandom) -> list[int] | str:
+    """Return what words make of the sums of a list, as the campaign format has it: codes of classes, counts or text."""
     if isinstance(mechanism, NeighbourhoodClass):
         pointed = [code for code, count in enumerate(sums) if count == max(sums)]
         picked = pointed[int(words.integers(0, len(pointed), size=1)[0])]
@@ -108,7 +109,8 @@ def answer_of(mechanism: Answer, sums: list[int], words: OSRandom) -> list[int]:
     if isinstance(mechanism, RandomizedNeighbourList):
         drawn = words.integers(0, WORDS, size=mechanism.num_people).tolist()
         kept = [word < mechanism.bit.table.true for word in drawn]
-        return [row for row, (count, is_kept) in enumerate(zip(sums, kept, strict=True)) if bool(count) == is_kept]
+        named = (row for row, (count, is_kept) in enumerate(zip(sums, kept, strict=True)) if bool(count) == is_kept)
+        return text_of(named, mechanism.num_people)
 
     def geometric() -> int:
         return next(n for n in itertools.count() if words.integers(0, WORDS, size=1)[0] >= mechanism.noise.more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,16 +59,20 @@ def true_lists(seed: int = 0) -> tuple[np.ndarray, tuple[tuple[int, ...], ...]]:
 
 def _said(
     answer: Answer, lists: tuple[tuple[int, ...], ...], published: bytes | None, rng: np.random.Generator
-) -> list[tuple[int, ...]]:
+) -> Sequence[tuple[int, ...] | str]:
     """Return the answers of all people, as reports have them."""
     if isinstance(answer, RandomizedNeighbourList):
         listed = np.zeros((SIZE, SIZE), dtype=np.int64)
         for row, neighbours in zip(listed, lists, strict=True):
             row[list(neighbours)] = 1
-        return answer.codes(answer.randomize(listed, rng=rng))
+        return answer.texts(answer.randomize(listed, rng=rng))
     assert published is not None
     rows = answer.randomize(BeliefTable.from_bytes(published).sums(lists), rng=rng)
     return answer.sets.codes(rows) if isinstance(answer, NeighbourhoodClass) else list(map(tuple, rows.tolist()))
+
+
+def _as_json(answer: tuple[int, ...] | str) -> list[int] | str:
+    return answer if isinstance(answer, str) else list(answer)
 
 
 def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON_Y, turns: int | None = None) -> Series:
@@ -95,7 +100,7 @@ def collected(folder: Path, answers: list[Answer], *, epsilon_y: float = EPSILON
         assert asked is not None
         said = _said(answer, lists, read_table_file(tables, asked, people=SIZE), rng)
         reports = [
-            Report.parse({"campaign": wave.id, "node": NAMES[i], "answer": list(said[i])}, wave)
+            Report.parse({"campaign": wave.id, "node": NAMES[i], "answer": _as_json(said[i])}, wave)
             for i in range(SIZE)
             if asked.is_turn_of(NAMES[i])
         ]

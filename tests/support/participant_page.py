@@ -64,7 +64,7 @@ def answer_to(body: bytes) -> bytes:
     receipt = {
         "campaign": report["campaign"],
         "node": report["node"],
-        "report_sha256": hashlib.sha256(body).hexdigest(),
+        "report_sha256": hashlib.sha256(body.rstrip(b" ")).hexdigest(),  # of the report alone
         "stored": "2027-01-31T17:00:00Z",
         "signature": "s1gnature",
     }

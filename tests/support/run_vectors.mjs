@@ -138,7 +138,7 @@ const work = {
   draws: ({ mechanism, sums, rows, times }) => attempt(() => {
     const seen = {}, asked = mechanism, draw = () => (rows ? module.randomizeRows({ asked }, rows) : module.randomizeSums({ asked }, sums));
     for (let i = 0; i < times; i++) {
-      const answer = draw().join();
+      const answer = String(draw());
       seen[answer] = (seen[answer] ?? 0) + 1;
     }
     return seen;
@@ -165,6 +165,12 @@ const work = {
   rename: ({ campaign, planted, from, to }) => attempt(async () => {
     const { storage, locks } = makeDevice(planted), question = await module.verifyWave(campaign, { maxEpsilon, maxEntryEpsilon: maxEpsilon, now });
     return module.rename(question, from, to, storage, locks);
+  }),
+  // Reports as they are sent.
+  sent: ({ campaign, reports }) => attempt(async () => {
+    const isWave = JSON.parse(campaign).format === 4, limits = { maxEpsilon, maxEntryEpsilon: maxEpsilon, now: new Date(0) };
+    const question = await (isWave ? module.verifyWave : module.verify)(campaign, limits);
+    return reports.map((report) => module.padded(question, report));
   }),
   turnOf: ({ id, turns }) => attempt(() => module.turnOf(id, turns)),
   listLoss: (mechanism) => attempt(() => module.listLoss(mechanism)), // Infinity becomes null in JSON

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -83,14 +82,13 @@ class NeighbourCollection:
         ):
             raise GraphError("the people are not those of the series, without edges: give its node table")
         people = people.reordered(published.names)
-        # Arrays, because a list may name thousands of people: a tuple takes nine times the memory.
-        of_wave: dict[int, dict[str, array[int]]] = {number: {} for number in range(1, len(self.documents))}
+        of_wave: dict[int, dict[str, Any]] = {number: {} for number in range(1, len(self.documents))}
         labels = []
         for report in reports:
             if report.answer is None:
                 labels.append(report)
             else:
-                of_wave[report.wave or 0][report.node] = array("i", report.answer)
+                of_wave[report.wave or 0][report.node] = report.answer
         waves = tuple(
             _wave(asked.answer, table, people, of_wave[asked.wave])
             for asked, table in zip(self.waves, self.tables, strict=True)
@@ -117,7 +115,7 @@ class NeighbourCollection:
                     features=None,
                     label=None,
                     wave=asked.wave,
-                    answer=tuple(answer),
+                    answer=answer if isinstance(answer, str) else tuple(answer),
                     series=asked.first,
                 )
 
@@ -126,17 +124,17 @@ def _codes(mechanism: Answer, rows: NDArray[Any]) -> list[Any]:
     """Return answers as reports have them."""
     if isinstance(mechanism, NeighbourhoodHistogram):
         return list(rows.tolist())
-    return mechanism.sets.codes(rows) if isinstance(mechanism, NeighbourhoodClass) else mechanism.codes(rows)
+    return mechanism.sets.codes(rows) if isinstance(mechanism, NeighbourhoodClass) else mechanism.texts(rows)
 
 
-def _arrays(mechanism: Answer, codes: list[array[int]]) -> Any:
+def _arrays(mechanism: Answer, codes: list[Any]) -> Any:
     """Return answers as mechanisms have them: the inverse of `_codes`."""
     if isinstance(mechanism, NeighbourhoodHistogram):
         return codes
     return mechanism.sets.masks(codes) if isinstance(mechanism, NeighbourhoodClass) else mechanism.packed(codes)
 
 
-def _wave(mechanism: Answer, table: BeliefTable | None, people: Graph, said: dict[str, array[int]]) -> NeighbourWave:
+def _wave(mechanism: Answer, table: BeliefTable | None, people: Graph, said: dict[str, Any]) -> NeighbourWave:
     answered = np.array([name in said for name in people.names], dtype=np.bool_)
     answers = mechanism.blank(people.num_nodes)
     rows = [said[name] for name in people.names if name in said]

@@ -12,7 +12,7 @@ from typing import Any, cast
 from veilgraph.campaign.document import Campaign
 from veilgraph.campaign.neighbour_series import Answer, NeighbourSeries, turn_of
 from veilgraph.campaign.strict_json import canonical_json, parse_json
-from veilgraph.errors import ReportError
+from veilgraph.errors import DomainError, ReportError
 from veilgraph.privacy.mechanisms import (
     GRR,
     GRRFS,
@@ -23,6 +23,7 @@ from veilgraph.privacy.mechanisms import (
 )
 
 MAX_NODE_LENGTH = 256
+_ID_STEP = 256
 
 _KEYS = {"campaign", "node", "features", "label"}
 _ANSWER_KEYS = {"campaign", "node", "answer"}
@@ -42,7 +43,7 @@ class Report:
         label: code of the class, or the codes of a set of classes in ascending order.
         wave: number of the wave that it answers, from 1; None where the campaign has no waves.
         answer: answer to a wave about neighbours: a count for each class, the codes of a set in ascending order, or the
-            rows of people who are named, likewise.
+            text of a randomized list.
         series: id of the first document of the series about neighbours; the store keeps all its reports together.
 
     >>> Report(campaign="5f7f", node="u17", features=(0, 1), label=None).to_json()
@@ -54,7 +55,7 @@ class Report:
     features: tuple[int | None, ...] | None
     label: int | tuple[int, ...] | None
     wave: int | None = None
-    answer: tuple[int, ...] | None = None
+    answer: tuple[int, ...] | str | None = None
     series: str | None = None
 
     @classmethod
@@ -99,7 +100,8 @@ class Report:
     def document(self) -> dict[str, Any]:
         """The report as JSON values."""
         if self.answer is not None:
-            return {"campaign": self.campaign, "node": self.node, "answer": list(self.answer)}
+            answer = self.answer if isinstance(self.answer, str) else list(self.answer)
+            return {"campaign": self.campaign, "node": self.node, "answer": answer}
         features = None if self.features is None else list(self.features)
         label = list(self.label) if isinstance(self.label, tuple) else self.label
         wave = {} if self.wave is None else {"wave": self.wave}
@@ -113,6 +115,59 @@ class Report:
     def _canonical(self) -> str:
         # The store and the receipt need it both.
         return canonical_json(self.document)
+
+
+def sent_length(campaign: Campaign, node: str) -> int:
+    """Return the length of every report that a device sends about a node: spaces follow a shorter one.
+
+    It is that of the longest report, and the id counts as a multiple of 256 bytes. So who watches the network learns
+    nothing of what is answered, nor whether an answer is left out, nor of an id of up to 256 bytes.
+
+    >>> from datetime import UTC, datetime
+    >>> from veilgraph.graph import Graph
+    >>> from veilgraph.privacy.schema import FeatureSchema
+    >>> campaign = Campaign.new(
+    ...     schema=FeatureSchema.binary(8, classes=["no", "yes"]), epsilon_x=0.5, sampled=2, epsilon_y=1.0,
+    ...     graph=Graph.from_edges([[0], [1]], num_nodes=2), purpose="Learn who needs a vaccine",
+    ...     contact="privacy@example.org", closes=datetime(2027, 1, 31, tzinfo=UTC), nonce="0" * 32)
+    >>> shortest = Report(campaign=campaign.id, node="u1", features=None, label=1).to_json()
+    >>> len(shortest), sent_length(campaign, "u1"), sent_length(campaign, "ann@example.org")
+    (112, 383, 383)
+    """
+    steps = -(-len(canonical_json(node)[1:-1]) // _ID_STEP)
+    return len(canonical_json(_longest(campaign))) + steps * _ID_STEP
+
+
+def _longest(campaign: Campaign) -> dict[str, Any]:
+    """Return what no report of a campaign is longer than, about a node without a name."""
+    document: dict[str, Any] = {"campaign": campaign.id, "node": ""}
+    if campaign.neighbours is not None:
+        return document | {"answer": _longest_answer(campaign.neighbours.answer)}
+    features, label, series = campaign.feature_mechanism, campaign.label_mechanism, campaign.waves
+    last = [size - 1 for size in campaign.schema.domain_sizes]
+    codes = last if isinstance(features, GRRFS) else [_longer(code, None) for code in last]
+    return document | {
+        "features": None if features is None else codes,
+        "label": _longer(None if label is None else _longest_label(label), None),
+        **({} if series is None else {"wave": series.waves}),
+    }
+
+
+def _longest_label(mechanism: GRR | WaveEvidence | SubsetSelection) -> Any:
+    size = mechanism.domain_size
+    return list(range(size))[-mechanism.set_size :] if isinstance(mechanism, SubsetSelection) else size - 1
+
+
+def _longest_answer(mechanism: Answer) -> Any:
+    if isinstance(mechanism, NeighbourhoodClass):
+        return _longest_label(mechanism.sets)
+    if isinstance(mechanism, RandomizedNeighbourList):
+        return mechanism.texts(mechanism.blank(1))[0]
+    return [-mechanism.largest] * mechanism.num_classes
+
+
+def _longer(one: object, other: object) -> Any:
+    return max(one, other, key=lambda value: len(canonical_json(value)))
 
 
 def parse_report(text: str | bytes) -> object:
@@ -181,14 +236,15 @@ def _label(value: object, campaign: Campaign) -> int | tuple[int, ...]:
     return _set(value, mechanism, "label")
 
 
-def _answer(value: object, mechanism: Answer) -> tuple[int, ...]:
+def _answer(value: object, mechanism: Answer) -> tuple[int, ...] | str:
     if isinstance(mechanism, NeighbourhoodClass):
         return _set(value, mechanism.sets, "answer")
     if isinstance(mechanism, RandomizedNeighbourList):
-        last = mechanism.num_people - 1
-        if not isinstance(value, list) or not _are_ascending_codes(value, last + 1):
-            raise ReportError(f"answer: it must be a list of different rows from 0 to {last}, in ascending order")
-        return tuple(value)
+        try:
+            mechanism.packed([text := value if isinstance(value, str) else ""])
+        except DomainError as error:
+            raise ReportError(f"answer: {error}") from None
+        return text
     classes, largest = mechanism.num_classes, mechanism.largest
     if (
         not isinstance(value, list)

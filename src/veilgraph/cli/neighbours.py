@@ -399,8 +399,8 @@ def _costs_in_words(best: PlannedDesign, downloads: dict[str, int | None]) -> li
     sentences = [f"A device downloads {people:,} bytes, a file that is the same for everybody: whose row is whose."]
     if (facts := best.facts) is not None:
         sentences.append(
-            f"A report names {facts.names:,.0f} people on average, in about {facts.answer_bytes:,.0f} bytes. A pair "
-            f"counts if both ends name each other: {facts.false_neighbours:,.1f} false neighbours for each person."
+            f"A report names {facts.names:,.0f} people on average, in {facts.answer_bytes:,} bytes for any list. "
+            f"A pair counts if both name each other: {facts.false_neighbours:,.1f} false neighbours for each person."
         )
     return sentences
 

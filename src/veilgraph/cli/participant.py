@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import os
 import warnings
@@ -19,7 +18,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
 from veilgraph.campaign.strict_json import canonical_json, parse_json
 from veilgraph.cli._common import echo, echo_json, show_progress
-from veilgraph.client import answer, answer_neighbours, send, set_limit
+from veilgraph.client import DrawnReport, answer, answer_neighbours, send, set_limit
 from veilgraph.client import fetch as fetch_published
 from veilgraph.client import ledger as read_ledger
 from veilgraph.client.participant import Answered, Ledger, Receipt
@@ -148,7 +147,7 @@ def randomize(
             )
     for warning in caught:
         echo(f"warning: {warning.message}", err=True)
-    text = json.dumps(report, sort_keys=True, separators=(",", ":")) + "\n"
+    text = report.text + "\n"
     if out.exists() and out.read_bytes() != text.encode():
         raise RunError(f"{out} exists and holds something else: choose another --out")
     write_atomically(out, text)
@@ -406,7 +405,7 @@ def submit(
         raise SendError(f"not accepted: {len(failed)} of {counted(len(outcomes), 'report')} ({failed[0]['reason']})")
 
 
-def _send(deliver: Callable[..., Receipt], document: dict[str, Any], token_of: dict[str, str]) -> dict[str, Any]:
+def _send(deliver: Callable[..., Receipt], document: DrawnReport, token_of: dict[str, str]) -> dict[str, Any]:
     try:
         receipt = deliver(document, token_of[document["node"]])
     except SendError as error:
@@ -424,19 +423,20 @@ def _in_words(outcome: dict[str, Any]) -> str:
     )
 
 
-def _read_document(path: Path) -> dict[str, Any]:
-    try:
-        document = parse_json(path.read_bytes())
-    except ValueError:
-        document = None
+def _read_document(path: Path) -> DrawnReport:
+    """Read a report with the spaces after it, which give all reports of a campaign one length."""
     kinds = ({"campaign", "node", "features", "label"}, {"campaign", "node", "answer"})
-    if not isinstance(document, dict) or set(document) - {"wave"} not in kinds:
+    try:
+        document = DrawnReport.read(path.read_bytes())
+    except RunError:
+        document = DrawnReport({}, 0)
+    if set(document) - {"wave"} not in kinds:
         raise RunError(f"{path} is not a report that 'randomize' wrote")
     check_node(document["node"])
     return document
 
 
-def _tokens(documents: list[dict[str, Any]], token: str | None, table: Path | None) -> dict[str, str]:
+def _tokens(documents: list[DrawnReport], token: str | None, table: Path | None) -> dict[str, str]:
     nodes: list[str] = [document["node"] for document in documents]
     if table is None:
         if token is None or len(nodes) != 1:

@@ -1,6 +1,7 @@
 """The participant's client: it turns a private record into one randomized report, with the standard library alone."""
 
 from veilgraph.client.participant import (
+    DrawnReport,
     answer,
     answer_neighbours,
     answered,
@@ -16,6 +17,7 @@ from veilgraph.client.participant import (
 )
 
 __all__ = [
+    "DrawnReport",
     "answer",
     "answer_neighbours",
     "answered",

@@ -44,7 +44,8 @@ The third reports the list itself:
 
 - The randomized list goes through all people, in the order of their rows in the published file. One word for each, by
   its table of the value 1 for a neighbour and 0 for everybody else, decides the reported value. The person's own row is
-  like every other one. The answer is the rows with the reported value 1, in ascending order.
+  like every other one. The answer is the reported values as text: eight to a byte, row 0 in the lowest bit of the first
+  byte, and the bytes in base64url without padding. So all lists have one length.
 
 The browser's module takes the same words; the package draws many lists at once, in another order.
 
@@ -53,17 +54,22 @@ the person's id alone, so everybody can compute it. A device answers no other wa
 first that it has answered, whatever later documents say about turns. So the answers of a person cost what the dearest
 wave costs, and not what all waves cost together.
 
+**What is sent has one length.** Who watches the network sees how long a message is. So spaces follow a report, up to
+the length of the longest one that its campaign allows, and the id counts as a multiple of 256 bytes: the length tells
+nothing of what is answered, nor whether an answer is left out.
+
 **An answer that is left out costs no hidden bit.** Let M(r | v) be the probability of a report r under the value v of
 one feature. The other values are given. For a feature that is left out, r has the probability
 M(r | none) = (M(r | 0) + ... + M(r | k - 1)) / k. A mean lies between the least and the largest of its terms. So
 M(r | none) / M(r | v) and M(r | v) / M(r | none) are at most max over u, w of M(r | u) / M(r | w), which is at most
 exp(epsilon): "none" raises neither the user level nor an attribute level. Both mechanisms treat all values of a feature
 alike, so its report is exactly uniform, and independent of all other reports: pure chance. In a series the permanent
-answer takes the place of the report, and what is left out is one more value of a history: the epsilons count it.
+answer takes the place of the report; what is left out in several waves has one, so it costs no more than any value.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.client
 import ipaddress
@@ -88,10 +94,9 @@ from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal, localcontext
 from email.utils import parsedate_to_datetime
 from fractions import Fraction
-from functools import cache, lru_cache
-from itertools import accumulate, combinations, pairwise, product
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from math import comb, prod
-from operator import sub
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeGuard, TypeVar
@@ -121,6 +126,7 @@ except ImportError:  # without the package
 __all__ = [
     "CampaignError",
     "DomainError",
+    "DrawnReport",
     "Ledger",
     "NoticeWarning",
     "Receipt",
@@ -160,7 +166,6 @@ _MAX_JOINT_SIZE = 2**16
 _MAX_WAVES = 36
 _BYTES_OF_TURN = slice(30, 32)  # of the hash of an id: those after the bytes that the file of people uses
 _MAX_KINDS_OF_SERIES = 16
-_MOST_DIVISIONS = 4_000
 _MAX_COUNT = 2**15 - 1
 _MAX_CAP = 2**31 - 1
 _MAX_LISTED_PEOPLE = 50_000  # a randomized list takes a word for each of them, and a collector a bit for every two
@@ -193,6 +198,8 @@ _KEPT_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{32})?\.json")
 _LIMIT_NAME = "limit.json"
 _DRAFT_NAME = re.compile(r"\.([0-9a-f]{64}(\.[0-9a-f]{32})?(\.memory)?|limit)\.json\.[0-9a-f]{16}\.part")
 _COST = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
+_BASE64 = re.compile(r"[A-Za-z0-9_-]*")
+_ID_STEP = 256  # bytes of an id's text to whose next multiple its part of a report counts
 _MAX_TABLE_EPSILON = Decimal("36.74")  # above ln(2**53), the largest epsilon that an integer table can have
 _RETRIED_STATUSES = {408, 429, 500, 502, 503, 504, 507}  # the same report may be sent twice
 _MAX_PAUSE_SECONDS = 300.0
@@ -264,6 +271,39 @@ class Question(NamedTuple):
     def closes(self) -> datetime:
         """Time until which reports are accepted."""
         return self.notice.closes
+
+    @property
+    def longest_report(self) -> dict[str, Any]:
+        """A report whose text is as long as that of any report of the campaign, about a node without a name."""
+        report: dict[str, Any] = {"campaign": self.id, "node": ""}
+        if self.neighbours is not None:
+            return report | {"answer": self.neighbours.mechanism.longest}
+        features = None if self.features is None else self.features.longest
+        label = None if self.label is None else _longer(self.label.longest, None)
+        return report | {"features": features, "label": label} | ({"wave": self.waves.number} if self.waves else {})
+
+
+class DrawnReport(dict[str, Any]):
+    """A report as JSON values, and how long it is when it is sent, which is the same for all reports of a campaign."""
+
+    def __init__(self, report: Mapping[str, Any], length: int) -> None:
+        super().__init__(report)
+        self.length = length
+
+    @property
+    def text(self) -> str:
+        """What is sent: the canonical form, with spaces after it."""
+        return _canonical(self).ljust(self.length)
+
+    @classmethod
+    def read(cls, text: str | bytes) -> DrawnReport:
+        """Read what `text` returned, with or without a line break after it. Its spaces say how long it is."""
+        report = None
+        with suppress(ValueError):
+            report = _read_json(text)
+        if not isinstance(report, dict):
+            raise RunError("it is no report: give the text of one that was drawn")
+        return cls(report, len(text.rstrip(b"\r\n") if isinstance(text, bytes) else text.rstrip("\r\n")))
 
 
 class Memory(NamedTuple):
@@ -433,7 +473,7 @@ def answer(
     max_epsilon: float | None = None,
     shared_device: bool = False,
     now: datetime | None = None,
-) -> dict[str, Any]:
+) -> DrawnReport:
     """Return the report of one person. It is drawn once and stored; later calls return the same report.
 
     The campaign is checked before the record is read. It is refused if it is altered or closed, or if its tables do
@@ -471,18 +511,26 @@ def answer(
         limit = _limit(folder, max_epsilon)
         drawn = _reports_of(question, folder, _seen(question.notice, now))
         if node in drawn:
-            return _report_of_wave(question, drawn[node], folder, private) if question.waves else drawn[node]
+            report = _report_of_wave(question, drawn[node], folder, private) if question.waves else drawn[node]
+            return _to_send(question, report)
         if drawn and shared_device is not True:
             raise _another_node()
         _check_sum(_kept_reports(folder), question, limit)
-        report: dict[str, Any] = {"campaign": question.id, "node": node, "features": None}
+        report = {"campaign": question.id, "node": node, "features": None}
         if question.waves:
             report = _report_of_wave(question, report, folder, private, is_first=True)
         else:
             codes, reported = _withhold_details(lambda: randomize(question, *encode(question, private.value)))
             report["features"] = None if codes is None else list(codes)
             report["label"] = list(reported) if isinstance(reported, tuple) else reported
-        return _keep(question, report, folder, _seen(question.notice, now), is_first=not drawn)
+        kept = _keep(question, report, folder, _seen(question.notice, now), is_first=not drawn)
+    return _to_send(question, kept)
+
+
+def _to_send(question: Question, report: Mapping[str, Any]) -> DrawnReport:
+    """Return a report of a campaign with the length that all of them have."""
+    steps = -(-len(_canonical(report["node"])[1:-1]) // _ID_STEP)
+    return DrawnReport(report, len(_canonical(question.longest_report)) + steps * _ID_STEP)
 
 
 def answer_neighbours(
@@ -498,7 +546,7 @@ def answer_neighbours(
     shared_device: bool = False,
     unlisted: Callable[[tuple[str, ...]], None] = lambda names: None,
     now: datetime | None = None,
-) -> dict[str, Any]:
+) -> DrawnReport:
     """Return the answer of one person to a wave about their neighbours. It is drawn once and stored, as by `answer`.
 
     The wave is checked before the list is read: its document, the person's turn, and its place in the series that this
@@ -538,7 +586,7 @@ def answer_neighbours(
         limit, entry_limit = _limit(folder, max_epsilon), _entry_limit(folder, max_entry_epsilon)
         drawn = _reports_of(question, folder, _seen(question.notice, now))
         if node in drawn:
-            return drawn[node]
+            return _to_send(question, drawn[node])
         before = _kept_reports(folder)
         _check_series(question, node, before, shared_device=shared_device is True)
         _check_sum(before, question, limit)
@@ -546,10 +594,10 @@ def answer_neighbours(
         known, look_up = _reader(table, people, question, node)
         private = _withhold_details(lambda: _PrivateList(_neighbour_names(private.value)))
         reported = _withhold_details(lambda: asked.mechanism.report(look_up(private.value), _system_word))
-        report = {"campaign": question.id, "node": node, "answer": list(reported)}
+        report = {"campaign": question.id, "node": node, "answer": reported}
         kept = _keep(question, report, folder, _seen(question.notice, now), is_first=not drawn)
     unlisted(known.unlisted(private.value))
-    return kept
+    return _to_send(question, kept)
 
 
 def _neighbour_names(neighbours: Iterable[str]) -> tuple[str, ...]:
@@ -781,6 +829,11 @@ class Table(NamedTuple):
         """Epsilon at user level (any two records)."""
         return _log(self.odds)
 
+    @property
+    def longest(self) -> int:
+        """A report that no other one is longer than, as text."""
+        return self.domain_size - 1
+
     def report(self, value: int, word: Word) -> int:
         """Report one value."""
         surplus = word() - self.true
@@ -811,6 +864,11 @@ class SetTable(NamedTuple):
     def user_level(self) -> Decimal:
         """Epsilon at user level (any two records)."""
         return _log(self.odds)
+
+    @property
+    def longest(self) -> Codes:
+        """A report that no other one is longer than, as text."""
+        return tuple(range(self.domain_size - self.size, self.domain_size))
 
     def report(self, value: int, word: Word) -> Codes:
         """Report a set of classes, in ascending order."""
@@ -845,23 +903,15 @@ class Series(NamedTuple):
     wave: Table
     waves: int
     values: int
-    optional: bool
-    """Whether the answer may be left out, which counts as one more value."""
 
     @property
-    def terms(self) -> tuple[Sequence[Decimal], ...]:
-        """Terms 1 + s ((p2 / q2)**n - 1) for n = 0 to W; s is p1, q1, or the chance of an answer that is left out."""
-        with localcontext(prec=60):
-            shares = (Decimal(self.permanent.true) / WORDS, Decimal(self.permanent.other) / WORDS)
-            odds = Decimal(self.wave.true) / self.wave.other
-            return tuple(
-                [1 + share * (odds**n - 1) for n in range(self.waves + 1)]
-                for share in (*shares, 1 / Decimal(self.permanent.domain_size))
-            )
+    def longest(self) -> int:
+        """A report that no other one is longer than, as text."""
+        return self.wave.longest
 
     @property
     def costs(self) -> Mapping[str, Decimal]:
-        """Epsilons of all waves, by the relation between two histories."""
+        """Epsilons of all waves, for two values that never change, changes at the same waves, and any histories."""
         return _series_costs(self)
 
     @property
@@ -890,81 +940,24 @@ def _series_costs(series: Series) -> Mapping[str, Decimal]:
 
     With x = (p2 / q2)**n - 1 for n equal reports, a value costs ln((1 + p1 x) / (1 + q1 x)).
     """
-    waves, groups = series.waves, min(series.values, series.waves)
+    permanent, wave, waves, values = series
     with localcontext(prec=60):
-        single = [(own / other).ln() for own, other in zip(*series.terms[:2], strict=True)]
+        keep, other = (Decimal(words) / WORDS for words in (permanent.true, permanent.other))
+        groups = min(values, waves)
+        root = (Decimal(wave.true) / wave.other) ** (Decimal(1) / groups)
+        powers = [root**n for n in range(waves * groups + 1)]
+        ones = [powers[groups * n] - 1 for n in range(waves + 1)]
+        single = [((1 + keep * x) / (1 + other * x)).ln() for x in ones]
+        most = Decimal(1)
+        for sizes in _partitions(waves, permanent.domain_size):
+            above = prod([1 + (keep if i < groups else other) * ones[n] for i, n in enumerate(sizes)])
+            below = (1 + other * sum(powers[n] - 1 for n in sizes)) ** groups
+            most = max(most, min(above, powers[groups * sum(sizes[:groups])]) / below)
         return {
             "unchanged": single[waves],
-            "same_pattern": max(sum(single[n] for n in sizes) for sizes in _partitions(waves, groups)),
-            "any_histories": _any_histories(series, groups) if groups > 1 else single[waves],
+            "same_changes": max(sum(single[n] for n in sizes) for sizes in _partitions(waves, groups)),
+            "any_histories": most.ln() if values > 1 else single[waves],
         }
-
-
-def _any_histories(series: Series, groups: int) -> Decimal:
-    """Return the largest log-ratio of the probabilities of all reports under any two histories.
-
-    Sizes are the numbers of equal reports. The likeliest history gives the most frequent reports a value each; the
-    least likely one divides all of them among values that they do not name, as long as there are any.
-    """
-    own, other, _ = series.terms
-    size = series.permanent.domain_size
-
-    def most(sizes: tuple[int, ...]) -> Decimal:
-        named = prod((own[n] for n in sizes[:groups]), start=Decimal(1))
-        if len(sizes) <= groups:
-            return named
-        named_sum = sum((own[n] for n in sizes[:groups]), Decimal(0))
-        mean = (named_sum + sum(other[n] - 1 for n in sizes[groups:])) / groups
-        agreeing = (Decimal(series.wave.true) / series.wave.other) ** sum(sizes[:groups])
-        return min(named * prod((other[n] for n in sizes[groups:]), start=Decimal(1)), mean**groups, agreeing)
-
-    bounds = []
-    for sizes in _partitions(series.waves, size):
-        above = most(sizes)
-        bounds.append((above / _unnamed(other, sizes, groups), above, sizes))
-    found = Decimal(1)
-    for bound, above, sizes in sorted(bounds, reverse=True):
-        if bound <= found:
-            break
-        found = max(found, above / _least(series, sizes, groups))
-    return found.ln()
-
-
-def _unnamed(other: Sequence[Decimal], sizes: Sequence[int], groups: int) -> Decimal:
-    """Return the least probability of reports about `groups` values that no report names: they share evenly."""
-    return prod(
-        (sum((other[(n + i) // groups] for n in sizes), Decimal(1 - len(sizes))) for i in range(groups)),
-        start=Decimal(1),
-    )
-
-
-def _least(series: Series, sizes: tuple[int, ...], groups: int) -> Decimal:
-    """Return the least probability of reports: values that they name take a part, the unnamed ones the rest."""
-    own, other, uniform = series.terms
-    unnamed = min(series.permanent.domain_size - len(sizes), groups)
-    parts = groups - max(unnamed, 1)
-    if prod(comb(n + parts, parts) for n in sizes) > _MOST_DIVISIONS:
-        return _unnamed(other, sizes, groups)
-    # The number of equal reports of each value that may be a value of the history; None is an answer left out.
-    columns: list[int | None] = [*([None] if series.optional else []), *range(len(sizes))]
-
-    @cache
-    def probability(value: int | None, counts: tuple[int, ...]) -> Decimal:
-        terms = (uniform if value is None else own if i == value else other for i in range(len(counts)))
-        return sum((term[n] for term, n in zip(terms, counts, strict=True)), Decimal(1 - len(counts)))
-
-    @cache
-    def least(values: tuple[int | None, ...], rest: tuple[int, ...]) -> Decimal:
-        if not values:
-            return _unnamed(other, rest, unnamed)
-        if not unnamed and len(values) == 1:
-            return probability(values[0], rest)
-        return min(
-            probability(values[0], taken) * least(values[1:], tuple(map(sub, rest, taken)))
-            for taken in product(*(range(n + 1) for n in rest))
-        )
-
-    return min(least(values, sizes) for values in combinations(columns, groups - unnamed))
 
 
 def _partitions(total: int, most: int, largest: int = _MAX_WAVES) -> Iterator[tuple[int, ...]]:
@@ -987,6 +980,11 @@ class SampledFeatures(NamedTuple):
     def sizes(self) -> Codes:
         """Number of values of each feature."""
         return tuple(table.domain_size for table in self.tables)
+
+    @property
+    def longest(self) -> Codes:
+        """A report that no other one is longer than, as text."""
+        return tuple(table.longest for table in self.tables)
 
     def report(self, values: Codes, word: Word) -> Codes:
         """Report all features."""
@@ -1018,6 +1016,11 @@ class JointFeatures(NamedTuple):
     sizes: tuple[int, ...]
     sampled: int
     tables: Mapping[int, Table]
+
+    @property
+    def longest(self) -> ReportedFeatures:
+        """What no report is longer than, as text: the longer of the last code and None for each feature."""
+        return tuple(_longer(size - 1, None) for size in self.sizes)
 
     def report(self, values: Codes, word: Word) -> ReportedFeatures:
         """Report the chosen features, and None for the others."""
@@ -1063,6 +1066,11 @@ class SeriesFeatures(NamedTuple):
         """Number of values of each feature."""
         return tuple(each.permanent.domain_size for each in self.series)
 
+    @property
+    def longest(self) -> ReportedFeatures:
+        """What no report is longer than, as text: the longer of the last code and None for each feature."""
+        return tuple(_longer(each.longest, None) for each in self.series)
+
     def fits(self, reported: object) -> bool:
         """Return whether something read back is a report of a wave."""
         return _are_chosen_codes(reported, self.sizes, self.sampled)
@@ -1095,6 +1103,11 @@ class ListClass(NamedTuple):
         """Epsilons of an answer: one entry can change the class, and costs as much as any two lists."""
         return ListCost(self.table.user_level, self.table.user_level)
 
+    @property
+    def longest(self) -> Codes:
+        """An answer that no other one is longer than, as text."""
+        return self.table.longest
+
     def report(self, sums: Codes, word: Word) -> Codes:
         """Report a set of classes, in ascending order."""
         pointed = [code for code, total in enumerate(sums) if total == max(sums)]
@@ -1121,6 +1134,11 @@ class ListHistogram(NamedTuple):
             one_entry = self.scale * _log(Fraction(WORDS, self.more))
             room = None if self.cap is None else self.classes * self.cap
             return ListCost(Decimal("Infinity") if room is None else room * one_entry, one_entry)
+
+    @property
+    def longest(self) -> Codes:
+        """An answer that no other one is longer than, as text."""
+        return (-self.largest,) * self.classes
 
     def report(self, sums: Codes, word: Word) -> Codes:
         """Report a noisy count for each class."""
@@ -1154,20 +1172,31 @@ class RandomizedList(NamedTuple):
         """Epsilons of an answer: an entry changes one value, and a list as many as there are people."""
         return ListCost(Decimal("Infinity"), self.table.user_level)
 
-    def report(self, rows: Codes, word: Word) -> Codes:
-        """Report the rows of the people who are said to be neighbours, in ascending order."""
+    @property
+    def longest(self) -> str:
+        """An answer; all of them have one length."""
+        return self._text(0)
+
+    def report(self, rows: Codes, word: Word) -> str:
+        """Report for every person whether they are said to be a neighbour: a bit for each row, as text."""
         listed = bytearray(self.people)
         for row in rows:
             listed[row] = 1
-        return tuple(row for row, value in enumerate(listed) if self.table.report(value, word))
+        named = bytearray(-(-self.people // 8))
+        for row, value in enumerate(listed):
+            named[row // 8] |= self.table.report(value, word) << row % 8
+        return self._text(int.from_bytes(named, "little"))
+
+    def _text(self, bits: int) -> str:
+        """Write bits, that of row 0 the lowest, in base64url without padding."""
+        return base64.urlsafe_b64encode(bits.to_bytes(-(-self.people // 8), "little")).decode().rstrip("=")
 
     def fits(self, reported: object) -> bool:
-        """Return whether something read back is an answer of this kind."""
-        return (
-            isinstance(reported, list)
-            and _are_codes(reported, [self.people] * len(reported))
-            and all(low < high for low, high in pairwise(reported))
-        )
+        """Return whether something read back is an answer of this kind: it has one way to be written."""
+        if not isinstance(reported, str) or len(reported) != len(self.longest) or not _BASE64.fullmatch(reported):
+            return False
+        bits = int.from_bytes(base64.urlsafe_b64decode(reported + "=" * (-len(reported) % 4)), "little")
+        return bits < 2**self.people and self._text(bits) == reported
 
 
 ListMechanism = ListClass | ListHistogram | RandomizedList
@@ -1370,6 +1399,11 @@ def belief(code: int, classes: int) -> Codes:
         units.append(taken)
         left -= taken
     return (*units, left)
+
+
+def _longer(one: T, other: T) -> T:
+    """Return the value whose text is longer."""
+    return max(one, other, key=lambda value: len(_canonical(value)))
 
 
 def joint_sizes(sizes: Sequence[int], sampled: int) -> list[int]:
@@ -1900,13 +1934,13 @@ def _series(stated: object, features: object, label: object) -> tuple[Waves, Ser
             raise CampaignError("the series has a table of a label that it does not ask for")
     else:
         _epsilon(parts["epsilon"], "waves.epsilon")
-        response = Series(label, _table(parts["table"], label.domain_size), count, values, optional=False)
+        response = Series(label, _table(parts["table"], label.domain_size), count, values)
     if isinstance(features, SampledFeatures):
         columns = _series_features(parts["features"], features, count, values)
     with localcontext(prec=60):
         costs = [part.costs for part in (columns, response) if part is not None]
         waves = Waves(count, values, {key: sum((each[key] for each in costs), Decimal(0)) for key in costs[0]})
-    _check_stated(_object(parts["guarantee"], "any_histories same_pattern unchanged", "waves.guarantee"), waves.costs)
+    _check_stated(_object(parts["guarantee"], "any_histories same_changes unchanged", "waves.guarantee"), waves.costs)
     return waves, columns, response
 
 
@@ -1917,7 +1951,7 @@ def _series_features(stated: object, permanent: SampledFeatures, count: int, val
     if len(entries) != len(permanent.tables):
         raise CampaignError("waves.features: there is not one table for each feature")
     series = tuple(
-        Series(table, _table(entry, table.domain_size), count, min(values, table.domain_size), optional=True)
+        Series(table, _table(entry, table.domain_size), count, min(values, table.domain_size))
         for entry, table in zip(entries, permanent.tables, strict=True)
     )
     if len(set(series)) > _MAX_KINDS_OF_SERIES:  # the costs of each take a moment
@@ -2183,8 +2217,10 @@ def _is_list_answer(report: dict[str, Any]) -> bool:
     return (
         set(report) == {"campaign", "node", "answer"}
         and all(isinstance(report[key], str) for key in ("campaign", "node"))
-        and isinstance(report["answer"], list)
-        and all(type(count) is int for count in report["answer"])
+        and (
+            isinstance(report["answer"], str)
+            or (isinstance(report["answer"], list) and all(type(count) is int for count in report["answer"]))
+        )
     )
 
 
@@ -2500,7 +2536,7 @@ def _sync_folder(folder: Path) -> None:
 
 def send(
     url: str,
-    report: Mapping[str, Any],
+    report: DrawnReport,
     token: str,
     *,
     again: bool = False,
@@ -2522,7 +2558,8 @@ def send(
 
     Args:
         url: the collector's address: https, or http on this machine, because the token must not be sent unencrypted.
-        report: the result of `answer`.
+        report: the result of `answer` or `answer_neighbours`, or what `DrawnReport.read` made of its `text`. Other
+            values are refused: their length would tell what they say.
         token: the node's token.
         again: send although the collector holds a report of this node: only this very report, from this store.
         attempts: maximum number of attempts.
@@ -2532,12 +2569,13 @@ def send(
     Returns:
         The collector's receipt; it is true if the report was stored now, false if it had been stored before.
     """
+    if not isinstance(report, DrawnReport):
+        raise SendError("the report has no length: send what `answer` returned, or DrawnReport.read of its text")
     if not again:
         standing = has_reported(url, report["node"], token, attempts=attempts, timeout=timeout, sleep=sleep)
         if standing not in ("missing", "earlier"):
             raise SendError(f"{_REASONS[standing]}; nothing was sent")
-    place, content = _place_of(report["node"]), _canonical(dict(report)).encode()
-    request = _request(url, place, token, "PUT", content)
+    request = _request(url, _place_of(report["node"]), token, "PUT", report.text.encode())
     remedy = "the report is stored: send the same one again later"
     status, answer = _deliver(request, attempts, timeout, sleep, remedy, _read_answer)
     return _receipt(answer, report, is_new=status == 201)

@@ -370,7 +370,8 @@ def write_parquet(campaign: Campaign, reports: Iterable[Report], path: Path) -> 
     if campaign.waves:
         fields.append(("wave", pa.uint16()))
     if campaign.neighbours:
-        fields = [("node", pa.string()), ("answer", pa.list_(pa.int32()))]
+        is_text = campaign.neighbours.asks_for_lists
+        fields = [("node", pa.string()), ("answer", pa.string() if is_text else pa.list_(pa.int32()))]
     schema = pa.schema(fields, metadata={"veilgraph.campaign": campaign.to_json()})
     written, remaining = 0, iter(reports)
     with parquet.ParquetWriter(path, schema) as writer:

@@ -16,14 +16,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.report import MAX_NODE_LENGTH
+from veilgraph.campaign.report import MAX_NODE_LENGTH, sent_length
 from veilgraph.collector.errors import Refusal, RefusalReason
 from veilgraph.collector.metrics import Metrics
 
 logger = logging.getLogger("veilgraph.collector")
 
-# JSON keys, the campaign's id and the label.
-_REPORT_OVERHEAD_BYTES = 2048
 _BYTES_LIKE_A_REQUEST = 32 * 1024
 
 _SECURITY_HEADERS = (
@@ -57,17 +55,13 @@ class Limits:
 
 
 def max_report_bytes(campaign: Campaign, longest_name: int = MAX_NODE_LENGTH) -> int:
-    """Return the size of the campaign's longest report, with every character escaped, and the same again for spaces.
+    """Return the size of the campaign's longest report, and the same again for spaces.
 
     Args:
         campaign: the campaign.
         longest_name: number of characters of the longest name of a node that may report.
     """
-    codes = sum(len(str(size - 1)) + 1 for size in campaign.schema.domain_sizes)
-    if campaign.neighbours is not None:
-        longest = campaign.nodes if campaign.neighbours.asks_for_lists else campaign.schema.num_classes
-        codes = longest * len("-32767,")
-    return 2 * (codes + 12 * longest_name) + _REPORT_OVERHEAD_BYTES
+    return 2 * sent_length(campaign, longest_name * "\U0010ffff")
 
 
 class TokenBuckets:

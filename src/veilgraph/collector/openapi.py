@@ -221,11 +221,13 @@ def _answer_schema(campaign_id: str, answer: Answer) -> dict[str, Any]:
     if isinstance(answer, NeighbourhoodClass):
         asked = _set(answer.sets)
     elif isinstance(answer, RandomizedNeighbourList):
+        length = len(answer.texts(answer.blank(1))[0])
         asked = {
-            "type": "array",
-            "description": "rows of the people who are named, in ascending order",
-            "items": _code(answer.num_people),
-            "uniqueItems": True,
+            "type": "string",
+            "description": "a bit for each person, as the bytes of the campaign format in base64url without padding",
+            "pattern": "^[A-Za-z0-9_-]*$",
+            "minLength": length,
+            "maxLength": length,
         }
     else:
         asked = {

@@ -43,26 +43,25 @@ class ListFacts:
     Attributes:
         false_neighbours: false neighbours of a person, where a pair counts if both ends name each other.
         names: people that a report names, most of them by chance.
-        answer_bytes: size of these names in a report, a JSON list of row numbers.
+        answer_bytes: size of an answer, a bit for each person as text; the same for every list.
     """
 
     false_neighbours: float
     names: float
-    answer_bytes: float
+    answer_bytes: int
 
 
 def list_facts(answer: RandomizedNeighbourList, mean_degree: float) -> ListFacts:
     """Return what lists of a mean length cost.
 
     >>> facts = list_facts(RandomizedNeighbourList(2708, 4.0), mean_degree=3.9)
-    >>> round(facts.false_neighbours, 1), round(facts.names), round(facts.answer_bytes)
-    (0.9, 52, 242)
+    >>> round(facts.false_neighbours, 1), round(facts.names), facts.answer_bytes
+    (0.9, 52, 452)
     """
     people, channel = answer.num_people, answer.bit.channel
     names = mean_degree * float(channel.keep) + (people - mean_degree) * float(channel.other)
-    digits = sum(people - 10**place for place in range(1, len(str(people - 1)))) / people + 1
     return ListFacts(
         false_neighbours=answer.false_neighbours,
         names=names,
-        answer_bytes=names * (digits + 1) + 1,  # a comma after each but the last, and two brackets
+        answer_bytes=len(answer.texts(answer.blank(1))[0]),
     )

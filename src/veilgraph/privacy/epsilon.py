@@ -65,7 +65,7 @@ class HistoryRelation(Relation):
     """
 
     UNCHANGED = "two values that never change"
-    SAME_PATTERN = "two histories in which answers repeat in the same waves"
+    SAME_CHANGES = "two histories that change at the same waves"
     ANY_HISTORIES = "any two histories"
 
 
@@ -114,12 +114,12 @@ class SeriesLoss:
 
     Attributes:
         unchanged: epsilon for two values that never change; exact.
-        same_pattern: epsilon for two histories in which answers repeat in the same waves; exact.
-        any_histories: epsilon for any two histories; never too low, and exact where that is feasible.
+        same_changes: epsilon for two histories that change at the same waves; exact.
+        any_histories: epsilon for any two histories; exact for one value, otherwise an upper bound.
     """
 
     unchanged: float
-    same_pattern: float
+    same_changes: float
     any_histories: float
 
     def under(self, relation: HistoryRelation) -> float:

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
+from tests.support.neighbour_lists import rows_in, text_of
 from veilgraph.errors import DomainError
 from veilgraph.privacy.audit import statistical_list_audit, worst_case_list_epsilon
 from veilgraph.privacy.epsilon import ListRelation
@@ -53,7 +54,7 @@ def as_tuples(mechanism: NeighbourhoodMechanism, drawn: NDArray[Any]) -> list[tu
     if isinstance(mechanism, NeighbourhoodClass):
         return mechanism.sets.codes(drawn)
     if isinstance(mechanism, RandomizedNeighbourList):
-        return mechanism.codes(drawn)
+        return list(map(rows_in, mechanism.texts(drawn)))
     return [tuple(row) for row in drawn.tolist()]
 
 
@@ -62,7 +63,7 @@ def all_reports(mechanism: NeighbourhoodMechanism) -> NDArray[Any]:
     if isinstance(mechanism, NeighbourhoodClass):
         return mechanism.sets.masks(reports)
     if isinstance(mechanism, RandomizedNeighbourList):
-        return mechanism.packed(reports)
+        return mechanism.packed([text_of(report, mechanism.num_people) for report in reports])
     return np.array(reports, dtype=np.int32)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.neighbour_lists import text_of
 from veilgraph.errors import BudgetError, DomainError
 from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
@@ -17,10 +18,27 @@ from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
 @given(st.integers(2, 40).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.sets(st.integers(0, n - 1))))))
 def test_answers_as_bits_are_the_people_that_they_name(drawn: tuple[int, list[set[int]]]) -> None:
     people, sets = drawn
-    mechanism, named = RandomizedNeighbourList(people, 1.0), [tuple(sorted(each)) for each in sets]
-    packed = mechanism.packed(named)
-    mechanism.check_reports(packed)
-    assert mechanism.codes(packed) == named
+    mechanism, texts = RandomizedNeighbourList(people, 1.0), [text_of(each, people) for each in sets]
+    packed = mechanism.packed(texts)
+    assert mechanism.texts(packed) == texts
+    for row, named in zip(packed, sets, strict=True):
+        assert set(np.flatnonzero(np.unpackbits(row, count=people, bitorder="little")).tolist()) == named
+
+
+@given(st.integers(2, 200), st.data())
+def test_all_lists_have_one_length(people: int, data: st.DataObject) -> None:
+    named = data.draw(st.sets(st.integers(0, people - 1)))
+    everybody, nobody = text_of(range(people), people), text_of([], people)
+    assert len(text_of(named, people)) == len(everybody) == len(nobody) == -(-4 * -(-people // 8) // 3)
+
+
+@pytest.mark.parametrize("text", ["", "A", "AA", "AAAA", "AA=", "A A", "+AA", "/AA", "AAB", "AAD", "AAI", "\u00e0AA"])
+def test_text_that_is_no_list_of_nine_people_is_refused(text: str) -> None:
+    """Nine people take two bytes, so seven bits are spare, and of the third character two more."""
+    mechanism = RandomizedNeighbourList(9, 1.0)
+    assert mechanism.texts(mechanism.packed(["_wE", "AAA"])) == ["_wE", "AAA"]
+    with pytest.raises(DomainError, match="a neighbour list"):
+        mechanism.packed(["AAA", text])
 
 
 @pytest.mark.parametrize("people", [0, 1, MOST_PEOPLE + 1])

@@ -4,7 +4,7 @@ import { fetchPublished, need } from "./delivery.js";
 import { answerNeighbours, answered, isLimitLost, leavesListOpen, ledger, setEntryLimit, total } from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
 import { certainty, factor, level, likely, points } from "./figures.js";
-import { turnOf, verifyWave } from "./neighbours.js";
+import { rowsIn, turnOf, verifyWave } from "./neighbours.js";
 import { number, phrase, say, sentence } from "./wording.js";
 import { within } from "./veilgraph.js";
 
@@ -166,9 +166,9 @@ export function showUnlisted({ node }) {
 export const reviewInWords = (question) => sentence(words(question).review, { exact: sentence("review.exact") });
 
 /** Return the row of the review: how many contacts, and what is sent about them; of people who are named, how many. */
-export function row({ asked: { sets, list, scale }, classes }, { answer }, count, label) {
+export function row({ asked: { sets, list, people, scale }, classes }, { answer }, count, label) {
   const entered = count === null ? sentence("review.forgotten") : sentence("contacts.count", { count });
-  if (list) return [sentence("contacts.own"), entered, sentence("contacts.named", { count: answer.length })];
+  if (list) return [sentence("contacts.own"), entered, sentence("contacts.named", { count: rowsIn(answer, people).length })];
   const name = (code) => isolated(label.answer(classes[code]));
   const said = sets ? answer.map((code) => [name(code)]) : answer.map((units, code) => [name(code), ": ", number(units / scale, 2)]);
   return [sentence("contacts.own"), entered, element("ul", { class: "set" }, ...said.map((parts) => element("li", {}, ...parts)))];

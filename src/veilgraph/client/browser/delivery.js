@@ -1,6 +1,6 @@
 // What a page asks the collector: to store a report, to delete it, and what it holds now.
 
-import { canonical, sha256 } from "./veilgraph.js";
+import { canonical, padded, sha256 } from "./veilgraph.js";
 
 /** A problem in the page's own words: the key of a phrase, and its values. */
 export class Problem extends Error {
@@ -36,9 +36,9 @@ export async function fetchPublished(hash) {
   return new Uint8Array(content);
 }
 
-/** Send a report; return whether it is new to the collector, and the receipt. */
-export async function submit(report, code, options) {
-  const [status, { receipt }] = await request("PUT", place(report), { code, body: canonical(report), ...options });
+/** Send a report, as long as every other one of the campaign; return whether it is new to the collector, and the receipt. */
+export async function submit(question, report, code, options) {
+  const [status, { receipt }] = await request("PUT", place(report), { code, body: padded(question, report), ...options });
   // The login page of a network answers everything, too.
   need(isAbout(receipt, report) && receipt.report_sha256 === await sha256(canonical(report)), "problem.unconfirmed");
   return [status === 201, receipt];

@@ -71,7 +71,7 @@ export async function answerNeighbours(campaign, { people, table, neighbours }, 
 /** Return this device's answers to a verified wave about neighbours, by node. */
 function answersTo({ id, asked: { sets, list, people, k, largest } }, storage) {
 	const counts = (said) => said.length === k && said.every((count) => Math.abs(count) <= largest);
-	const fit = (said) => (sets ? labelFits(said, sets) : list ? isAscending(said, people) : counts(said));
+	const fit = (said) => (sets ? labelFits(said, sets) : list ? isListOf(said, people) : counts(said));
 	return new Map(answered(storage).filter(({ campaign }) => campaign === id).map(({ node, report, neighbours }) => {
 		need(neighbours && fit(report.answer), DAMAGED);
 		return [node, report];
@@ -258,6 +258,9 @@ function featuresFit(codes, { sizes, sampled, joint, series }) {
 		&& codes.every((code, i) => isAsked(code, i) || code === null);
 }
 
+/** Tell whether this is the text of a bit for each person. */
+const isListOf = (said, people) => /^[\w-]+$/.test(said) && said.length === Math.ceil(Math.ceil(people / 8) * 4 / 3);
+
 const isAscending = (codes, k) => codes.every((code, i) => isCode(code, k) && !(codes[i - 1] >= code));
 
 /** A code, or the w codes of a set in ascending order. */
@@ -280,11 +283,12 @@ export function answered(storage) {
 	const places = Array.from({ length: storage.length }, (_, i) => storage.key(i));
 	return places.filter((place) => /^veilgraph:[0-9a-f]{64}(:|$)/.test(place)).map((place) => {
 		const { epsilon, notices = [], neighbours, graph, ...report } = parse(storage.getItem(place)) ?? {}, { campaign, node, features, label, answer } = report;
-		const codes = [features ?? [], label ?? [], answer ?? []].flat(), isWhole = Number.isSafeInteger;
+		const isText = typeof answer === "string", codes = [features ?? [], label ?? [], isText ? [] : answer ?? []].flat();
+		const isWhole = Number.isSafeInteger;
 		need(/^(answer,campaign,node|campaign,features,label,node(,wave)?)$/.test(Object.keys(report).sort().join()) && place.slice(10, 74) === campaign
 			&& typeof node === "string" && (codes.length || answer) && codes.every((code) => isWhole(code) || code === null), DAMAGED);
 		need(Array.isArray(notices) && notices.every((one) => Object(one) === one && isNotice(one)), DAMAGED);
-		need(answer || neighbours ? Array.isArray(answer) && codes.every(isWhole) && isPlaceInSeries(Object(neighbours)) && epsilon !== undefined : true, DAMAGED);
+		need(answer || neighbours ? (isText || Array.isArray(answer)) && codes.every(isWhole) && isPlaceInSeries(Object(neighbours)) && epsilon !== undefined : true, DAMAGED);
 		need(COST.test(epsilon) || (epsilon === undefined && codes.every(isWhole) && !label?.length), DAMAGED);
 		// Earlier versions recorded no epsilon: that of a table is below ln(2 ** 53) < 36.74.
 		return { campaign, node, report, notices, neighbours, graph, place, epsilon: Number(epsilon ?? codes.length * 36.74) };

@@ -107,12 +107,12 @@ export function readPublished<Beliefs extends Uint8Array | null>(
 ): Promise<Beliefs extends Uint8Array ? Published : PublishedPeople>;
 
 /**
- * Answer a wave about neighbours, who are given by name: a set of classes, a count for each class, or the rows of those
- * who are named. Other sources of words are for tests.
+ * Answer a wave about neighbours, who are given by name: a set of classes, a count for each class, or the text
+ * of a randomized list. Other sources of words are for tests.
  */
 export function randomizeNeighbours(
 	question: Pick<WaveQuestion, "asked">, published: PublishedPeople | Published, neighbours: Iterable<string>, word?: Word,
-): Promise<number[]>;
+): Promise<number[] | string>;
 
 /** Refuse a person, who is given by name and is not in the file of people. */
 export function checkPerson(name: string, published: PublishedPeople): Promise<void>;
@@ -129,10 +129,13 @@ export function rowsOf(published: PublishedPeople, neighbours: Iterable<string>)
 /** Add up the beliefs of the neighbours, which are given by name; one sum for each class, in units. */
 export function sumsOf(published: Published, neighbours: Iterable<string>): Promise<number[]>;
 
-/** Randomize the rows of a list: the rows of those who are named. Other sources of words are for tests. */
+/** Randomize the rows of a list: a bit for each person, as text. Other sources of words are for tests. */
 export function randomizeRows(
 	question: { readonly asked: RandomizedNeighbourList }, rows: Iterable<number>, word?: Word,
-): number[];
+): string;
+
+/** Return the rows of the people whom the text of an answer names, in ascending order. */
+export function rowsIn(text: string, people: number): number[];
 
 /** Randomize the sums of a list: a set of classes, or a count for each class. Other sources of words are for tests. */
 export function randomizeSums(

@@ -204,10 +204,22 @@ function unitsOf(code, k, scale) {
 	return units;
 }
 
-/** Name people: one word for each row, also for the person's own, decides whether what the list says of it is kept. */
+/**
+ * Name people: one word for each row, also for the person's own, decides whether what the list says of it is kept. The
+ * answer is a bit for each row, as text: all lists have one length.
+ */
 export function randomizeRows({ asked: { list: bit, people } }, rows, word = systemWord) {
-	const listed = new Set(rows);
-	return [...Array(people).keys()].filter((row) => respond(Number(listed.has(row)), bit, word));
+	const listed = new Set(rows), bits = new Uint8Array(Math.ceil(people / 8));
+	for (let row = 0; row < people; row++) bits[row >> 3] |= respond(Number(listed.has(row)), bit, word) << (row & 7);
+	return textOf(bits);
+}
+
+const textOf = (bits) => btoa(String.fromCharCode(...bits)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+
+/** Rows of the people whom an answer names, in ascending order. */
+export function rowsIn(text, people) {
+	const bits = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+	return [...Array(people).keys()].filter((row) => (bits.charCodeAt(row >> 3) >> (row & 7)) & 1);
 }
 
 /** Randomize the sums of a list: a set of classes, or a count for each class. */

@@ -489,7 +489,7 @@ const withdrawnKey = (name = report.node) => `veilgraph:withdrawn:${question.ser
 async function deliver() {
   await ask("sending", async (wait) => {
     if (canRename() && node() !== report.node) report = await rename(question, report.node, node(), localStorage);
-    const [isNew, receipt] = await submit(report, code(), { wait });
+    const [isNew, receipt] = await submit(question, report, code(), { wait });
     localStorage.setItem(sentKey(), canonical(receipt));
     outcome = isNew ? "done.stored" : "done.before";
   });

@@ -90,7 +90,7 @@ export interface Question {
 		/** Epsilon of the label for any two histories; 0 without one. */
 		readonly y: number;
 		/** Epsilons of all waves, features and label together, by the relation between two histories. */
-		readonly costs: { readonly any_histories: number; readonly same_pattern: number; readonly unchanged: number };
+		readonly costs: { readonly any_histories: number; readonly same_changes: number; readonly unchanged: number };
 	} | null;
 	/** What a report reveals at most, at user level: any two records; all waves of a series, any two histories. */
 	readonly epsilon: number;
@@ -154,6 +154,12 @@ export function within(epsilon: number, limit: number): boolean;
 
 /** Throw a VeilgraphError unless a condition holds. */
 export function need(condition: unknown, message?: string): asserts condition;
+
+/**
+ * Write a report as it is sent: its canonical form, and spaces up to the length of the longest report of the campaign.
+ * A shorter body would tell who watches the network something of the answers. A wave about neighbours is a question, too.
+ */
+export function padded(question: { readonly id: string }, report: { readonly node: string }): string;
 
 /** Write canonical JSON: sorted keys, no spaces, ASCII only. */
 export function canonical(value: unknown): string;

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from veilgraph.errors import BudgetError, DomainError
 from veilgraph.privacy.epsilon import NOT_PRIVATE, ListLoss, ListRelation
@@ -24,6 +26,7 @@ MOST_PEOPLE = 50_000
 
 _BLOCK = 2**24
 """Random words that are drawn at once."""
+_BASE64 = re.compile(r"[A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class RandomizedNeighbourList:
     Where other mechanisms take sums of beliefs, this one takes the list itself: a column for each person, 0 for one who
     is not in it. Many answers are an array [lists, ceil(n / 8)] of bytes, person 0 in the lowest bit of the first.
 
+    What is sent are these bytes as text, in base64url without padding. So all answers have one length, n / 6 characters
+    and up to 2 more: who watches the network learns nothing of how many neighbours a person has.
+
     Args:
         num_people: n, the declared number of people.
         epsilon: the requested budget of one entry.
@@ -52,8 +58,8 @@ class RandomizedNeighbourList:
     >>> round(answer.false_neighbours, 2)
     0.88
     >>> few = RandomizedNeighbourList(num_people=3, epsilon=40.0)
-    >>> few.codes(few.randomize(np.array([[0, 1, 1], [0, 0, 0]]), rng=np.random.default_rng(0)))
-    [(1, 2), ()]
+    >>> few.texts(few.randomize(np.array([[0, 1, 1], [0, 0, 0]]), rng=np.random.default_rng(0)))
+    ['Bg', 'AA']
     """
 
     num_people: int
@@ -96,21 +102,28 @@ class RandomizedNeighbourList:
             drawn[start : start + step] = np.packbits(self.bit.randomize(listed, rng=rng), axis=1, bitorder="little")
         return drawn
 
-    def codes(self, reports: NDArray[Any]) -> list[tuple[int, ...]]:
-        """Return the people that each answer names, in ascending order."""
-        return [
-            tuple(np.flatnonzero(np.unpackbits(row, count=self.num_people, bitorder="little")).tolist())
-            for row in reports
-        ]
+    def texts(self, reports: NDArray[np.uint8]) -> list[str]:
+        """Return the text of each answer."""
+        return [base64.urlsafe_b64encode(row.tobytes()).decode().rstrip("=") for row in reports]
 
-    def packed(self, codes: Sequence[ArrayLike]) -> NDArray[np.uint8]:
-        """Return the answers that name these people, [answers, bytes]: the inverse of `codes`."""
-        found = self.blank(len(codes))
-        for row, named in zip(found, codes, strict=True):
-            bits = np.zeros(self.num_people, dtype=np.uint8)
-            bits[np.asarray(named, dtype=np.int64)] = 1
-            row[:] = np.packbits(bits, bitorder="little")
-        return found
+    def packed(self, texts: Sequence[str]) -> NDArray[np.uint8]:
+        """Return the answers that have these texts, [answers, bytes]: the inverse of `texts`; refuse any other text.
+
+        >>> RandomizedNeighbourList(3, 1.0).packed(["Bg", "AA"]).tolist()
+        [[6], [0]]
+        >>> RandomizedNeighbourList(3, 1.0).packed(["CA"])
+        Traceback (most recent call last):
+        veilgraph.errors.DomainError: a neighbour list names somebody who is not among the 3 people
+        """
+        length = -(-4 * self._bytes // 3)
+        if not all(len(text) == length and _BASE64.fullmatch(text) for text in texts):
+            raise DomainError(f"a neighbour list is not text of {length} characters, base64url without padding")
+        content = b"".join(base64.urlsafe_b64decode(text + "=" * (-length % 4)) for text in texts)
+        reports = np.frombuffer(content, dtype=np.uint8).reshape(len(texts), self._bytes)
+        self.check_reports(reports)
+        if self.texts(reports) != list(texts):
+            raise DomainError("a neighbour list is text that no answer has: its last character has spare bits")
+        return reports
 
     def reports(self) -> Iterator[Report]:
         """Iterate over all sets of people, as ascending numbers; a few people only."""
