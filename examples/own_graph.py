@@ -27,6 +27,7 @@ classes = ["no", "yes"]
 [[columns]]
 name = "age"
 edges = [18, 30, 45, 60, 100]
+whole = true
 
 [[columns]]
 name = "region"

@@ -218,7 +218,7 @@ def test_the_document_holds_no_number_that_languages_write_differently() -> None
 
     for made in CAMPAIGNS.values():
         for leaf in leaves(made.document):
-            assert leaf is None or isinstance(leaf, str) or (type(leaf) is int and leaf < 2**53)
+            assert leaf is None or isinstance(leaf, str | bool) or (type(leaf) is int and leaf < 2**53)
 
 
 def test_another_epsilon_is_another_campaign() -> None:

@@ -105,7 +105,7 @@ def test_show_explains_in_plain_words(folder: Path, capsys: Capture) -> None:
         "a@example.org",
         "2100-01-01",
         "picks 1 of them",
-        '"age": "0..30", "30..120"',
+        '"age": "0 to below 30", "30 to 120"',
         "health",
         "Not protected",
     ):

@@ -36,7 +36,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import Report
 from veilgraph.campaign.strict_json import canonical_json, content_id, number_text
 from veilgraph.client import participant
-from veilgraph.errors import CampaignError, VeilgraphError
+from veilgraph.errors import CampaignError, DomainError, VeilgraphError
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.plain_text import misleading_character
 from veilgraph.privacy.schema import Column, FeatureSchema
@@ -163,6 +163,39 @@ def test_only_spaces_may_stand_around_a_number() -> None:
     ages = ["  44 ", *(f"{separator}44" for separator in "\x1c\x1f\x85\xa0\u2007\t\n")]
     replies = in_node("encode", [{"campaign": text, "record": COMPLETE | {"age": age}} for age in ages])
     assert ["result" in reply for reply in replies] == [True] + [False] * 7
+
+
+@needs_node
+def test_both_clients_take_whole_numbers_alone_where_the_campaign_counts() -> None:
+    counted = CAMPAIGNS["whole numbers"]
+    question = participant.verify(counted.to_json(), max_epsilon=5, now=BEFORE)
+    entered = [1, 3, 4, 20, 2.0, "3", " 3.0 ", "2e0", 2.5, "2.5", "٣", "３", "1_0", "2,0", 21, "inf", None]
+    records = [{"persons": each, "debts": -7, "label": "a"} for each in entered]
+    replies = in_node("encode", [{"campaign": counted.to_json(), "record": record} for record in records])
+    for record, reply in zip(records, replies, strict=True):
+        try:
+            codes, _ = participant.encode(question, record)
+        except DomainError:
+            assert "error" in reply, record
+        else:
+            assert reply["result"][0] == list(codes or ()), record
+    assert ["result" in reply for reply in replies] == [True] * 8 + [False] * 8 + [True]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "changes",
+    [{"whole": False}, {"whole": 1}, {"whole": None}, {"edges": ["1", "2.5", "4", "20"]}],
+    ids=["false", "1", "null", "an edge that is not whole"],
+)
+def test_both_clients_refuse_another_statement_about_whole_numbers(changes: dict[str, Any]) -> None:
+    prefixed = {f"schema__columns__0__{key}": value for key, value in changes.items()}
+    forged = rewritten(CAMPAIGNS["whole numbers"], **prefixed)
+    for read in (Campaign.from_json, lambda text: participant.verify(text, max_epsilon=5, now=BEFORE)):
+        with pytest.raises(VeilgraphError):
+            read(forged)
+    (reply,) = in_node("verify", [forged])
+    assert "error" in reply
 
 
 @needs_node

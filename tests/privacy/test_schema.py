@@ -18,6 +18,7 @@ from veilgraph.privacy.plain_text import misleading_character
 from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema, propose_schema
 
 AGE = Column(name="age", edges=(0, 30, 50, 120))
+PERSONS = Column(name="persons", edges=(1, 2, 4, 20), whole=True)
 SMOKER = Column(name="smoker", values=("never", "former", "current"))
 PAIN = Column(name="pain")
 PATIENTS = FeatureSchema(columns=(AGE, SMOKER, PAIN), classes=("well", "ill"), note="Agreed by the ward.")
@@ -25,6 +26,7 @@ PATIENTS = FeatureSchema(columns=(AGE, SMOKER, PAIN), classes=("well", "ill"), n
 texts = st.text(st.characters(codec="utf-8"), max_size=8).filter(lambda text: misleading_character(text) is None)
 values = st.lists(texts, min_size=2, max_size=5, unique=True).map(tuple)
 edges = st.lists(st.floats(allow_nan=False), min_size=3, max_size=6, unique=True).map(sorted).map(tuple)
+whole_edges = st.lists(st.integers(-(10**9), 10**9), min_size=3, max_size=6, unique=True).map(sorted).map(tuple)
 
 
 @st.composite
@@ -32,6 +34,7 @@ def schemas(draw: st.DrawFn) -> FeatureSchema:
     names = draw(st.lists(texts, min_size=1, max_size=5, unique=True))
     group = draw(st.integers(1, 3))
     several = st.fixed_dictionaries({"values": values}) | st.fixed_dictionaries({"edges": edges})
+    several |= st.fixed_dictionaries({"edges": whole_edges, "whole": st.just(True)})
     kinds: st.SearchStrategy[dict[str, Any]] = several if group == 1 else st.just({})
     classes = draw(values.filter(lambda names: "" not in names))
     columns = tuple(Column(name=name, **draw(kinds)) for name in names)
@@ -59,6 +62,16 @@ def test_a_code_names_the_bin_that_its_value_is_in(numbers: list[float]) -> None
         assert AGE.edges[code] <= number <= AGE.edges[code + 1]
 
 
+@settings(deadline=None)
+@given(edges=whole_edges, data=st.data())
+def test_no_whole_number_is_in_two_named_bins(edges: tuple[int, ...], data: st.DataObject) -> None:
+    column = Column(name="persons", edges=edges, whole=True)
+    number = data.draw(st.integers(edges[0], edges[-1]) | st.sampled_from(edges))
+    named = [tuple(map(int, name.split(" to "))) for name in column.code_names]
+    fitting = [code for code, name in enumerate(named) if name[0] <= number <= name[-1]]
+    assert fitting == column.encode([number]).tolist()
+
+
 def test_values_are_compared_as_text() -> None:
     bits: list[Any] = [0, 0.0, False, np.False_, "0", np.int8(0), 1, 1.0, True, np.True_, "1", np.float32(1)]
     assert PAIN.encode(bits).tolist() == [0] * 6 + [1] * 6
@@ -67,7 +80,10 @@ def test_values_are_compared_as_text() -> None:
 
 
 def test_codes_have_names() -> None:
-    assert AGE.code_names == ("0..30", "30..50", "50..120")
+    assert AGE.code_names == ("0 to below 30", "30 to below 50", "50 to 120")
+    assert PERSONS.code_names == ("1", "2 to 3", "4 to 20")
+    unlimited = Column(name="debts", edges=(-math.inf, 0, 1_000_001, math.inf))
+    assert unlimited.code_names == ("below 0", "0 to below 1000001", "1000001 or more")
     assert SMOKER.code_names == ("never", "former", "current")
     assert PATIENTS.code_names == (AGE.code_names, SMOKER.code_names, ("0", "1"))
 
@@ -87,6 +103,8 @@ def test_codes_have_names() -> None:
         (AGE, ["20", "61,61"], "row 2: not a number"),
         (AGE, ["20", ""], "row 2: missing"),
         (AGE, ["20", "nan"], "row 2: not a number"),
+        (PERSONS, [2, 3.0, 6161.5], "row 3: not a whole number"),
+        (PERSONS, ["2.0", "2.5"], "row 2: not a whole number"),
         (SMOKER, ["never", "never", "6161"], "row 3: not one of the 3 declared values"),
         (SMOKER, ["never", None], "row 2: not one of"),
         (PAIN, [0, 6161], "row 2: not one of the 2 declared values"),
@@ -169,6 +187,8 @@ def test_a_class_may_be_called_none() -> None:
         ({"edges": (0, 2, 1)}, "must rise"),
         ({"edges": (0, 1, 1)}, "must rise"),
         ({"edges": (0, math.nan, 1)}, "must rise"),
+        ({"edges": (0, 2.5, 4), "whole": True}, "of whole numbers must be whole"),
+        ({"whole": True}, "values are no numbers that could be whole"),
         ({"values": ("a",)}, "must be 2 or more, all different"),
         ({"values": ("a", "b", "a")}, "must be 2 or more, all different"),
         ({"values": tuple(map(str, range(2**16 + 1)))}, "at most 65536 are possible"),

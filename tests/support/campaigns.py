@@ -74,6 +74,18 @@ _WITH_GRR: dict[str, Campaign] = {
         sampled=1,
         epsilon_y=4.0,
     ),
+    "whole numbers": with_grr(
+        FeatureSchema(
+            columns=(
+                Column(name="persons", edges=(1, 2, 4, 20), whole=True),
+                Column(name="debts", edges=(float("-inf"), 0, 1e6, float("inf")), whole=True),
+            ),
+            classes=("a", "b"),
+        ),
+        epsilon_x=1.0,
+        sampled=1,
+        epsilon_y=1.0,
+    ),
     "the paper's size": with_grr(
         FeatureSchema.binary(53, classes=[f"c{i}" for i in range(6)]), epsilon_x=0.1, sampled=10, epsilon_y=3.0
     ),
@@ -151,6 +163,7 @@ def records(campaign: Campaign, rng: random.Random) -> Iterator[dict[str, Any]]:
             if column.edges:
                 finite = [edge for edge in column.edges if abs(edge) < 1e300]
                 inside = rng.uniform(finite[0], finite[-1])
+                inside = float(round(inside)) if column.whole else inside
                 record[column.name] = rng.choice([*finite, inside, repr(inside)])
             else:
                 record[column.name] = rng.choice(column.values)

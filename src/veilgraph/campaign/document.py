@@ -713,7 +713,8 @@ def _checked_time(moment: datetime, name: str) -> datetime:
 
 def _column_document(column: Column) -> dict[str, Any]:
     if column.edges:
-        return {"name": column.name, "edges": [number_text(edge) for edge in column.edges]}
+        edges = {"name": column.name, "edges": [number_text(edge) for edge in column.edges]}
+        return edges | ({"whole": True} if column.whole else {})
     return {"name": column.name, "values": list(column.values)}
 
 
@@ -892,11 +893,13 @@ def _schema(stated: object, notice: Mapping[str, Any]) -> FeatureSchema:
 
 def _column(entry: object) -> Column:
     kind = "edges" if isinstance(entry, dict) and "edges" in entry else "values"
-    parts = expect_object(entry, {"name", kind}, "a column")
+    whole = kind == "edges" and isinstance(entry, dict) and entry.get("whole") is True
+    parts = expect_object(entry, {"name", kind} | ({"whole"} if whole else set()), "a column")
     name = expect_text(parts["name"], "a column's name")
     items = expect_list(parts[kind], f"column '{name}'")
     if kind == "edges":
-        return Column(name=name, edges=tuple(expect_number(edge, f"an edge of '{name}'") for edge in items))
+        edges = tuple(expect_number(edge, f"an edge of '{name}'") for edge in items)
+        return Column(name=name, edges=edges, whole=whole)
     return Column(name=name, values=tuple(expect_text(value, f"a value of '{name}'", min_length=0) for value in items))
 
 

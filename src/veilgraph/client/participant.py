@@ -1521,7 +1521,7 @@ def encode_value(column: Mapping[str, Any], record: Mapping[str, Any]) -> int | 
     if record[name] is None:
         return None
     if "edges" in column:
-        return _bin(name, [float(edge) for edge in column["edges"]], record[name])
+        return _bin(name, [float(edge) for edge in column["edges"]], record[name], whole="whole" in column)
     for text in _texts(record[name]):
         if text in column["values"]:
             code: int = column["values"].index(text)
@@ -1529,10 +1529,15 @@ def encode_value(column: Mapping[str, Any], record: Mapping[str, Any]) -> int | 
     raise DomainError(f"'{name}': not one of the {len(column['values'])} declared values (value withheld)")
 
 
-def _bin(name: str, edges: list[float], value: object) -> int:
+def _bin(name: str, edges: list[float], value: object, *, whole: bool) -> int:
     number = _readable_number(value)
     if number is None:
-        raise DomainError(f"'{name}': it has bins, so its value must be a number (value withheld)")
+        raise DomainError(
+            f"'{name}': it has bins, so its value must be a number, with the digits 0 to 9 and a decimal point "
+            "(value withheld)"
+        )
+    if whole and abs(number) != float("inf") and not number.is_integer():
+        raise DomainError(f"'{name}': its value must be a whole number (value withheld)")
     if not edges[0] <= number <= edges[-1] or number in (float("inf"), float("-inf")):
         raise DomainError(f"'{name}': outside the declared range {edges[0]:g}..{edges[-1]:g} (value withheld)")
     return min(bisect_right(edges, number), len(edges) - 1) - 1
@@ -1864,10 +1869,13 @@ def _entries(value: object, where: str, known: str | Mapping[str, Any] | None = 
 
 def _column(entry: object) -> dict[str, Any]:
     if isinstance(entry, dict) and "edges" in entry:
-        parts = _object(entry, "edges name", "a column")
+        is_whole = entry.get("whole") is True
+        parts = _object(entry, "edges name whole" if is_whole else "edges name", "a column")
         edges = [_number(edge, "an edge") for edge in _list(parts["edges"], "edges")]
         if len(edges) < 3 or not all(low < high for low, high in pairwise(edges)):
             raise CampaignError("a column's edges must be 3 or more, and rise")
+        if is_whole and not all(abs(edge) == float("inf") or edge.is_integer() for edge in edges):
+            raise CampaignError("the edges of whole numbers must be whole")
     else:
         parts = _object(entry, "name values", "a column")
         values = [_text(value, "a value", min_length=0) for value in _list(parts["values"], "values")]

@@ -45,9 +45,12 @@ class Column:
         values: allowed values, in the order of their codes. Default: "0" and "1".
         edges: public bin edges of a continuous column, with its lowest and highest value. k + 1 edges make k bins
             [edge, next edge), the last one closed.
+        whole: the continuous quantity is counted: a number that is not whole, such as 2.5 persons, is refused.
 
     >>> Column(name="age", edges=(0, 30, 50, 120)).encode([29.9, 30, 120]).tolist()
     [0, 1, 2]
+    >>> Column(name="persons", edges=(1, 2, 4, 20), whole=True).code_names
+    ('1', '2 to 3', '4 to 20')
     >>> Column(name="age", edges=(0, 30, 50, 120)).encode([130])
     Traceback (most recent call last):
     veilgraph.errors.DomainError: column 'age', row 1: outside the declared range 0..120 (value withheld); \
@@ -57,6 +60,7 @@ widen the range or correct the record
     name: str
     values: tuple[str, ...] = _BINARY
     edges: tuple[float, ...] = ()
+    whole: bool = False
 
     def __post_init__(self) -> None:
         _check_texts("a column's name", (self.name,))
@@ -66,6 +70,12 @@ widen the range or correct the record
                 raise SchemaError(f"column '{self.name}': {len(self.edges)} edges; at least 3 make 2 bins")
             if not all(low < high for low, high in zip(self.edges, self.edges[1:], strict=False)):
                 raise SchemaError(f"column '{self.name}': edges {list(self.edges)} must rise")
+            if self.whole and not all(math.isinf(edge) or float(edge).is_integer() for edge in self.edges):
+                raise SchemaError(f"column '{self.name}': edges {list(self.edges)} of whole numbers must be whole")
+        elif self.whole:
+            raise SchemaError(
+                f"column '{self.name}': values are no numbers that could be whole; give edges, or leave it out"
+            )
         elif len(self.values) < 2 or len(set(self.values)) < len(self.values):
             raise SchemaError(f"column '{self.name}': values {list(self.values)} must be 2 or more, all different")
         if self.domain_size > _LARGEST_DOMAIN:
@@ -83,7 +93,17 @@ widen the range or correct the record
         """Name of the value or bin of each code."""
         if not self.edges:
             return self.values
-        return tuple(f"{low:g}..{high:g}" for low, high in zip(self.edges, self.edges[1:], strict=False))
+        names = [self._bin_name(low, high) for low, high in zip(self.edges, self.edges[1:], strict=False)]
+        low, high = self.edges[-2:]
+        return (*names[:-1], f"{low:.15g} or more" if math.isinf(high) else f"{low:.15g} to {high:.15g}")
+
+    def _bin_name(self, low: float, high: float) -> str:
+        """Return the name of a bin but the last one, so that no number is in two: the upper edge is in the next."""
+        if math.isinf(low):
+            return f"below {high:.15g}"
+        if not self.whole:
+            return f"{low:.15g} to below {high:.15g}"
+        return f"{low:.15g}" if high == low + 1 else f"{low:.15g} to {high - 1:.15g}"
 
     def encode(self, raw: ArrayLike) -> NDArray[np.int64]:
         """Return the codes of raw values, [rows]. An undeclared value is refused; the message names its row only."""
@@ -99,6 +119,8 @@ widen the range or correct the record
             cells = np.array([math.nan if _missing(cell) else float(cell) for cell in cells])
         numbers = cells.astype(np.float64)
         self._refuse(np.isnan(numbers), "missing, and a continuous column cannot be missing; leave the node out")
+        if self.whole:
+            self._refuse(np.floor(numbers) != numbers, "not a whole number (value withheld); count whole ones")
         low, high = self.edges[0], self.edges[-1]
         self._refuse(
             (numbers < low) | (numbers > high),
@@ -338,6 +360,9 @@ def _propose_column(name: str, raw: ArrayLike, bins: int) -> Column:
     edges = np.quantile(numbers, shares)
     if not (np.diff(edges) > 0).all():  # many rows share a value: use quantiles of the distinct values instead
         edges = np.quantile(np.unique(numbers), shares)
+    rounded = np.unique(np.round(edges))
+    if (np.floor(numbers) == numbers).all() and len(rounded) > 2:
+        return Column(name=name, edges=tuple(rounded.tolist()), whole=True)
     return Column(name=name, edges=tuple(edges.tolist()))
 
 
@@ -377,14 +402,14 @@ def _text(value: object) -> str:
 
 def _column_to_toml(column: Column) -> dict[str, object]:
     if column.edges:
-        return {"name": column.name, "edges": list(column.edges)}
+        return {"name": column.name, "edges": list(column.edges)} | ({"whole": True} if column.whole else {})
     return {"name": column.name} if column.values == _BINARY else {"name": column.name, "values": list(column.values)}
 
 
 def _column_from_toml(entry: object, path: str) -> Column:
     if not isinstance(entry, dict) or "name" not in entry:
         raise SchemaError(f"{path}: every column needs a name")
-    _refuse_unknown(entry, {"name", "values", "edges"}, f"{path}, column '{entry['name']}'")
+    _refuse_unknown(entry, {"name", "values", "edges", "whole"}, f"{path}, column '{entry['name']}'")
     if "values" in entry and "edges" in entry:
         raise SchemaError(f"{path}, column '{entry['name']}': give values or edges, not both")
     for key in ("values", "edges"):
@@ -394,10 +419,13 @@ def _column_from_toml(entry: object, path: str) -> Column:
         edges = tuple(float(edge) for edge in entry.get("edges", ()))
     except (TypeError, ValueError):
         raise SchemaError(f"{path}, column '{entry['name']}': edges must be numbers") from None
+    if not isinstance(entry.get("whole", False), bool):
+        raise SchemaError(f"{path}, column '{entry['name']}': whole must be true or false")
     return Column(
         name=str(entry["name"]),
         values=tuple(_text(value) for value in entry.get("values", _BINARY)),
         edges=edges,
+        whole=entry.get("whole", False),
     )
 
 

@@ -345,9 +345,12 @@ function field(column, id) {
 
 function numberField(column, id) {
   const { edges } = column, [low, high] = [edges[0], edges.at(-1)], [isLow, isHigh] = [low, high].map(Number.isFinite);
-  const range = phrase(isLow ? (isHigh ? "number.range" : "number.least") : (isHigh ? "number.most" : "number"), { low, high });
+  const [any, most, least, both] = column.whole
+    ? ["whole", "whole.most", "whole.least", "whole.range"] : ["number", "number.most", "number.least", "number.range"];
+  const range = phrase(isLow ? (isHigh ? both : least) : (isHigh ? most : any), { low, high });
   const bounds = { ...(isLow && { min: low }), ...(isHigh && { max: high }) };
-  const input = element("input", { id, name: id, type: "number", step: "any", inputmode: "decimal", required: "", ...bounds });
+  const steps = column.whole ? { step: "1", inputmode: "numeric" } : { step: "any", inputmode: "decimal" };
+  const input = element("input", { id, name: id, type: "number", ...steps, required: "", ...bounds });
   return element("div", { class: "field" },
     element("label", { class: "question", for: id }, asText(column), " ", element("span", { class: "quiet" }, ...range)),
     ...helped(column, input, id), input, ...(canSkip(column) ? [skipBox(input)] : []));
@@ -475,10 +478,14 @@ function was(column) {
 
 function named(column, code) {
   if (code === null) return sentence("review.out");
-  const { values, edges } = column;
+  const { values, edges, whole } = column;
   if (!edges) return isolated(textsOf(column).answer(values[code]));
-  const [low, high] = [edges[code], edges[code + 1]];
-  return sentence(low === -Infinity ? "range.most" : high === Infinity ? "range.least" : "range", { low, high });
+  const [low, high] = [edges[code], edges[code + 1]], isLast = code === edges.length - 2;
+  if (low === -Infinity && !isLast) return sentence("range.most", { high });
+  if (high === Infinity) return sentence("range.least", { low });
+  if (isLast) return sentence("range", { low, high });
+  if (!whole) return sentence("range.below", { low, high });
+  return high === low + 1 ? isolated(`${low}`) : sentence("range", { low, high: high - 1 });
 }
 
 // --- Sending --------------------------------------------------------------------------------------------------------

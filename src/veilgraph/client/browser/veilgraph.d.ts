@@ -14,10 +14,10 @@ export interface SetTable extends Table {
 	readonly w: number;
 }
 
-/** One declared column: its values, or the edges of its bins. */
+/** One declared column: its values, or the edges of its bins and whether its numbers are whole. */
 export type Column =
 	| { readonly name: string; readonly values: readonly string[]; readonly edges?: undefined }
-	| { readonly name: string; readonly edges: readonly number[]; readonly values?: undefined };
+	| { readonly name: string; readonly edges: readonly number[]; readonly whole: boolean; readonly values?: undefined };
 
 /** Texts of one question in one language; what is left out is shown as the schema has it. */
 export interface QuestionTexts {

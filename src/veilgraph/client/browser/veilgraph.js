@@ -35,7 +35,7 @@ export function encode({ features, label, columns, group }, record) {
 	});
 }
 
-function code({ name, values, edges }, record) {
+function code({ name, values, edges, whole: isWhole }, record) {
 	need(Object.hasOwn(record, name), `The record has no '${name}'.`);
 	const value = record[name];
 	if (value === null) return value;
@@ -43,6 +43,7 @@ function code({ name, values, edges }, record) {
 		const x = isText(value) && ENTERED.test(value) ? Number(value) : value, last = edges.length - 1;
 		need(Number.isFinite(x) && x >= edges[0] && x <= edges[last],
 			`'${name}' must be a number from ${edges[0]} to ${edges[last]}.`);
+		need(!isWhole || Number.isInteger(x), `'${name}' must be a whole number.`);
 		return Math.min(edges.filter((edge) => edge <= x).length, last) - 1;
 	}
 	const index = isObject(value) ? -1 : values.indexOf(typeof value === "boolean" ? `${+value}` : `${value}`);
@@ -233,9 +234,10 @@ const part = (stated, names, ...known) =>
 
 function readColumn(column) {
 	if (!column.edges) return distinct(keys(column, "name values").values, isClear) && column;
-	const edges = keys(column, "edges name").edges.map(number);
+	const isWhole = column.whole === true, edges = keys(column, isWhole ? "edges name whole" : "edges name").edges.map(number);
 	need(edges.length > 2 && edges.every((edge, i) => !i || edges[i - 1] < edge));
-	return { name: column.name, edges };
+	need(!isWhole || edges.every((edge) => Math.abs(edge) === Infinity || Number.isInteger(edge)));
+	return { name: column.name, edges, whole: isWhole };
 }
 
 function readFeatures({ mechanism, sampled: m, tables: stated }, sizes) {
