@@ -3,7 +3,7 @@
 `python -m studies.mechanisms [--features 58] [--share 0.5] [--repeats 20] [--json]`.
 Accuracy where features carry information that the graph does not:
 `python -m studies.mechanisms --learner rgnn [--seeds 10] [--json]`.
-For public graphs there is the experiment `mechanisms`: `veilgraph paper run mechanisms`.
+For public graphs there is the grid `mechanisms`: `python -m studies.grids run mechanisms`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from studies.methods import EQUAL_EPSILON, register
 from veilgraph.datasets import PrivateGraph, csbm
 from veilgraph.experiments.cells import fit_cells
 from veilgraph.experiments.grid import Cell
@@ -119,7 +120,8 @@ def rows(num_features: int, share: float, repeats: int) -> Iterator[dict[str, An
 def accuracies(learner: str, seeds: int) -> Iterator[dict[str, Any]]:
     """Yield the accuracy of one method on the reports of each mechanism and epsilon, compared with the control."""
     private = csbm(2000, mean_degree=20, homophily=0.4, num_features=48, feature_signal=0.8, seed=0)
-    methods = [learner, *(f"{learner}_{name}" for name in ("grr_on_all", "multi_bit", "joint_grr"))]
+    register()
+    methods = [learner, *(name for name in EQUAL_EPSILON if name.startswith(f"{learner}_"))]
     control = _accuracies("structure_only", None, private, seeds)
     for epsilon in EPSILONS:
         for method in methods:

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "veilgraph"
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+LINKED = [*PAGES, *sorted((ROOT / "studies" / "results").glob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 # The changelog names modules as they were called at that release.
 PRESENT = [page for page in LINKED if page.name.lower() != "changelog.md"]
 FIRST_PAGES = [
@@ -74,9 +74,6 @@ NOT_RUN = {
     "veilgraph tune csbm --epsilon-y 1 --trials 30 --out runs/tune": "minutes",
     "veilgraph paper run table2 --datasets cora --only rgnn --only structure_only --seeds 2": "needs the data sets",
     "veilgraph paper status table2": "needs the data sets",
-    "veilgraph paper run rivals": "needs the data sets",
-    "veilgraph paper run private_edges": "needs the data sets",
-    "veilgraph paper run neighbour_features": "needs the data sets",
     "veilgraph data fetch cora citeseer --data-dir data": "needs the network",
     "veilgraph data table": "reads every data set that is there",
     "veilgraph submit report.json --url https://collect.example.org --tokens tokens.csv": (
@@ -438,7 +435,9 @@ def importable(name: str) -> bool:
 @pytest.mark.parametrize("page", PRESENT, ids=name_of)
 def test_every_module_and_name_in_a_page_can_be_imported(page: Path) -> None:
     code = [*code_words_of(page), *(block.text for block in blocks_of(page) if block.language == "bash")]
-    dotted = {name for text in code for name in re.findall(r"(?<![\w./-])(?:veilgraph|benchmarks)(?:\.\w+)+", text)}
+    dotted = {
+        name for text in code for name in re.findall(r"(?<![\w./-])(?:veilgraph|benchmarks|studies)(?:\.\w+)+", text)
+    }
     missing = [name for name in sorted(dotted) if not importable(name)]
     assert missing == []
 

@@ -42,7 +42,6 @@ MODELS = [
     "structure_only",
     "veil",
     "neighbour_waves",
-    "rivals",
     "registry",
     "plugins",
     "__init__",

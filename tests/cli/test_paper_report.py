@@ -101,7 +101,7 @@ def test_files_are_written_and_what_is_missing_is_said(store: ResultStore, tmp_p
     assert printed.out.strip() == str(tmp_path / "report.html")
     assert "nothing of table1 is finished" in printed.err
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Do the paper's claims hold?" in page
+    assert "results, run again" in page
     assert {path.suffix for path in (tmp_path / "tables").iterdir()} == {".csv", ".md", ".tex"}
     assert (tmp_path / "figures" / "ablation-citeseer.svg").exists()
 

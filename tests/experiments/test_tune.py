@@ -19,12 +19,10 @@ from veilgraph.errors import BudgetError, RunError
 from veilgraph.experiments.cells import DatasetLoader
 from veilgraph.experiments.tune import (
     FIRST_SEED,
-    RIVAL_SPACES,
     SEARCH_SPACE,
     SearchResult,
     Trial,
     choose,
-    search_space,
     tune,
 )
 from veilgraph.graph import PerturbedGraph, Split
@@ -210,23 +208,14 @@ def test_more_bags_than_nodes_are_not_tried(tmp_path: Path) -> None:
     assert {parameters["num_clusters"] for parameters, _ in trials_of(tmp_path / "journal")} == {4, 8}
 
 
-@pytest.mark.parametrize("method", ["rgnn", *RIVAL_SPACES])
-def test_every_parameter_that_is_searched_reaches_the_tables(method: str) -> None:
-    assert search_space(method).keys() <= METHODS[method].parameters
+def test_every_parameter_that_is_searched_reaches_the_tables() -> None:
+    assert SEARCH_SPACE.keys() <= METHODS["rgnn"].parameters
 
 
-@pytest.mark.parametrize("method", RIVAL_SPACES)
-def test_the_search_of_a_rival_begins_with_its_defaults_and_stays_in_its_space(tmp_path: Path, method: str) -> None:
-    best = search(tmp_path / "journal", method=method).best
-    first, *_ = trials_of(tmp_path / "journal")
-    assert first[0] == {name: getattr(METHODS[method].make({}), name) for name in search_space(method)}
-    assert all(value in search_space(method)[name] for name, value in best.items())
-
-
-def test_a_method_without_a_search_space_is_refused_with_those_that_have_one(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="there is no search space for 'veil': known are rgnn, featfree"):
-        search(tmp_path / "journal", method="veil")
-    assert list(tmp_path.iterdir()) == []
+def test_another_method_is_searched_in_a_space_of_its_own(tmp_path: Path) -> None:
+    best = search(tmp_path / "journal", method="graphsage", space={"dropout": (0.0, 0.5)}).best
+    assert set(best) == {"dropout"}
+    assert best["dropout"] in (0.0, 0.5)
 
 
 @pytest.mark.parametrize(

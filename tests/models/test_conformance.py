@@ -29,7 +29,6 @@ from veilgraph.models import (
     Veil,
 )
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.rivals import RTGNN, FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
 from veilgraph.privacy.budget import PrivacyBudget
 from veilgraph.privacy.mechanisms import SubsetSelection
 from veilgraph.privacy.mechanisms.registry import joint_grr_best, multi_bit
@@ -65,17 +64,10 @@ MAKERS: dict[str, Callable[[], Method]] = {
     "lpgnn": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2),
     "lpgnn-gcn": lambda: LPGNN(backbone="gcn", epochs=5, feature_hops=2, label_hops=1),
     "lpgnn-no-correction": lambda: LPGNN(epochs=5, feature_hops=2, label_hops=2, forward_correction=False),
-    "upgnet": lambda: UPGNet(epochs=5, feature_hops=2),
-    "privge": lambda: PrivGE(epochs=5, feature_hops=2, restart=0.1),
     "majority": MajorityClass,
     "veil": Veil,
     "veil-labels": LabelVeil,
     "neighbour-waves": NeighbourWaves,
-    "spectral": SpectralRegression,
-    "forward-gnn": lambda: ForwardGNN(epochs=5, feature_hops=2),
-    "featfree": lambda: FeatFree(epochs=5, dimensions=8, steps=2),
-    "rtgnn": lambda: RTGNN(epochs=5, steps=2, threshold=0.5),
-    "featfree-p": lambda: FeatFree(epochs=5, steps=2, smoother="kprop"),
 }
 MAKERS |= {
     f"{name}-sets": MAKERS[name]
@@ -86,14 +78,8 @@ MAKERS |= {
         "plain",
         "structure-only",
         "lpgnn",
-        "upgnet",
-        "privge",
         "majority",
         "veil",
-        "spectral",
-        "forward-gnn",
-        "featfree",
-        "rtgnn",
     )
 }
 """The same methods on label sets."""
@@ -111,13 +97,7 @@ def make(name: str) -> Callable[[], Method]:
 
 def reports_for(name: str) -> PerturbedGraph:
     """Return the same people's reports, by the mechanism that the method needs."""
-    reports = (
-        MULTI_BIT
-        if name.startswith(("lpgnn", "upgnet", "privge"))
-        else JOINT_GRR
-        if name.endswith("joint-grr")
-        else PERTURBED
-    )
+    reports = MULTI_BIT if name.startswith("lpgnn") else JOINT_GRR if name.endswith("joint-grr") else PERTURBED
     return with_sets(reports) if name.endswith("-sets") else reports
 
 
@@ -155,10 +135,11 @@ def test_the_same_seed_gives_the_same_result_and_leaves_global_randomness_alone(
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(MAKERS) if not name.endswith("-sets")])
 def test_sets_of_one_class_give_the_results_of_grr(
     make: Callable[[], Method], perturbed: PerturbedGraph, fitted: Method
 ) -> None:
+    if perturbed.label_mechanism.set_size > 1:
+        return
     single = SubsetSelection(3, BUDGET.epsilon_y, 1)
     sets = replace(perturbed, labels=single.masks(perturbed.labels[:, None].tolist()), label_mechanism=single)
     # Sums may be rounded in another order.

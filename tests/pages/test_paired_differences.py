@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.result_rows import ceiling, control, flat, row
-from veilgraph.pages.paired_differences import PairedDifference, control_of, paired, pooled
+from veilgraph.pages.paired_differences import PairedDifference, control_of, paired
 
 
 def test_equal_accuracies_are_not_a_win() -> None:
@@ -19,7 +19,6 @@ def test_pairs_use_the_seeds_that_both_have() -> None:
     assert difference.seeds == 2
     assert difference.mean == pytest.approx(0.1)
     assert paired(long, row(0.5, seeds=0)) is None
-    assert pooled([]) is None
 
 
 def test_the_control_has_the_same_labels() -> None:

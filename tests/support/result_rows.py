@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from veilgraph.experiments.results import Row
-from veilgraph.pages.paper_claims import DATASETS, EPSILON_Y
+from veilgraph.pages.paper_figures import DATASETS, EPSILON_Y
 
 SEEDS = 4
 WOBBLE = (0.002, -0.002, 0.001, -0.001)

@@ -128,7 +128,7 @@ def report(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Write a page, tables and figures of the finished fits, beside the published figures, and judge the claims."""
+    """Write a page, tables and figures of the finished fits, beside the published figures."""
     experiments = [_load(name, seeds, data_dir) for name in dict.fromkeys(names or _names())]
     folder = out or _folder_of(experiments)
     from veilgraph.experiments.cells import DatasetLoader
@@ -191,7 +191,6 @@ def tune(
         list[str],
         typer.Argument(help="Data sets to tune on: names, or paths of your own.", autocompletion=complete_dataset),
     ],
-    method: Annotated[str, typer.Option(help="rgnn, or a rival that trains a GNN.")] = "rgnn",
     epsilon_x: Annotated[float, typer.Option(help="Budget of each sampled feature.")] = 1.0,
     epsilon_y: Annotated[list[float] | None, typer.Option(help="Budgets of the label; default 3, 2, 1, 0.5.")] = None,
     sampled: Annotated[int, typer.Option(help="Number of features that each person samples.")] = 10,
@@ -203,7 +202,7 @@ def tune(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Search hyper-parameters of RGNN or a rival; the score is the likelihood of randomized validation labels."""
+    """Search hyper-parameters of RGNN; the score is the likelihood of randomized validation labels."""
     with needs_extra("lab"):
         from veilgraph.experiments.cells import DatasetLoader
         from veilgraph.experiments.tune import tune as search
@@ -215,7 +214,6 @@ def tune(
             with show_progress(f"tune {dataset}, epsilon_y {label_budget:g}") as progress:
                 result = search(
                     dataset,
-                    method=method,
                     epsilon_x=epsilon_x,
                     epsilon_y=label_budget,
                     sampled=sampled,
@@ -228,17 +226,13 @@ def tune(
                     progress=progress,
                 )
             found.setdefault(dataset, {})[f"{label_budget:g}"] = result
-        name = short_name(dataset) if method == "rgnn" else f"{method}-{short_name(dataset)}"
-        write_atomically(out / f"{name}.toml", tomli_w.dumps(_parameters(method, {dataset: found[dataset]})))
+        write_atomically(out / f"{short_name(dataset)}.toml", tomli_w.dumps(_parameters({dataset: found[dataset]})))
     if as_json:
         echo_json({name: {k: asdict(v) for k, v in each.items()} for name, each in found.items()})
     else:
-        echo(*tomli_w.dumps(_parameters(method, found)).split("\n"))
+        echo(*tomli_w.dumps(_parameters(found)).split("\n"))
 
 
-def _parameters(method: str, found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:
+def _parameters(found: dict[str, dict[str, SearchResult]]) -> dict[str, Any]:
     """Return the parameters in the form that experiments read."""
-    by_dataset: dict[str, Any] = {
-        name: {budget: dict(result.parameters) for budget, result in each.items()} for name, each in found.items()
-    }
-    return by_dataset if method == "rgnn" else {"rivals": {method: by_dataset}}
+    return {name: {budget: dict(result.parameters) for budget, result in each.items()} for name, each in found.items()}

@@ -42,12 +42,12 @@ BUDGET_KEYS = {"epsilon_x", "epsilon_y", "total_epsilon", "label_share"}
 _EDGES: dict[str, Any] = {"neighbours": PUBLIC, "edge_epsilon": None, "reporters": USUAL_REPORTERS}
 """Keys about edges and labels with their values in the paper's setting."""
 _GRID_KEYS = {"datasets", "methods", "labels", "variants", *_EDGES, *BUDGET_KEYS, *SWEPT}
-_RIVALS = "rivals"
-"""Table of the hyper-parameters of rivals, by method and data set; those of the data sets themselves are RGNN's."""
+_METHODS = "methods"
+"""Table of hyper-parameters by method and data set; those of the data sets themselves are RGNN's."""
 
 _SETTING_KEYS = {"title", "sampled", "first_seed", "seeds", "epochs", "columns"}
 _COUNT_KEYS = {"sampled", "first_seed", "seeds", "epochs"}
-_EXPERIMENT_KEYS = _SETTING_KEYS | {"grid", "variant", "published", "published_in"}
+_EXPERIMENT_KEYS = _SETTING_KEYS | {"grid", "variant", "published"}
 _PUBLISHED_KEYS = {"dataset", "epsilon_x", "epsilon_y", "method", "variant", "mean", "std"}
 
 
@@ -198,17 +198,11 @@ def load_experiment(name: str, *, seeds: int | None = None) -> Experiment:
             f"there is no experiment '{name}': known are {', '.join(experiment_names())}"
             f"{nearest_names(name, experiment_names())}"
         )
-    experiment = parse_experiment(name, _read(f"{name}.toml"), load_hyperparameters(), seeds=seeds)
-    source = tomllib.loads(_read(f"{name}.toml")).get("published_in")
-    if source is None:
-        return experiment
-    methods = {cell.method for cell in experiment.cells}
-    published = tuple(row for row in load_experiment(source).published if row["method"] in methods)
-    return replace(experiment, published=published)
+    return parse_experiment(name, _read(f"{name}.toml"), load_hyperparameters(), seeds=seeds)
 
 
 def load_hyperparameters() -> dict[str, Any]:
-    """Return the parameters that `veilgraph tune` found, by data set and epsilon_y; those of rivals by method first."""
+    """Return the parameters of RGNN that `veilgraph tune` found, by data set and epsilon_y."""
     return tomllib.loads(_read("hyperparameters.toml"))
 
 
@@ -225,7 +219,8 @@ def parse_experiment(
     Args:
         name: name of the experiment.
         text: the TOML document.
-        hyperparameters: tuned parameters by data set and epsilon_y, as `load_hyperparameters` returns them.
+        hyperparameters: tuned parameters by data set and epsilon_y, as `load_hyperparameters` returns them. A table
+            `methods` has those of single methods, by method, data set and epsilon_y.
         seeds: number of seeds; default: that of the document.
     """
     return make_experiment(name, parse_document(name, text), hyperparameters, seeds=seeds)
@@ -304,7 +299,7 @@ def _grid_cells(
                 f"{nearest_names(variant, variants)}"
             )
         # Parameters are tuned for an epsilon_y; the ceiling without privacy has none and keeps its defaults.
-        found = hyperparameters.get(_RIVALS, {}).get(method, {}) if entry.rival else hyperparameters
+        found = hyperparameters.get(_METHODS, {}).get(method, hyperparameters)
         tuned = _tuned(found.get(dataset, {}), epsilon_y) if entry.private else {}
         parameters = {
             "epochs": document.get("epochs", 100),

@@ -1,4 +1,4 @@
-"""Search of hyper-parameters, of RGNN and of rivals. Its score comes from randomized validation labels only."""
+"""Search of hyper-parameters. Its score comes from randomized validation labels only."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from veilgraph.datasets.catalogue import known_datasets
 from veilgraph.datasets.registry import short_name
 from veilgraph.errors import MissingExtraError, RunError
 from veilgraph.experiments.cells import DatasetLoader, DataSource, draw_reports
-from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, Cell, make_cell
+from veilgraph.experiments.grid import GRR_LABELS, Cell, make_cell
 from veilgraph.graph import PerturbedGraph, Split
 from veilgraph.models.base import DEFAULT_MEMORY, FitTask
 from veilgraph.models.engine.gnn_method import GNNMethod
-from veilgraph.models.registry import find_method, make_method
+from veilgraph.models.registry import make_method
 from veilgraph.progress import Progress, no_progress
 
 try:
@@ -42,23 +42,6 @@ SEARCH_SPACE: dict[str, tuple[Any, ...]] = {
     "learning_rate": (0.001, 0.003, 0.01, 0.03),
 }
 """K_x, K_y, C and alpha as in the paper, which does not list values of dropout and learning rate."""
-
-_STEPS = (2, 4, 8, 16, 32, 64)
-_TRAINING: dict[str, tuple[Any, ...]] = {
-    "dropout": (0.25, 0.5, 0.75),
-    "learning_rate": (0.001, 0.01, 0.03),
-    "weight_decay": (0.0, 1e-4, 1e-3, 1e-2),
-}
-_SMOOTHED: dict[str, tuple[Any, ...]] = {"steps": _STEPS, "smoother": ("hoa", "kprop"), **_TRAINING}
-
-RIVAL_SPACES: dict[str, dict[str, tuple[Any, ...]]] = {
-    "featfree": _SMOOTHED,
-    "featfree_p": _SMOOTHED,
-    "forward_gnn": {"feature_hops": _STEPS, **_TRAINING},
-    "upgnet": {"feature_hops": _STEPS, "threshold": (0.1, 0.3, 0.5, 0.7, 0.9), **_TRAINING},
-    "privge": {"feature_hops": _STEPS, "restart": (0.0, 0.1, 0.3, 0.5), **_TRAINING},
-}
-"""Spaces of the rivals: values of Revisit-LDPGNN, with 0.03 in place of its smallest learning rate, 0.0001."""
 
 _ROUND = 8
 _SCORES = "scores"
@@ -96,18 +79,12 @@ class SearchResult:
     needed: float
 
 
-def search_space(method: str) -> Mapping[str, tuple[Any, ...]]:
-    """Return the values to search by the name of the parameter; refuse a method that has none."""
-    spaces = {"rgnn": SEARCH_SPACE, **RIVAL_SPACES}
-    if method not in spaces:
-        raise RunError(f"there is no search space for '{method}': known are {', '.join(spaces)}")
-    return spaces[method]
-
-
 def tune(
     dataset: str,
     *,
     method: str = "rgnn",
+    space: Mapping[str, tuple[Any, ...]] = SEARCH_SPACE,
+    label_mechanism: str = GRR_LABELS,
     epsilon_x: float,
     epsilon_y: float,
     sampled: int = 10,
@@ -134,7 +111,9 @@ def tune(
 
     Args:
         dataset: name of the data set.
-        method: a method that has a search space.
+        method: a method that trains a GNN.
+        space: values to try by the name of the parameter; those of RGNN unless others are given.
+        label_mechanism: GRR_LABELS or BEST_LABELS.
         epsilon_x: budget of each sampled feature; ignored for a method that uses none.
         epsilon_y: budget of the label.
         sampled: number of features that each person samples.
@@ -150,7 +129,6 @@ def tune(
     for name, count, least in (("trials", trials, 1), ("seeds", seeds, 2)):
         if count < least:
             raise RunError(f"{name} is {count}: use at least {least}")
-    space = search_space(method)
     first = make_cell(
         dataset=dataset,
         method=method,
@@ -158,7 +136,7 @@ def tune(
         epsilon_y=epsilon_y,
         sampled=sampled,
         seed=FIRST_SEED,
-        label_mechanism=BEST_LABELS if find_method(method).rival else GRR_LABELS,  # as in the experiments
+        label_mechanism=label_mechanism,
         parameters={},
     )
     private = (DatasetLoader() if data is None else data)(first)
@@ -178,7 +156,7 @@ def tune(
 def _study_name(cell: Cell, private: PrivateGraph, seeds: int, epochs: int) -> str:
     features = "" if cell.epsilon_x is None else f"epsilon_x {cell.epsilon_x:g}, "
     budget = f"{features}epsilon_y {cell.epsilon_y:g}, sampled {cell.sampled}"
-    method = "" if cell.method == "rgnn" else f"{cell.method}, "  # journals from before there were rivals go on
+    method = "" if cell.method == "rgnn" else f"{cell.method}, "
     labels = "" if cell.label_mechanism == GRR_LABELS else f"{cell.label_mechanism} labels, "
     # Data of the reader's own may change under the same name.
     known = cell.dataset in {**EMBEDDED, **known_datasets()}
@@ -210,7 +188,7 @@ def _scores(
 
 
 def _gnn(method: str, parameters: Mapping[str, Any]) -> GNNMethod:
-    return cast(GNNMethod, make_method(method, parameters))  # every method with a search space is one
+    return cast(GNNMethod, make_method(method, parameters))  # the network's parameters are what is searched
 
 
 def _distributions(space: Mapping[str, tuple[Any, ...]], nodes: int) -> dict[str, CategoricalDistribution]:

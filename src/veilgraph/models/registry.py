@@ -15,7 +15,6 @@ from veilgraph.models.baselines import MajorityClass, PlainGNN
 from veilgraph.models.lpgnn import LPGNN
 from veilgraph.models.neighbour_waves import NeighbourWaves
 from veilgraph.models.rgnn import RGNN
-from veilgraph.models.rivals import RTGNN, FeatFree, ForwardGNN, PrivGE, SpectralRegression, UPGNet
 from veilgraph.models.structure_only import StructureOnly
 from veilgraph.models.veil import LabelVeil, Veil
 from veilgraph.privacy.budget import PrivacyBudget
@@ -23,7 +22,6 @@ from veilgraph.privacy.mechanisms import Mechanism
 from veilgraph.privacy.mechanisms.registry import (
     MechanismEntry,
     grr_fs,
-    grr_on_all,
     joint_grr_best,
     multi_bit,
     multi_bit_best,
@@ -45,7 +43,6 @@ class MethodEntry:
         fixed: Constructor parameters that the entry sets, such as the backbone. An experiment cannot vary them.
         features: Mechanism that randomizes features; None if the method needs no feature reports.
         private: False for a method that reads the records themselves.
-        rival: True for a method of other authors that is here for comparison. A deployment is not offered it.
         revision: Raised whenever the method gives other results than before, so that stored results are not reused.
         code: Hash of the code of a method of the reader's own, for the same reason; empty for those of this package.
     """
@@ -57,7 +54,6 @@ class MethodEntry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     features: MechanismEntry | None = grr_fs
     private: bool = True
-    rival: bool = False
     revision: int = 0
     code: str = ""
 
@@ -194,80 +190,6 @@ METHODS: dict[str, MethodEntry] = {
     ),
 }
 
-METHODS |= {
-    "spectral": MethodEntry(
-        title="Spectral regression",
-        abbreviation="Spectral",
-        description="randomized labels and eigenvectors of the graph, by forward correction; no features",
-        estimator=SpectralRegression,
-        features=None,
-        rival=True,
-    ),
-    "forward_gnn": MethodEntry(
-        title="GNN with forward correction",
-        abbreviation="Forward GNN",
-        description="randomized features, reconstructed, and randomized labels by forward correction",
-        estimator=ForwardGNN,
-        rival=True,
-    ),
-    "featfree": MethodEntry(
-        title="FeatFree, forward correction",
-        abbreviation="FeatFree",
-        description="randomized labels and smoothed random inputs; no features",
-        estimator=FeatFree,
-        fixed={"dimensions": 1024},
-        features=None,
-        rival=True,
-    ),
-    "featfree_p": MethodEntry(
-        title="FeatFree-P, forward correction",
-        abbreviation="FeatFree-P",
-        description="randomized labels and positions in the graph; no features",
-        estimator=FeatFree,
-        fixed={"dimensions": 0},
-        features=None,
-        rival=True,
-    ),
-    "rtgnn": MethodEntry(
-        title="RTGNN, known channel",
-        abbreviation="RTGNN",
-        description="randomized labels and positions in the graph, with pseudo labels; no features",
-        estimator=RTGNN,
-        features=None,
-        rival=True,
-    ),
-    "upgnet": MethodEntry(
-        title="UPGNet, forward correction",
-        abbreviation="UPGNet",
-        description="multi-bit features, shrunk and averaged over hops, and randomized labels by forward correction",
-        estimator=UPGNet,
-        features=multi_bit_best,
-        rival=True,
-    ),
-    "privge": MethodEntry(
-        title="PrivGE, forward correction",
-        abbreviation="PrivGE",
-        description="multi-bit features by personalised PageRank, and randomized labels by forward correction",
-        estimator=PrivGE,
-        features=multi_bit_best,
-        rival=True,
-    ),
-}
-"""Rivals: written from their papers, private in their labels too."""
-
-# The same method on other feature reports, at the same user-level epsilon m * epsilon_x (any two records).
-_EQUAL_EPSILON: dict[str, MechanismEntry] = {
-    "grr_on_all": grr_on_all,
-    "multi_bit": multi_bit_best,
-    "joint_grr": joint_grr_best,
-}
-METHODS |= {
-    f"{name}_{suffix}": replace(METHODS[name], title=f"{METHODS[name].title}, {features.title}", features=features)
-    for name in ("rgnn", "veil")
-    for suffix, features in _EQUAL_EPSILON.items()
-    if (name, suffix) != ("veil", "joint_grr")  # that is veil_equal
-}
-
 
 def register_method(
     *, title: str, description: str = "", features: MechanismEntry | None = None
@@ -346,7 +268,7 @@ def methods_for_campaign(features: Mechanism | None, *, private_neighbours: bool
     for name, entry in METHODS.items():
         if entry.estimator.private_neighbours != private_neighbours:
             continue
-        if entry.private and not entry.rival and entry.estimator.unmet_need(features) is None:
+        if entry.private and entry.estimator.unmet_need(features) is None:
             names.setdefault((entry.estimator, *entry.fixed.items()), name)
     return {name: METHODS[name] for name in names.values()}
 

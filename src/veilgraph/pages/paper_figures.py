@@ -1,28 +1,19 @@
-"""Figures of the paper drawn from measured results, and overviews of Table 2 and of Veil.
+"""Figures of the paper drawn from measured results, and overviews of Table 2.
 
 Panels are small enough for a phone; a wider page puts them side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.results import Row
 from veilgraph.pages.formatting import budget_text, dataset_name, short_title
-from veilgraph.pages.frontier import frontier_panels, published_accuracies
 from veilgraph.pages.paired_differences import CONTROL, control_of, datasets_of, find, paired, select
-from veilgraph.pages.paper_claims import (
-    DATASETS,
-    EPSILON_X,
-    EPSILON_Y,
-    feature_hops_sweep,
-    label_hops_sweep,
-)
-from veilgraph.pages.private_edges import private_edges_panels
 from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
-from veilgraph.pages.veil_comparison import VEIL, Opponent, veil_settings
 from veilgraph.privacy.estimate import signed_points
 
 try:
@@ -32,6 +23,11 @@ try:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 except ImportError:
     raise MissingExtraError("matplotlib", "lab") from None
+
+DATASETS = ("citeseer", "cora", "dblp", "facebook", "german", "student")
+EPSILON_X = (1.0, 0.1)
+EPSILON_Y = (3.0, 2.0, 1.0, 0.5)
+"""Budgets of the 48 settings of the paper. It also ran epsilon_x = 0.01, without publishing accuracies for it."""
 
 _WIDTH = 336
 _LINE_COLOURS = ("rgnn", "non_private", "lpgnn", "plain")
@@ -172,6 +168,27 @@ def _hops(rows: Sequence[Row]) -> list[Panel]:
     datasets = datasets_of(rows)
     panels = [_feature_hops(rows, dataset) for dataset in datasets] + [_label_hops(rows, d) for d in datasets]
     return [panel for panel in panels if panel]
+
+
+def _most_common(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return Counter(known).most_common(1)[0][0] if known else None
+
+
+def feature_hops_sweep(rows: Sequence[Row], dataset: str, epsilon_x: float) -> dict[int, Row]:
+    """Return the rows in which K_x varies at epsilon_y = 1, by K_x; K_y has its most common value."""
+    swept = select(rows, dataset=dataset, method="rgnn", epsilon_y=1.0)
+    fixed = _most_common(row.swept.get("label_hops") for row in swept)
+    chosen = select(swept, epsilon_x=epsilon_x, label_hops=fixed)
+    return {row.swept["feature_hops"]: row for row in chosen if "feature_hops" in row.swept}
+
+
+def label_hops_sweep(rows: Sequence[Row], dataset: str, epsilon_y: float) -> dict[int, Row]:
+    """Return the rows in which K_y varies at epsilon_x = 1, by K_y; K_x has its most common value."""
+    swept = select(rows, dataset=dataset, method="rgnn", epsilon_x=1.0, epsilon_y=epsilon_y)
+    fixed = _most_common(row.swept.get("feature_hops") for row in swept)
+    chosen = select(swept, feature_hops=fixed)
+    return {row.swept["label_hops"]: row for row in chosen if "label_hops" in row.swept}
 
 
 def _feature_hops(rows: Sequence[Row], dataset: str) -> Panel | None:
@@ -323,7 +340,9 @@ def _published_text(row: Row) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Dot:
+class Dot:
+    """A difference in one setting: its row, its mean, and whether it is beyond noise."""
+
     row: Row
     difference: float
     clear: bool
@@ -332,7 +351,7 @@ class _Dot:
 def _table2(rows: Sequence[Row]) -> list[Panel]:
     published = {
         method: [
-            _Dot(row=row, difference=row.mean - row.published_mean, clear=row.within_noise is False)
+            Dot(row=row, difference=row.mean - row.published_mean, clear=row.within_noise is False)
             for row in select(rows, method=method)
             if row.published_mean is not None
         ]
@@ -340,7 +359,7 @@ def _table2(rows: Sequence[Row]) -> list[Panel]:
     }
     ends = [dot.difference for dots in published.values() for dot in dots]
     panels = [
-        _dot_panel(f"table2-{method}", f"{short_title(method)}: measured minus published", dots, method, ends)
+        dot_panel(f"table2-{method}", f"{short_title(method)}: measured minus published", dots, method, ends)
         for method, dots in published.items()
         if dots
     ]
@@ -348,19 +367,19 @@ def _table2(rows: Sequence[Row]) -> list[Panel]:
     for row in select(rows, method="rgnn"):
         control = control_of(row, rows)
         if control is not None and (difference := paired(row, control)) is not None:
-            against.append(_Dot(row=row, difference=difference.mean, clear=difference.clear))
+            against.append(Dot(row=row, difference=difference.mean, clear=difference.clear))
     if against:
         own_ends = [dot.difference for dot in against]
-        panels.insert(0, _dot_panel("table2-control", "RGNN minus control", against, "rgnn", own_ends))
+        panels.insert(0, dot_panel("table2-control", "RGNN minus control", against, "rgnn", own_ends))
     return panels
 
 
-def _dot_panel(name: str, title: str, dots: Sequence[_Dot], method: str, ends: Sequence[float]) -> Panel:
+def dot_panel(name: str, title: str, dots: Sequence[Dot], method: str, ends: Sequence[float]) -> Panel:
     """Draw a band for each data set, and in it a row for each epsilon_y, the largest at the top."""
     present = {dot.row.dataset for dot in dots}
     datasets = [*(d for d in DATASETS if d in present), *sorted(present - set(DATASETS))]
     budgets = sorted({dot.row.epsilon_y or 0.0 for dot in dots}, reverse=True)
-    paint_with = colour(method if method in ("rgnn", "lpgnn", VEIL) else "plain")
+    paint_with = colour(method if method in ("rgnn", "lpgnn", "veil") else "plain")
     height = 44 + 46 * len(datasets)
 
     def paint(figure: Figure) -> None:
@@ -404,38 +423,10 @@ def _dot_panel(name: str, title: str, dots: Sequence[_Dot], method: str, ends: S
     return Panel(name=name, title=title, svg=inline_svg(paint, width=_WIDTH, height=height, name=name, label=label))
 
 
-# Veil at a glance.
-
-_SHOWN_OPPONENTS = (
-    Opponent(method="rgnn", published=True),
-    Opponent(method="rgnn"),
-    Opponent(method="lpgnn_equal"),
-    Opponent(method=CONTROL),
-)
-
-
-def _beyond(rows: Sequence[Row]) -> list[Panel]:
-    panels = []
-    for opponent in _SHOWN_OPPONENTS:
-        dots = [
-            _Dot(row=veil, difference=difference.mean, clear=difference.clear)
-            for veil in veil_settings(rows)
-            if (difference := opponent.difference(veil, rows)) is not None
-        ]
-        if dots:
-            name = file_name("beyond", opponent.method, *(["published"] if opponent.published else []))
-            ends = [dot.difference for dot in dots]
-            panels.append(_dot_panel(name, f"Veil minus {opponent.short}", dots, VEIL, ends))
-    return panels
-
-
 _FIGURES: dict[str, Callable[[Sequence[Row]], list[Panel]]] = {
     "ablation": _ablation,
-    "beyond": _beyond,
     "fig_alpha_clusters": _bags,
     "fig_backbones": _backbones,
     "fig_hops": _hops,
-    "frontier": lambda rows: frontier_panels(rows, published_accuracies()),
-    "private_edges": private_edges_panels,
     "table2": _table2,
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,48 +11,22 @@ from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import RunError
 from veilgraph.experiments.grid import experiment_names
 from veilgraph.experiments.results import Row
-from veilgraph.pages.formatting import method_title, short_title
-from veilgraph.pages.frontier import (
-    ceiling_in_words,
-    frontier_overview,
-    price_sheet,
-    published_accuracies,
-    split_sheet,
-)
-from veilgraph.pages.paired_differences import CONTROL, ResultsByExperiment, Tally, select
-from veilgraph.pages.paper_claims import Claim, Verdict, claims_table, judge_claims, wins_and_losses
+from veilgraph.pages.formatting import short_title
+from veilgraph.pages.paired_differences import ResultsByExperiment, control_of, paired, select
 from veilgraph.pages.paper_figures import paper_figures
-from veilgraph.pages.private_edges import private_edges_in_words, private_edges_sheet
 from veilgraph.pages.rendering import Panel, render_template, standalone_svg
 from veilgraph.pages.result_tables import (
     TABLE_2_METHODS,
-    Sheet,
     Table,
     dataset_tables,
-    records_csv,
     result_table,
     rows_csv,
     to_latex,
     to_markdown,
 )
-from veilgraph.pages.rivals import rivals_in_words, rivals_sheet
-from veilgraph.pages.veil_comparison import (
-    Aim,
-    Outcome,
-    aims_table,
-    compared_tables,
-    features_in_words,
-    judge_aims,
-    veil_sheet,
-    veil_tallies,
-)
 from veilgraph.privacy.plain_text import counted
 
-_BEYOND = ("beyond", "frontier", "rivals", "private_edges")
-"""Experiments about our own aims, not about claims of the paper."""
-_ORDER = ("table2", "ablation", "fig_backbones", "fig_alpha_clusters", "fig_hops", "table1", "baselines", *_BEYOND)
-_MARKS = {Verdict.CONFIRMED: "✓", Verdict.NOT_CONFIRMED: "~", Verdict.REFUTED: "✗", Verdict.NOT_RUN: "…"}
-_AIM_MARKS = {Outcome.MET: "✓", Outcome.MISSED: "✗", Outcome.NOT_RUN: "…"}
+_ORDER = ("table2", "ablation", "fig_backbones", "fig_alpha_clusters", "fig_hops", "table1")
 _NOTES = {
     "table2": "Left of zero: RGNN is below the control, or a method is below its published accuracy. Circle: ε_x = 1, "
     "square: 0.1, triangle: 0.01. In each band, ε_y falls from 3 at the top to 0.5. Filled: beyond noise; hollow: "
@@ -67,27 +40,7 @@ _NOTES = {
     "ε_y: the control, which has no hops of this kind.",
     "table1": "The non-private GNN on the original columns: a ceiling, not a private method. The control beside it is "
     "private, at the label budget in brackets.",
-    "baselines": "Not in the paper: how much of the difference to RGNN the choice of GNN alone can explain.",
-    "beyond": "Right of zero: Veil is above. Circle: ε_x = 1, square: 0.1. In each band, ε_y falls from 3 at the top "
-    "to 0.5. Filled: beyond noise; hollow: within noise. Veil reads the same reports as RGNN, at the same ε. The "
-    "control and Veil with the label alone collect no features and spend ε_y only.",
-    "frontier": "Lines: means over seeds; bands: one standard deviation to each side. Veil, label alone: the whole "
-    "total is spent on the label, and no features are collected. Best split: the highest mean of five shares of the "
-    "label, chosen by its accuracy on these very seeds. RGNN, paper's split: ten parts for features, one for the "
-    "label, as at ε_x = ε_y. Diamonds: RGNN as published, at its exact user-level ε, m ε_x + ε_y.",
-    "private_edges": "Lines: means over seeds; bands: one standard deviation to each side. The same ε protects any two "
-    "lists with the class, and one entry of a list with the histogram and with the randomized list. Labels alone, the "
-    "control and Veil on the public graph do not depend on it: the last two know every edge.",
 }
-
-
-_REMARKS: Mapping[str, Callable[[Sequence[Row]], str]] = {
-    "beyond": features_in_words,
-    "frontier": ceiling_in_words,
-    "rivals": rivals_in_words,
-    "private_edges": private_edges_in_words,
-}
-"""Sentences about the results of an experiment."""
 
 _SHORT_TITLES = {
     "table2": "Table 2",
@@ -96,11 +49,6 @@ _SHORT_TITLES = {
     "fig_alpha_clusters": "Bags",
     "fig_hops": "Hops",
     "table1": "Table 1",
-    "baselines": "Other GNNs on reports",
-    "beyond": "Veil",
-    "frontier": "Frontier",
-    "rivals": "Rivals",
-    "private_edges": "Private neighbours",
 }
 
 
@@ -115,9 +63,6 @@ class Section:
         note: explanation below the figures.
         panels: figures of the experiment.
         table: all rows of the experiment.
-        remarks: sentences about the results.
-        sheets: further tables with their own files.
-        overview: all panels in one figure, which is written to a file and not shown on the page.
     """
 
     name: str
@@ -126,9 +71,6 @@ class Section:
     note: str
     panels: Sequence[Panel]
     table: Table
-    remarks: Sequence[str] = ()
-    sheets: Sequence[Sheet] = ()
-    overview: Panel | None = None
 
 
 def paper_sections(results: ResultsByExperiment, titles: Mapping[str, str]) -> list[Section]:
@@ -142,8 +84,6 @@ def paper_sections(results: ResultsByExperiment, titles: Mapping[str, str]) -> l
     sections = []
     for name in sorted(results, key=_place):
         rows = results[name]
-        remark = _REMARKS[name](rows) if name in _REMARKS else ""
-        overview = frontier_overview(rows, published_accuracies()) if name == "frontier" else None
         sections.append(
             Section(
                 name=name,
@@ -152,65 +92,27 @@ def paper_sections(results: ResultsByExperiment, titles: Mapping[str, str]) -> l
                 note=_NOTES.get(name, ""),
                 panels=paper_figures(name, rows),
                 table=result_table(name, titles.get(name, name), rows, controls),
-                remarks=[remark] if remark else [],
-                sheets=_sheets(name, rows),
-                overview=overview,
             )
         )
     return sections
 
 
-def _sheets(name: str, rows: Sequence[Row]) -> list[Sheet]:
-    sheets = {
-        "beyond": lambda: [veil_sheet(rows)],
-        "frontier": lambda: [price_sheet(rows, published_accuracies()), split_sheet(rows)],
-        "rivals": lambda: [rivals_sheet(rows)],
-        "private_edges": lambda: [private_edges_sheet(rows)],
-    }.get(name, list)()
-    return [sheet for sheet in sheets if sheet is not None]
-
-
-def shown_claims(results: ResultsByExperiment, missing: Mapping[str, str]) -> list[Claim]:
-    """Return the claims about the requested experiments; none if they are all about our own aims or the reader's."""
-    requested = {*results, *missing}
-    if requested.isdisjoint({*experiment_names()} - {*_BEYOND}):
-        return []
-    return [claim for claim in judge_claims(results) if {*claim.experiments} <= requested]
-
-
-def shown_aims(results: ResultsByExperiment, missing: Mapping[str, str]) -> list[Aim]:
-    """Return the aims about the requested experiments."""
-    return [aim for aim in judge_aims(results) if aim.experiment in {*results, *missing}]
-
-
 def render_paper_page(results: ResultsByExperiment, sections: Sequence[Section], missing: Mapping[str, str]) -> str:
-    """Render measured beside published results, and whether the paper's claims hold.
+    """Render measured beside published results.
 
     Args:
         results: rows of each experiment.
         sections: sections from `paper_sections`.
         missing: titles of the experiments without a finished fit, by name.
     """
-    claims, aims = shown_claims(results, missing), shown_aims(results, missing)
-    table2, beyond = results.get("table2", ()), results.get("beyond", ())
-    tallies = wins_and_losses(table2)
+    table2 = results.get("table2", ())
     return render_template(
         "paper_page.html",
-        about_the_paper=bool(claims),
         own_title=_own_title(sections, missing),
-        headlines=_headlines(claims, aims),
-        control_sentence=_control_sentence(tallies),
-        aims=aims,
-        aim_marks=_AIM_MARKS,
-        veil_tallies=veil_tallies(beyond),
-        compared_tables=compared_tables(beyond),
+        control_sentence=_control_sentence(table2),
         seeds=_seeds([row for rows in results.values() for row in rows]),
         version=veilgraph.__version__,
-        claims=claims,
-        marks=_MARKS,
-        tallies=tallies,
         against_published=_against_published(table2),
-        method_title=method_title,
         dataset_tables=dataset_tables(table2),
         sections=sections,
         missing=missing,
@@ -227,25 +129,16 @@ def _place(name: str) -> tuple[int, str]:
     return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
 
 
-def _headlines(claims: Sequence[Claim], aims: Sequence[Aim]) -> list[str]:
-    verdicts, outcomes = Counter(claim.verdict for claim in claims), Counter(aim.outcome for aim in aims)
-    lines = []
-    if claims:
-        parts = [f"{verdicts[each]} {each.value}" for each in Verdict if verdicts[each]]
-        lines.append(f"Of {len(claims)} claims of the paper: {', '.join(parts)}.")
-    if aims:
-        parts = [f"{outcomes[each]} {each.value}" for each in Outcome if outcomes[each]]
-        lines.append(f"Of {len(aims)} aims beyond the paper: {', '.join(parts)}.")
-    return lines
-
-
-def _control_sentence(tallies: Sequence[Tally]) -> str:
-    control = next((tally for tally in tallies if tally.method == CONTROL), None)
-    if control is None:
+def _control_sentence(rows: Sequence[Row]) -> str:
+    """Return how often RGNN is clearly above or below the control, which spends nothing on features."""
+    pairs = [(row, control_of(row, rows)) for row in select(rows, method="rgnn")]
+    found = [each for row, control in pairs if control is not None and (each := paired(row, control)) is not None]
+    if not found:
         return ""
     return (
-        f"The control, which spends nothing on features, is clearly above RGNN in {control.clearly_below} of "
-        f"{control.settings} settings of Table 2 and clearly below it in {control.clearly_above}."
+        f"The control, which spends nothing on features, is clearly above RGNN in "
+        f"{sum(each.clear and each.mean < 0 for each in found)} of {len(found)} settings of Table 2 and clearly below "
+        f"it in {sum(each.clear and each.mean > 0 for each in found)}."
     )
 
 
@@ -290,28 +183,39 @@ def write_paper_page(results: ResultsByExperiment, titles: Mapping[str, str], fo
     missing = {name: title for name, title in titles.items() if name not in results}
     controls = [row for rows in results.values() for row in rows]
     files = {page: render_paper_page(results, sections, missing)}
-    if claims := shown_claims(results, missing):
-        files[folder / "tables" / "claims.md"] = to_markdown(claims_table(claims))
-    if aims := shown_aims(results, missing):
-        files[folder / "tables" / "aims.md"] = to_markdown(aims_table(aims))
     for section in sections:
-        files |= _section_files(section, results[section.name], controls, folder)
+        files |= table_files(folder, section.name, section.table, rows_csv(results[section.name], controls))
+        files |= figure_files(folder, section.panels)
+    write_files(files)
+    return page
+
+
+def table_files(folder: Path, name: str, table: Table, full: str) -> dict[Path, str]:
+    """Return a table as CSV, Markdown and LaTeX, by path below `folder`.
+
+    Args:
+        folder: folder of the results.
+        name: stem of the file names.
+        table: table for people.
+        full: the same with unrounded numbers, as CSV.
+    """
+    path = folder / "tables" / name
+    return {
+        path.with_suffix(".csv"): full,
+        path.with_suffix(".md"): to_markdown(table),
+        path.with_suffix(".tex"): to_latex(table),
+    }
+
+
+def figure_files(folder: Path, panels: Iterable[Panel]) -> dict[Path, str]:
+    """Return figures as SVG files, by path below `folder`."""
+    return {folder / "figures" / f"{panel.name}.svg": standalone_svg(panel.svg) for panel in panels}
+
+
+def write_files(files: Mapping[Path, str]) -> None:
+    """Write files, each whole or not at all; raise RunError with the remedy where one cannot be written."""
     for path, content in files.items():
         try:
             write_atomically(path, content)
         except OSError as error:
             raise RunError(f"{path} cannot be written: {error.strerror}; choose another folder with --out") from error
-    return page
-
-
-def _section_files(section: Section, rows: Sequence[Row], controls: Sequence[Row], folder: Path) -> dict[Path, str]:
-    files: dict[Path, str] = {}
-    tables = [(section.name, section.table, rows_csv(rows, controls))]
-    tables += [(sheet.name, sheet.table, records_csv(sheet.records)) for sheet in section.sheets]
-    for name, table, full in tables:
-        path = folder / "tables" / name
-        files |= {path.with_suffix(".csv"): full, path.with_suffix(".md"): to_markdown(table)}
-        files[path.with_suffix(".tex")] = to_latex(table)
-    for panel in (*section.panels, *([section.overview] if section.overview else [])):
-        files[folder / "figures" / f"{panel.name}.svg"] = standalone_svg(panel.svg)
-    return files

@@ -33,8 +33,6 @@ _SHOWN_PARAMETERS = {
     "fig_alpha_clusters": ("llp_weight", "num_clusters"),
     "fig_backbones": ("backbone",),
     "fig_hops": ("feature_hops", "label_hops"),
-    "neighbour_features": ("neighbours", "edge_epsilon"),
-    "private_edges": ("neighbours", "edge_epsilon"),
 }
 """Parameters that each experiment varies on purpose; other parameters differ because they are tuned."""
 _PARAMETER_TITLES = {
@@ -114,21 +112,6 @@ class Table:
             ]
             for place, row in enumerate(self.rows)
         ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sheet:
-    """A table with its own files.
-
-    Attributes:
-        name: stem of the file names.
-        table: table for people.
-        records: unrounded numbers for programs; all records have the same keys.
-    """
-
-    name: str
-    table: Table
-    records: tuple[Mapping[str, Any], ...]
 
 
 # One table for each experiment.
@@ -328,7 +311,7 @@ def _method_cell(row: Row, own: Row, best: float) -> MethodCell:
 
 def rows_csv(rows: Sequence[Row], controls: Sequence[Row] = ()) -> str:
     """Write rows with unrounded numbers; accuracies are shares of 1, and a value that does not apply is empty."""
-    return _csv([_record(row, [*rows, *controls]) for row in rows], CSV_COLUMNS)
+    return records_csv([_record(row, [*rows, *controls]) for row in rows], CSV_COLUMNS)
 
 
 def _record(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
@@ -345,13 +328,15 @@ def _record(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def records_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Write records that share their keys, one line each; a value that does not apply is empty."""
-    return _csv(records, list(records[0]) if records else [])
+def records_csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    """Write records that share their keys, one line each; a value that does not apply is empty.
 
-
-def _csv(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    return write_text_table(columns, ([record.get(name) for name in columns] for record in records))
+    Args:
+        records: unrounded values by name of the column.
+        columns: columns to write; default: those of the first record.
+    """
+    names = list(columns or records[0])
+    return write_text_table(names, ([record.get(name) for name in names] for record in records))
 
 
 def to_markdown(table: Table) -> str:

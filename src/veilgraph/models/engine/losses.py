@@ -5,7 +5,7 @@ Logits, probabilities and targets are [replicas, classes, nodes]; losses and sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,40 +145,6 @@ def noisy_log_likelihood(
     named, weights = (nodes.select(values).to(device) for values in (named, weights))
     likelihood = ChannelRows.of([each.label_mechanism.likelihood for each in reports], device, dims=2)
     return NoisyLogLikelihood(named=named, weights=weights, likelihood=likelihood, communicator=communicator)
-
-
-def forward_correction(
-    reports: Sequence[PerturbedGraph],
-    masks: NDArray[np.bool_],
-    device: torch.device,
-    nodes: NodeSubset = ALL_NODES,
-    communicator: Communicator = LOCAL,
-) -> Callable[[Tensor], Tensor]:
-    r"""Return a function from logits to the mean :math:`-\ln \sum_x \hat y_x P(y' | x)` over some nodes, [replicas].
-
-    Forward correction of the loss (Patrini et al. 2017) with the known channel of the label reports. It is computed in
-    logarithms: for labels that are not randomized it is the cross-entropy, also where a prediction is almost zero.
-
-    Args:
-        reports: reports of each replica, with the likelihood of their label mechanism.
-        masks: nodes whose labels count, [replicas, nodes].
-        device: device of the logits.
-        nodes: nodes of the logits.
-        communicator: collective operations over the processes that share the graph.
-    """
-    counted = torch.from_numpy(masks)
-    not_named = torch.from_numpy(np.stack([~each.named_classes().T for each in reports])) & counted.unsqueeze(1)
-    weights = counted / communicator.all_reduce_sum(counted.sum(dim=1, keepdim=True))
-    not_named, weights = (nodes.select(values).to(device) for values in (not_named, weights))
-    likelihood = ChannelRows.of([each.label_mechanism.likelihood for each in reports], device, dims=2)
-    log_gain, log_other = likelihood.gain.log(), likelihood.other.log()
-    log_named = torch.zeros_like(not_named, dtype=torch.float32).masked_fill(not_named, -torch.inf)
-
-    def loss(logits: Tensor) -> Tensor:
-        named = (logits.log_softmax(dim=1) + log_named).logsumexp(dim=1)
-        return communicator.all_reduce_sum(-(torch.logaddexp(named + log_gain, log_other) * weights).sum(dim=1))
-
-    return loss
 
 
 def _select_members(membership: Tensor, replicas: int, nodes: NodeSubset) -> Tensor:

@@ -1,0 +1,1 @@
+"""Tests of the grids and their report."""

@@ -1,0 +1,60 @@
+"""The report has every table and figure as a file, judges the claims that were asked for, and names the control."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from studies.grids.report import write_report
+
+from tests.support.result_rows import TITLES, ablation, beyond, ceiling, control, everything, frontier, row
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    results = {"beyond": beyond(lpgnn=0.9), "frontier": frontier()}
+    return write_report(results, {"beyond": "B", "frontier": "F"}, tmp_path_factory.mktemp("report")).parent
+
+
+def test_tables_and_figures_are_files(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {"report.md", "tables", "figures"}
+    names = ("beyond", "beyond-tallies", "beyond-veil", "frontier", "frontier-epsilon", "frontier-splits")
+    assert {path.name for path in (folder / "tables").iterdir()} == {
+        f"{name}.{kind}" for name in names for kind in ("csv", "md", "tex")
+    }
+    figures = {path.name for path in (folder / "figures").iterdir()}
+    assert {"frontier.svg", "frontier-cora.svg", "beyond-structure_only.svg", "beyond-rgnn-published.svg"} <= figures
+    for path in (folder / "figures").iterdir():
+        ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314  our own text
+    assert not set("ε±−–≤") & set((folder / "tables" / "frontier-epsilon.tex").read_text(encoding="utf-8"))
+
+
+def test_the_page_has_the_tables_and_shows_the_figures(folder: Path) -> None:
+    text = (folder / "report.md").read_text(encoding="utf-8")
+    for words in ("## B", "Gain from features", "Wins and losses of Veil", "## F", "Regret of the label alone"):
+        assert words in text
+    assert "![Cora](figures/frontier-cora.svg)" in text
+    assert "| Control |" in text
+    assert "The paper's claims" not in text, "no experiment of the paper was asked for"
+
+
+def test_claims_about_the_experiments_that_were_asked_for_are_judged(tmp_path: Path) -> None:
+    text = write_report(everything(), TITLES, tmp_path).read_text(encoding="utf-8")
+    assert text.count("| confirmed |") == 13
+    assert text.count("| refuted |") == 1
+    claims = (tmp_path / "tables" / "claims.md").read_text(encoding="utf-8")
+    assert claims in text
+    part = write_report({"ablation": ablation()}, {"ablation": "A", "table2": "T"}, tmp_path).read_text(
+        encoding="utf-8"
+    )
+    assert "| not run yet |" in part
+    assert "K\\_x = 0 to 2" not in part
+
+
+def test_hostile_names_stay_in_their_cells(tmp_path: Path) -> None:
+    hostile = "<b>|x"
+    veil = row(0.5, dataset=hostile, method="veil_labels", epsilon_x=None, epsilon_y=1.0, epsilon_user_level=1.0)
+    rows = [veil, control(0.4, dataset=hostile), ceiling(0.4, dataset=hostile)]
+    text = write_report({"frontier": rows}, {"frontier": "F"}, tmp_path).read_text(encoding="utf-8")
+    assert r"\<b>\|x" in text
