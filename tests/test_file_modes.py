@@ -75,7 +75,7 @@ def test_whatever_a_collection_writes_is_for_its_owner_unless_it_is_published(
         words = "--label health --purpose P --contact C --closes 2100-01-01 --retention 2101-01-01"
         call(f"campaign new --schema schema.toml --graph edges.csv --epsilon-y 1 {words} --out campaign.json")
         call("campaign summary campaign.json --out summary.html")
-        call("campaign tokens campaign.json --graph edges.csv --keys-file keys.txt --out tokens.csv")
+        call("campaign tokens campaign.json --graph edges.csv --keys-file keys.txt --new-key --out tokens.csv")
         call("campaign role-token --out admin.txt")
         for role in ("viewer", "auditor", "scraper"):
             call(f"campaign role-token {role} --out roles.toml")

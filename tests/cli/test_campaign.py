@@ -279,7 +279,7 @@ TOKENS = ["campaign", "tokens", "c.json", "--keys-file", "keys.txt", "--out", "t
 
 def test_tokens_open_each_node_and_are_secret(folder: Path, capsys: Capture) -> None:
     campaign = made()
-    assert main([*TOKENS, "--graph", "edges.csv", "--url", "https://collect.example.org/"]) == 0
+    assert main([*TOKENS, "--new-key", "--graph", "edges.csv", "--url", "https://collect.example.org/"]) == 0
     key = Path("keys.txt").read_text().strip()
     assert [row["node"] for row in rows("t.csv")] == ["007", "b", "c/d"]
     assert all(check_token(key, campaign.id, row["node"], row["token"]) for row in rows("t.csv"))
@@ -298,13 +298,13 @@ def test_tokens_are_signed_by_the_first_key(folder: Path, capsys: Capture) -> No
     Path("ids.csv").write_text("id\nb\n")
     capsys.readouterr()
     assert main([*TOKENS, "--nodes", "ids.csv", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"campaign": campaign.id, "tokens": 1, "out": "t.csv"}
+    assert json.loads(capsys.readouterr().out) == {"campaign": campaign.id, "tokens": 1, "out": "t.csv", "people": 1}
     assert check_token(new, campaign.id, "b", rows("t.csv")[0]["token"])
 
 
 def test_mistakes_with_tokens_are_one_line(folder: Path, capsys: Capture) -> None:
     made()
-    assert "give either" in complaint(capsys, TOKENS)
+    assert "the people are missing: give --graph" in complaint(capsys, TOKENS)
     Path("keys.txt").write_text("hunter2\n")
     assert "no key that veilgraph made" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
     Path("keys.txt").write_text("\n")
@@ -313,6 +313,45 @@ def test_mistakes_with_tokens_are_one_line(folder: Path, capsys: Capture) -> Non
     Path("ids.csv").write_text("id\n..\n")
     assert "node must be" in complaint(capsys, [*TOKENS, "--nodes", "ids.csv"])
     assert not Path("t.csv").exists()
+
+
+def test_no_key_is_made_by_a_mistyped_name_and_none_is_overwritten(folder: Path, capsys: Capture) -> None:
+    made()
+    assert "keys.txt does not exist: correct its name" in complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
+    assert not Path("keys.txt").exists()
+    Path("keys.txt").write_text(new_key())
+    command = [*TOKENS, "--new-key", "--graph", "edges.csv"]
+    assert "keys.txt exists: leave out --new-key" in complaint(capsys, command)
+    assert not Path("t.csv").exists()
+
+
+def test_people_without_links_are_counted_and_never_left_out_in_silence(folder: Path, capsys: Capture) -> None:
+    Path("ids.csv").write_text("id\n007\nb\nc/d\nalone\n")
+    capsys.readouterr()
+    assert new(*BUDGET, "--nodes", "ids.csv") == 0
+    assert "4 people, 2 links, people without links: 1." in capsys.readouterr().out
+    Path("keys.txt").write_text(new_key())
+    message = complaint(capsys, [*TOKENS, "--graph", "edges.csv"])
+    assert "edges.csv is not the campaign's graph: it has 3 people, and the campaign 4; give the same" in message
+    assert main([*TOKENS, "--graph", "edges.csv", "--nodes", "ids.csv"]) == 0
+    assert "4 people, 2 links, people without links: 1." in capsys.readouterr().out
+    assert [row["node"] for row in rows("t.csv")] == ["007", "b", "c/d", "alone"]
+
+
+def test_a_table_of_links_alone_says_that_it_names_nobody_without_links(folder: Path, capsys: Capture) -> None:
+    capsys.readouterr()
+    assert new(*BUDGET) == 0
+    said = capsys.readouterr().out
+    assert "A table of links cannot name people without links: give everybody's table with --nodes" in said
+
+
+def test_a_past_time_closes_no_campaign_and_now_does(folder: Path, capsys: Capture) -> None:
+    campaign = made()
+    revise = ["campaign", "revise", "c.json", "--closes"]
+    assert "is in the past and would close the campaign at once" in complaint(capsys, [*revise, "2020-01-01"])
+    assert Campaign.from_json(Path("c.json").read_bytes()) == campaign
+    assert main([*revise, "now"]) == 0
+    assert not Campaign.from_json(Path("c.json").read_bytes()).is_open(datetime.now(UTC))
 
 
 def test_a_receipt_is_checked_with_any_of_the_keys(folder: Path, capsys: Capture) -> None:
@@ -478,7 +517,7 @@ def test_randomize_does_not_overwrite_another_file(folder: Path, capsys: Capture
 
 def test_submit_hands_reports_in(folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = made()
-    assert main([*TOKENS, "--graph", "edges.csv"]) == 0
+    assert main([*TOKENS, "--new-key", "--graph", "edges.csv"]) == 0
     for node, name in (("007", "r1.json"), ("c/d", "r2.json")):
         assert main([*randomize("--store", f"device of {name}", node=node), "--out", name]) == 0
     with serving(campaign.to_json()) as collector:
@@ -509,7 +548,7 @@ def test_a_series_of_features_and_label_is_made_answered_and_sent_wave_by_wave(f
     said = capsys.readouterr().out
     assert "Two records that never change" in said
     assert "the same ones in every wave" in said
-    assert main([*TOKENS, "--graph", "edges.csv"]) == 0
+    assert main([*TOKENS, "--new-key", "--graph", "edges.csv"]) == 0
     store = ["--store", "device", "--limit", "9"]
     assert main([*randomize(*store, node="007"), "--out", "r1.json"]) == 0
     assert main(["campaign", "revise", "c.json", "--wave", "2"]) == 0

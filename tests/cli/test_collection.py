@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     store.put([RING.report("n0"), RING.report("n1")], now=0)
     store.withdraw(RING.campaign.id, "n2", now=0)
     store.close()
-    words = ["tokens", str(tmp_path / "campaign.json"), "--keys-file", str(tmp_path / "k.txt"), "--graph"]
+    words = ["tokens", str(tmp_path / "campaign.json"), "--keys-file", str(tmp_path / "k.txt"), "--new-key", "--graph"]
     options = ["--out", str(tmp_path / "tokens.csv"), "--url", "https://collect.example.org"]
     assert main(["campaign", *words, str(tmp_path / "edges.csv"), *options]) == 0
     return tmp_path

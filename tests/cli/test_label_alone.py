@@ -112,7 +112,7 @@ def test_a_campaign_that_asks_for_the_label_alone_ends_in_predictions(
     words = "--label country --purpose P --contact C --closes 2100-01-01"
     call(f"campaign new --schema schema.toml {TABLES} --epsilon-y 1 {words} --out campaign.json")
     call(f"campaign check campaign.json {TABLES}")
-    call("campaign tokens campaign.json --nodes nodes.csv --keys-file keys.txt --out tokens.csv")
+    call("campaign tokens campaign.json --nodes nodes.csv --keys-file keys.txt --new-key --out tokens.csv")
     with serve() as url:
         collect(url)
     capsys.readouterr()

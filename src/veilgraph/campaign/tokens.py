@@ -34,10 +34,10 @@ def check_key(key: str) -> str:
 
     >>> check_key("hunter2")
     Traceback (most recent call last):
-    veilgraph.errors.RunError: this is no key that veilgraph made, or it is altered: make one with 'campaign tokens'
+    veilgraph.errors.RunError: no key that veilgraph made, or it is altered: run 'campaign tokens --new-key'
     """
     if not is_made(key, _USE):
-        raise RunError("this is no key that veilgraph made, or it is altered: make one with 'campaign tokens'")
+        raise RunError("no key that veilgraph made, or it is altered: run 'campaign tokens --new-key'")
     return key
 
 
@@ -48,7 +48,7 @@ def read_keys(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError):
         raise RunError(f"{path} cannot be read as a file of keys") from None
     if not keys:
-        raise RunError(f"{path} holds no key: remove it, and 'campaign tokens' makes a new one")
+        raise RunError(f"{path} holds no key: remove it, and 'campaign tokens --new-key' makes a new one")
     try:
         return [check_key(key) for key in keys]
     except RunError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from veilgraph.campaign.tokens import new_key, read_keys, token_for
 from veilgraph.cli._common import echo, echo_json, needs_extra
 from veilgraph.client import verify
 from veilgraph.errors import CampaignError, ReportError, RunError
-from veilgraph.graph import read_ids
+from veilgraph.graph import Graph, read_ids
 from veilgraph.graph.shards import read_graph
 from veilgraph.graph.text_tables import write_text_table
 from veilgraph.privacy.epsilon import NeighbourRelation, describe_epsilon, json_epsilon, state_epsilon
@@ -135,12 +136,14 @@ def new(
     if not made.is_open(datetime.now(UTC)):
         raise CampaignError(f"closes is {closes}, which is in the past: give a later time")
     write_atomically(out, made.to_json() + "\n", public=True)
+    counts = {"people": made.nodes} if public is None else _counts(public)
     if as_json:
-        echo_json(_facts(made))
+        echo_json(_facts(made) | counts)
     else:
         epsilon = describe_epsilon(NeighbourRelation.USER_LEVEL, state_epsilon(made.guarantee.total_user_level))
         echo(
             f"Campaign {made.id}",
+            *_in_words(counts, nodes),
             *made.method_in_words,
             *([f"{epsilon} in total."] if made.waves is None else made.guarantee.in_words(theorem_1=False)),
             f"Open until {time_in_words(made.closes)}. Written to {out}.",
@@ -167,7 +170,9 @@ def revise(
     campaign: CampaignFile,
     purpose: Annotated[str | None, typer.Option(help="Purpose of the reports, in words for participants.")] = None,
     contact: Annotated[str | None, typer.Option(help="Contact for participants.")] = None,
-    closes: Annotated[str | None, typer.Option(help=f"Time until which reports are accepted: {_A_TIME}.")] = None,
+    closes: Annotated[
+        str | None, typer.Option(help=f"Time until which reports are accepted: {_A_TIME}; or 'now', to close at once.")
+    ] = None,
     retention: Annotated[
         str | None, typer.Option(help="Time after which you delete the reports; it may only move to an earlier one.")
     ] = None,
@@ -185,7 +190,7 @@ def revise(
     revised = _read(campaign).revise(
         purpose=purpose,
         contact=contact,
-        closes=None if closes is None else read_time(closes, zone=zone),
+        closes=None if closes is None else _new_closing(closes, zone),
         retention=None if retention is None else read_time(retention, zone=zone, name="retention"),
         note=note,
         texts={language: said for path in texts or () for language, said in read_texts(path).items()},
@@ -203,6 +208,18 @@ def revise(
             f"Notice {revised.notice_version}, open until {time_in_words(revised.closes)}. "
             f"Written to {out or campaign}; a running collector takes it up by itself.",
         )
+
+
+def _new_closing(closes: str, zone: str) -> datetime:
+    """Return when a campaign closes; a past time is a mistake, and closing at once has a word of its own."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    until = now if closes == "now" else read_time(closes, zone=zone)
+    if until < now:
+        raise CampaignError(
+            f"closes is {closes}, which is in the past and would close the campaign at once: give a later time, or "
+            "--closes now if you mean it"
+        )
+    return until
 
 
 @campaign_app.command()
@@ -244,13 +261,21 @@ def check(
 def tokens(
     campaign: CampaignFile,
     keys_file: Annotated[
-        Path, typer.Option(help="File of secret keys, one per line; the first signs. Created if it is missing.")
+        Path, typer.Option(help="File of secret keys, one per line; the first signs. With --new-key it is made.")
     ],
     out: Annotated[
         Path, typer.Option(help="Table of nodes and tokens to write. Secret: give each person only their own.")
     ],
     graph: Annotated[Path | None, typer.Option(help="Make tokens for every node of this edge table.")] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Make tokens for the column 'id' of this node table.")] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(
+            help="Make tokens for the column 'id' of this node table; with --graph, it has those without links."
+        ),
+    ] = None,
+    make_key: Annotated[
+        bool, typer.Option("--new-key", help="Make the file of keys, for a new campaign. It must not exist.")
+    ] = False,
     url: Annotated[
         str | None, typer.Option(help="The collector's address; adds a link to the participant's page to each row.")
     ] = None,
@@ -260,15 +285,27 @@ def tokens(
     read = _read(campaign)
     if out.exists():
         raise RunError(f"{out} exists: choose another --out")
-    names = _names(graph, nodes)
-    if not keys_file.exists():
+    names, counts = _people(read, graph, nodes)
+    for name in names:
+        check_node(name)
+    if make_key:
+        if keys_file.exists():
+            raise RunError(f"{keys_file} exists: leave out --new-key to sign with its first key")
         write_atomically(keys_file, new_key() + "\n")
+    elif not keys_file.exists():
+        raise RunError(
+            f"{keys_file} does not exist: correct its name, because tokens of another key open nothing; for a new "
+            "campaign give --new-key, which makes it"
+        )
     key = read_keys(keys_file)[0]
-    write_atomically(out, _table([(check_node(name), token_for(key, read.series, name)) for name in names], url))
+    write_atomically(out, _table([(name, token_for(key, read.series, name)) for name in names], url))
     if as_json:
-        echo_json({"campaign": read.id, "tokens": len(names), "out": str(out)})
+        echo_json({"campaign": read.id, "tokens": len(names), "out": str(out)} | counts)
     else:
-        echo(f"{counted(len(names), 'token')} written to {out}. Keep it and {keys_file} secret.")
+        echo(
+            f"{counted(len(names), 'token')} written to {out}. Keep it and {keys_file} secret.",
+            *_in_words(counts, nodes),
+        )
 
 
 @campaign_app.command()
@@ -324,12 +361,39 @@ def summary(
         echo(f"Written to {out}. Complete what stands in square brackets, and have it reviewed.")
 
 
-def _names(graph: Path | None, nodes: Path | None) -> list[str]:
-    if graph is not None and nodes is None:
-        return list(read_graph(graph).names)
-    if nodes is not None and graph is None:
-        return read_ids(nodes)
-    raise RunError("the nodes are missing: give either --graph or --nodes")
+def _people(campaign: Campaign, graph: Path | None, nodes: Path | None) -> tuple[list[str], dict[str, int]]:
+    """Return the names of the people who get tokens, and their counts; refuse another graph than the campaign's."""
+    if graph is None:
+        if nodes is None:
+            raise RunError("the people are missing: give --graph, with --nodes as for 'campaign new', or --nodes alone")
+        names = read_ids(nodes)
+        return names, {"people": len(names)}
+    public = read_graph(graph, nodes=nodes)
+    if public.fingerprint != campaign.graph:
+        raise CampaignError(
+            f"{graph} is not the campaign's graph: it has {counted(public.num_nodes, 'person', 'people')}, and the "
+            f"campaign {campaign.nodes:,}; give the same --graph and --nodes as to 'campaign new', or for people who "
+            "joined later --nodes alone"
+        )
+    return list(public.names), _counts(public)
+
+
+def _counts(graph: Graph) -> dict[str, int]:
+    alone = int((graph.degrees == 0).sum())
+    return {"people": graph.num_nodes, "links": graph.num_edges, "people_without_links": alone}
+
+
+def _in_words(counts: Mapping[str, int], nodes: Path | None) -> list[str]:
+    """Say how many people and links there are, and how people without links come in if they are left out."""
+    if "links" not in counts:
+        return []
+    people, links, alone = counts["people"], counts["links"], counts["people_without_links"]
+    said = f"{counted(people, 'person', 'people')}, {counted(links, 'link')}, people without links: {alone:,}."
+    if nodes is None and links and not alone:
+        said += (
+            " A table of links cannot name people without links: give everybody's table with --nodes to include them."
+        )
+    return [said]
 
 
 def _table(rows: list[tuple[str, str]], url: str | None) -> str:
