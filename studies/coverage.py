@@ -2,8 +2,9 @@
 
 Each person of a graph reports a label with a given share, chosen at random. Sets are asked to hold the true class of
 90 % of the people, of those who reported and of those who did not. "Bare" sets may be empty: their coverage says how
-well thresholds are calibrated. Sets that a user gets have at least one class, so that they cover at least as many
-people as the most likely class is right for. The control's accuracy stands beside.
+well thresholds are calibrated. The sets that a user gets have all classes in place of none, so that they cover more.
+"One class" is the share of people whose set has one class, and "right" for how many of these it is the true one. The
+control's accuracy stands beside.
 
 python -m studies.coverage --datasets FOLDER --first-seed 100 --draws 10
 """
@@ -71,8 +72,10 @@ def measure(cell: Cell, seed: int, coverage: float = 0.9) -> dict[str, float]:
             f"{group} bare": float(bare[nodes, truth].mean()),
             f"{group} covered": float(sets[nodes, truth].mean()),
             f"{group} size": float(sets[nodes].sum(axis=1).mean()),
-            f"{group} single": float((sets[nodes].sum(axis=1) == 1).mean()),
         }
+        single = sets[nodes].sum(axis=1) == 1
+        right = veil.predict()[nodes][single] == truth[single]
+        found |= {f"{group} one class": float(single.mean()), f"{group} right": float(right.mean())}
     return found
 
 
@@ -90,7 +93,7 @@ def summary(cell: Cell, draws: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows as a Markdown table: shares in percent, sizes in classes."""
     groups = ("silent", "reporting")
-    heads = [f"{group}: {text}" for group in groups for text in ("bare", "covered", "size")]
+    heads = [f"{group}: {text}" for group in groups for text in ("bare", "covered", "size", "one class", "right")]
     lines = [
         f"| graph | reports | epsilon | labels | Veil | control | {' | '.join(heads)} |",
         "| --- |" + " ---: |" * (5 + len(heads)),
@@ -99,7 +102,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         cells = [f"{100 * row[method]['mean']:.1f}" for method in ("veil", "control")]
         for group in groups:
             cells += [_percent(row[f"{group} {key}"]) for key in ("bare", "covered")]
-            cells += [f"{row[f'{group} size']['mean']:.2f}"]
+            cells += [f"{row[f'{group} size']['mean']:.2f}", f"{100 * row[f'{group} one class']['mean']:.1f}"]
+            cells += [_percent(row[f"{group} right"])]
         head = f"{row['dataset']} | {row['share']:.0%} | {row['epsilon_user_level']:g} | {row['labels']}"
         lines.append(f"| {head} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

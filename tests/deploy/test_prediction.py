@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,14 @@ import pytest
 
 from tests.support.collected import NODES, Collected
 from veilgraph.campaign.assemble import perturbed_graph, reports_of
+from veilgraph.collector.store import ReportStore
 from veilgraph.deploy import Model, predict_nodes, train_on_store, write_predictions
 from veilgraph.deploy.fit_collected import fit_reports, method_for_campaign
+from veilgraph.deploy.prediction import certain_answers
 from veilgraph.graph import Graph
 from veilgraph.models.baselines import class_shares
 from veilgraph.models.registry import METHODS
+from veilgraph.privacy.epsilon import state_epsilon
 from veilgraph.privacy.plain_text import counted
 
 
@@ -32,10 +38,52 @@ def test_predictions_carry_probabilities_the_guarantee_and_the_campaign(collecte
     np.testing.assert_allclose(table.loc[order, classes], expected[numbers], atol=1e-5)
     np.testing.assert_allclose(table[classes].sum(axis=1), 1, atol=1e-5)
     assert set(table["campaign"]) == {collected.campaign.id}
-    assert set(table["epsilon_user_level"]) == {collected.campaign.guarantee.total_user_level}
     some = table["reported"]
     assert some.any()
     assert not some.all()
+    # Who sent nothing has spent nothing.
+    stated = table["epsilon_user_level"]
+    assert set(stated[some]) == {state_epsilon(collected.campaign.guarantee.total_user_level)}
+    assert stated[~some].isna().all()
+
+
+def test_an_epsilon_of_a_prediction_is_never_below_the_exact_one(collected: Collected, veil: Path) -> None:
+    """The decimal text of 0.1 is below the double 0.1000000000000000055."""
+    found = predict_nodes(Model.load(veil, device="cpu"), collected.perturbed.graph)
+    for epsilon in (0.1, 0.3, 2.0):
+        stated = replace(found, epsilon_user_level=epsilon).to_frame()["epsilon_user_level"].dropna()
+        assert {Decimal(repr(each)) >= Decimal(epsilon) for each in stated.tolist()} == {True}
+    unlimited = replace(found, epsilon_user_level=math.inf).to_frame()["epsilon_user_level"]
+    assert set(unlimited[found.reported]) == {"not private"}
+    assert unlimited[~found.reported].isna().all()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_people_who_are_silent_or_withdrew_are_left_out_if_asked(
+    collected: Collected, veil: Path, tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = tmp_path / "reports.db"
+    shutil.copy(collected.store.removeprefix("sqlite:///"), database)
+    model = Model.load(veil, device="cpu")
+    gone = next(model.reports()).node
+    store = ReportStore.open(f"sqlite:///{database}", create=False)
+    store.withdraw(collected.campaign.series, gone, now=0.0)
+    store.close()
+    options: dict[str, Any] = {"model": veil, "graph": collected.folder / "edges.csv", "out": tmp_path / f"o{suffix}"}
+    everyone = predict_nodes(model, Graph.from_files(options["graph"]))
+    silent = {node for node, sent in zip(everyone.nodes, everyone.reported, strict=True) if not sent}
+    given = {"silent": {}, "withdrawn": {"store": f"sqlite:///{database}"}}
+    given["withdrawn,silent"] = given["withdrawn"]
+    for without, more in given.items():
+        assert collected.command("predict", **options, **more, without=without) == 0
+        table = (pd.read_csv if suffix == ".csv" else pd.read_parquet)(options["out"])
+        left_out = (silent if "silent" in without else set()) | ({gone} if "withdrawn" in without else set())
+        assert set(table["id"]) == set(everyone.nodes) - left_out
+    capsys.readouterr()
+    assert collected.command("predict", **options, without="withdrawn") == 2
+    assert "who has withdrawn is in the store alone" in capsys.readouterr().err
+    assert collected.command("predict", **options, without="quiet") == 2
+    assert "'quiet' cannot be left out: give withdrawn or silent" in capsys.readouterr().err
 
 
 def test_nodes_that_joined_later_are_predicted_from_their_neighbourhood(collected: Collected, trained: Path) -> None:
@@ -164,6 +212,8 @@ def test_people_of_the_training_without_an_edge_or_a_report_are_predicted_if_the
     (row,) = pd.read_csv(tmp_path / "out.csv").to_dict("records")
     assert row["id"] == "hermit"
     assert not row["reported"]
+    assert not row["certain"]
+    assert row["set"].count("|") == len(campaign.schema.classes) - 1
     # Nothing is known about this person, whatever the method: all people's shares are the best guess.
     found = [row[f"probability_{name}"] for name in campaign.schema.classes]
     np.testing.assert_allclose(found, class_shares(perturbed)[0], atol=1e-6)
@@ -225,7 +275,8 @@ def test_a_table_has_the_same_columns_in_every_format(collected: Collected, veil
     found = predict_nodes(Model.load(veil, device="cpu"), Graph.from_files(graph), certain=0.9)
     table = found.to_frame()
     assert list(table.columns[:6]) == ["id", "class", "probability", "set", "certain", "reported"]
-    assert (table["certain"] == (table["probability"] >= 0.9)).all()
+    one_class = table["set"].map(len) == 1
+    assert (table["certain"] == ((table["probability"] >= 0.9) & one_class)).all()
     assert table["certain"].nunique() == 2
     for suffix, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
         out = collected.folder / f"columns{suffix}"
@@ -245,6 +296,14 @@ def test_on_the_graph_of_the_training_predictions_are_those_that_the_model_keeps
     found = predict_nodes(model, graph, nodes=collected.perturbed.graph.names)
     informed = (graph.reordered(found.nodes).degrees > 0) | found.reported
     assert found.probabilities[informed].tobytes() == method.predict_proba()[informed].tobytes()
+
+
+def test_an_answer_is_certain_only_if_its_set_has_one_class() -> None:
+    """People whose set had been filled, or had two classes, were certain by their probability alone."""
+    probabilities = np.array([[0.9, 0.1, 0.0], [0.85, 0.15, 0.0], [0.81, 0.1, 0.09], [0.7, 0.2, 0.1]])
+    sets = np.array([[True, False, False], [True, True, False], [True, True, True], [True, False, False]])
+    assert certain_answers(probabilities, sets).tolist() == [True, False, False, False]
+    assert certain_answers(probabilities, None).tolist() == [True, True, True, False]
 
 
 @pytest.mark.parametrize("certain", ["0", "1.5"])

@@ -117,19 +117,49 @@ def test_the_names_of_classes_do_not_matter(mechanism: LabelMechanism) -> None:
     assert (renamed.sets(probabilities[:, order], reporting, 0.8) == sets[:, order]).all()
 
 
-def test_sets_grow_with_the_coverage_and_are_never_empty_unless_asked() -> None:
+def test_sets_grow_with_the_coverage_and_one_class_is_never_a_filling() -> None:
+    """Where no class reached the threshold, the set had the most likely one, and looked like a sure answer."""
     probabilities, truth = people(400, 4, 0)
     calibrated = calibrate_sets(probabilities, named_by(truth, GRR(4, 1.0), 1), GRR(4, 1.0))
     reporting = np.arange(400) % 2 == 0
     smaller = np.zeros((400, 4), dtype=np.bool_)
+    filled = 0
     for coverage in (0.01, 0.3, 0.6, 0.9, 0.99, 0.9999):
+        bare = calibrated.sets(probabilities, reporting, coverage, allow_empty=True)
+        assert (bare >= smaller).all()
+        smaller, empty = bare, ~bare.any(axis=1)
         sets = calibrated.sets(probabilities, reporting, coverage)
-        assert (sets >= smaller).all()
-        assert sets.any(axis=1).all()
-        smaller = sets
+        assert (sets[~empty] == bare[~empty]).all()
+        assert sets[empty].all()
+        filled += int(empty.sum())
     # 400 reports cannot show 99.99 %: (n + 1) / n times as much is more than everyone.
     assert sets.all()
-    assert not calibrated.sets(probabilities, reporting, 0.3, allow_empty=True).any(axis=1).all()
+    assert filled
+
+
+@pytest.mark.parametrize("label", [GRR(4, 1.0), GRR(4, 3.0)], ids=repr)
+def test_a_set_with_one_class_is_right_as_often_as_sets_hold_the_class(label: LabelMechanism) -> None:
+    """Where one class at most reaches the threshold, nobody is covered but by a set with one class.
+
+    So these are right at least as often as all sets hold the class. Of a quarter of the people nothing is known, and
+    their most likely class has a probability of 0.4: filled with that class, their sets were right for 40 %.
+    """
+    right: list[float] = []
+    for seed in range(10):
+        probabilities, truth = people(4000, 4, seed)
+        unknown = np.arange(4000) % 4 == 0
+        shares = np.array([0.4, 0.3, 0.2, 0.1])
+        probabilities[unknown] = shares
+        truth[unknown] = np.random.default_rng(seed).choice(4, unknown.sum(), p=shares)
+        named = named_by(truth, label, seed + 1000)
+        calibrated = calibrate_sets(probabilities[:2000], named[:2000], label)
+        new, answers, nobody = probabilities[2000:], truth[2000:], np.zeros(2000, dtype=np.bool_)
+        assert calibrated.threshold(0.3)[0] > 0.5
+        sets = calibrated.sets(new, nobody, 0.3)
+        one_class = sets.sum(axis=1) == 1
+        assert not one_class[unknown[2000:]].any()
+        right.append(share_covered(sets[one_class], answers[one_class]) - 0.3)
+    assert min(right) >= 0
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.0, -0.1, 1.5, math.nan])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -225,16 +225,26 @@ def predict(
         float | None, typer.Option(help="Probability with which a set holds the true class; default: 0.9.")
     ] = None,
     certain: Annotated[float, typer.Option(help="Least probability of an answer that is certain enough.")] = 0.8,
+    without: Annotated[
+        str,
+        typer.Option(
+            help="People to leave out: 'silent' (no report), 'withdrawn' (by --store), or both: 'withdrawn,silent'."
+        ),
+    ] = "",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself."""
+    """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself.
+
+    Everyone in the graph is predicted, also who sent nothing or has withdrawn; --without leaves them out.
+    """
     with needs_extra("server"):
         _start_workers(graph)
         from veilgraph.deploy import Model, predict_nodes
         from veilgraph.deploy.model_folder import is_shard_model
         from veilgraph.deploy.prediction import (
             COVERAGE,
+            LeftOut,
             check_table_format,
             count_set_sizes,
             write_prediction_shards,
@@ -245,6 +255,8 @@ def predict(
 
     as_shards = graph.is_dir() and nodes is None and not out.suffix
     if as_shards and ("RANK" in os.environ or is_shard_model(model)):
+        if without:
+            raise RunError("--without needs a model of one process: leave it out, and drop the rows without a report")
         _predict_shards(model, graph, out, store=store, coverage=coverage, certain=certain, device=device, json=as_json)
         return
     if not as_shards:
@@ -262,10 +274,11 @@ def predict(
         store=store,
         coverage=coverage,
         certain=certain,
+        without=cast(list[LeftOut], [each.strip() for each in without.split(",") if each.strip()]),
         watch=show_progress,
     )
     write_prediction_shards(found, graph, out) if as_shards else found.write(out)
-    others = 0 if nodes is not None else len(set(loaded.nodes or ()).difference(found.nodes))
+    others = 0 if nodes is not None or without else len(set(loaded.nodes or ()).difference(found.nodes))
     sets = _describe_sets(count_set_sizes(found.sets), loaded, COVERAGE if coverage is None else coverage)
     withdrawn = None if store is None else withdrawn_since(store, loaded)
     if as_json:
@@ -273,8 +286,7 @@ def predict(
         echo_json({"file": str(out)} | counts | {"certain_from": certain, "sets": sets, "withdrawn_since": withdrawn})
         return
     echo(f"Predicted {counted(len(found), 'node')}: {out}")
-    enough = counted(int(found.certain.sum()), "answer")
-    echo(f"Certain enough, with a probability of {certain:g} or more: {enough}.")
+    echo(_certain_line(certain, int(found.certain.sum()), sets))
     _print_sets(sets)
     if others:
         echo(f"Not in {graph}: {counted(others, 'node')} of the training; --nodes predicts them too.")
@@ -310,13 +322,18 @@ def _predict_shards(
         echo_json({"file": str(out)} | counts | {"sets": sets})
         return
     echo(f"Predicted {counted(loaded.facts['nodes'], 'node')}: {out}")
-    echo(f"Certain enough, with a probability of {certain:g} or more: {counted(answers.certain, 'answer')}.")
+    echo(_certain_line(certain, answers.certain, sets))
     _print_sets(sets)
+
+
+def _certain_line(certain: float, answers: int, sets: dict[str, float] | None) -> str:
+    one_class = "" if sets is None else " and one class in the set"
+    return f"Certain enough, with a probability of {certain:g} or more{one_class}: {counted(answers, 'answer')}."
 
 
 def _describe_sets(sizes: list[int] | None, model: Model, coverage: float) -> dict[str, float] | None:
     """Return what is said about sets, given the number of nodes with a set of each size; None without sets."""
-    if sizes is None:
+    if sizes is None or not sum(sizes):
         return None
     return {
         "coverage": coverage,

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,9 @@ from veilgraph.campaign.strict_json import TIME_FORMAT
 from veilgraph.deploy.helpful_reports import expected_help
 from veilgraph.deploy.learning_curve import ALL_SHARES, default_shares, learning_curve
 from veilgraph.deploy.model_folder import CARD, PEOPLE, Model
-from veilgraph.deploy.prediction import CERTAIN, COVERAGE, with_class_shares
+from veilgraph.deploy.prediction import CERTAIN, COVERAGE, calibrated_sets, certain_answers, with_class_shares
 from veilgraph.deploy.stored_reports import withdrawn_since
-from veilgraph.errors import FitError, RunError
+from veilgraph.errors import RunError
 from veilgraph.graph import Graph, PerturbedGraph, Split
 from veilgraph.graph.io import frame_to_csv
 from veilgraph.models import StructureOnly, Veil
@@ -35,7 +35,7 @@ from veilgraph.privacy.estimate import LEVEL, Estimate
 from veilgraph.privacy.mechanisms import LabelMechanism
 from veilgraph.progress import Watch, unwatched
 
-FORMAT = 1
+FORMAT = 2
 """Format of `card.json`."""
 
 _DEGREES = (0, 2, 4, 8, 16)
@@ -99,9 +99,10 @@ def make_card(
     content |= _unjudged(model) if judged is None else _judgement(model, perturbed, judged)
     wanted = default_shares(perturbed) if shares is None else tuple(shares)
     content["learning_curve"] = _curve(model, perturbed, wanted, memory=memory, watch=watch)
-    content["sets"] = _sets(model.method, perturbed)
-    content["uncertain"] = _uncertain(with_class_shares(model.method.predict_proba(), perturbed), perturbed)
-    return ModelCard(content=content, people=_people(model.method, perturbed))
+    answers = _Answers.of(model, perturbed)
+    content["sets"] = _sets(model, perturbed, answers, judged)
+    content["uncertain"] = _uncertain(answers, perturbed)
+    return ModelCard(content=content, people=_people(model.method, perturbed, answers))
 
 
 def complete_card(
@@ -137,7 +138,7 @@ def complete_card(
         content = known | content
         if content["learning_curve"] is None or content["learning_curve"]["left_out"]:
             content["learning_curve"] = _curve(model, perturbed, ALL_SHARES, memory=memory, watch=watch)
-        card = ModelCard(content=content, people=_people(model.method, perturbed))
+        card = ModelCard(content=content, people=_people(model.method, perturbed, _Answers.of(model, perturbed)))
     else:
         card = make_card(model, perturbed, shares=ALL_SHARES, memory=memory, watch=watch)
     card.content["withdrawn_since"] = since
@@ -286,18 +287,49 @@ def _control(perturbed: PerturbedGraph, seed: int) -> NDArray[np.float64]:
     return StructureOnly().fit(perturbed, split).predict_without_own_report(perturbed)
 
 
-def _sets(method: Method, perturbed: PerturbedGraph) -> dict[str, Any] | None:
-    """Return how large sets of classes are, for people with and without a label report; None if there are none."""
-    try:
-        calibrated = method.conformal_sets()
-    except FitError:
+class _Answers(NamedTuple):
+    """What `veilgraph predict` says of the people of the training.
+
+    Attributes:
+        probabilities: class probabilities, [nodes, classes].
+        sets: sets of classes, [nodes, classes]; None if the method gives none.
+        certain: whether the answer is certain enough, [nodes].
+    """
+
+    probabilities: NDArray[np.float32]
+    sets: NDArray[np.bool_] | None
+    certain: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, model: Model, perturbed: PerturbedGraph) -> _Answers:
+        """Return the answers of a model on the reports of its training."""
+        rows = with_class_shares(model.method.predict_proba(), perturbed)
+        calibrated = calibrated_sets(model, None)
+        sets = None if calibrated is None else calibrated.sets(rows, perturbed.has_label, COVERAGE)
+        return cls(rows, sets, certain_answers(rows, sets))
+
+
+def _sets(
+    model: Model, perturbed: PerturbedGraph, answers: _Answers, judged: UnusedReports | None
+) -> dict[str, Any] | None:
+    """Return how large sets of classes are, and how often those with one class are right; None if there are none.
+
+    A set with one class is judged by reports that it did not use, as are the sets of people without a report.
+    """
+    if (calibrated := calibrated_sets(model, None)) is None or answers.sets is None:
         return None
-    sizes = method.predict_sets(COVERAGE).sum(axis=1)
+    sizes = answers.sets.sum(axis=1)
     groups = {"reported": perturbed.has_label, "silent": ~perturbed.has_label}
+    single = None
+    if judged is not None and len(judged.nodes):
+        nobody = np.zeros(len(judged.nodes), dtype=np.bool_)
+        one_class = calibrated.sets(judged.probabilities.astype(np.float32), nobody, COVERAGE).sum(axis=1) == 1
+        single = {"share": float(one_class.mean()), "accuracy": asdict(judged.of(one_class).accuracy())}
     return {
         "coverage": COVERAGE,
         "standard_error": calibrated.standard_error(COVERAGE),
         "classes": perturbed.schema.num_classes,
+        "single": single,
         "groups": {
             name: {"people": int(chosen.sum()), "mean_size": float(sizes[chosen].mean())}
             | {"sizes": np.bincount(sizes[chosen], minlength=perturbed.schema.num_classes + 1).tolist()}
@@ -307,9 +339,9 @@ def _sets(method: Method, perturbed: PerturbedGraph) -> dict[str, Any] | None:
     }
 
 
-def _uncertain(probabilities: NDArray[np.float32], perturbed: PerturbedGraph) -> dict[str, Any]:
+def _uncertain(answers: _Answers, perturbed: PerturbedGraph) -> dict[str, Any]:
     """Return how many people have an uncertain answer, by predicted class and by degree."""
-    uncertain, predicted = probabilities.max(axis=1) < CERTAIN, probabilities.argmax(axis=1)
+    uncertain, predicted = ~answers.certain, answers.probabilities.argmax(axis=1)
     degrees = perturbed.graph.degrees
     group = np.searchsorted(_DEGREES, degrees, side="right") - 1
     return {
@@ -345,12 +377,12 @@ def _degree_names() -> list[str]:
     return [*ends, f"{_DEGREES[-1]} or more"]
 
 
-def _people(method: Method, perturbed: PerturbedGraph) -> pd.DataFrame:
+def _people(method: Method, perturbed: PerturbedGraph, answers: _Answers) -> pd.DataFrame:
     """Return the people whose answer is uncertain or who sent no label, those whose label would help most first."""
-    probabilities = with_class_shares(method.predict_proba(), perturbed)
+    probabilities = answers.probabilities
     without = method.predict_without_own_report(perturbed)
     score = expected_help(perturbed.graph, probabilities.astype(np.float64) if without is None else without)
-    silent, certain = ~perturbed.has_label, probabilities.max(axis=1) >= CERTAIN
+    silent, certain = ~perturbed.has_label, answers.certain
     rank = np.zeros(len(score), dtype=np.int64)
     askable = np.flatnonzero(silent)
     rank[askable[np.argsort(-score[askable], kind="stable")]] = np.arange(1, len(askable) + 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from veilgraph.atomic_files import write_atomically
 from veilgraph.deploy.model_folder import Model
-from veilgraph.deploy.stored_reports import stored_reports
+from veilgraph.deploy.stored_reports import stored_reports, withdrawn_people
 from veilgraph.errors import FitError, GraphError, RunError
 from veilgraph.graph import Graph, PerturbedGraph
 from veilgraph.graph.arrow import ArrowArray, arrow
@@ -24,7 +24,7 @@ from veilgraph.graph.shard_writer import drafted_folder, write_shard
 from veilgraph.graph.shards import MANIFEST, ShardFolder
 from veilgraph.models.baselines import class_shares
 from veilgraph.models.conformal import ConformalSets
-from veilgraph.privacy.epsilon import json_epsilon
+from veilgraph.privacy.epsilon import json_epsilon, state_epsilon
 from veilgraph.progress import Watch, unwatched
 
 COVERAGE = 0.9
@@ -32,6 +32,9 @@ COVERAGE = 0.9
 
 CERTAIN = 0.8
 """Least probability of an answer that counts as certain enough."""
+
+LeftOut = Literal["withdrawn", "silent"]
+"""Who can be left out of predictions."""
 
 _DIGITS = 6
 
@@ -75,8 +78,8 @@ class Predictions:
 
     @property
     def certain(self) -> NDArray[np.bool_]:
-        """Whether the answer is certain enough: its probability is at least `certain_from`, [nodes]."""
-        return np.asarray(self.probabilities.max(axis=1) >= self.certain_from)
+        """Whether the answer is certain enough, by `certain_answers`, [nodes]."""
+        return certain_answers(self.probabilities, self.sets, self.certain_from)
 
     def select(self, rows: NDArray[np.int64]) -> Predictions:
         """Return the predictions of some nodes, by their positions."""
@@ -93,9 +96,9 @@ class Predictions:
 
         Columns are `id`, `class` (the most likely one, by name), `probability`, `set`, `certain`, `reported`,
         `probability_CLASS` for each class, `epsilon_user_level`, `epsilon_one_entry` with private neighbours, and
-        `campaign`. A set is a tuple of classes by name,
-        the most likely first; the column is left out if the method gives none. `certain` says whether the probability
-        is at least `certain_from`, and `reported` whether the node sent a report.
+        `campaign`. A set is a tuple of classes by name, the most likely first; the column is left out if the method
+        gives none. `certain` says whether the set has one class and the probability is at least `certain_from`, and
+        `reported` whether the node sent a report. A node without a report spent no epsilon: there is none in its row.
         """
         rows, names = self.probabilities, self.classes
         columns: dict[str, object] = {
@@ -112,9 +115,9 @@ class Predictions:
         columns |= {
             f"probability_{name}": rows[:, code].astype(float).round(_DIGITS) for code, name in enumerate(names)
         }
-        columns["epsilon_user_level"] = json_epsilon(self.epsilon_user_level)
+        columns["epsilon_user_level"] = _spent(self.epsilon_user_level, self.reported)
         if self.epsilon_one_entry is not None:
-            columns["epsilon_one_entry"] = json_epsilon(self.epsilon_one_entry)
+            columns["epsilon_one_entry"] = _spent(self.epsilon_one_entry, self.reported)
         columns["campaign"] = self.campaign
         return pd.DataFrame(columns)
 
@@ -131,6 +134,7 @@ def predict_nodes(
     store: str | None = None,
     coverage: float | None = None,
     certain: float = CERTAIN,
+    without: Collection[LeftOut] = (),
     watch: Watch = unwatched,
 ) -> Predictions:
     """Predict classes of nodes from their neighbourhoods, with or without a report of the node itself.
@@ -146,18 +150,19 @@ def predict_nodes(
         coverage: probability with which a set holds the true class; default: 0.9, and no sets where the method gives
             none.
         certain: least probability of an answer that counts as certain enough.
+        without: whom to leave out: people who are "silent", without a report, or have "withdrawn", by the store.
         watch: shows the progress of reading.
     """
     sets = calibrated_sets(model, coverage)  # refused before anything is read
+    withdrawn = _withdrawn(model, store, without)
     public = _with_nodes(graph, nodes or ()).reordered(model.nodes or ())
     if store is None:
         perturbed = model.perturbed(public)
     else:
         with stored_reports(store, model.campaign, watch=watch) as reports:
             perturbed = model.perturbed(public, reports)
-    chosen = tuple(nodes or graph.names)
-    number_of = {name: number for number, name in enumerate(public.names)}
-    numbers = np.array([number_of[node] for node in chosen], dtype=np.int64)
+    chosen = tuple(name for name in nodes or graph.names if name not in withdrawn)
+    numbers = pd.Index(public.names).get_indexer(pd.Index(chosen))
     is_of_training = store is None and public.names == model.nodes and public.fingerprint == model.campaign.graph
     found = model.method.predict_proba(None if is_of_training else perturbed)
     reported = has_reported(perturbed)[numbers]
@@ -169,7 +174,7 @@ def predict_nodes(
     if not np.isfinite(rows).all():
         raise FitError("predictions are not finite numbers: the model is damaged; train it again")
     lists = model.campaign.guarantee.neighbours
-    return Predictions(
+    answers = Predictions(
         nodes=chosen,
         classes=model.campaign.schema.classes,
         probabilities=rows,
@@ -180,6 +185,38 @@ def predict_nodes(
         epsilon_one_entry=None if lists is None else lists.total.one_entry,
         campaign=model.campaign.id,
     )
+    return answers.select(np.flatnonzero(reported)) if "silent" in without else answers
+
+
+def _withdrawn(model: Model, store: str | None, without: Collection[LeftOut]) -> set[str]:
+    """Return the people who are left out because they have withdrawn."""
+    if unknown := set(without).difference(get_args(LeftOut)):
+        raise RunError(f"'{min(unknown)}' cannot be left out: give {' or '.join(get_args(LeftOut))}")
+    if "withdrawn" not in without:
+        return set()
+    if store is None:
+        raise RunError("who has withdrawn is in the store alone: give it, or leave nobody out for having withdrawn")
+    return withdrawn_people(store, model.campaign)
+
+
+def _spent(epsilon: float, reported: NDArray[np.bool_]) -> pd.Series[Any]:
+    """Return the epsilon of each node that reported, rounded up, and none for the others, [nodes]."""
+    stated = json_epsilon(state_epsilon(epsilon))
+    return pd.Series([stated if each else None for each in reported.tolist()], dtype=type(stated))
+
+
+def certain_answers(
+    probabilities: NDArray[Any], sets: NDArray[np.bool_] | None, certain_from: float = CERTAIN
+) -> NDArray[np.bool_]:
+    """Return whose answer is certain enough, [nodes]: a probability of `certain_from`, and a set with this class alone.
+
+    Args:
+        probabilities: class probabilities, [nodes, classes].
+        sets: sets of classes, [nodes, classes]; None if the method gives none, and the probability alone decides.
+        certain_from: least probability of a certain answer.
+    """
+    enough = np.asarray(probabilities.max(axis=1) >= certain_from)
+    return enough if sets is None else enough & (sets.sum(axis=1) == 1)
 
 
 def has_reported(perturbed: PerturbedGraph) -> NDArray[np.bool_]:
@@ -244,12 +281,13 @@ def write_predictions(table: pd.DataFrame, path: Path) -> None:
 
 
 def write_prediction_shards(found: Predictions, shards: Path, out: Path) -> None:
-    """Write predictions of all nodes of a folder of shards as shards `predictions-00000.parquet` and so on.
+    """Write predictions of the nodes of a folder of shards as shards `predictions-00000.parquet` and so on.
 
-    Each has the nodes of the shard of the same number, in the same order. The folder appears when it is complete.
+    Each has the nodes of the shard of the same number, in the same order, but those without a prediction. The folder
+    appears when it is complete.
 
     Args:
-        found: predictions of all nodes.
+        found: predictions of the nodes.
         shards: folder of the graph's shards.
         out: folder to write.
     """
@@ -259,6 +297,7 @@ def write_prediction_shards(found: Predictions, shards: Path, out: Path) -> None
         described = []
         for shard in range(folder.parts):
             ids = folder.nodes(shard).ids
+            ids = ids.filter(arrow().array([str(each) in row_of for each in ids.to_pylist()], arrow().bool_()))
             rows = np.array([row_of[str(each)] for each in ids.to_pylist()], dtype=np.int64)
             described.append(write_prediction_shard(found.select(rows), ids, draft, shard))
         write_predictions_manifest(draft, described, graph=folder.identity, campaign=found.campaign)

@@ -66,6 +66,12 @@ def count_withdrawals(store: str, campaign: Campaign) -> int:
         return opened.withdrawals(campaign.series)
 
 
+def withdrawn_people(store: str, campaign: Campaign) -> set[str]:
+    """Return the names of the people who have withdrawn from a campaign, or objected to it."""
+    with _opened(store) as opened:
+        return opened.withdrawn_nodes(campaign.series)
+
+
 def withdrawn_since(store: str, model: Model) -> int:
     """Return how many people withdrew after a model was trained; their reports are in it."""
     return count_withdrawals(store, model.campaign) - int(model.facts.get("withdrawals", 0))

@@ -151,7 +151,7 @@ class Method(ABC):
             coverage: share of nodes whose set is to hold the true class, above 0 and below 1.
             perturbed: another graph, whose people are exchangeable with those of the fit; default: the graph of the
                 fit.
-            allow_empty: leave sets empty where no class is likely enough; default: the most likely class is in them.
+            allow_empty: leave sets empty where no class is likely enough; default: all classes are in them.
         """
         calibrated = self.conformal_sets()
         reporting = calibrated.reporting if perturbed is None else perturbed.has_label

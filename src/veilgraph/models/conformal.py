@@ -93,14 +93,12 @@ class ConformalSets:
             probabilities: class probabilities, [nodes, classes].
             reporting: nodes whose own label report entered the probabilities, [nodes].
             coverage: probability with which a set holds the true class.
-            allow_empty: leave sets empty where no class reaches the threshold. Otherwise they get the most likely
-                class, and the coverage is at least the accuracy.
+            allow_empty: leave sets empty where no class reaches the threshold. Otherwise they get all classes: nothing
+                is ruled out, and a set with one class is always one that reached the threshold.
         """
         silent, reported = self.threshold(coverage)
         chosen = np.asarray(probabilities >= np.where(reporting, reported, silent)[:, None])
-        if not allow_empty:
-            chosen[np.arange(len(chosen)), probabilities.argmax(axis=1)] = True
-        return chosen
+        return chosen if allow_empty else chosen | ~chosen.any(axis=1, keepdims=True)
 
     def fitted_state(self) -> FittedState:
         """Return what a method saves of it; `from_state` takes it back."""
@@ -179,7 +177,7 @@ def calibrate_sets(
     >>> sure = np.where(np.eye(2)[truth] > 0, 0.8, 0.2)
     >>> sets = calibrate_sets(sure, np.eye(2, dtype=bool)[truth], GRR(2, float("inf")))
     >>> sets.sets(np.array([[0.8, 0.2], [0.5, 0.5]]), np.zeros(2, dtype=bool), 0.9).tolist()
-    [[True, False], [True, False]]
+    [[True, False], [True, True]]
     """
     total = partial(_total, communicator)
     count = int(total(np.array([len(named)], dtype=np.int64))[0])

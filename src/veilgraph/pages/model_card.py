@@ -227,11 +227,17 @@ def set_sentences(content: dict[str, Any]) -> list[str]:
     sentences = [
         f"A set of classes that holds the true one for {100 * sets['coverage']:.0f} % of the people has on average:"
     ]
-    return sentences + [
+    sentences += [
         f"{group['mean_size']:.2f} of {sets['classes']} classes for the {group['people']:,} people {_GROUPS[name]}, "
         f"and one class for {percent(group['sizes'][1] / group['people'])} of them."
         for name, group in sets["groups"].items()
     ]
+    if (single := sets["single"]) is not None and single["accuracy"]["value"] is not None:
+        sentences.append(
+            f"Without their own report {percent(single['share'])} of the people who reported have a set with one "
+            f"class, which is the true one for {share_text(single['accuracy'])}."
+        )
+    return sentences
 
 
 _GROUPS = {"reported": "who reported a label", "silent": "who did not"}
