@@ -329,9 +329,10 @@ def test_a_name_that_is_typed_decides_whose_turn_it_is_and_can_be_corrected(page
         page.run(f"document.getElementById('contacts').value = 'u3'; {{{typed.format('u0')}{change}}}")
         page.until("!document.getElementById('turn').hidden")
         assert "yours was round 1 of 3" in text(page, "turn")
-        for part in ("asking", "agreement", "code-field", "guarantee", "points"):
+        for part in ("asking", "agreement", "guarantee", "points"):
             assert not shown(page, part), part
-        assert shown(page, "name-field")
+        for part in ("name-field", "code-field"):
+            assert shown(page, part), "a person can withdraw in the turn of others, too"
         assert page.run("document.activeElement.id") == "node", "the focus was lost"
         page.run(f"{{{typed.format('u1')}{change}}}")
         page.until("document.getElementById('turn').hidden")
@@ -372,7 +373,7 @@ def test_what_was_sent_in_turn_can_be_withdrawn_in_the_rounds_of_others(page: Pa
         assert "yours was round 1 of 3" in not_asked(page, collector.url + asked_as("u0"))
         assert shown(page, "done")
         assert not shown(page, "again-part")
-        page.run("document.getElementById('withdraw').click()")
+        page.run("document.getElementById('withdraw').click(); document.getElementById('sure-yes').click()")
         page.until("document.getElementById('withdraw-part').hidden")
         assert collector.withdrawn == [("u0", "Bearer t0ken")]
         assert IN_TURNS[0].id in text(page, "signed-receipt")
@@ -487,7 +488,7 @@ def test_withdrawing_is_about_the_whole_series(page: Page) -> None:
         page.until("!document.getElementById('review').hidden")
         page.run("document.getElementById('send').click()")
         page.until("!document.getElementById('done').hidden")
-        page.run("document.getElementById('withdraw').click()")
+        page.run("document.getElementById('withdraw').click(); document.getElementById('sure-yes').click()")
         page.until("document.getElementById('withdraw-part').hidden")
         assert collector.withdrawn == [("u0", "Bearer t0ken")]
         assert first.id in text(page, "signed-receipt")
@@ -546,7 +547,7 @@ def test_a_real_collector_stores_and_withdraws_what_the_page_sends(page: Page, t
         page.run("document.getElementById('check').click()")
         page.until("document.getElementById('standing').textContent.includes('holds')")
         assert text(page, "standing") == "The server holds exactly these changed answers."
-        page.run("document.getElementById('withdraw').click()")
+        page.run("document.getElementById('withdraw').click(); document.getElementById('sure-yes').click()")
         page.until("document.getElementById('withdraw-part').hidden")
         assert store.withdrawals(first.id) == 1
         assert page.complaints == []

@@ -50,6 +50,12 @@ def send(page: Page, button: str = "send") -> None:
     page.run(f"document.getElementById('{button}').click()")
 
 
+def withdraw(page: Page) -> None:
+    page.run("document.getElementById('withdraw').click()")
+    page.until("document.getElementById('sure').open")
+    send(page, "sure-yes")
+
+
 def is_visible(page: Page, name: str) -> bool:
     return bool(page.run(f"document.getElementById('{name}').checkVisibility()"))
 
@@ -271,20 +277,20 @@ def test_odds_of_one_answer_name_the_answer_that_they_are_about(page: Page, coll
     ]
 
 
-def test_answers_are_withdrawn_with_one_click_and_stay_withdrawn(page: Page, collector: Collector) -> None:
+def test_answers_are_withdrawn_once_it_is_confirmed_and_stay_withdrawn(page: Page, collector: Collector) -> None:
     """The report stays on the device, which never draws another one; its cost stays spent."""
     ready(page, collector.url + INVITATION)
     drawn = draw(page)
     send(page)
     page.until("!document.getElementById('done').hidden")
-    send(page, "withdraw")
-    page.until("document.getElementById('done-heading').textContent === 'Your answers are withdrawn.'")
+    withdraw(page)
+    page.until("document.getElementById('done-heading').textContent === 'You have withdrawn.'")
     assert page.run("document.activeElement.id") == "done-heading"
     assert collector.withdrawn == [("u/17", "Bearer t0ken")]
     receipt = json.loads(words(page, "signed-receipt"))
     assert receipt["withdrawn"] == "2027-01-31T18:00:00Z"
     ready(page, collector.url + INVITATION)
-    assert words(page, "done-heading") == "Your answers are withdrawn."
+    assert words(page, "done-heading") == "You have withdrawn."
     assert not shown(page, "form")
     assert not is_visible(page, "again")
     assert not is_visible(page, "withdraw")
@@ -299,12 +305,12 @@ def test_a_withdrawal_with_a_wrong_code_or_without_an_answer_is_not_believed(pag
     send(page)
     page.until("!document.getElementById('done').hidden")
     collector.codes = [401]
-    send(page, "withdraw")
+    withdraw(page)
     page.until("document.getElementById('problem').textContent.includes('do not belong together')")
     assert is_visible(page, "code")
     page.run("document.getElementById('code').value = 'right'")
     collector.answer = b"<html>Welcome! Please accept our terms.</html>"
-    send(page, "withdraw")
+    withdraw(page)
     page.until("document.getElementById('problem').textContent.includes('did not confirm')")
     assert words(page, "done-heading") == "Received. Thank you."
 
@@ -315,7 +321,7 @@ def test_answers_that_were_withdrawn_elsewhere_are_shown_as_withdrawn(page: Page
     collector.codes, collector.answer = [410], b'{"error": "withdrawn", "detail": "this report was withdrawn"}'
     send(page)
     page.until("document.getElementById('problem').textContent.includes('were withdrawn before')")
-    assert words(page, "done-heading") == "Your answers are withdrawn."
+    assert words(page, "done-heading") == "You have withdrawn."
     assert not is_visible(page, "send")
 
 
@@ -374,11 +380,11 @@ def test_a_series_is_answered_once_in_each_round_and_counted_once(page: Page) ->
             assert words(page, "spent") == f"So far: {cost:g} of your limit of 4."
             ready(page, collector.url + INVITATION)
             assert shown(page, "done")
-        send(page, "withdraw")
-        page.until("document.getElementById('done-heading').textContent === 'Your answers are withdrawn.'")
+        withdraw(page)
+        page.until("document.getElementById('done-heading').textContent === 'You have withdrawn.'")
         collector.campaign = SERIES.revise(wave=3).to_json()
         ready(page, collector.url + INVITATION)
-        assert words(page, "done-heading") == "Your answers are withdrawn."
+        assert words(page, "done-heading") == "You have withdrawn."
         assert not shown(page, "form")
         assert page.complaints == []
 

@@ -59,8 +59,8 @@ def test_a_participant_answers_checks_the_receipt_and_withdraws_in_the_browser(
     assert report.to_json() == "".join(shown.split())
     page.run("check.click()")
     page.until("standing.textContent === 'The server holds exactly these changed answers.'")
-    page.run("withdraw.click()")
-    page.until("document.querySelector('#done-heading').textContent === 'Your answers are withdrawn.'")
+    page.run("withdraw.click(); document.querySelector('#sure-yes').click()")
+    page.until("document.querySelector('#done-heading').textContent === 'You have withdrawn.'")
     assert store.count(COLLECTION.campaign.id) == 0
     page.run("check.click()")
     page.until("standing.textContent.includes('they were withdrawn')")

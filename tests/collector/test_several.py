@@ -269,8 +269,8 @@ def test_one_tab_answers_both_campaigns_and_shows_both_dashboards(tmp_path: Path
         costs = [each.campaign.guarantee.total_user_level for each in COLLECTIONS.values()]
         spent = page.run("document.querySelector('#spent').textContent")
         assert spent == f"So far: {ceil(100 * sum(costs) - 1e-5) / 100:g} of your limit of 4."
-        page.run("withdraw.click()")
-        page.until("document.querySelector('#done-heading').textContent === 'Your answers are withdrawn.'")
+        page.run("withdraw.click(); document.querySelector('#sure-yes').click()")
+        page.until("document.querySelector('#done-heading').textContent === 'You have withdrawn.'")
         assert [store.count(each.campaign.id) for each in COLLECTIONS.values()] == [1, 0]
         assert page.complaints == []
         for _ in range(2):  # the second time both are signed in

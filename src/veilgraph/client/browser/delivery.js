@@ -1,4 +1,4 @@
-// What a page asks the collector: to store a report, to delete it, and what it holds now.
+// What a page asks the collector: whether there is a report, to store or delete one, and what it holds now.
 
 import { canonical, padded, sha256 } from "./veilgraph.js";
 
@@ -20,6 +20,7 @@ const REFUSALS = {
 // Statuses that mean several things have a word for each.
 const REASONS = { earlier_wave: "problem.round", withdrawn: "problem.withdrawn", purged: "problem.purged" };
 const STANDINGS = ["stored", "another", "missing", "withdrawn", "purged"];
+const REPORTED = ["stored", "earlier", "missing", "withdrawn", "purged"];
 const BUSY = [408, 429, 500, 502, 503, 504, 507];
 
 /** Load the campaign as it is written. */
@@ -36,6 +37,13 @@ export async function fetchPublished(hash) {
   return new Uint8Array(content);
 }
 
+/** Ask whether a person has reported: "stored", "earlier" (in other rounds alone), "missing" or why not. */
+export async function hasReported(node, code, options) {
+  const [, { status }] = await request("GET", place({ node }), { code, ...options });
+  need(REPORTED.includes(status), "problem.unasked");
+  return status;
+}
+
 /** Send a report, as long as every other one of the campaign; return whether it is new to the collector, and the receipt. */
 export async function submit(question, report, code, options) {
   const [status, { receipt }] = await request("PUT", place(report), { code, body: padded(question, report), ...options });
@@ -44,7 +52,7 @@ export async function submit(question, report, code, options) {
   return [status === 201, receipt];
 }
 
-/** Have a person's reports deleted, so that none is stored again; return the receipt of it. Its cost still counts. */
+/** Have a person's reports deleted, if there are any, and none stored again; return the receipt of it. */
 export async function withdraw(report, code, options) {
   const [, { receipt }] = await request("DELETE", place(report), { code, ...options });
   need(isAbout(receipt, report) && receipt.withdrawn, "problem.unconfirmed");
@@ -70,7 +78,8 @@ async function request(method, path, { code, body, wait = () => {}, at = "", att
   need(code === undefined || /^[\x21-\x7e]+$/.test(code), "problem.code"); // what no header can hold is no code
   const headers = { ...(code && { Authorization: `Bearer ${code}` }), ...(body && { "Content-Type": "application/json" }) };
   for (let attempt = 1; ; attempt++) {
-    const reply = await fetch(`${at}${path}`, { method, headers, body, redirect: "error" }).catch(() => null);
+    const options = { method, headers, body, redirect: "error", cache: "no-store" };
+    const reply = await fetch(`${at}${path}`, options).catch(() => null);
     const said = (await reply?.json().catch(() => null)) ?? {};
     if (reply?.ok) return [reply.status, said];
     if (reply && !BUSY.includes(reply.status))

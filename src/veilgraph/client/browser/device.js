@@ -5,6 +5,7 @@ import { UNANSWERED, canonical, encode, need, parse, randomize, randomizeWave, s
 const DAMAGED = "A stored report is damaged, and a second one would reveal more.";
 const LIMIT = "veilgraph:limit", ENTRY_LIMIT = "veilgraph:entry-limit";
 const NOT_NOW = "Another wave is this person's turn.";
+const NOT_THIS_MEMORY = "This file is not what a device remembered of this person in this survey.";
 const ANOTHER = "This device has answered the campaign before, and answers it once.";
 
 /**
@@ -14,10 +15,12 @@ const ANOTHER = "This device has answered the campaign before, and answers it on
  * user level, any two records. A notice that is older than one that the device has seen is refused. `sharedDevice` lets
  * another person answer a campaign that was answered before. `locks` and `settle`, in milliseconds, are for tests.
  * Of a series, the open wave is answered, from permanent answers in the storage; its first wave counts for all.
+ * Where the memory of an earlier wave is `lost`, permanent answers are drawn a second time, and count twice.
  */
 export async function answer(campaign, record, options) {
-	const { node, storage, maxEpsilon, now, sharedDevice } = options;
-	const question = await verify(campaign, { maxEpsilon: maxEpsilon ?? Infinity, now }), { id, epsilon } = question;
+	const { node, storage, maxEpsilon, now, sharedDevice, lost } = options;
+	const question = await verify(campaign, { maxEpsilon: maxEpsilon ?? Infinity, now }), { id } = question;
+	const epsilon = question.epsilon * (lost === true ? 2 : 1);
 	return underLock(question, options, ({ seen, spent, limit }) => {
 		const kept = drawn(question, storage);
 		if (kept.has(node)) return question.waves ? reportOfWave(question, kept.get(node), storage, record) : kept.get(node);
@@ -228,6 +231,36 @@ function reportOfWave(question, report, storage, record, isFirst) {
 
 /** Where a device remembers a series of a person; private, because permanent answers are kept by value. */
 const memoryOf = ({ id }, node) => `veilgraph-memory:${id}:${node}`;
+
+/** Return what this device remembers of a person's series, to keep elsewhere: it holds the true answers. */
+export function memoryText(question, node, storage) {
+	const { place } = answered(storage).find((one) => one.campaign === question.id && one.node === node) ?? {};
+	const memory = remembered(question, node, storage);
+	return canonical({ counted: parse(storage.getItem(place)), memory });
+}
+
+/** Take up such a text where nothing of the person's series is remembered. */
+export function loadMemory(question, text, { node, storage, locks = navigator.locks }) {
+	return locks.request("veilgraph", async () => {
+		const { counted = null, memory = null } = parse(text) ?? {}, kept = drawn(question, storage);
+		// The memory first: it must be there once it counts.
+		const entries = [[memoryOf(question, node), memory], [placeOf(question.id, node, kept.size), counted]]
+			.map(([place, said]) => [place, canonical(said)]);
+		need(counted?.node === node && !kept.has(node) && isRemembered(question, node, entries), NOT_THIS_MEMORY);
+		for (const [place, said] of entries) storage.setItem(place, said);
+	});
+}
+
+/** Tell whether entries of a storage are what a device remembers of a person's series. */
+function isRemembered(question, node, entries) {
+	const getItem = (wanted) => new Map(entries).get(wanted) ?? null;
+	const storage = { length: entries.length, key: (i) => entries[i][0], getItem };
+	try {
+		return drawn(question, storage).has(node) && Boolean(remembered(question, node, storage));
+	} catch {
+		return false;
+	}
+}
 
 /** Read what a device remembers; once a wave was answered it must be there. */
 function remembered({ id, features, label, waves }, node, storage, isFirst) {

@@ -1,8 +1,9 @@
 // The participant's page: builds the form from the campaign, draws the report on this device, shows it and sends it.
 
 import { VeilgraphError, canonical, parse, verify, within } from "./veilgraph.js";
-import { Problem, fetchCampaign, need, standing, submit, withdraw } from "./delivery.js";
-import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger, rename, setLimit, stored, total } from "./device.js";
+import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
+import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger, loadMemory, memoryText, rename,
+  setLimit, stored, total } from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
 import { factor, level, likely, points, raised, roundedUp } from "./figures.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
@@ -22,7 +23,9 @@ let entered = null; // the record, until the page is left
 let outcome = null; // of sending: "done.stored" or another phrase
 let held = null; // by the collector: "stored" or another word, once it was asked
 let turn = null; // the person's round, where each person answers one of them
+let forgotten = null; // a name that answered earlier rounds, of which this device remembers nothing
 let problem = null; // [key, values] of the phrase that is shown
+let acted = null; // "withdraw" where the person acted there, and not in the part that is shown
 
 attempt(start);
 
@@ -47,7 +50,10 @@ async function start() {
 function listen() {
   $("form").addEventListener("submit", (event) => { event.preventDefault(); attempt(draw); });
   for (const button of [$("send"), $("again")]) button.addEventListener("click", () => attempt(deliver));
-  $("withdraw").addEventListener("click", () => attempt(takeBack));
+  $("withdraw").addEventListener("click", () => attempt(takeBack, "withdraw"));
+  for (const [said, button] of [["yes", $("sure-yes")], ["no", $("sure-no")]])
+    button.addEventListener("click", () => $("sure").close(said));
+  $("memory-file").addEventListener("change", () => attempt(takeUpMemory));
   $("check").addEventListener("click", () => attempt(check));
   for (const button of document.querySelectorAll(".someone")) button.addEventListener("click", changePerson);
   // A name alone hides nothing: the code is still to be typed.
@@ -81,7 +87,7 @@ function readInvitation() {
     if (isGiven) sessionStorage.setItem(INVITATION, JSON.stringify({ node: read.get("node"), code: read.get("token") }));
     invitation = JSON.parse(sessionStorage.getItem(INVITATION));
   } catch { /* a browser that keeps nothing is told about later */ }
-  if (isGiven) [isSomeoneElse, isRefused, outcome, problem] = [false, false, null, null];
+  if (isGiven) [isSomeoneElse, isRefused, forgotten, outcome, problem] = [false, false, null, null, null];
   return isGiven;
 }
 
@@ -115,6 +121,7 @@ const isForOthers = () => turn !== null && turn !== question.wave && report?.cam
 function changePerson() {
   sessionStorage.removeItem(INVITATION);
   [invitation, report, isSomeoneElse, isRefused, outcome, problem, entered, turn] = [null, undefined, true, false, null, null, null, null];
+  forgotten = null;
   $("form").reset();
   attempt(render).then(() => $("node").focus());
 }
@@ -146,8 +153,10 @@ function render() {
   $("done").hidden = !isSent;
   $("send").hidden = isClosed;
   $("again-part").hidden = isClosed || isOthers || withdrawn !== null;
-  $("withdraw-part").hidden = withdrawn !== null;
-  askForCode(isClosed);
+  $("withdraw-part").hidden = isSent && withdrawn !== null;
+  say($("withdraw"), $("form").hidden ? "withdraw" : "withdraw.object");
+  showMemory(isSent && withdrawn === null);
+  askForCode();
   showTurn(isOthers);
   showProblem();
 }
@@ -168,17 +177,18 @@ const shownPart = () => ["form", "review", "done"].find((part) => !$(part).hidde
 /** A name that was typed, and that the collector did not accept, can be corrected: what was drawn stays. */
 const canRename = () => isRefused && !invitation && !$("review").hidden;
 
-/** Move the fields for name and code to the part that is shown; it is hidden where a link gave the code. */
-function askForCode(isClosed) {
-  const part = shownPart(), isNeeded = part === "done" ? !$("withdraw-part").hidden : !isClosed;
-  const place = $(`${part === "top" ? "form" : part}-code`);
+/** Move the fields for name and code to the part that is shown, or to the withdrawal. A link gives both. */
+function askForCode() {
+  const part = shownPart(), isGiven = Boolean(invitation);
+  const place = $(`${part === "top" ? "withdraw" : part}-code`);
   if ($("code-field").parentNode !== place) place.append($("name-field"), $("code-field")); // a field that is moved loses the focus
-  $("name-field").hidden = part !== "form" && !canRename();
+  $("name-field").hidden = ["form", "top"].includes(part) ? isGiven : !canRename();
   if (canRename()) $("node").value ||= report.node;
-  $("code-field").hidden = part === "form" ? isForOthers() : !(isNeeded && (code() === "" || isRefused));
-  $("code").required = part === "form" && !invitation;
-  $("node").required = !invitation;
-  $("identification").hidden = Boolean(invitation);
+  const isKnown = part === "form" ? isGiven : code() !== "" || $("withdraw-part").hidden;
+  $("code-field").hidden = isKnown && !isRefused;
+  $("code").required = part === "form" && !isGiven;
+  $("node").required = !isGiven;
+  $("identification").hidden = isGiven && !isRefused;
   $("invited").hidden = !invitation;
   if (invitation) say($("invited"), "as", { name: element("strong", {}, quoted(invitation.node)) });
 }
@@ -420,14 +430,83 @@ async function draw() {
   await findTurn();
   if (isForOthers()) return render();
   keepLimit();
-  const { spent } = ledger(localStorage), cost = question.epsilon, sharedDevice = $("shared-person").checked;
-  if (!people().includes(node()))
+  const name = node(), { spent } = ledger(localStorage);
+  const lost = isForgotten(), cost = question.epsilon * (lost ? 2 : 1);
+  if (!people().includes(name))
     need(within(spent + cost, limit()), "problem.limit", { cost: points(cost), spent: points(spent), limit: points(limit()) });
-  const record = contacts ? contacts.readContacts().length : readRecord(), options = { node: node(), storage: localStorage, maxEpsilon: limit(), sharedDevice };
+  // A browser may refuse: so the person can keep a file.
+  if (question.waves) navigator.storage?.persist?.().catch(() => null);
+  if (!stored(question, localStorage).has(name)) await checkUnanswered(name);
+  const record = contacts ? contacts.readContacts().length : readRecord();
+  const sharedDevice = $("shared-person").checked;
+  const options = { node: name, storage: localStorage, maxEpsilon: limit(), sharedDevice, lost };
   report = contacts ? await contacts.draw(text, question, options) : await answer(text, record, options);
   entered = record;
   render();
   $("review-heading").focus();
+}
+
+// What the person is told who has answered, and where the collector does not say so: nothing was drawn.
+const ANSWERED = { stored: "problem.reported", earlier: "problem.forgotten", withdrawn: "problem.withdrawn",
+  purged: "problem.purged" };
+const UNASKED = { "problem.code": "problem.code.first", "problem.unreachable": "problem.unasked" };
+
+/**
+ * Draw nothing for a person who has answered, on another device or before this one forgot it.
+ *
+ * The collector is asked now, and not before: who only reads the page is not known by name.
+ */
+async function checkUnanswered(name) {
+  $("draw").disabled = true;
+  say($("status"), "asking");
+  try {
+    const wait = (count) => say($("status"), "waiting", { count });
+    const status = await hasReported(name, code(), { wait });
+    const isKnown = !question.waves || people().includes(name);
+    isRefused = false;
+    if (status === "missing" || (status === "earlier" && (isKnown || isForgotten()))) return;
+    if (status === "earlier") forgotten = name;
+    if (status === "withdrawn") localStorage.setItem(withdrawnKey(name), canonical(null));
+    render();
+    throw new Problem(ANSWERED[status]);
+  } catch (error) {
+    const [key, values] = error.shown ?? [];
+    if (key === "problem.code" && (isRefused = true)) render();
+    if (key === "problem.code" || key === "problem.unreachable") throw new Problem(UNASKED[key], values);
+    throw error;
+  } finally {
+    setStatus();
+    $("draw").disabled = false;
+  }
+}
+
+// --- What this device remembers of a series -----------------------------------------------------------------
+
+/** Tell whether the person answered earlier rounds with a memory that is lost here. */
+const isForgotten = () => forgotten !== null && forgotten === node() && !people().includes(node());
+
+/** Offer the memory of a series: to keep after each round, and to load where this device has none. */
+function showMemory(isSent) {
+  const isLost = isForgotten();
+  $("memory-part").hidden = !(question.waves && isSent && people().includes(report.node));
+  if (!$("memory-part").hidden)
+    $("memory-save").href = asFile(memoryText(question, report.node, localStorage));
+  $("memory-load").hidden = !question.waves || people().includes(node());
+  $("memory-load").open ||= isLost;
+  for (const part of ["forgotten", "forgotten-anew"]) $(part).hidden = !isLost;
+  $("forgotten-accept").required = isLost;
+  say($("forgotten-cost"), "forgotten.accept", { points: points(2 * question.epsilon) });
+}
+
+const asFile = (text) => `data:application/json;charset=utf-8,${encodeURIComponent(text)}`;
+
+async function takeUpMemory() {
+  clearProblem();
+  const text = await $("memory-file").files[0].text();
+  $("memory-file").value = "";
+  need(node(), "problem.code.missing");
+  await loadMemory(question, text, { node: node(), storage: localStorage });
+  render();
 }
 
 function review() {
@@ -502,10 +581,27 @@ async function deliver() {
   });
 }
 
+/** Withdraw, or object before there is an answer, with name and code. It is final: the person confirms it. */
 async function takeBack() {
+  const name = report?.node ?? node(), campaign = question.series ?? question.id; // of all rounds together
+  clearProblem();
+  need(name && code(), "problem.code.missing");
+  if (!await isSure(name)) return;
   await ask("withdrawing", async (wait) => {
-    const campaign = question.series ?? report.campaign; // all rounds about contacts are withdrawn together
-    localStorage.setItem(withdrawnKey(), canonical(await withdraw({ ...report, campaign }, code(), { wait })));
+    const receipt = await withdraw({ campaign, node: name }, code(), { wait });
+    localStorage.setItem(withdrawnKey(name), canonical(receipt));
+  });
+}
+
+/** Say whose withdrawal this is: who withdraws does not answer. */
+const inName = (name) => [...phrase("name"), ": ", element("strong", {}, quoted(name))];
+
+function isSure(name) {
+  $("sure-as").replaceChildren(...inName(name));
+  $("sure").returnValue = "";
+  $("sure").showModal();
+  return new Promise((done) => {
+    $("sure").addEventListener("close", () => done($("sure").returnValue === "yes"), { once: true });
   });
 }
 
@@ -550,14 +646,15 @@ async function ask(doing, work) {
 
 function confirm(isWithdrawn, receipt) {
   say($("done-heading"), isWithdrawn ? "withdrawn" : "done");
-  say($("done-as"), "as", { name: element("strong", {}, quoted(report.node)) });
+  const name = element("strong", {}, quoted(report.node));
+  $("done-as").replaceChildren(...(isWithdrawn ? inName(report.node) : phrase("as", { name })));
   say($("receipt"), isWithdrawn ? "withdrawn.now" : outcome ?? "done.earlier");
   say($("kept"), isWithdrawn ? "withdrawn.kept" : question.waves || (contacts && !question.turns) ? "done.round" : "done.kept");
   say($("receipt-why"), isWithdrawn ? "withdrawn.receipt" : "receipt.why");
   $("standing").replaceChildren(...(held ? phrase(`standing.${held}`) : []));
   $("signed").hidden = !receipt?.signature; // earlier versions kept none
   $("signed-receipt").textContent = canonical(receipt ?? null);
-  $("save").href = `data:application/json;charset=utf-8,${encodeURIComponent(canonical(receipt ?? null))}`;
+  $("save").href = asFile(canonical(receipt ?? null));
 }
 
 // --- Storage, problems ----------------------------------------------------------------------------------------------
@@ -590,12 +687,13 @@ function setProblem(key, values) {
 }
 
 function showProblem() {
-  $(`${shownPart()}-problem`).append($("problem")); // where the person acted
+  $(`${acted ?? shownPart()}-problem`).append($("problem")); // where the person acted
   $("problem").hidden = !problem;
   $("problem").replaceChildren(...(problem ? phrase(...problem) : []));
 }
 
-async function attempt(work) {
+async function attempt(work, place = null) {
+  acted = place;
   try { await work(); } catch (error) { fail(error); }
 }
 
@@ -624,6 +722,7 @@ const TOLD = {
   "This is another table than that of the wave: get it again.": "problem.table",
   "The published table cannot be used: get it again.": "problem.table",
   "The people of this series were changed.": "problem.people",
+  "This file is not what a device remembered of this person in this survey.": "problem.memory",
   "You are not among the people of this wave: correct your name.": "problem.person",
 };
 
