@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.forgeries import ALIKE, APART
 from veilgraph.campaign.people_file import PeopleFile, file_size, num_buckets, people_file
 from veilgraph.errors import CampaignError
 
@@ -101,3 +102,14 @@ def test_ids_that_were_made_to_collide_and_ids_named_twice_are_refused() -> None
 @pytest.mark.parametrize(("people", "size"), [(1, 38), (16, 84), (17, 89), (100_000, 312_538), (10**7, 31_250_040)])
 def test_its_size_follows_from_the_number_of_people_alone(people: int, size: int) -> None:
     assert file_size(people) == size
+
+
+@pytest.mark.parametrize("kind", [kind for kind, pair in ALIKE.items() if pair[0]])
+def test_ids_that_look_alike_are_refused(kind: str) -> None:
+    with pytest.raises(CampaignError, match="look alike, so that a contact could be taken for another one"):
+        PeopleFile.of(["u1", *ALIKE[kind], "u2"])
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_ids_that_a_reader_tells_apart_are_those_of_two_people(kind: str) -> None:
+    assert len(PeopleFile.of(APART[kind]).names) == 2

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import veilgraph.cli
-from tests.support.forgeries import HONEST_TEXTS, MISLEADING_TEXTS
-from veilgraph.privacy.plain_text import escape, misleading_character, quote, quoted_lines
+from tests.support.forgeries import ALIKE, APART, HONEST_TEXTS, MISLEADING_TEXTS
+from veilgraph.privacy.plain_text import escape, look, look_alikes, misleading_character, quote, quoted_lines
 
 BIDIRECTIONAL = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 
@@ -90,3 +90,16 @@ def test_every_command_prints_through_the_function_that_escapes() -> None:
         calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         printed = [ast.unparse(call) for call in calls if ast.unparse(call) in ("print", "typer.echo", "typer.secho")]
         assert printed == [], path.name
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+def test_texts_that_look_alike_have_one_look(kind: str) -> None:
+    one, other = ALIKE[kind]
+    assert look(one) == look(other) == look(look(other))
+    assert look_alikes(["x", one, "y", other]) == (one, other)
+    assert look_alikes([one, one]) == (one, one)
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_texts_that_a_reader_tells_apart_stay_apart(kind: str) -> None:
+    assert look_alikes(APART[kind]) is None

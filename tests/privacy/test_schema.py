@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.forgeries import MISLEADING_TEXTS
+from tests.support.forgeries import ALIKE, APART, MISLEADING_TEXTS
 from veilgraph.errors import DomainError, SchemaError
 from veilgraph.privacy.plain_text import misleading_character
 from veilgraph.privacy.schema import NO_LABEL, Column, FeatureSchema, propose_schema
@@ -365,3 +365,19 @@ def test_a_schema_file_refuses_texts_that_could_mislead(tmp_path: Path) -> None:
     path.write_text('classes = ["a", "b"]\ncolumns = [{name = "x\\u001b[2K"}]\n')
     with pytest.raises(SchemaError, match=r"a column's name holds U\+001B"):
         FeatureSchema.load(path)
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+def test_names_and_answers_that_look_alike_are_refused(kind: str) -> None:
+    one, other = ALIKE[kind]
+    with pytest.raises(SchemaError, match="look alike"):
+        Column(name="x", values=("a", one, other))
+    with pytest.raises(SchemaError, match=r"look alike|without a name"):
+        FeatureSchema(classes=("a", one, other))
+    with pytest.raises(SchemaError, match="look alike"):
+        FeatureSchema(columns=(Column(name=one), Column(name=other)), classes=("a", "b"))
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_answers_that_a_reader_tells_apart_may_be_declared(kind: str) -> None:
+    assert FeatureSchema(columns=(Column(name="x", values=APART[kind]),), classes=APART[kind]).num_classes == 2

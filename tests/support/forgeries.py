@@ -230,6 +230,39 @@ MISLEADING_TEXTS: dict[str, str] = {
     "an emoji selector after ASCII": "To learn\ufe0f",
     "an emoji selector at the start": "\ufe0fTo learn",
 }
+# Pairs of texts that are one answer, and of texts that a reader tells apart.
+ALIKE: dict[str, tuple[str, str]] = {
+    "a space at the end": ("ill", "ill "),
+    "a space at the start": ("ill", " ill"),
+    "two spaces": ("very ill", "very  ill"),
+    "an ideographic space": ("very ill", "very\u3000ill"),
+    "an ideographic space at the end": ("ill", "ill\u3000"),
+    "a no-break space": ("very ill", "very\xa0ill"),
+    "a thin space beside a space": ("very ill", "very \u2009ill"),
+    "an Ogham space": ("very ill", "very\u1680ill"),
+    "composed and decomposed": ("\xe9tudes", "e\u0301tudes"),
+    "two accents in either order": ("a\u0323\u0302", "a\u0302\u0323"),
+    "Hangul syllables and letters": ("\ud55c", "\u1112\u1161\u11ab"),
+    "full width": ("ill", "\uff49\uff4c\uff4c"),
+    "a ligature": ("flu", "\ufb02u"),
+    "an angstrom sign": ("\xc5", "\u212b"),
+    "a joiner between letters": ("\xe4\xe4", "\xe4\u200d\xe4"),
+    "a non-joiner between letters": ("\u0645\u06cc\u062e", "\u0645\u06cc\u200c\u062e"),
+    "an emoji selector": ("\u2764", "\u2764\ufe0f"),
+    "a text selector": ("\u2764", "\u2764\ufe0e"),
+    "nothing and a space": ("", " "),
+    "mathematical letters": ("ill", "\U0001d422\U0001d425\U0001d425"),
+}
+APART: dict[str, tuple[str, str]] = {
+    "another word": ("ill", "well"),
+    "upper case": ("Aa", "aa"),
+    "an accent": ("etudes", "\xe9tudes"),
+    "a space inside": ("not ill", "notill"),
+    "another sign": ("<1", "\u22651"),
+    "two emoji": ("\U0001f600", "\U0001f621"),
+    "a dotless i": ("i", "\u0131"),
+    "sharp s": ("Ma\xdf", "Mass"),
+}
 HONEST_TEXTS: dict[str, str] = {
     "accents and symbols": "Größe ≥ 1 → été, “why”?",
     "a no-break space": "10\u00a0km",

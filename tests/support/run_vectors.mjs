@@ -172,6 +172,7 @@ const work = {
     const question = await (isWave ? module.verifyWave : module.verify)(campaign, limits);
     return reports.map((report) => module.padded(question, report));
   }),
+  look: (texts) => attempt(() => texts.map(module.internals.look)),
   turnOf: ({ id, turns }) => attempt(() => module.turnOf(id, turns)),
   listLoss: (mechanism) => attempt(() => module.listLoss(mechanism)), // Infinity becomes null in JSON
   canonical: (value) => attempt(() => module.canonical(value)),

@@ -55,7 +55,7 @@ from veilgraph.privacy.mechanisms import (
 from veilgraph.privacy.mechanisms.integer_table import IntegerTable
 from veilgraph.privacy.mechanisms.longitudinal_grr import MAX_WAVES
 from veilgraph.privacy.mechanisms.registry import best_label_mechanism
-from veilgraph.privacy.plain_text import counted, quote, quoted_lines
+from veilgraph.privacy.plain_text import counted, look, quote, quoted_lines
 from veilgraph.privacy.schema import Column, FeatureSchema
 
 FORMAT = 3
@@ -151,7 +151,7 @@ class Campaign:
             )
         for name in ("purpose", "contact", "label"):
             expect_text(getattr(self, name), name)
-        if self.label in {column.name for column in self.schema.columns}:
+        if look(self.label) in {look(column.name) for column in self.schema.columns}:
             raise CampaignError(f"'{self.label}' is both a column and the label: give the label another name")
         object.__setattr__(self, "closes", _checked_time(self.closes, "closes"))
         self._check_notice()

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from veilgraph.campaign.strict_json import expect_text, parse_json
 from veilgraph.errors import CampaignError
+from veilgraph.privacy.plain_text import look_alikes
 from veilgraph.privacy.schema import FeatureSchema
 
 NOTICE_KEYS = {"version", "purpose", "contact", "closes", "retention", "note", "wave", "texts"}
@@ -39,7 +40,7 @@ def check_texts(texts: object, schema: FeatureSchema, label: str) -> None:
     >>> check_texts({"de": {"questions": {"ill": {"text": "Krank?", "answers": {"yes": "ja"}}}}}, schema, "ill")
     >>> check_texts({"de": {"questions": {"ill": {"answers": {"yes": "no"}}}}}, schema, "ill")
     Traceback (most recent call last):
-    veilgraph.errors.CampaignError: texts.de.questions.ill.answers shows two answers by the same text
+    veilgraph.errors.CampaignError: texts.de.questions.ill.answers shows two answers by texts that look alike
     """
     known: dict[str, tuple[str, ...]] = {
         column.name: () if column.edges else column.values for column in schema.columns
@@ -77,8 +78,8 @@ def _check_answers(answers: object, values: tuple[str, ...], where: str) -> None
         if value not in shown:
             raise CampaignError(f"{where}: {value[:40]!a} is not a declared value")
         shown[value] = expect_text(text, where)
-    if len({text or value for value, text in shown.items()}) < len(shown):
-        raise CampaignError(f"{where} shows two answers by the same text")
+    if look_alikes(text or value for value, text in shown.items()):
+        raise CampaignError(f"{where} shows two answers by texts that look alike")
 
 
 def _entries(value: object, where: str) -> list[tuple[str, Any]]:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from veilgraph.errors import CampaignError
 from veilgraph.graph import Graph
+from veilgraph.privacy.plain_text import look, look_alikes
 
 _MAGIC = b"veilgraph-people-1\n"
 _PER_BUCKET = 16
@@ -58,6 +59,12 @@ class PeopleFile:
     def of(cls, names: Iterable[str]) -> PeopleFile:
         """Return the file of some people, in whatever order they are named."""
         known = tuple(names)
+        # Few names differ from their look, so that most campaigns need no second set of names.
+        if any(look(name) != name for name in known) and (alike := look_alikes(known)):
+            raise CampaignError(
+                f"the ids {alike[0]!a} and {alike[1]!a} look alike, so that a contact could be taken for another "
+                "one: give one of them another id"
+            )
         hashed = bytearray()
         for name in known:
             hashed += hashlib.sha256(name.encode()).digest()

@@ -80,6 +80,7 @@ import secrets
 import ssl
 import sys
 import time
+import unicodedata
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -185,6 +186,8 @@ _MISLEADING = re.compile(
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
     r"|(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d](?![^\x00-\x7f])"
 )
+_SPACES = re.compile("[ \u1680]+")  # NFKC makes U+0020 of all others
+_UNSEEN = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
 # Tolerance of stated epsilons, relative above 1: they are doubles as text, which agree far better with the exact ones.
 _TOLERANCE = Decimal("1e-9")
 
@@ -1674,8 +1677,8 @@ def _wave_question(campaign: dict[str, Any], notice: Notice) -> Question:
     classes = tuple(_text(name, "a class") for name in _list(label["classes"], "schema.label.classes"))
     if schema["columns"] != [] or type(schema["group"]) is not int or schema["group"] != 1 or notice.wave is not None:
         raise CampaignError("a wave about neighbours asks for nothing else")
-    if len(set(classes)) < len(classes) or not 2 <= len(classes) < _BELIEFS:
-        raise CampaignError("the campaign declares a class twice, or fewer than two")
+    if not _are_distinct(classes) or not 2 <= len(classes) < _BELIEFS:
+        raise CampaignError("the campaign declares a class twice, or two that look alike, or fewer than two")
     name = _text(label["name"], "schema.label.name")
     _check_texts(notice.texts, {name: classes})
     parts = _object(campaign["neighbours"], "answers documents label people table turns", "neighbours")
@@ -1815,8 +1818,8 @@ def _question(campaign: dict[str, Any], notice: Notice) -> Question:
     if notice.wave is not None and (waves is None or notice.wave > waves.number):
         raise CampaignError("the campaign does not have the wave that is open")
     names = [column["name"] for column in columns] + [_text(label["name"], "schema.label.name")]
-    if len(set(names)) < len(names) or len(set(classes)) < len(classes) or len(classes) < 2:
-        raise CampaignError("the campaign declares a name twice, or fewer than two classes")
+    if not _are_distinct(names) or not _are_distinct(classes) or len(classes) < 2:
+        raise CampaignError("the campaign declares a name twice, or two that look alike, or fewer than two classes")
     answers = {column["name"]: column.get("values", ()) for column in columns}
     _check_texts(notice.texts, answers | {label["name"]: classes})
     return Question(
@@ -1855,7 +1858,7 @@ def _check_question_texts(question: object, values: Sequence[str]) -> None:
         shown = {value: value for value in values}
         for value, label in _entries(text, "answers", shown):
             shown[value] = _text(label, "an answer")
-        if len(set(shown.values())) < len(shown):
+        if not _are_distinct(list(shown.values())):
             raise CampaignError("the texts show two answers alike")
 
 
@@ -1879,8 +1882,8 @@ def _column(entry: object) -> dict[str, Any]:
     else:
         parts = _object(entry, "name values", "a column")
         values = [_text(value, "a value", min_length=0) for value in _list(parts["values"], "values")]
-        if len(values) < 2 or len(set(values)) < len(values):
-            raise CampaignError("a column's values must be 2 or more, all different")
+        if len(values) < 2 or not _are_distinct(values):
+            raise CampaignError("a column's values must be 2 or more, and no two of them look alike")
     _text(parts["name"], "a column's name")
     return parts
 
@@ -2062,6 +2065,16 @@ def _text(value: object, where: str, *, min_length: int = 1) -> str:
     if found := _MISLEADING.search(value):
         raise CampaignError(f"{where} holds U+{ord(found[0]):04X}, a control or invisible character")
     return value
+
+
+def _are_distinct(texts: Sequence[str]) -> bool:
+    """Return whether no two texts look alike to a person."""
+    return len({_look(text) for text in texts}) == len(texts)
+
+
+def _look(text: str) -> str:
+    """Return the normal form of a text: NFKC without joiners and selectors, single spaces, and none at the ends."""
+    return _SPACES.sub(" ", unicodedata.normalize("NFKC", _UNSEEN.sub("", text))).strip(" ")
 
 
 def _whole(value: object, where: str) -> int:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+import unicodedata
+from collections.abc import Iterable
 
 # Controls, line and paragraph separators, surrogates, and the code points that Unicode calls default-ignorable.
 _HIDDEN = (
@@ -20,6 +22,8 @@ _HIDDEN = (
 # Persian, Indic scripts and emoji need joiners and the selectors U+FE0E and U+FE0F, always after a character outside
 # ASCII. A joiner stands between two of them.
 _STRAY = r"(?<![^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f]|[\u200c\u200d](?![^\x00-\x7f])"
+_SPACES = re.compile("[ \u1680]+")  # NFKC makes U+0020 of all others
+_UNSEEN = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
 _MISLEADING = re.compile(f"[{_HIDDEN}]|{_STRAY}")
 
 
@@ -31,6 +35,34 @@ def misleading_character(text: str) -> str | None:
     """
     found = _MISLEADING.search(text)
     return None if found is None else f"U+{ord(found[0]):04X}"
+
+
+def look(text: str) -> str:
+    r"""Return the normal form of a text: texts with the same one look alike, so they are one answer and one name.
+
+    It is NFKC without joiners and variation selectors, with one space for each run of spaces, and none at the ends.
+    Upper and lower case stay apart, because a reader sees them. Letters of two scripts that have one shape do, too.
+
+    >>> look(" ill\u3000 now ") == look("ill now"), look("e\u0301") == look("\xe9"), look("Aa") == look("aa")
+    (True, True, False)
+    """
+    if text.isascii() and "  " not in text:
+        return text.strip(" ")
+    return _SPACES.sub(" ", unicodedata.normalize("NFKC", _UNSEEN.sub("", text))).strip(" ")
+
+
+def look_alikes(texts: Iterable[str]) -> tuple[str, str] | None:
+    """Return two texts that look alike, which the same text twice does, too; or None.
+
+    >>> look_alikes(["well", "ill", "ill "]), look_alikes(["well", "ill"])
+    (('ill', 'ill '), None)
+    """
+    seen: dict[str, str] = {}
+    for text in texts:
+        if (key := look(text)) in seen:
+            return seen[key], text
+        seen[key] = text
+    return None
 
 
 def escape(text: str) -> str:

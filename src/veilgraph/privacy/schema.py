@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from veilgraph.atomic_files import write_atomically
 from veilgraph.errors import DomainError, SchemaError
 from veilgraph.privacy.notebook_table import html_table, listed
-from veilgraph.privacy.plain_text import misleading_character
+from veilgraph.privacy.plain_text import look_alikes, misleading_character
 
 NO_LABEL = -1
 """Code of a node whose label is unknown, even to the person."""
@@ -78,6 +78,7 @@ widen the range or correct the record
             )
         elif len(self.values) < 2 or len(set(self.values)) < len(self.values):
             raise SchemaError(f"column '{self.name}': values {list(self.values)} must be 2 or more, all different")
+        _refuse_look_alikes(f"column '{self.name}': the values", self.values)
         if self.domain_size > _LARGEST_DOMAIN:
             raise SchemaError(
                 f"column '{self.name}': {self.domain_size} values; at most {_LARGEST_DOMAIN} are possible"
@@ -173,11 +174,13 @@ class FeatureSchema:
         _check_texts("the note", (self.note,))
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
             raise SchemaError(f"classes are {str(list(self.classes))[:200]}: declare 2 or more, all different")
+        _refuse_look_alikes("the classes", self.classes)
         if "" in self.classes:
             raise SchemaError("a class without a name would read as a missing label: give it one")
         names = [column.name for column in self.columns]
         if twice := [name for name, times in Counter(names).items() if times > 1]:
             raise SchemaError(f"column '{twice[0]}' is declared twice")
+        _refuse_look_alikes("the columns", names)
         if self.group < 1:
             raise SchemaError(f"group is {self.group}: merge 1 column (none) or more")
         if self.group > 1 and not self.columns:
@@ -371,6 +374,12 @@ def _check_texts(where: str, texts: Sequence[str]) -> None:
     for text in texts:
         if character := misleading_character(text):
             raise SchemaError(f"{where} holds {character}, a control or invisible character: remove it")
+
+
+def _refuse_look_alikes(where: str, texts: Sequence[str]) -> None:
+    """Refuse two texts that a person cannot tell apart, such as one with a space more."""
+    if alike := look_alikes(texts):
+        raise SchemaError(f"{where} {alike[0]!a} and {alike[1]!a} look alike: they are one, so declare it once")
 
 
 def _code(value: object, code_of: Mapping[str, int], unknown: int = -1) -> int:

@@ -374,7 +374,9 @@ const date = (text) => new Date(must(text, /^[1-9]/.test(text) && new Date(text)
 const list = (value, least = 0) => must(value, Array.isArray(value) && value.length >= least);
 const isClear = (text) => isText(text) && /^.{0,4000}$/u.test(text) && !MISLEADING.test(text);
 const isName = (text) => isClear(text) && text !== "";
-const distinct = (texts, are, least = 2) => must(texts, list(texts, least).every(are) && new Set(texts).size === texts.length);
+const distinct = (texts, are, least = 2) => must(texts, list(texts, least).every(are) && new Set(texts.map(look)).size === texts.length);
+/** Texts with the same normal form look alike. */
+const look = (text) => text.replace(/[\u200c\u200d\ufe0e\ufe0f]/g, "").normalize("NFKC").replace(/[ \u1680]+/g, " ").replace(/^ | $/g, "");
 const number = (text) => Number(must(text, isText(text) && NUMBER.test(text)));
 /** For the module beside this one. */
-export const internals = { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, number, part, readNotice, readTable, respond, systemWord, whole };
+export const internals = { WORDS, agree, below, cost, distinct, guarded, isName, keys, list, look, number, part, readNotice, readTable, respond, systemWord, whole };
