@@ -507,6 +507,15 @@ def test_a_table_that_was_exchanged_is_refused(page: Page) -> None:
         assert "was altered or is damaged" in text(page, "problem")
 
 
+def test_a_published_file_that_breaks_off_is_gone_on_with(page: Page) -> None:
+    with serving_wave(waves_of(CLASS)[1]) as collector:
+        collector.part = len(TABLE.to_bytes()) - 1
+        ready(page, collector.url + INVITATION)
+        page.run(fill("u1"))
+        page.until("!document.getElementById('review').hidden", timeout=30)
+        assert {asked for asked in collector.asked_from if asked} >= {f"bytes={collector.part}-"}
+
+
 def test_names_are_added_from_a_file(page: Page) -> None:
     with serving_wave(waves_of(CLASS)[1]) as collector:
         ready(page, collector.url + INVITATION)

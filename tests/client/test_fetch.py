@@ -158,6 +158,23 @@ def test_a_download_that_breaks_off_or_leads_elsewhere_fails(fault: str, said: s
     assert content_of(tmp_path) == {}
 
 
+def test_a_download_that_breaks_off_goes_on_where_it_was_and_is_checked_whole(tmp_path: Path) -> None:
+    size = len(TABLE.to_bytes())
+    with serving(files_of(ONE)) as server:
+        server.part = -(-size // 3)
+        get = partial(fetch, server.url("in-parts!"), attempts=3, sleep=lambda _: None)
+        found = get(tmp_path / "whole")
+        assert found.table is not None
+        assert found.table.read_bytes() == TABLE.to_bytes()
+        assert server.parts[:3] == [0, server.part, 2 * server.part]
+    altered = bytes([TABLE.to_bytes()[0] ^ 1]) + TABLE.to_bytes()[1:]
+    with serving(files_of(ONE, table=altered)) as server:
+        server.part = -(-size // 3)
+        with pytest.raises(CampaignError, match="the campaign names"):
+            fetch(server.url("in-parts!"), tmp_path / "altered", attempts=3, sleep=lambda _: None)
+    assert content_of(tmp_path / "altered") == {}
+
+
 def test_a_folder_of_another_series_is_refused(tmp_path: Path) -> None:
     with collector(files_of(waves_of(CLASS, first=first_document(epsilon_y=1.0))[1])) as (_, get):
         get(tmp_path)

@@ -260,7 +260,7 @@ def test_words_that_do_not_load_are_told_in_the_pages_own(page: Page, collector:
     )
     with injected(page, missing):
         page.open(collector.url + INVITATION)
-        page.until("!document.getElementById('incomplete').hidden")
+        page.until("getComputedStyle(document.getElementById('incomplete')).visibility === 'visible'", timeout=3)
         assert "Nothing was sent" in page.run("document.getElementById('incomplete').textContent")
     assert not collector.received
 

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.performance.collecting import Server
 
 from tests.support.collection import Collection
-from tests.support.running_collector import listening, wait_until
+from tests.support.running_collector import collecting, listening, wait_until
 from veilgraph.campaign import Campaign
 from veilgraph.collector.app import make_app
 from veilgraph.collector.retention import maintain_regularly, purge_if_due
@@ -186,3 +186,14 @@ def test_the_date_passes_while_a_collector_serves(tmp_path: Path) -> None:
     assert store.count(campaign.id) == 0
     assert [(entry.actor, entry.action) for entry in store.audit_log(campaign.id)][-1] == ("collector", "purge")
     store.close()
+
+
+def test_after_a_purge_by_hand_no_page_takes_an_answer(tmp_path: Path) -> None:
+    """`veilgraph campaign purge --now` is another process: the collector looks at the store."""
+    store = ReportStore.open(f"sqlite:///{tmp_path}/reports.db")
+    with collecting(RING, store) as client:
+        assert client.get("/v1/campaign").status_code == 200
+        store.purge(RING.campaign, now=0.0, actor="owner")
+        refused = client.get("/v1/campaign")
+        assert (refused.status_code, refused.json()["error"]) == (410, "purged")
+        assert client.get("/").status_code == 200

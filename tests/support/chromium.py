@@ -84,8 +84,14 @@ class Page:
         assert self._session is not None
         return self._session
 
-    def _attach(self) -> None:
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+    def new_phone(self, url: str) -> None:
+        """Open an address as another browser would, with a storage and a cache of its own, and continue in it."""
+        self._session = None
+        context = self.call("Target.createBrowserContext")["browserContextId"]
+        self._attach(url=url, browserContextId=context)
+
+    def _attach(self, **target_of: str) -> None:
+        target = self.call("Target.createTarget", **({"url": "about:blank"} | target_of))["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")

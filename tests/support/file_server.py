@@ -9,12 +9,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Server of `files` by path; a prefix `FAULT!` of the path selects a fault."""
+    """Server of `files` by path; a prefix `FAULT!` of the path selects a fault.
+
+    With `in-parts` a published file breaks off after `part` bytes, and goes on from the byte that the next request
+    names; `parts` are these bytes.
+    """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files = files
         self.requested: list[str] = []
+        self.parts: list[int] = []
+        self.part = 20
         self.released = threading.Event()
 
     def url(self, path: str) -> str:
@@ -33,14 +39,22 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "hang":
             self.server.released.wait(30)
             return
-        content = self.server.files[path]
-        self.send_response(302 if fault == "to-file" else 200)
+        content, status = self.server.files[path], 302 if fault == "to-file" else 200
+        in_parts = fault == "in-parts" and "/published/" in path
+        if in_parts:
+            start = int(self.headers.get("Range", "bytes=0-")[6:-1])
+            self.server.parts.append(start)
+            whole, content, status = len(content), content[start:], 206 if start else 200
+        self.send_response(status)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{whole - 1}/{whole}")
         if fault == "to-file":
             self.send_header("Location", "file:///etc/hostname")
         if fault != "unannounced":
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if fault == "broken-off" else content)
+        sent = self.server.part if in_parts else len(content) // 2 if fault == "broken-off" else len(content)
+        self.wfile.write(content[:sent])
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  (the name is inherited)
         """Log nothing."""

@@ -11,27 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
-from tests.support.browser_module import BROWSER
 from tests.support.campaigns import campaign
 from tests.support.chromium import Page
+from veilgraph.collector.participant_page import participant_page
 from veilgraph.privacy.schema import Column, FeatureSchema
 
-FILES = {
-    "/": ("participant.html", "text/html; charset=utf-8"),
-    "/participant.css": ("participant.css", "text/css"),
-    "/participant.js": ("participant.js", "text/javascript"),
-    "/veilgraph.js": ("veilgraph.js", "text/javascript"),
-    "/neighbours.js": ("neighbours.js", "text/javascript"),
-    "/device.js": ("device.js", "text/javascript"),
-    "/contacts.js": ("contacts.js", "text/javascript"),
-    "/elements.js": ("elements.js", "text/javascript"),
-    "/figures.js": ("figures.js", "text/javascript"),
-    "/delivery.js": ("delivery.js", "text/javascript"),
-    "/wording.js": ("wording.js", "text/javascript"),
-} | {
-    f"/languages/{path.name}": (f"languages/{path.name}", "application/json")
-    for path in (BROWSER / "languages").iterdir()
-}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -79,6 +63,8 @@ class Collector(ThreadingHTTPServer):
         self.campaign = campaign
         self.published: dict[str, bytes] = {}  # files of a wave about neighbours, by their SHA-256
         self.broken = False
+        self.part: int | None = None  # bytes after which a published file breaks off
+        self.asked_from: list[str | None] = []  # what was asked of published files
         self.answer: bytes | None = None
         self.codes: list[int] = []
         self.standing: tuple[int, bytes] = (200, b'{"status": "missing"}')  # whether the node has reported
@@ -101,14 +87,23 @@ class _Handler(BaseHTTPRequestHandler):
             node = unquote(self.path.removeprefix("/v1/reports/"))
             self.server.asked.append((node, self.headers["Authorization"]))
             self._reply(*self.server.standing, "application/json")
-        elif self.path in FILES:
-            name, kind = FILES[self.path]
-            self._reply(200, (BROWSER / name).read_bytes(), kind)
+        elif found := participant_page().get(self.path):
+            self._reply(200 if found.content else 204, found.content, found.media_type)
         elif self.path.removeprefix("/v1/published/") in self.server.published:
-            content = self.server.published[self.path.removeprefix("/v1/published/")]
-            self._reply(200, content, "application/octet-stream")
+            self._publish(self.server.published[self.path.removeprefix("/v1/published/")])
         else:
-            self._reply(204 if self.path == "/favicon.ico" else 404, b"", "text/plain")
+            self._reply(404, b"", "text/plain")
+
+    def _publish(self, content: bytes) -> None:
+        asked = self.headers["Range"]
+        self.server.asked_from.append(asked)
+        first = int(asked[6:-1]) if asked else 0
+        self.send_response(206 if asked else 200)
+        if asked:
+            self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(content) - first))
+        self.end_headers()
+        self.wfile.write(content[first:][: self.server.part])
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -2782,7 +2782,8 @@ class _Source(NamedTuple):
 
     def campaign(self, now: datetime | None) -> tuple[str, Question]:
         """Return the text of the campaign that is open, and what it asks."""
-        content = self._load("campaign", lambda response: b"".join(_pieces(response, _MAX_CAMPAIGN_LENGTH)))
+        request = _request(self.url, "campaign", "", "GET")
+        content = self._load(request, lambda response: b"".join(_pieces(response, _MAX_CAMPAIGN_LENGTH)))
         question = verify(content, max_epsilon=float("inf"), now=now)
         return content.decode(), question
 
@@ -2801,8 +2802,9 @@ class _Source(NamedTuple):
             return path
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
         try:
-            found = self._load(f"published/{sha256}", lambda response: self._write(draft, response, most))
-            if found != sha256:
+            request = _request(self.url, f"published/{sha256}", "", "GET")
+            self._load(request, lambda response: self._write(draft, request, response, most))
+            if (found := _file_sha256(draft)) != sha256:
                 raise CampaignError(
                     f"a published file has the SHA-256 {found}, and the campaign names {sha256}: it is not used; try "
                     "again later, and tell the campaign's contact if this stays"
@@ -2812,23 +2814,29 @@ class _Source(NamedTuple):
             draft.unlink(missing_ok=True)
         return path
 
-    def _write(self, draft: Path, response: http.client.HTTPResponse, most: int) -> str:
-        """Write an answer to a draft, from its beginning, and return its hash."""
-        hashed, total, done = hashlib.sha256(), response.length or most, 0
-        draft.unlink(missing_ok=True)
-        with draft.open("xb") as file:
-            for piece in _pieces(response, min(most, _MAX_PUBLISHED_LENGTH)):
-                try:
-                    file.write(piece)
-                except OSError as error:
-                    raise RunError(f"{draft.parent} cannot be written: {error.strerror}") from None
-                hashed.update(piece)
-                done += len(piece)
-                self.progress("published files", done, total)
-        return hashed.hexdigest()
+    def _write(
+        self, draft: Path, request: urllib.request.Request, response: http.client.HTTPResponse, most: int
+    ) -> None:
+        """Write an answer to a draft; if it breaks off, the next request asks for the rest."""
+        done = draft.stat().st_size if draft.exists() else 0
+        if response.headers.get("Content-Range", "").split("-")[0] != f"bytes {done}":
+            draft.unlink(missing_ok=True)
+            done = 0
+        total = done + (response.length or most)
+        try:
+            with draft.open("ab") as file:
+                for piece in _pieces(response, min(most, _MAX_PUBLISHED_LENGTH) - done):
+                    try:
+                        file.write(piece)
+                    except OSError as error:
+                        raise RunError(f"{draft.parent} cannot be written: {error.strerror}") from None
+                    done += len(piece)
+                    self.progress("published files", done, total)
+        finally:
+            # A file has one content for ever: its name is its hash, which is checked at the end.
+            request.add_header("Range", f"bytes={done}-")
 
-    def _load(self, place: str, read: Callable[[http.client.HTTPResponse], T]) -> T:
-        request = _request(self.url, place, "", "GET")
+    def _load(self, request: urllib.request.Request, read: Callable[[http.client.HTTPResponse], T]) -> T:
         remedy = "what is complete is kept: fetch again later"
         return _deliver(request, self.attempts, self.timeout, self.sleep, remedy, read)
 
@@ -2906,7 +2914,7 @@ def _deliver(
         pause = 0.5 * 2**attempt * (1 - secrets.randbelow(1000) / 2000)
         try:
             with opener.open(request, timeout=timeout) as response:
-                if response.status in (200, 201):
+                if response.status in (200, 201, 206):
                     return read(response)
                 raise SendError(f"the collector answered {response.status}, which is not a response to a report")
         except urllib.error.HTTPError as error:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +33,16 @@ from veilgraph.collector.middleware import (
     SecurityHeaders,
     max_report_bytes,
 )
+from veilgraph.collector.participant_page import PageFile, PageFiles, participant_page
 from veilgraph.collector.participant_rights import add_participant_rights
+from veilgraph.collector.published import add_published, check_published
 from veilgraph.collector.retention import maintain_regularly
 from veilgraph.collector.revisions import RevisedFile, take_up_revisions
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.store import ReportStore
 from veilgraph.collector.submission import ReportSizes, add_submission
 from veilgraph.collector.validation import ReportValidator
-from veilgraph.errors import CampaignError, StoreError, StoreFullError, StoreUnavailableError
+from veilgraph.errors import StoreError, StoreFullError, StoreUnavailableError
 from veilgraph.graph import Graph
 
 logger = logging.getLogger("veilgraph.collector")
@@ -50,20 +50,6 @@ logger = logging.getLogger("veilgraph.collector")
 _SAVE_REFUSALS_SECONDS = 5.0
 # Digits of a campaign's id that name it in the metrics.
 _ID_DIGITS = 12
-# Path, file and media type of the participant's page.
-_PARTICIPANT_FILES = (
-    ("/", "participant.html", "text/html; charset=utf-8"),
-    ("/veilgraph.js", "veilgraph.js", "text/javascript; charset=utf-8"),
-    ("/neighbours.js", "neighbours.js", "text/javascript; charset=utf-8"),
-    ("/device.js", "device.js", "text/javascript; charset=utf-8"),
-    ("/contacts.js", "contacts.js", "text/javascript; charset=utf-8"),
-    ("/elements.js", "elements.js", "text/javascript; charset=utf-8"),
-    ("/figures.js", "figures.js", "text/javascript; charset=utf-8"),
-    ("/participant.js", "participant.js", "text/javascript; charset=utf-8"),
-    ("/delivery.js", "delivery.js", "text/javascript; charset=utf-8"),
-    ("/wording.js", "wording.js", "text/javascript; charset=utf-8"),
-    ("/participant.css", "participant.css", "text/css; charset=utf-8"),
-)
 
 
 def make_app(
@@ -103,7 +89,7 @@ def make_app(
         published: files of a wave about neighbours by their SHA-256: the belief table and the people. Each is served
             whole, so that a device that looks somebody up reveals nothing.
     """
-    _check_published(campaign, published or {})
+    check_published(campaign, published or {})
     check_graph(campaign, graph)
     store.register(campaign, now=clock())
     joined = tuple(joined)
@@ -155,7 +141,7 @@ def make_app(
     app = new_app(title="veilgraph collector", version=veilgraph.__version__, lifespan=lifespan)
     app.state.campaign = lambda: validator.campaign
     refuse = answer_refusals(app, shared, metrics)
-    _add_campaign(app, validator)
+    _add_campaign(app, validator, shared)
     add_health(app, shared)
     submit_one = add_submission(
         app, validator=validator, shared=shared, metrics=metrics, sizes=sizes, seconds=limits.body_seconds
@@ -168,12 +154,11 @@ def make_app(
         refuse=refuse,
         refused=(Refusal, StoreError),
     )
-    add_boundaries(app, shared, metrics)
+    add_boundaries(app, shared, metrics, files=participant_page())
     add_participant_rights(app, validator=validator, shared=shared, limits=limits)
     _add_administration(app, validator, store, credentials, metrics)
-    _add_participant_page(app)
     if published:
-        _add_published(app, published)
+        add_published(app, published)
     add_dashboard(
         app,
         campaign=campaign,
@@ -217,11 +202,15 @@ def answer_refusals(app: FastAPI, shared: SharedParts, metrics: Metrics) -> Call
     return refuse
 
 
-def add_boundaries(app: FastAPI, shared: SharedParts, metrics: Metrics) -> None:
-    """Add what every request passes: security headers, rate limit, and an answer to unexpected errors."""
+def add_boundaries(app: FastAPI, shared: SharedParts, metrics: Metrics, *, files: Mapping[str, PageFile]) -> None:
+    """Add what every request passes: security headers, rate limit, and an answer to unexpected errors.
+
+    Files in memory are outside of the rate limit: to refuse one costs as much, and a crowd may have one address.
+    """
     # The last one added is the outermost.
     app.add_middleware(ErrorBoundary)
     app.add_middleware(RateLimit, buckets=shared.buckets, metrics=metrics)
+    app.add_middleware(PageFiles, files=files)
     app.add_middleware(SecurityHeaders)
 
 
@@ -236,10 +225,17 @@ def _as_refusal(error: Exception) -> Refusal:
     return Refusal(RefusalReason(f"http_{status}"))
 
 
-def _add_campaign(app: FastAPI, validator: ReportValidator) -> None:
+def _add_campaign(app: FastAPI, validator: ReportValidator, shared: SharedParts) -> None:
     @app.get("/v1/campaign", summary="The campaign document that participants answer", responses=openapi.CAMPAIGN)
     async def get_campaign(request: Request) -> Response:
         campaign = validator.campaign
+        # Nobody answers in vain. During an outage nobody knows, and the page is still served.
+        if shared.database.is_up:
+            try:
+                if await asyncio.to_thread(shared.store.purged, campaign.series) is not None:
+                    raise Refusal(RefusalReason.PURGED)
+            except StoreError:
+                shared.database.suspect()
         headers = {"ETag": f'"{campaign.id}.{campaign.notice_version}"', "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
@@ -282,41 +278,6 @@ def _add_administration(
         await require_role(request, credentials, store, Role.AUDITOR)
         entries = await asyncio.to_thread(store.audit_log, validator.campaign.series)
         return AsciiJSON({"entries": [entry.document for entry in entries]})
-
-
-def _check_published(campaign: Campaign, published: Mapping[str, bytes]) -> None:
-    asked = campaign.neighbours
-    expected = set() if asked is None else asked.published
-    if published.keys() != expected or any(hashlib.sha256(each).hexdigest() != key for key, each in published.items()):
-        raise CampaignError("the published files are not those that the campaign names: give its table and its people")
-
-
-def _add_published(app: FastAPI, published: Mapping[str, bytes]) -> None:
-    @app.get("/v1/published/{sha256}", summary="A file of a wave about neighbours, whole", responses=openapi.PUBLISHED)
-    async def get_published(sha256: str) -> Response:
-        if (content := published.get(sha256)) is None:
-            raise Refusal(RefusalReason.NOT_FOUND, "no file with this SHA-256 is published: look at the campaign again")
-        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(content, media_type="application/octet-stream", headers=headers)
-
-
-def _add_participant_page(app: FastAPI) -> None:
-    """Serve the participant's page at /, with its files from the package."""
-    browser = resources.files("veilgraph") / "client" / "browser"
-    for path, name, media_type in _PARTICIPANT_FILES:
-        app.get(path, include_in_schema=False)(_static_file((browser / name).read_bytes(), media_type))
-    for table in (browser / "languages").iterdir():
-        serve_table = _static_file(table.read_bytes(), "application/json")
-        app.get(f"/languages/{table.name}", include_in_schema=False)(serve_table)
-    # Every browser requests an icon; that there is none is not worth a refusal in the counts.
-    app.get("/favicon.ico", include_in_schema=False)(_static_file(b"", "image/x-icon", status=204))
-
-
-def _static_file(content: bytes, media_type: str, *, status: int = 200) -> Callable[[], Awaitable[Response]]:
-    async def send() -> Response:
-        return Response(content, status, media_type=media_type, headers={"Cache-Control": "no-cache"})
-
-    return send
 
 
 async def _save_refusals_regularly(store: ReportStore, campaign_id: str, metrics: Metrics) -> None:

@@ -125,11 +125,12 @@ def _responses(granted: dict[int, Any], *refused: int) -> Responses:
     }
 
 
-CAMPAIGN = _responses({200: dict[str, Any], 304: None})
+CAMPAIGN = _responses({200: dict[str, Any], 304: None}, 410)
 HEALTH = _responses({200: HealthBody}, 503)
 STATUS = _responses({200: StatusBody}, 401, 503)
-PUBLISHED = _responses({200: None}, 404)
-PUBLISHED[200]["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+PUBLISHED = _responses({200: None, 206: None, 304: None, 416: None}, 404)
+for _status in (200, 206):
+    PUBLISHED[_status]["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 METRICS = _responses({200: None}, 401, 503)
 METRICS[200]["content"] = {"text/plain": {"schema": {"type": "string"}}}
 

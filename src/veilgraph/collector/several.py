@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import resources
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.routing import Router
@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from veilgraph.collector.app import add_boundaries, answer_refusals, new_app
 from veilgraph.collector.health import add_health
 from veilgraph.collector.metrics import Metrics
+from veilgraph.collector.participant_page import PageFile
 from veilgraph.collector.shared_parts import SharedParts
 from veilgraph.collector.wave_switch import WaveSwitch
 
@@ -68,28 +69,20 @@ def _entrance(campaigns: Mapping[str, FastAPI | WaveSwitch], shared: SharedParts
     """Make what is outside of all campaigns: a page that names none of them, and the health of the process."""
     app, metrics = new_app(openapi_url=None, redirect_slashes=False), Metrics(campaign="", queued=lambda: 0)
     answer_refusals(app, shared, metrics)
-    add_boundaries(app, shared, metrics)
-    add_health(app, shared)
     pages = resources.files("veilgraph.collector") / "pages"
-    page, stylesheet = (pages / "entrance.html").read_bytes(), (pages / "dashboard.css").read_bytes()
-
-    @app.get("/")
-    async def entrance() -> Response:
-        return Response(page, media_type="text/html; charset=utf-8")
-
-    @app.get("/style.css")
-    async def style() -> Response:
-        return Response(stylesheet, media_type="text/css; charset=utf-8")
+    files = {
+        "/": PageFile((pages / "entrance.html").read_bytes(), "text/html; charset=utf-8"),
+        "/style.css": PageFile((pages / "dashboard.css").read_bytes(), "text/css; charset=utf-8"),
+        "/favicon.ico": PageFile(b"", "image/x-icon"),
+    }
+    add_boundaries(app, shared, metrics, files=files)
+    add_health(app, shared)
 
     @app.get("/c/{name}")
-    async def with_slash(name: str) -> Response:
+    async def with_slash(name: str) -> RedirectResponse:
         if name not in campaigns:
             raise HTTPException(404)
         # Relative, because a proxy may serve the collector below a path.
         return RedirectResponse(f"{name}/", 308)
-
-    @app.get("/favicon.ico")
-    async def icon() -> Response:
-        return Response(status_code=204)
 
     return app

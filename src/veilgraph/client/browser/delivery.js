@@ -25,16 +25,29 @@ const BUSY = [408, 429, 500, 502, 503, 504, 507];
 
 /** Load the campaign as it is written. */
 export async function fetchCampaign() {
-  const reply = await fetch("v1/campaign", { cache: "no-store" }).catch(() => null);
-  need(reply?.ok, "problem.load");
+  const reply = await patiently(() => fetch("v1/campaign", { cache: "no-store" }), { problem: "problem.load" });
+  need(reply.status !== 410, "problem.purged");
+  need(reply.ok, "problem.load");
   return reply.text();
 }
 
-/** Load a published file, whole: nobody learns what of it is of interest here. */
+/** Load a published file, whole: nobody learns what of it is of interest here. What broke off is gone on with. */
 export async function fetchPublished(hash) {
-  const reply = await fetch(`v1/published/${hash}`).catch(() => null), content = await reply?.arrayBuffer().catch(() => null);
-  need(reply?.ok && content, "problem.load");
-  return new Uint8Array(content);
+  let pieces = [], length = 0;
+  const reply = await patiently(async () => {
+    const headers = length ? { Range: `bytes=${length}-`, "If-Range": `"${hash}"` } : {};
+    const found = await fetch(`v1/published/${hash}`, { headers });
+    if (!found.ok) return found;
+    if (!found.headers.get("Content-Range")?.startsWith(`bytes ${length}-`)) [pieces, length] = [[], 0];
+    for (const reader = found.body.getReader(); ;) {
+      const { done, value } = await reader.read();
+      if (done) return found;
+      pieces.push(value);
+      length += value.length;
+    }
+  }, { problem: "problem.load" });
+  need(reply.ok, "problem.load");
+  return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
 
 /** Ask whether a person has reported: "stored", "earlier" (in other rounds alone), "missing" or why not. */
@@ -74,10 +87,19 @@ const isAbout = (receipt, report) => receipt?.campaign === report.campaign && re
  *
  * Doing any of this twice is harmless. `wait` is told the seconds of a pause.
  */
-async function request(method, path, { code, body, wait = () => {}, at = "", attempts = 6 }) {
+async function request(method, path, { code, body, at = "", ...options }) {
   need(code === undefined || /^[\x21-\x7e]+$/.test(code), "problem.code"); // what no header can hold is no code
   const headers = { ...(code && { Authorization: `Bearer ${code}` }), ...(body && { "Content-Type": "application/json" }) };
+  const reply = await patiently(() => fetch(`${at}${path}`, { method, headers, body, redirect: "error" }), options);
+  const said = (await reply.json().catch(() => null)) ?? {};
+  if (reply.ok) return [reply.status, said];
+  throw new Problem(REASONS[said.error] ?? REFUSALS[reply.status] ?? "problem.status", { status: `${reply.status}` });
+}
+
+/** Return the reply that `get` gets; get it again where the collector is busy or the connection broke off. */
+async function patiently(get, { wait = () => {}, attempts = 6, problem = "problem.unreachable" }) {
   for (let attempt = 1; ; attempt++) {
+<<<<<<< HEAD
     const options = { method, headers, body, redirect: "error", cache: "no-store" };
     const reply = await fetch(`${at}${path}`, options).catch(() => null);
     const said = (await reply?.json().catch(() => null)) ?? {};
@@ -85,6 +107,11 @@ async function request(method, path, { code, body, wait = () => {}, at = "", att
     if (reply && !BUSY.includes(reply.status))
       throw new Problem(REASONS[said.error] ?? REFUSALS[reply.status] ?? "problem.status", { status: `${reply.status}` });
     need(attempt < attempts, "problem.unreachable");
+=======
+    const reply = await get().catch(() => null);
+    if (reply && !BUSY.includes(reply.status)) return reply;
+    need(attempt < attempts, problem);
+>>>>>>> 7b1712f (Serve a crowd: one script, files in pieces, no rate limit for the page)
     const pause = Math.max(Math.min(Number(reply?.headers.get("Retry-After")) || 0, 60), 2 ** (attempt - 1) * (1 - Math.random() / 2));
     wait(Math.ceil(pause));
     await new Promise((done) => setTimeout(done, 1000 * pause));

@@ -32,6 +32,7 @@ attempt(start);
 async function start() {
   readInvitation(); // first, so that a code does not stay in the address if anything fails
   await speak(preferred(kept(LANGUAGE)));
+  $("incomplete").hidden = true;
   offerLanguages();
   need(storageWorks(), "problem.storage");
   need(navigator.locks, "problem.old");
@@ -728,8 +729,7 @@ const TOLD = {
 
 function fail(error) {
   setStatus();
-  $("incomplete").hidden = isSpeaking();
-  if (!isSpeaking()) return;
+  if (!isSpeaking()) return $("incomplete").classList.remove("late");
   if (error instanceof Problem) setProblem(...error.shown);
   else if (error instanceof VeilgraphError) setProblem(TOLD[error.message] ?? "problem.answer");
   else setProblem(error?.name === "QuotaExceededError" ? "problem.full" : "problem.unexpected");

@@ -1,0 +1,116 @@
+"""The participant's page is few requests, outside of the rate limit, and the same for everyone who checks it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.browser_module import BROWSER, NODE, needs_node
+from tests.support.collection import Collection
+from tests.support.running_collector import listening
+from veilgraph.collector.app import make_app
+from veilgraph.collector.middleware import Limits
+from veilgraph.collector.participant_page import bundle, participant_page
+from veilgraph.collector.store import ReportStore
+
+COLLECTION = Collection.ring()
+PAGE = participant_page()["/"].content.decode()
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[httpx.Client]:
+    """Yield a client of a collector that grants an address one request."""
+    app = make_app(
+        campaign=COLLECTION.campaign,
+        graph=COLLECTION.graph,
+        store=ReportStore.open(f"sqlite:///{tmp_path}/reports.db"),
+        credentials=COLLECTION.credentials,
+        limits=Limits(requests_per_second=0.001, burst=1),
+    )
+    with listening(app) as served:
+        yield served
+
+
+class _Loaded(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag in ("link", "script"):
+            self.files[given.get("href") or given["src"]] = given["integrity"]
+
+
+def loaded() -> dict[str, str]:
+    """Return the files that the page loads at once, and the hashes that it states for them."""
+    parser = _Loaded()
+    parser.feed(PAGE)
+    return parser.files
+
+
+def test_the_page_loads_a_script_and_a_style_sheet_whose_names_and_hashes_are_of_their_content() -> None:
+    files = loaded()
+    assert sorted(name.rpartition(".")[2] for name in files) == ["css", "js"]
+    for name, integrity in files.items():
+        content = participant_page()[f"/{name}"].content
+        assert integrity == "sha256-" + base64.b64encode(hashlib.sha256(content).digest()).decode()
+        assert hashlib.sha256(content).hexdigest()[:16] in name
+
+
+def test_a_crowd_behind_one_address_gets_every_file_whatever_its_rate(client: httpx.Client) -> None:
+    assert client.get("/health/live").status_code == 200
+    assert client.get("/health/live").status_code == 429
+    for path, file in participant_page().items():
+        for encoding in ("gzip", "identity"):
+            for _ in range(5):
+                answer = client.get(path, headers={"Accept-Encoding": encoding})
+                assert answer.content == file.content
+                assert "script-src 'self'" in answer.headers["content-security-policy"]
+        assert client.head(path).headers.get("content-type") == file.media_type
+
+
+def test_who_has_a_file_gets_it_again_only_when_it_changed(client: httpx.Client) -> None:
+    for path, file in participant_page().items():
+        first = client.get(path)
+        assert ("immutable" in first.headers["cache-control"]) == file.is_fixed
+        again = client.get(path, headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert client.get(path, headers={"If-None-Match": '"another"'}).content == file.content
+
+
+def test_the_script_is_every_module_of_the_page_word_by_word() -> None:
+    script = bundle(BROWSER)
+    for module in BROWSER.glob("*.js"):
+        for line in module.read_text(encoding="utf-8").splitlines():
+            plain = re.sub(r"^export ", "", line)
+            assert plain in script or "import" in line, (module.name, line)
+
+
+@needs_node
+def test_the_script_exports_from_each_module_what_the_module_exports() -> None:
+    names = ("veilgraph", "neighbours", "device")
+    modules = ", ".join(f"module_{name}" for name in names)
+    script = bundle(BROWSER).split("// participant.js")[0]
+    ask = f"console.log(JSON.stringify([{modules}].map((each) => Object.keys(each).sort())));"
+    ran = subprocess.run([str(NODE), "--input-type=module", "-"], input=script + ask, capture_output=True, text=True)
+    for exported, name in zip(json.loads(ran.stdout), names, strict=True):
+        source = (BROWSER / f"{name}.js").read_text(encoding="utf-8")
+        found = re.findall(r"^export (?:async )?(?:function\*?|const|class) (\w+)", source, re.MULTILINE)
+        assert exported == sorted(found)
+
+
+@pytest.mark.parametrize("line", ['import x from "./a.js";', "export default 7;", 'await import("./" + name);'])
+def test_a_module_that_no_script_can_be_made_of_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "participant.js").write_text(line, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"participant\.js imports or exports"):
+        bundle(tmp_path)
