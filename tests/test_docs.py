@@ -509,3 +509,17 @@ def sentences_of(page: Path) -> Iterator[str]:
 def test_sentences_of_the_first_pages_are_short(page: Path) -> None:
     long = [sentence for sentence in sentences_of(page) if len(sentence.split()) > LONGEST_SENTENCE]
     assert long == []
+
+
+def test_every_location_of_the_nginx_recipe_says_who_asks_and_how() -> None:
+    text = (ROOT / "docs" / "how-to" / "deployment.md").read_text(encoding="utf-8")
+    recipe = "".join(re.findall(r"```nginx\n(.*?)```", text, flags=re.DOTALL))
+    locations = re.findall(r"location \S+ \{(.*?)\}", recipe, flags=re.DOTALL)
+    to_collector = [body for body in locations if ":8000" in body]
+    assert len(to_collector) == 2
+    # A location that sets one header inherits none.
+    for body in to_collector:
+        assert "proxy_set_header X-Forwarded-For $remote_addr;" in body
+        assert "proxy_set_header X-Forwarded-Proto $scheme;" in body
+    assert "access_log off;" in recipe
+    assert "error_log /dev/null emerg;" in recipe

@@ -71,6 +71,14 @@ def test_the_session_cookie_is_out_of_reach_for_scripts_and_other_sites(client: 
     assert client.get("/dashboard").status_code == 401
 
 
+@pytest.mark.parametrize("path", ["/dashboard", "/v1/campaign", "/v1/status", "/health", "/health/ready", "/metrics"])
+@pytest.mark.parametrize("host", ["evil.example", "localhost:1"])
+def test_no_redirection_names_the_host_that_a_client_claims(path: str, host: str, client: httpx.Client) -> None:
+    answer = client.get(f"{path}/", headers={"Host": host})
+    assert answer.headers.get("location", "../dashboard") == "../dashboard"
+    assert answer.status_code == (308 if path == "/dashboard" else 404)
+
+
 def session_of(client: httpx.Client) -> dict[str, str]:
     """Sign in; return the header that a copy of the cookie sends."""
     value = login(client).cookies[SESSION_COOKIE]

@@ -181,6 +181,8 @@ def new_app(**options: Any) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         default_response_class=AsciiJSON,
+        # A redirection would name the host that the client claims, and lead out of the path of a proxy.
+        redirect_slashes=False,
         # Traces and logs would hold paths, which name nodes.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         **options,

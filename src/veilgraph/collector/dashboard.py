@@ -185,6 +185,10 @@ def add_dashboard(
         assessed = None if assessment is None else await asyncio.to_thread(assessment.read, campaign.id)
         return _page("dashboard.html", assessment=assessed, exports=role is Role.OWNER, **values)
 
+    @app.get("/dashboard/", include_in_schema=False)
+    async def without_slash() -> Response:
+        return RedirectResponse("../dashboard", 308)
+
     @app.post("/dashboard/login", include_in_schema=False)
     async def login(request: Request) -> Response:
         seconds = limits.body_seconds

@@ -67,7 +67,7 @@ class CampaignsTogether:
 
 def _entrance(campaigns: Mapping[str, FastAPI | WaveSwitch], shared: SharedParts) -> FastAPI:
     """Make what is outside of all campaigns: a page that names none of them, and the health of the process."""
-    app, metrics = new_app(openapi_url=None, redirect_slashes=False), Metrics(campaign="", queued=lambda: 0)
+    app, metrics = new_app(openapi_url=None), Metrics(campaign="", queued=lambda: 0)
     answer_refusals(app, shared, metrics)
     pages = resources.files("veilgraph.collector") / "pages"
     files = {
