@@ -1,7 +1,7 @@
 """The next wave of a series about private neighbours: a table from all that is stored, and the document that names it.
 
-A table is post-processing of reports, so publishing it reveals nothing more. It is computed by a command, never by a
-request handler.
+A table is post-processing of reports, so publishing it reveals no more than they do. It is computed by a command,
+never by a request handler.
 """
 
 from __future__ import annotations

@@ -42,6 +42,11 @@ Template = Literal["page", "dpia", "consent"]
 QuestionKind = Literal["label", "feature"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 _FILES = {"page": "campaign_summary.html", "dpia": "campaign_dpia.md", "consent": "campaign_consent.md"}
+NOT_COVERED = (
+    "This bounds what a person’s own reports add. It does not bound what the reports of others tell: a class is "
+    "computed from these for every person by name, also for those who do not take part or have withdrawn."
+)
+"""What no figure about a person's own reports covers."""
 # More questions than these stand on a page of their own, so that the summary stays on one.
 _QUESTIONS_ON_PAGE = 5
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -162,6 +167,7 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         if campaign.neighbours is None
         else series_steps(campaign.neighbours, _label_text(campaign, language)),
         "published": published(campaign),
+        "not_covered": NOT_COVERED,
         "methods": list(methods(campaign, language)),
         "leaving_out": _leaving_out(campaign, language),
         "exposures": exposures(campaign, language),
@@ -288,8 +294,9 @@ def published(campaign: Campaign) -> list[str]:
         f"Before each wave two files are published for everyone, whole: one by which everyone can check whether an id "
         f"is among the {people}, and one that says for each of them what the reports so far make likely about their "
         "class.",
-        "The second is computed from randomized reports alone, so it reveals nothing beyond them: the figures here "
-        "hold for all who read it. But everyone can read it, and what was published cannot be taken back.",
+        "Everyone who reads the second sees by name who has taken part, and what was reported for them, changed at "
+        "random as it was. It is computed from such reports alone, so the figures here hold for all who read it. "
+        "What was published cannot be taken back.",
         "Both are given out whole, so that nobody learns whom a device looks up.",
     ]
 

@@ -1,7 +1,7 @@
 """The table that is published between waves: what is believed about each person, in 16 bits.
 
-It is computed from reports alone, so publishing it reveals nothing more. It is published whole: a device that looks
-its neighbours up asks nobody, and nobody learns whom it looked up.
+It is computed from reports alone, so publishing it reveals no more than they do: who reported, and the randomized
+report. It is published whole: a device that looks its neighbours up asks nobody, and nobody learns whom it looked up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from veilgraph.errors import DomainError
 
 UNKNOWN = 0
-"""Code of a person about whom nothing is known; a neighbour like this adds nothing."""
+"""Code of a person about whom nothing is known; a neighbour like this adds nothing. It marks who sent nothing."""
 
 _CODES = 2**16
 _FINEST = 60
