@@ -117,11 +117,7 @@ REPORT = COLLECTION.report("n4").document
         (b"{", "not_json"),
         (b"\xff\xfe", "not_json"),
         (b"[" * 100_000, "too_large"),
-<<<<<<< HEAD
         (b"[" * 600, "not_json"),
-=======
-        (b"[" * 500, "not_json"),
->>>>>>> 7b1712f (Serve a crowd: one script, files in pieces, no rate limit for the page)
         (b"null", "not_valid"),
         (json.dumps(REPORT | {"extra": 1}).encode(), "not_valid"),
         (json.dumps(REPORT | {"campaign": "0" * 64}).encode(), "not_valid"),

@@ -90,7 +90,8 @@ const isAbout = (receipt, report) => receipt?.campaign === report.campaign && re
 async function request(method, path, { code, body, at = "", ...options }) {
   need(code === undefined || /^[\x21-\x7e]+$/.test(code), "problem.code"); // what no header can hold is no code
   const headers = { ...(code && { Authorization: `Bearer ${code}` }), ...(body && { "Content-Type": "application/json" }) };
-  const reply = await patiently(() => fetch(`${at}${path}`, { method, headers, body, redirect: "error" }), options);
+  const asked = { method, headers, body, redirect: "error", cache: "no-store" };
+  const reply = await patiently(() => fetch(`${at}${path}`, asked), options);
   const said = (await reply.json().catch(() => null)) ?? {};
   if (reply.ok) return [reply.status, said];
   throw new Problem(REASONS[said.error] ?? REFUSALS[reply.status] ?? "problem.status", { status: `${reply.status}` });
@@ -99,19 +100,9 @@ async function request(method, path, { code, body, at = "", ...options }) {
 /** Return the reply that `get` gets; get it again where the collector is busy or the connection broke off. */
 async function patiently(get, { wait = () => {}, attempts = 6, problem = "problem.unreachable" }) {
   for (let attempt = 1; ; attempt++) {
-<<<<<<< HEAD
-    const options = { method, headers, body, redirect: "error", cache: "no-store" };
-    const reply = await fetch(`${at}${path}`, options).catch(() => null);
-    const said = (await reply?.json().catch(() => null)) ?? {};
-    if (reply?.ok) return [reply.status, said];
-    if (reply && !BUSY.includes(reply.status))
-      throw new Problem(REASONS[said.error] ?? REFUSALS[reply.status] ?? "problem.status", { status: `${reply.status}` });
-    need(attempt < attempts, "problem.unreachable");
-=======
     const reply = await get().catch(() => null);
     if (reply && !BUSY.includes(reply.status)) return reply;
     need(attempt < attempts, problem);
->>>>>>> 7b1712f (Serve a crowd: one script, files in pieces, no rate limit for the page)
     const pause = Math.max(Math.min(Number(reply?.headers.get("Retry-After")) || 0, 60), 2 ** (attempt - 1) * (1 - Math.random() / 2));
     wait(Math.ceil(pause));
     await new Promise((done) => setTimeout(done, 1000 * pause));
