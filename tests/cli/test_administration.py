@@ -53,7 +53,7 @@ def test_an_owner_withdraws_for_a_person(capsys: Capture) -> None:
     log = printed(capsys, "campaign", "audit-log")
     assert "owner        withdraw" in log
     assert CAMPAIGN.id[:12] in log
-    assert "n1" in log, "the owner's own act is named"
+    assert "n1" not in log, "the log outlives a purge"
 
 
 def test_an_owner_records_the_objection_of_someone_who_has_not_answered(capsys: Capture) -> None:
@@ -88,6 +88,7 @@ def test_a_list_of_withdrawals_survives_an_older_backup(capsys: Capture) -> None
         "campaign": CAMPAIGN.id,
         "withdrawals": 0,
         "added": 0,
+        "removed": 0,
         "out": "w.csv",
     }
     again = ["campaign", "withdraw", "--listed", "w.csv", "--campaign", "c.json"]
@@ -96,6 +97,20 @@ def test_a_list_of_withdrawals_survives_an_older_backup(capsys: Capture) -> None
     store = ReportStore.open("sqlite:///reports.db", create=False)
     assert {report.node for report in store.iterate(CAMPAIGN)} == {"n0", "n3", "n4"}
     store.close()
+
+
+def test_after_a_purge_the_list_of_withdrawals_names_nobody_of_the_campaign(capsys: Capture) -> None:
+    store = ReportStore.administer("sqlite:///reports.db")
+    store.withdraw(CAMPAIGN.id, "n1", now=0, actor="owner")
+    write = ["campaign", "withdrawals", "--campaign", "c.json", "--out", "w.csv"]
+    printed(capsys, *write)
+    other = "another-campaign"
+    Path("w.csv").write_text(Path("w.csv").read_text() + f'"{other}","x"\n')
+    store.purge(CAMPAIGN, now=0, actor="owner")
+    store.close()
+    assert "The campaign is purged: 1 name removed from w.csv" in printed(capsys, *write)
+    assert Path("w.csv").read_text() == f'"campaign","node"\n"{other}","x"\n'
+    assert "n1" not in printed(capsys, "campaign", "audit-log", "--json")
 
 
 @pytest.mark.parametrize("content", ["", "node\nn1\n", "campaign,node\nx\n", "campaign,node\nx,..\n"])

@@ -15,7 +15,7 @@ from veilgraph.campaign import Campaign
 from veilgraph.campaign.report import check_node
 from veilgraph.cli._common import echo, echo_json, needs_extra
 from veilgraph.errors import RunError
-from veilgraph.privacy.plain_text import counted, quote
+from veilgraph.privacy.plain_text import counted
 
 if TYPE_CHECKING:
     from veilgraph.collector.audit_log import Entry
@@ -106,21 +106,27 @@ def list_withdrawals(
     out: Annotated[Path, typer.Option(help="The list, .csv. Names are added to a list that exists.")],
     as_json: AsJson = False,
 ) -> None:
-    """Add who withdrew to a list in a file, which survives the loss of the database."""
+    """Add who withdrew to a list in a file, which survives the loss of the database; after a purge, remove them."""
     asked = Campaign.from_json(campaign.read_bytes())
     opened = _open(store)
     try:
-        from veilgraph.collector.withdrawal_list import add_to_list
+        from veilgraph.collector.withdrawal_list import add_to_list, remove_from_list
 
         nodes = opened.withdrawn_nodes(asked.series)
-        added = add_to_list(out, asked.series, nodes)
+        is_purged = opened.purged(asked.series) is not None
+        removed = remove_from_list(out, asked.series) if is_purged else 0
+        added = 0 if is_purged else add_to_list(out, asked.series, nodes)
         if added:
             detail = {"campaign": asked.series, "added": added}
             opened.record("list withdrawals", detail, now=time.time(), actor="owner")
     finally:
         opened.close()
     if as_json:
-        echo_json({"campaign": asked.id, "withdrawals": len(nodes), "added": added, "out": str(out)})
+        echo_json(
+            {"campaign": asked.id, "withdrawals": len(nodes), "added": added, "removed": removed, "out": str(out)}
+        )
+    elif is_purged:
+        echo(f"The campaign is purged: {counted(removed, 'name')} removed from {out}. Delete older copies yourself.")
     else:
         echo(f"{counted(added, 'withdrawal')} added to {out}. It names people: keep it secret, and on another disk.")
 
@@ -184,7 +190,8 @@ def purge(
     else:
         echo(
             f"{counted(deleted, 'report')} deleted. The campaign accepts none again, and the audit log says so.",
-            "Models that were trained before hold copies of reports: delete their folders, and old backups.",
+            "Models that were trained before hold copies of reports: delete their folders, and old backups. 'campaign "
+            "withdrawals' takes the names off a list of withdrawals.",
         )
 
 
@@ -279,7 +286,5 @@ def _hour(entry: Entry) -> str:
 
 
 def _short(name: str, value: object) -> str:
-    """Return a value in a line: the first digits of an id or a hash, and a quoted name."""
-    if name == "node":
-        return quote(str(value))
+    """Return a value in a line: the first digits of an id or a hash."""
     return str(value)[:12] if name in ("campaign", "sha256") else str(value)

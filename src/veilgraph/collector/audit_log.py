@@ -35,7 +35,7 @@ class Entry:
         hour: Unix time of the hour of the act. A more precise time is not kept, as for reports.
         actor: who acted: `owner`, `collector`, `participant`, or the name that a proxy gave.
         action: what was done: one word, such as `export`.
-        detail: canonical JSON of an object with what it was done to. It names no participant who acted.
+        detail: canonical JSON of an object with what it was done to. It names no participant.
         previous: hash of the entry before it.
         hash: SHA-256 of the canonical JSON of all the other values, in hexadecimal digits.
 

@@ -350,7 +350,7 @@ class ReportStore:
         """Delete the reports of a node, of all waves, and store none of it again; in one transaction.
 
         A node without reports objects: its act has this name in the audit log. Withdrawing again changes nothing. The
-        audit log names the node only if somebody else acts for it.
+        audit log never names the node, because it outlives a purge: the tombstone does, until then.
 
         Args:
             campaign_id: the campaign.
@@ -358,8 +358,7 @@ class ReportStore:
             now: Unix time; only its hour is kept.
             actor: who withdraws: `participant`, for a holder of the node's token, or another for the audit log.
         """
-        hour, own = hour_of(now), actor == "participant"
-        detail = {"campaign": campaign_id} if own else {"campaign": campaign_id, "node": node}
+        hour = hour_of(now)
         with translate_errors(), writing(self._engine) as connection:
             _lock_withdrawals(connection)
             if (purged := _purged(connection, campaign_id)) is not None:
@@ -372,7 +371,7 @@ class ReportStore:
             deleted = connection.execute(delete(reports).where(of_node)).rowcount
             if is_new:
                 action = "withdraw" if deleted else "object"
-                audit_log.append(connection, now=now, actor=actor, action=action, detail=detail)
+                audit_log.append(connection, now=now, actor=actor, action=action, detail={"campaign": campaign_id})
         empty_journal(self._engine)
         return Withdrawal(hour=hour if since is None else since, is_new=is_new)
 

@@ -1,6 +1,7 @@
 """List of withdrawals in a file of its own: after an older backup is restored, it says who had withdrawn since.
 
-The list names people, as the tombstones in the store do. It only grows: a store that lost tombstones takes no name off.
+The list names people, as the tombstones in the store do. A store that lost tombstones takes no name off. A purge does,
+as it deletes the tombstones: no report of the campaign is stored again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ def add_to_list(path: Path, campaign_id: str, nodes: Set[str]) -> int:
     if rows != before or not path.exists():
         write_atomically(path, write_text_table(_COLUMNS, sorted(rows)))
     return len(rows) - len(before)
+
+
+def remove_from_list(path: Path, campaign_id: str) -> int:
+    """Remove everybody of a campaign from the list; return how many were in it."""
+    before = _read(path) if path.exists() else set()
+    kept = {(campaign, node) for campaign, node in before if campaign != campaign_id}
+    if kept != before:
+        write_atomically(path, write_text_table(_COLUMNS, sorted(kept)))
+    return len(before) - len(kept)
 
 
 def _read(path: Path) -> set[tuple[str, str]]:
