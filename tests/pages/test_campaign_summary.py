@@ -194,7 +194,7 @@ def test_a_series_stands_among_the_deployments_with_both_relations() -> None:
 def test_questions_are_shown_as_people_see_them() -> None:
     first, *others = questions(replace(CAMPAIGN, schema=SCHEMA))
     assert (first.kind, first.text, first.answers) == ("label", "health", ("well", "ill"))
-    assert [each.answers for each in others][:2] == [("0 to 30", "30 to 50", "50 to 120"), ("no", "yes")]
+    assert [each.answers for each in others][:2] == [("0 to below 30", "30 to below 50", "50 to 120"), ("no", "yes")]
     assert all(each.answers == ("no", "yes") for each in questions(MANY))
 
 
