@@ -176,6 +176,22 @@ def test_there_is_no_cycle_of_imports() -> None:
     assert cycle == []
 
 
+@pytest.mark.parametrize("start", ["cli.model", "pages.model_card", "pages.campaign_summary", "deploy.fit_collected"])
+def test_a_deployed_training_and_what_it_writes_reach_nothing_of_the_laboratory(start: str) -> None:
+    graph = {module_of(path): set(imports_of(path)) for path in FILES}
+    # Shell completion reads the names of data sets when somebody presses Tab.
+    del graph["veilgraph.cli.completion"]
+    reached, waiting = set[str](), [f"veilgraph.{start}"]
+    while waiting:
+        module = waiting.pop()
+        if module in graph and module not in reached:
+            reached.add(module)
+            waiting += graph[module]
+    laboratory = {"datasets", "evaluation", "experiments"}
+    assert len(reached) > 20
+    assert sorted(name for name in reached if name.split(".")[1] in laboratory) == []
+
+
 def test_no_module_changes_where_python_looks_for_modules() -> None:
     changing = [path for path in FILES if "sys.path" in path.read_text(encoding="utf-8")]
     assert not changing, "a command that appends to sys.path imports what is not installed"

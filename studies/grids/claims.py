@@ -11,7 +11,7 @@ from enum import StrEnum
 from studies.grids.differences import Pair, Tally, clear_among, pooled
 from studies.grids.sheets import Sheet, tallied
 from veilgraph.experiments.results import Row
-from veilgraph.pages.formatting import budget_text, dataset_name, short_epsilon, unbroken
+from veilgraph.pages.formatting import unbroken
 from veilgraph.pages.paired_differences import (
     CONTROL,
     PairedDifference,
@@ -22,8 +22,10 @@ from veilgraph.pages.paired_differences import (
     select,
 )
 from veilgraph.pages.paper_figures import DATASETS, EPSILON_X, EPSILON_Y, feature_hops_sweep, label_hops_sweep
+from veilgraph.pages.result_names import budget_text, dataset_name
 from veilgraph.pages.result_tables import Table
 from veilgraph.privacy.accounting import theorem_1_figure
+from veilgraph.privacy.epsilon import short_epsilon
 from veilgraph.privacy.mechanisms import GRRFS
 
 SETTINGS = len(DATASETS) * len(EPSILON_X) * len(EPSILON_Y)

@@ -14,9 +14,10 @@ from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.grid import load_experiment
 from veilgraph.experiments.results import Row
 from veilgraph.pages.epsilon_axis import EPSILON_AXIS, Band, draw_band, draw_epsilon_axis, draw_level, in_words
-from veilgraph.pages.formatting import dataset_name, spread_text
+from veilgraph.pages.formatting import spread_text
 from veilgraph.pages.paired_differences import CONTROL, datasets_of, find, select
 from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
+from veilgraph.pages.result_names import dataset_name
 from veilgraph.pages.result_tables import Table, yes_or_no
 
 try:

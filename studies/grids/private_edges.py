@@ -11,10 +11,11 @@ from veilgraph.errors import MissingExtraError
 from veilgraph.experiments.grid import ALONE, CLASS, HISTOGRAM, LIST
 from veilgraph.experiments.results import Row
 from veilgraph.pages.epsilon_axis import Band, draw_band, draw_epsilon_axis, draw_level, in_words
-from veilgraph.pages.formatting import dataset_name, spread_text
+from veilgraph.pages.formatting import spread_text
 from veilgraph.pages.neighbour_page import ANSWER_COLOURS, ANSWER_MARKERS, EDGE_AXIS, LEVEL_COLOURS
 from veilgraph.pages.paired_differences import CONTROL, PairedDifference, datasets_of, find, paired
 from veilgraph.pages.rendering import Panel, colour, file_name, inline_svg
+from veilgraph.pages.result_names import dataset_name
 from veilgraph.pages.result_tables import Table
 
 try:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from studies.grids.differences import Difference, PublishedDifference, Tally
 from studies.grids.sheets import Sheet, tallied
 from veilgraph.experiments.results import Row
-from veilgraph.pages.formatting import dataset_name, method_title, number_text, short_epsilon, short_title, spread_text
+from veilgraph.pages.formatting import method_title, number_text, short_title, spread_text
 from veilgraph.pages.paired_differences import CONTROL, counterpart, datasets_of, paired, select
 from veilgraph.pages.paper_figures import Dot, dot_panel
 from veilgraph.pages.rendering import Panel, file_name
+from veilgraph.pages.result_names import dataset_name
 from veilgraph.pages.result_tables import Table, published_text, yes_or_no
+from veilgraph.privacy.epsilon import short_epsilon
 
 VEIL = "veil"
 

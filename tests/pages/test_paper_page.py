@@ -93,12 +93,12 @@ def test_table_2_has_a_row_for_each_pair_of_budgets() -> None:
         ("0.1", "3"),
     ]
     first = dict(zip(tables[0].methods, rows[0].cells, strict=True))
-    assert rows[0].user_level == "13.0"
+    assert rows[0].user_level == "13"
     assert first["RGNN"] is not None
     assert first["RGNN"].noise == "within"
     assert first["Control"] is not None
     assert first["Control"].best
-    assert first["Control"].epsilon == "3.0"
+    assert first["Control"].epsilon == "3"
     assert first["Non-private"] is not None
     assert not first["Non-private"].best
     assert rows[0].against_control_side == "below"

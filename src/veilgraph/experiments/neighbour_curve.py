@@ -11,7 +11,6 @@ from typing import Any
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
-from veilgraph.experiments.cells import Fit
 from veilgraph.experiments.grid import (
     ALONE,
     BEST_LABELS,
@@ -20,14 +19,12 @@ from veilgraph.experiments.grid import (
     LIST,
     PUBLIC,
     Cell,
-    Experiment,
     make_cell,
 )
 from veilgraph.experiments.neighbour_design import ANSWERS, NeighbourDesign
 from veilgraph.experiments.randomized_lists import list_facts
 from veilgraph.experiments.results import summarize_seeds
-from veilgraph.experiments.run_folder import RunFolder, run_identity
-from veilgraph.experiments.runner import run_experiment
+from veilgraph.experiments.run_folder import RunFolder, run_cells, run_identity
 from veilgraph.privacy.epsilon import check_epsilon, json_epsilon
 from veilgraph.privacy.mechanisms import RandomizedNeighbourList
 from veilgraph.privacy.mechanisms.randomized_neighbour_list import MOST_PEOPLE
@@ -102,18 +99,8 @@ def run_neighbour_curve(
         raise RunError(f"{private.name} has no features: leave epsilon_x and sampled out")
     own = RunFolder(folder, run_identity(private, asdict(configuration)))
     groups = _cells(private, configuration)
-    cells = tuple(cell for group in groups.values() for cell in group)
-    experiment = Experiment(name="neighbours", title=private.name, cells=cells, published=())
-
-    def data(cell: Cell) -> PrivateGraph:
-        return private
-
-    def claim(fit: Fit) -> Mapping[str, Any]:
-        own.claim()
-        return {}
-
-    run_experiment(experiment, own.store, data=data, on_fit=claim, progress=progress)
-    finished = iter([result for _, result in own.store.finished(experiment, data)])
+    cells = [cell for group in groups.values() for cell in group]
+    finished = (result for _, result in run_cells(private, cells, own, progress=progress))
     found = {key: summarize_seeds([next(finished) for _ in group]) for key, group in groups.items()}
     result = _summary(private, configuration, found)
     own.write("result.json", json.dumps(result, indent=2))

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
-from veilgraph.experiments.cells import Fit
-from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, Cell, Experiment, make_cell
+from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, Cell, make_cell
 from veilgraph.experiments.results import graph_facts, label_facts, summarize_seeds
-from veilgraph.experiments.run_folder import RunFolder, RunSettings, gnns_first
-from veilgraph.experiments.runner import run_experiment
+from veilgraph.experiments.run_folder import RunFolder, RunSettings, gnns_first, run_cells
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.accounting import guarantee_of
 from veilgraph.privacy.budget import PrivacyBudget
@@ -100,17 +98,8 @@ def run_curve(
     configuration = configuration.with_hops(private.graph)
     configuration = replace(configuration, sampled=max(1, min(configuration.sampled, private.schema.num_features)))
     own = RunFolder(folder, configuration.identity(private))
-    experiment = Experiment(name="curve", title=private.name, cells=tuple(_cells(private, configuration)), published=())
-
-    def data(cell: Cell) -> PrivateGraph:
-        return private
-
-    def claim(fit: Fit) -> Mapping[str, Any]:
-        own.claim()
-        return {}
-
-    run_experiment(experiment, own.store, data=data, device=device, on_fit=claim, progress=progress)
-    result = _summary(private, configuration, own.identity, list(own.store.finished(experiment, data)))
+    results = run_cells(private, list(_cells(private, configuration)), own, device=device, progress=progress)
+    result = _summary(private, configuration, own.identity, results)
     own.write("result.json", json.dumps(result, indent=2))
     return result
 

@@ -1,4 +1,4 @@
-"""What all runs of `veilgraph run` share: the settings of training, and a folder that belongs to one run."""
+"""What runs on one graph share: the settings of training, a folder that belongs to one run, and running its cells."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from typing import Any, Self
 import veilgraph
 from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
+from veilgraph.experiments.cells import Fit
+from veilgraph.experiments.grid import Cell, Experiment
 from veilgraph.experiments.results import ResultStore, write_result
+from veilgraph.experiments.runner import OnFit, no_details, run_experiment
 from veilgraph.graph import Graph
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.models.registry import find_method
 from veilgraph.privacy.epsilon import json_epsilon
+from veilgraph.progress import Progress, no_progress
 from veilgraph.reconstruct.propagation import default_hops
 
 _CONFIGURATION = "configuration.json"
@@ -116,6 +120,38 @@ class RunFolder:
                 f"{self.path} holds another run's result ({key} was {found.get(key)}, now {self.identity.get(key)}): "
                 "choose another --out or delete it"
             )
+
+
+def run_cells(
+    private: PrivateGraph,
+    cells: Sequence[Cell],
+    folder: RunFolder,
+    *,
+    device: str = "auto",
+    keep: OnFit = no_details,
+    progress: Progress = no_progress,
+) -> list[tuple[Cell, dict[str, Any]]]:
+    """Run the cells that a folder lacks on one graph; return every cell with its result, in order.
+
+    Args:
+        private: the true records.
+        cells: cells of the run.
+        folder: folder of the run; the first finished fit claims it.
+        device: "auto", "cpu" or "cuda".
+        keep: called with each finished fit; the entries that it returns are stored with the result.
+        progress: called with the cell, the number of finished cells, and the number of all cells.
+    """
+
+    def data(cell: Cell) -> PrivateGraph:
+        return private
+
+    def claim_and_keep(fit: Fit) -> Mapping[str, Any]:
+        folder.claim()
+        return keep(fit)
+
+    experiment = Experiment(name="run", title=private.name, cells=tuple(cells), published=())
+    run_experiment(experiment, folder.store, data=data, device=device, on_fit=claim_and_keep, progress=progress)
+    return list(folder.store.finished(experiment, data))
 
 
 def gnns_first(methods: Sequence[str]) -> list[str]:

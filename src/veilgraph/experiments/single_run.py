@@ -15,10 +15,9 @@ from veilgraph.datasets import PrivateGraph
 from veilgraph.errors import RunError
 from veilgraph.evaluation import compare_frequencies
 from veilgraph.experiments.cells import Fit
-from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, Cell, Experiment, make_cell
+from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, Cell, make_cell
 from veilgraph.experiments.results import graph_facts, label_facts, summarize_seeds
-from veilgraph.experiments.run_folder import RunFolder, RunSettings, gnns_first
-from veilgraph.experiments.runner import run_experiment
+from veilgraph.experiments.run_folder import RunFolder, RunSettings, gnns_first, run_cells
 from veilgraph.graph.text_tables import write_text_table
 from veilgraph.models.engine.gnn_method import GNNMethod
 from veilgraph.privacy.budget import PrivacyBudget
@@ -75,28 +74,17 @@ def run_comparison(
         progress: called with the cell, the number of finished cells, and the number of all cells.
     """
     configuration = configuration.with_hops(private.graph)
-    own, experiment = RunFolder(folder, configuration.identity(private)), _experiment(private, configuration)
-
-    def data(cell: Cell) -> PrivateGraph:
-        return private
-
-    run_experiment(
-        experiment,
-        own.store,
-        data=data,
-        device=device,
-        on_fit=partial(_keep, private=private, folder=own),
-        progress=progress,
-    )
-    methods = compared_methods(private, configuration.budget)
-    result = _summary(private, methods, own.identity, list(own.store.finished(experiment, data)))
+    own = RunFolder(folder, configuration.identity(private))
+    keep = partial(_keep, private=private, folder=own)
+    results = run_cells(private, _cells(private, configuration), own, device=device, keep=keep, progress=progress)
+    result = _summary(private, compared_methods(private, configuration.budget), own.identity, results)
     own.write("result.json", json.dumps(result, indent=2))
     return result
 
 
-def _experiment(private: PrivateGraph, configuration: RunConfiguration) -> Experiment:
+def _cells(private: PrivateGraph, configuration: RunConfiguration) -> list[Cell]:
     budget = configuration.budget
-    cells = tuple(
+    return [
         make_cell(
             dataset=private.name,
             method=method,
@@ -109,13 +97,11 @@ def _experiment(private: PrivateGraph, configuration: RunConfiguration) -> Exper
         )
         for method in gnns_first(compared_methods(private, budget))
         for seed in range(configuration.seeds)
-    )
-    return Experiment(name="run", title=private.name, cells=cells, published=())
+    ]
 
 
 def _keep(fit: Fit, *, private: PrivateGraph, folder: RunFolder) -> dict[str, Any]:
     """Return what the summary needs of a fit; write model and predictions of the first fit of Veil."""
-    folder.claim()
     details: dict[str, Any] = {"curve": asdict(fit.method.curve_) if isinstance(fit.method, GNNMethod) else None}
     if fit.cell.method in (_WITH_FEATURES[0], _LABEL_ALONE[0]) and fit.cell.seed == 0:
         fit.method.save(folder.path / "model")

@@ -13,17 +13,16 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from fractions import Fraction
 from importlib import resources
 from typing import Any, Literal, get_args
 
 import veilgraph
 from veilgraph.campaign import Campaign
-from veilgraph.campaign.notice import shown_answers
+from veilgraph.campaign.notice import shown_answers, time_in_words
 from veilgraph.errors import MissingExtraError
-from veilgraph.pages.exposures import Exposure, series_exposures, series_steps, short_epsilon
-from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, add_epsilons, state_epsilon
+from veilgraph.pages.exposures import Exposure, series_exposures, series_steps
+from veilgraph.privacy.epsilon import HistoryRelation, NeighbourRelation, add_epsilons, short_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms import (
     GRRFS,
     JointGRR,
@@ -155,8 +154,8 @@ def _values(campaign: Campaign, language: str) -> dict[str, Any]:
         "purpose": texts.get("purpose", campaign.purpose),
         "contact": texts.get("contact", campaign.contact),
         "note": texts.get("note", campaign.schema.note),
-        "closes": time_text(campaign.closes),
-        "retention": None if campaign.retention is None else time_text(campaign.retention),
+        "closes": time_in_words(campaign.closes),
+        "retention": None if campaign.retention is None else time_in_words(campaign.retention),
         "people": counted(campaign.nodes, "person", "people"),
         "questions": asked,
         "shown": shown,
@@ -350,16 +349,6 @@ def comparison(campaign: Campaign) -> list[dict[str, Any]]:
         for epsilon, unit in own
     ]
     return sorted(rows, key=lambda row: row["value"])
-
-
-def time_text(moment: datetime) -> str:
-    """Write a time with its zone.
-
-    >>> from datetime import UTC
-    >>> time_text(datetime(2027, 1, 31, 23, 59, 59, tzinfo=UTC))
-    '31 January 2027, 23:59 UTC'
-    """
-    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
 def _markdown(value: object) -> object:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from veilgraph.campaign.neighbour_series import NeighbourSeries
 from veilgraph.privacy.accounting import show_odds
-from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, add_epsilons, show_epsilon, state_epsilon
+from veilgraph.privacy.epsilon import ListRelation, NeighbourRelation, add_epsilons, short_epsilon, state_epsilon
 from veilgraph.privacy.mechanisms import NeighbourhoodClass, RandomizedNeighbourList
 from veilgraph.privacy.plain_text import counted
 
@@ -134,15 +134,6 @@ def series_exposures(series: NeighbourSeries) -> list[Exposure]:
             "two records with any two labels, whose lists differ in one entry",
         ),
     ]
-
-
-def short_epsilon(epsilon: float) -> str:
-    """Write an epsilon without trailing zeros, rounded up to four decimals.
-
-    >>> short_epsilon(2.0), short_epsilon(0.28111)
-    ('2', '0.2812')
-    """
-    return show_epsilon(epsilon).rstrip("0").rstrip(".")
 
 
 def guess_text(epsilon: float) -> str:

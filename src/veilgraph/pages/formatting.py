@@ -1,32 +1,12 @@
-"""Numbers, budgets and names as text for people."""
+"""Numbers, and names of methods, as text for people."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from veilgraph.datasets.registry import short_name
-from veilgraph.experiments.results import Row
 from veilgraph.models.registry import METHODS
 from veilgraph.privacy.epsilon import show_epsilon
-
-_DATASET_NAMES = {
-    "citeseer": "Citeseer",
-    "cora": "Cora",
-    "dblp": "DBLP",
-    "facebook": "Facebook",
-    "german": "German",
-    "student": "Student",
-    "pubmed": "Pubmed",
-    "twitch_engb": "Twitch",
-    "lastfm": "LastFM",
-    "flickr": "Flickr",
-}
-
-
-def dataset_name(key: str) -> str:
-    """Return the paper's spelling of a data set; another one keeps its name, or that of its file or folder."""
-    return _DATASET_NAMES.get(key, short_name(key))
 
 
 def method_title(key: str) -> str:
@@ -44,35 +24,9 @@ def method_description(key: str) -> str:
     return METHODS[key].description if key in METHODS else ""
 
 
-def budget_text(row: Row) -> str:
-    """Return the requested budgets of a row.
-
-    >>> from types import SimpleNamespace
-    >>> budget_text(SimpleNamespace(epsilon_x=0.1, epsilon_y=3.0))
-    'ε_x = 0.1, ε_y = 3'
-    >>> budget_text(SimpleNamespace(epsilon_x=None, epsilon_y=None))
-    'not private'
-    """
-    named = (("ε_x", row.epsilon_x), ("ε_y", row.epsilon_y))
-    return ", ".join(f"{name} = {value:g}" for name, value in named if value is not None) or "not private"
-
-
 def epsilon_text(epsilon: float | str) -> str:
     """Return an epsilon with four decimals, rounded up; "not private" (infinity in JSON) is text already."""
     return epsilon if isinstance(epsilon, str) else show_epsilon(epsilon)
-
-
-def short_epsilon(epsilon: float | str) -> str:
-    """Return an epsilon without trailing zeros, for running text; still rounded up.
-
-    >>> short_epsilon(10.999999999999996), short_epsilon(0.28111), short_epsilon("not private")
-    ('11.0', '0.2812', 'not private')
-    """
-    text = epsilon_text(epsilon)
-    if "." not in text:
-        return text
-    whole, decimals = text.split(".")
-    return f"{whole}.{decimals.rstrip('0') or '0'}"
 
 
 def number_text(value: float | None) -> str:

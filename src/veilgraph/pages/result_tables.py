@@ -9,14 +9,7 @@ from typing import Any
 from veilgraph.experiments.grid import BEST_LABELS, GRR_LABELS, SWEPT, experiment_names
 from veilgraph.experiments.results import Row
 from veilgraph.graph.text_tables import write_text_table
-from veilgraph.pages.formatting import (
-    dataset_name,
-    epsilon_text,
-    number_text,
-    short_epsilon,
-    short_title,
-    spread_text,
-)
+from veilgraph.pages.formatting import epsilon_text, number_text, short_title, spread_text
 from veilgraph.pages.paired_differences import (
     CONTROL,
     PairedDifference,
@@ -27,6 +20,8 @@ from veilgraph.pages.paired_differences import (
     select,
     side,
 )
+from veilgraph.pages.result_names import dataset_name
+from veilgraph.privacy.epsilon import short_epsilon
 from veilgraph.privacy.estimate import signed_points
 
 _SHOWN_PARAMETERS = {

@@ -19,10 +19,10 @@ from veilgraph.pages.formatting import (
     method_description,
     method_title,
     percent,
-    short_epsilon,
 )
 from veilgraph.pages.paired_differences import CONTROL, PairedDifference
 from veilgraph.pages.rendering import colour, inline_svg, render_template, standalone_svg
+from veilgraph.privacy.epsilon import short_epsilon
 
 try:
     from matplotlib.axes import Axes

@@ -250,6 +250,18 @@ def show_epsilon(epsilon: float) -> str:
     return f"{Decimal(repr(float(epsilon))).quantize(Decimal('0.0001'), ROUND_CEILING, _ANY_DOUBLE):f}"
 
 
+def short_epsilon(epsilon: float | str) -> str:
+    """Write an epsilon without trailing zeros, rounded up to four decimals; "not private" is text already.
+
+    >>> short_epsilon(10.999999999999996), short_epsilon(0.28111), short_epsilon("not private")
+    ('11', '0.2812', 'not private')
+    """
+    if isinstance(epsilon, str):
+        return epsilon
+    text = show_epsilon(epsilon)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def json_epsilon(epsilon: float) -> float | str:
     """Return the epsilon for JSON, which has no infinity: "not private" stands for it."""
     return "not private" if math.isinf(epsilon) else epsilon

@@ -28,7 +28,7 @@ def judged(found: ResultsByExperiment, words: str) -> Claim:
 def test_theorem_1_is_refuted_by_computation_alone() -> None:
     claim = judged({}, "Theorem 1")
     assert claim.verdict is Verdict.REFUTED
-    assert "8.3325 stated, 10.0 exact at ε_x = 1" in claim.evidence
+    assert "8.3325 stated, 10 exact at ε_x = 1" in claim.evidence
     assert "veilgraph audit" in claim.evidence
 
 
