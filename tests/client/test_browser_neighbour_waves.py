@@ -491,16 +491,6 @@ def test_in_turns_a_shared_device_answers_for_each_person_in_their_turn() -> Non
     assert answered["result"]["node"] == "u1"
 
 
-def test_an_answer_in_turns_keeps_its_draw_under_another_name_of_the_same_turn_alone() -> None:
-    """u0 and u3 have the first of 3 turns, u1 has the second."""
-    kept = device(asking(IN_TURNS[1], ["u1"]))["kept"]
-    asked = {"campaign": IN_TURNS[1].to_json(), "planted": kept, "from": "u0"}
-    same, other = in_node("rename", [asked | {"to": "u3"}, asked | {"to": "u1"}])
-    place = f"veilgraph:{IN_TURNS[1].id}"
-    assert same["result"] == {"answer": json.loads(kept[place])["answer"], "campaign": IN_TURNS[1].id, "node": "u3"}
-    assert other["error"] == "Another wave is this person's turn."
-
-
 def test_a_wave_may_be_left_out_and_another_series_is_one_of_its_own() -> None:
     assert "result" in device(asking(TWO, []))["replies"][0]
     other = waves_of(HISTOGRAM, first=first_document(epsilon_y=1.0))[1]

@@ -100,29 +100,19 @@ def test_a_wrong_code_can_be_corrected_after_the_refusal(page: Page, collector: 
     assert not shown(page, "problem")
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
-def test_a_mistyped_name_can_be_corrected_without_another_draw(
-    page: Page, collector: Collector, is_shared: bool
-) -> None:
-    if is_shared:
-        ready(page, collector.url + INVITATION)
-        draw(page)
-        page.run("document.querySelector('#review .someone').click()")
-    else:
-        ready(page, collector.url)
-    page.run(TYPE.format(node="u11", code="t0ken") + "document.getElementById('shared-person').click()")
-    drawn = json.loads(draw(page))
-    collector.codes = [404]
-    send(page)
+def test_a_mistyped_name_is_found_before_anything_is_drawn(page: Page, collector: Collector) -> None:
+    collector.standing = (404, b'{"error": "unknown_node"}')
+    ready(page, collector.url)
+    page.run(TYPE.format(node="u11", code="t0ken") + FILL + SUBMIT)
     page.until("document.getElementById('problem').textContent.includes('do not belong together')")
-    assert page.run("document.getElementById('node').value") == "u11"
+    assert shown(page, "form")
+    collector.standing = (200, b'{"status": "missing"}')
     page.run("document.getElementById('node').value = ' u1 '; document.getElementById('code').value = 't0ken'")
+    page.run(SUBMIT)
+    page.until("!document.getElementById('review').hidden")
     send(page)
     page.until("!document.getElementById('done').hidden")
-    assert [report for _, _, report in collector.received] == [drawn, drawn | {"node": "u1"}]
-    page.call("Page.reload")
-    page.until("document.getElementById('spent')?.textContent")
-    assert words(page, "spent") == f"So far: {1.5 * (1 + is_shared):g} of your limit of 4."
+    assert [node for node, _, _ in collector.received] == ["u1"]
     assert "u11" not in page.run("JSON.stringify(localStorage)")
 
 

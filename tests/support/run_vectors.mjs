@@ -162,10 +162,6 @@ const work = {
     }
     return { replies, kept: device.kept(), spent: spent(device) };
   }),
-  rename: ({ campaign, planted, from, to }) => attempt(async () => {
-    const { storage, locks } = makeDevice(planted), question = await module.verifyWave(campaign, { maxEpsilon, maxEntryEpsilon: maxEpsilon, now });
-    return module.rename(question, from, to, storage, locks);
-  }),
   // Reports as they are sent.
   sent: ({ campaign, reports }) => attempt(async () => {
     const isWave = JSON.parse(campaign).format === 4, limits = { maxEpsilon, maxEntryEpsilon: maxEpsilon, now: new Date(0) };

@@ -169,27 +169,6 @@ function see({ id }, seen, storage) {
 const checkNode = (node) =>
 	need(/^(?!\.\.?$)[^\0-\x1f\x7f\ud800-\udfff]{1,256}$/u.test(node), "A node has 1 to 256 characters.");
 
-/**
- * Give a report another node: for a name that was mistyped. The draw stays, so it gives away nothing more.
- *
- * Returns the report. A page that is closed in between leaves both, and the cost counts twice.
- */
-export async function rename(question, from, to, storage, locks = navigator.locks) {
-	checkNode(to);
-	if (question.turns) need((await (await import("./neighbours.js")).turnOf(to, question.turns)) === question.wave, NOT_NOW);
-	return locks.request("veilgraph", async () => {
-		const kept = drawn(question, storage), places = [`veilgraph:${question.id}`, `veilgraph:${question.id}:${from}`];
-		const [place, said] = places.map((each) => [each, parse(storage.getItem(each) ?? "")]).find(([, one]) => one?.node === from) ?? [];
-		need(place && !kept.has(to), ANOTHER);
-		const target = place === places[0] ? place : `veilgraph:${question.id}:${to}`;
-		if (question.waves) storage.setItem(memoryOf(question, to), canonical(remembered(question, from, storage)));
-		storage.setItem(target, canonical({ ...said, node: to }));
-		if (target !== place) storage.removeItem(place);
-		storage.removeItem(memoryOf(question, from));
-		return stored(question, storage).get(to);
-	});
-}
-
 function drawReport(question, node, record) {
 	const [features, label] = randomize(question, ...encode(question, record));
 	return { campaign: question.id, node, features, label };

@@ -2,8 +2,8 @@
 
 import { VeilgraphError, canonical, parse, verify, within } from "./veilgraph.js";
 import { Problem, fetchCampaign, hasReported, need, standing, submit, withdraw } from "./delivery.js";
-import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger, loadMemory, memoryText, rename,
-  setLimit, stored, total } from "./device.js";
+import { answer, answered, brokenRetention, isLimitLost, leavesListOpen, ledger } from "./device.js";
+import { loadMemory, memoryText, setLimit, stored, total } from "./device.js";
 import { $, element, isolated, quoted } from "./elements.js";
 import { factor, level, likely, points, raised, roundedUp } from "./figures.js";
 import { LANGUAGES, isSpeaking, matching, moment, number, phrase, preferred, say, sentence, speak } from "./wording.js";
@@ -175,16 +175,12 @@ const isPaused = () => Boolean(question.waves) && question.notice.wave === null;
 /** Return the part of the page in which the person acts. */
 const shownPart = () => ["form", "review", "done"].find((part) => !$(part).hidden) ?? "top";
 
-/** A name that was typed, and that the collector did not accept, can be corrected: what was drawn stays. */
-const canRename = () => isRefused && !invitation && !$("review").hidden;
-
 /** Move the fields for name and code to the part that is shown, or to the withdrawal. A link gives both. */
 function askForCode() {
   const part = shownPart(), isGiven = Boolean(invitation);
   const place = $(`${part === "top" ? "withdraw" : part}-code`);
   if ($("code-field").parentNode !== place) place.append($("name-field"), $("code-field")); // a field that is moved loses the focus
-  $("name-field").hidden = ["form", "top"].includes(part) ? isGiven : !canRename();
-  if (canRename()) $("node").value ||= report.node;
+  $("name-field").hidden = isGiven || !["form", "top"].includes(part);
   const isKnown = part === "form" ? isGiven : code() !== "" || $("withdraw-part").hidden;
   $("code-field").hidden = isKnown && !isRefused;
   $("code").required = part === "form" && !isGiven;
@@ -575,7 +571,6 @@ const withdrawnKey = (name = report.node) => `veilgraph:withdrawn:${question.ser
 
 async function deliver() {
   await ask("sending", async (wait) => {
-    if (canRename() && node() !== report.node) report = await rename(question, report.node, node(), localStorage);
     const [isNew, receipt] = await submit(question, report, code(), { wait });
     localStorage.setItem(sentKey(), canonical(receipt));
     outcome = isNew ? "done.stored" : "done.before";
